@@ -83,10 +83,15 @@ class AdmissionFairSharing:
 
     def update_snapshot(self, snapshot: Snapshot, router: QueueRouter, keys: Iterable[str] | None = None) -> None:
         """Write the current usage into the snapshot; `keys`: of these LocalQueues, None: of all."""
-        for key in self._usage if keys is None else keys:
+        for key in self._usage.keys() | (router.local_queue_by_key or ()) if keys is None else keys:
             snapshot.local_queue_usage[key] = calculate_usage(
-                self._usage[key], router.local_queue_weight(key), self._config
+                self._entry(key), router.local_queue_weight(key), self._config
             )
+
+    def forget_deleted(self, router: QueueRouter) -> None:
+        """Forget the usage of LocalQueues that do not exist any more (localqueue_controller.go Delete)."""
+        if (existing := router.local_queue_by_key) is not None:
+            self._usage = {key: entry for key, entry in self._usage.items() if key in existing}
 
     def _entry(self, key: str) -> UsageLedgerEntry:
         return self._usage.get(key) or UsageLedgerEntry({}, self._sampled_at, {})

@@ -9,9 +9,11 @@ A checkpoint holds only dicts, lists, strings and numbers, as JSON has them; an 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from zonewise_scheduler.backfill.events import nodes_changed
 from zonewise_scheduler.backfill.types import Reservation
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.workload_types import Workload
 
 
 class CheckpointPlacement(TypedDict):
@@ -60,6 +63,8 @@ class CheckpointReservation(TypedDict):
     pod_sets: list[CheckpointPodSet]
     waits_for: list[str]
     victims: list[str]
+    requirements: NotRequired[str]
+    """A digest of what the workload needed (same_requirements); absent in a pool and in older checkpoints."""
 
 
 class CheckpointUsage(TypedDict):
@@ -125,7 +130,14 @@ def _from_reservation(reservation: Reservation) -> CheckpointReservation:
         "pod_sets": [_from_pod_set(pod_set) for pod_set in pod_sets],
         "waits_for": list(reservation.waits_for),
         "victims": [victim.key for victim in reservation.victims],
+        "requirements": _requirements(reservation.head.workload),
     }
+
+
+def _requirements(workload: Workload) -> str:
+    """Return the same digest in every process."""
+    requirements = json.dumps([workload.scheduling_shape, float(workload.walltime)], default=sorted)
+    return hashlib.sha256(requirements.encode()).hexdigest()[:16]
 
 
 def _from_pod_set(pod_set: PodSetAdmission) -> CheckpointPodSet:
@@ -144,12 +156,12 @@ def _from_pod_set(pod_set: PodSetAdmission) -> CheckpointPodSet:
 
 
 def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reservation | None:
-    """Return a reservation of the state; None if its workload is not pending in a queue that admits."""
+    """Return a reservation of the state; None if its workload is not pending in a queue that admits, or has changed."""
     key, queue = saved["workload"], saved["queue"]
     if state.pending.get(key) != queue or queue in state.snapshot.inactive:
         return None
     workload = state.pending_workload(key)
-    if workload is None:
+    if workload is None or saved.get("requirements") not in {None, _requirements(workload)}:
         return None
     start = inf if saved["start"] is None else saved["start"]
     admission = Admission(queue, tuple(_to_pod_set(pod_set) for pod_set in saved["pod_sets"]), start)

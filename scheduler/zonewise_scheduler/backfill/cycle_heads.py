@@ -30,7 +30,7 @@ def next_heads(pass_state: PassState) -> list[Head]:
     due = due_workloads(pass_state, names)
     _skip_certain_rejections(pass_state, names, due)
     heaps = [state.pending_queues[name].heap for name in names if name not in pass_state.skipped_queues]
-    heads = pop_heads(heaps, state.snapshot, None, pass_state.cycle, due)
+    heads = pop_heads(heaps, state.snapshot, state.namespaces, pass_state.cycle, due)
     still_active = {head.cluster_queue for head in heads} | pass_state.skipped_queues
     for name in names:
         if name not in still_active:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.queue_router import QueueConfiguration
     from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
+    from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologySnapshot
 
 
@@ -175,25 +176,26 @@ def reconfigure(
         if (workload := state.pending_workload(key)) is not None
     ]
     submitted += [(inadmissible.workload, inadmissible.queue) for inadmissible in state.inadmissible.values()]
-    running = [run.workload for run in state.running_workloads]
-    state.snapshot, state.removed_queues = rebuild_snapshot(state.snapshot, configuration, running, placements)
     state.namespaces, state.router = configuration.namespaces, QueueRouter(configuration.local_queues)
+    running = _with_new_defaults(state, configuration)
+    state.snapshot, state.removed_queues = rebuild_snapshot(state.snapshot, configuration, running, placements)
     state.configuration, state.cohort_index = configuration, CohortIndex(state.snapshot)
     state.pending_queues = {
         name: PendingQueue(node.spec, state.policy, state.settings)
         for name, node in state.snapshot.cluster_queues.items()
         if name not in state.removed_queues
     }
-    queue_of_reserved = {key: state.pending[key] for key in state.reservations.by_key}
     state.pending, state.inadmissible, state.active_queues = {}, {}, {}
     for workload, queue in submitted:
         submit(state, workload, queue)
-    for key, queue in queue_of_reserved.items():
-        if state.pending.get(key) != queue or queue in state.snapshot.inactive:
+    for key, reservation in list(state.reservations.by_key.items()):
+        if not _is_still_pending(state, reservation.head):
             state.reservations.release(key)
+    state.reservations.invalidate()
     for workload in running:
         review_running(state, workload)
     if state.fair_sharing is not None:
+        state.fair_sharing.forget_deleted(state.router)
         state.fair_sharing.update_snapshot(state.snapshot, state.router)
     nodes_changed(state)
 
@@ -202,6 +204,25 @@ def nodes_changed(state: PlannerState) -> None:
     """Record that nodes, or what is available on them, may have changed within the same topologies."""
     state.freed_queues.update(state.pending_queues)
     state.must_check_reservations = True
+
+
+def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -> list[Workload]:
+    """Give the running workloads the default walltimes of a new configuration; return all of them."""
+    specs = {spec.name: spec for spec in configuration.cluster_queues}
+    for run in list(state.running_workloads):
+        queue = state.snapshot.cluster_queue_of(run.workload)
+        workload = state.router.with_default_walltime(run.workload, specs.get(queue.name, queue.spec))
+        if workload is not run.workload:
+            state.running_workloads.update(workload)
+    return [run.workload for run in state.running_workloads]
+
+
+def _is_still_pending(state: PlannerState, head: Head) -> bool:
+    """Return whether a reserved workload is pending in the same queue, which admits, and with the same requirements."""
+    workload = state.pending_workload(head.workload.key)
+    if workload is None or state.pending[workload.key] != head.cluster_queue:
+        return False
+    return head.cluster_queue not in state.snapshot.inactive and same_requirements(head.workload, workload)
 
 
 def _forget_preemptions(state: PlannerState, key: str, queue: str) -> None:

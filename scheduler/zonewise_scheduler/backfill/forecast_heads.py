@@ -49,7 +49,8 @@ def next_head(pass_state: PassState) -> list[Head]:
                 _push_heads(pass_state, [head.queue])
                 continue
         begin_cycle(pass_state)
-        popped = pop_heads([heap], state.snapshot, None, pass_state.cycle, {head.queue: head.due} if head.due else {})
+        selected = {head.queue: head.due} if head.due else {}
+        popped = pop_heads([heap], state.snapshot, state.namespaces, pass_state.cycle, selected)
         if popped:
             pass_state.queues_without_head = [head.queue]
             return popped

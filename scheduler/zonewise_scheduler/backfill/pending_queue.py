@@ -86,10 +86,15 @@ class PendingQueue:
             heappush(self._aged, heappop(self._aging)[1])
         while self._aged:
             key = self._aged[0][-1]
-            if key in self.heap and key not in start_by_key and key not in tries:
+            if self._is_current(self._aged[0]) and key not in start_by_key and key not in tries:
                 return key
             heappop(self._aged)
         return ""
+
+    def _is_current(self, order: _QueueOrder) -> bool:
+        """Tell whether a pending workload still has a place in the order, and not another one."""
+        workload = self.heap.get(order[-1])
+        return workload is not None and self._order(workload) == order
 
     def _order(self, workload: Workload) -> _QueueOrder:
         timestamp = workload.queue_order_timestamp(requeue_from_eviction=self._requeue_from_eviction)

@@ -188,6 +188,8 @@ def new_state(
             workloads[key] = with_required_checks(state.router.with_default_walltime(workload, spec), spec)
             state.running_workloads.add(workloads[key])
             review_running(state, workloads[key])
+    if state.fair_sharing is not None:
+        state.fair_sharing.update_snapshot(snapshot, state.router)
     return state
 
 

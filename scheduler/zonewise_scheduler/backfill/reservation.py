@@ -173,13 +173,12 @@ class ReservationTable:
     def reserve(self, head: Head, source: TimelineSource, latest: float = inf) -> float | None:
         """Reserve the earliest start of a head that cannot start now, unless it is after the `latest`.
 
-        Returns the start, or one after the `latest`; None if there is none.
+        Returns the start, or one after the `latest`; None if there is none. Then the head keeps an earlier reservation.
         """
         key = head.workload.key
         others = [reservation for other, reservation in self._by_key.items() if other != key]
         reservation = source.timeline(others).earliest_reservation(head, source.settings, latest)
         if reservation is None:
-            self.release(key)
             return None
         if reservation.start <= latest:
             self.record(reservation)

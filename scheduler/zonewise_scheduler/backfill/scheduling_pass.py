@@ -13,7 +13,7 @@ What follows from a decision about a head (EntryStatus):
     admitted        runs                                           goes on
     preempting      is queued again after the pass; reserved now   is exhausted; its victims stop
     deferred        is queued again after the pass; reserved now   is exhausted
-    gated           is queued again after the pass                 is exhausted
+    gated           is queued again                                is exhausted if StrictFIFO, else goes on
     waiting         is queued again; reserved if it was due        is exhausted if StrictFIFO, else goes on
     skipped         is queued again; due again in the next cycle   goes on
     inadmissible    is queued again; its reservation is released   is exhausted if StrictFIFO, else goes on
@@ -33,6 +33,7 @@ from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
+from zonewise_scheduler.backfill.queue_router import with_required_checks
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
 from zonewise_scheduler.quota.cycle.entry import Head
@@ -201,13 +202,14 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
         return
     queue = state.pending_queues[head.cluster_queue]
     if decision.status == "admitted":
+        queue.heap.delete(key)  # it is no preemptor any more
         _record_admission(pass_state, decision.workload)
         return
     if decision.status == "inadmissible":
         release_reservation(state, key)
     if decision.status in {"waiting", "skipped"} and _start_as_reserved(pass_state, decision):
         return
-    if decision.status in {"preempting", "deferred", "gated"}:
+    if decision.status in {"preempting", "deferred"}:
         _hold(pass_state, decision)
     else:
         queue.heap.requeue(_without_repeated_scan(pass_state, decision))
@@ -269,8 +271,9 @@ def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
     reservation = state.reservations.by_key.get(key)
     if reservation is None or reservation.start > state.now or reservation.workload.admission is None:
         return False
-    admission = reservation.workload.admission._replace(reserved_at=state.now)
-    workload = replace(reservation.workload, admission=admission)
+    spec = state.snapshot.cluster_queues[reservation.queue].spec
+    admission = reservation.workload.admission._replace(reserved_at=state.now, pending_checks=())
+    workload = with_required_checks(replace(reservation.workload, admission=admission), spec)
     state.reservations.begin_cycle(state, state.now)
     if not has_capacity(state.snapshot, workload) or state.reservations.delayed_reservation(workload, ()):
         return False
@@ -327,7 +330,7 @@ def _hold(pass_state: PassState, decision: Decision) -> None:
     pass_state.deferred_requeues.append(decision)
     pass_state.exhausted_queues.add(head.cluster_queue)
     _stop_victims(pass_state, decision)
-    if decision.status != "gated" and decision.assignment is not None and head.workload.admission is None:
+    if decision.assignment is not None and head.workload.admission is None:
         spec = state.snapshot.cluster_queues[head.cluster_queue].spec
         workload = with_admission(head.workload, spec, decision.assignment, state.now)
         victims = tuple(target.workload for target in decision.preemption_targets)

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.backfill.types import Reservation
-from zonewise_scheduler.quota.cycle.nomination import assign_without_preemption
+from zonewise_scheduler.quota.cycle.nomination import assign_without_preemption, is_admission_suitable
 from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
 
@@ -97,8 +97,7 @@ class Timeline:
             self._end_workloads(step)
             for reservation in step.starts:
                 victims, workload = self._remove_victims(reservation), reservation.workload
-                queue = self._snapshot.cluster_queue_of(workload)
-                if workload.usage.keys() <= queue.quotas.keys() and has_capacity(self._snapshot, workload):
+                if is_admission_suitable(self._snapshot, workload) and has_capacity(self._snapshot, workload):
                     self._snapshot.add_workload(workload)
                 else:
                     self._snapshot.add_workloads(victims)

@@ -22,13 +22,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.admission.assignment_text import format_assignments
-from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 from zonewise_scheduler.tas.leaf_usage import LeafUsage
 from zonewise_scheduler.tas.placement.flavor_assignments import find_topology_assignments_for_flavor
 from zonewise_scheduler.tas.placement_search import PlacementSearch, explain_failure, search_placement
 from zonewise_scheduler.tas.placements import Placements
-from zonewise_scheduler.tas.pod_set_placement import group_pod_sets, new_placements, split_groups
+from zonewise_scheduler.tas.pod_set_placement import (
+    group_pod_sets,
+    new_placements,
+    split_groups,
+    tas_pod_set_requests,
+)
 from zonewise_scheduler.tas.replacement import find_replacement_assignments
 from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmentFailure
 from zonewise_scheduler.tas.tree.assignment_parameters import has_level
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import TopologyRequest, Workload
-    from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, SentPods, TopologyAssignments
+    from zonewise_scheduler.quota.hierarchy.topology_snapshot import SentPods, TopologyAssignments
     from zonewise_scheduler.tas.flavor_topology import FlavorTopology
     from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments
     from zonewise_scheduler.tas.placements import Placement
@@ -146,6 +151,14 @@ class TASSnapshot:
             for change in placement.usage_changes
         ) and self._kubelets_admit(placement)
 
+    def suits(self, workload: Workload) -> bool:
+        """Tell whether taints and labels let the pods of an admission onto the nodes of their placement."""
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        return all(
+            self._suits(PlacementRequest(pod_sets[placement.pod_set], 0, placement.flavor), placement.assignment)
+            for placement in self._placements.get(workload).pod_sets
+        )
+
     def add(self, workload: Workload, held: Workload | None = None) -> None:
         """Add the placement of a workload's admission, beyond the placement that it held."""
         placement = self._placements.get(workload, held)
@@ -244,6 +257,12 @@ class TASSnapshot:
             return True
         row = next(iter(self._flavor_topologies.values())).nodes.find_row(node)
         return row is None or self._allocations.admits_next(row, key, sent)
+
+    def _suits(self, request: PlacementRequest, assignment: TopologyAssignment) -> bool:
+        topology = self._flavor_topologies[request.flavor]
+        suitable = topology.empty_snapshot.matching_leaves(tas_pod_set_requests(request)[0]).mask
+        leaves = (topology.tree.find_leaf(domain.values) for domain in assignment.domains)
+        return all(leaf is not None and suitable.item(leaf) for leaf in leaves)
 
     # --- the search
 

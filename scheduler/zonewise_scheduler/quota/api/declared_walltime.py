@@ -101,12 +101,17 @@ def read_default_walltime(obj: Mapping[str, Any], problems: list[str]) -> float:
 def with_default_walltime(
     workload: Workload, local_queue: LocalQueue | None, cluster_queue: ClusterQueue | None
 ) -> Workload:
-    """Return a Workload with the default walltime of its queues, where it declares none."""
-    if isfinite(workload.walltime):
+    """Return a Workload with the default walltime of its queues, where it declares none.
+
+    Another default replaces an earlier one.
+    """
+    if isfinite(workload.walltime) and not workload.has_default_walltime:
         return workload
     defaults = (queue.default_walltime for queue in (local_queue, cluster_queue) if queue is not None)
-    walltime = next(filter(isfinite, defaults), None)
-    return workload if walltime is None else replace(workload, walltime=walltime)
+    walltime = next(filter(isfinite, defaults), inf)
+    if walltime == workload.walltime:
+        return workload
+    return replace(workload, walltime=walltime, has_default_walltime=isfinite(walltime))
 
 
 def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]:

@@ -163,6 +163,8 @@ class Workload:
     """Its owner is a single pod, which never moves (workload.go OwnedBySinglePod)."""
     walltime: float = math.inf
     """The declared run time in seconds, an upper bound; infinite where none is declared."""
+    has_default_walltime: bool = False
+    """It declares no walltime, and has the default of its queues."""
     history_keys: tuple[Hashable, ...] = ()
     """What workloads with similar run times have in common, from general to special: (user, queue, template)."""
     failed_checks: tuple[str, ...] = ()
@@ -191,7 +193,7 @@ class Workload:
         """The requests of each pod set, without the pods that are no longer needed."""
         totals: list[PodSetResources] = []
         for pod_set in self.pod_sets:
-            pods = pod_set.pods - self.reclaimable_pods.get(pod_set.name, 0)
+            pods = self._needed_pods(pod_set)
             requests = {name: max(0, amount) for name, amount in pod_set.requests.items()}
             totals.append(PodSetResources(pod_set.name, pods, scale_requests(requests, 1, pods)))
         return tuple(totals)
@@ -231,7 +233,7 @@ class Workload:
         """The admission of each pod set, by name, without the pods that are no longer needed."""
         if self.admission is None:
             return {}
-        needed = {pod_set.name: pod_set.pods - self.reclaimable_pods.get(pod_set.name, 0) for pod_set in self.pod_sets}
+        needed = {pod_set.name: self._needed_pods(pod_set) for pod_set in self.pod_sets}
         return {
             admitted.name: _shrunk(admitted, needed.get(admitted.name, admitted.pods))
             for admitted in self.admission.pod_sets
@@ -256,6 +258,10 @@ class Workload:
             for admitted in self.admitted_pod_sets.values()
             for resource, flavor in admitted.flavors.items()
         )
+
+    def _needed_pods(self, pod_set: PodSet) -> int:
+        """Return the number of pods less those that are no longer needed; these may be more than there are."""
+        return max(0, pod_set.pods - self.reclaimable_pods.get(pod_set.name, 0))
 
     def queue_order_timestamp(self, *, requeue_from_eviction: bool = True) -> float:
         """Return since when it counts as pending (workload.go GetQueueOrderTimestamp).

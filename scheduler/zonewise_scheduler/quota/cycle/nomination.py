@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner
+from zonewise_scheduler.quota.flavorassigner.flavor_scan import FlavorAssigner, is_flavor_suitable
 from zonewise_scheduler.quota.flavorassigner.flavorassigner import assign_flavors
 from zonewise_scheduler.quota.flavorassigner.granular_mode import FlavorAssignmentMode
 from zonewise_scheduler.quota.flavorassigner.tas_flavorassigner import update_for_tas_result
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
-    from zonewise_scheduler.quota.api.workload_types import PodSet
+    from zonewise_scheduler.quota.api.workload_types import PodSet, Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.flavorassigner.assignment import Assignment
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
@@ -65,6 +65,22 @@ def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSet
     if assignment is not None or not settings.partial_admission or head.workload.admission is not None:
         return assignment
     return search_pod_counts(head.workload.pod_sets, assign_if_fits)
+
+
+def is_admission_suitable(snapshot: Snapshot, workload: Workload) -> bool:
+    """Tell whether the flavors and nodes of an admission suit its pods now; what is available is not looked at."""
+    queue = snapshot.cluster_queue_of(workload)
+    assigner = FlavorAssigner(snapshot, workload, queue, no_candidates_oracle)
+    flavors = (
+        (index, flavor, queue.rg_by_resource.get(resource))
+        for index, pod_set in enumerate(workload.pod_sets)
+        if pod_set.name in workload.admitted_pod_sets
+        for resource, flavor in workload.admitted_pod_sets[pod_set.name].flavors.items()
+    )
+    return snapshot.tas_snapshot.suits(workload) and all(
+        group is not None and flavor in group.flavor_names and is_flavor_suitable(assigner, [index], flavor, group)
+        for index, flavor, group in flavors
+    )
 
 
 def pin_flavors(assigner: FlavorAssigner, assignment: Assignment) -> FlavorAssigner:

@@ -93,6 +93,10 @@ class TopologySnapshot(Protocol):
         """Tell whether the placement of a workload's admission is available, beyond the placement that it held."""
         ...
 
+    def suits(self, workload: Workload) -> bool:
+        """Tell whether taints and labels let the pods of an admission onto the nodes of their placement."""
+        ...
+
     def add(self, workload: Workload, held: Workload | None = None) -> None:
         """Add the placement of a workload's admission, beyond the placement that it held."""
         ...
@@ -165,6 +169,10 @@ class EmptyTopologySnapshot:
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:  # noqa: ARG002 -- no pod is placed
         """Every workload fits."""
+        return True
+
+    def suits(self, workload: Workload) -> bool:  # noqa: ARG002 -- no pod is placed
+        """Every placement suits."""
         return True
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:

@@ -285,7 +285,7 @@ class PendingWorkloads:
         rank = self._rank(workload)
         entry = self._entries[workload.key] = PendingEntry(workload, rank, shape.number)
         heappush(group.ranks, rank)
-        if group.ranks[0] == rank and not group.inadmissible:
+        if group.ranks[0] is rank and not group.inadmissible:
             heappush(shape.heads, rank)
             self._push_head(shape)
         return entry
@@ -309,7 +309,7 @@ class PendingWorkloads:
         if entry is None:
             return None
         workload, rank = entry.workload, entry.rank
-        if self._group(entry).ranks[0] == rank:
+        if self._group(entry).ranks[0] is rank:
             shape = self._own(entry.shape)
             group = shape.by_walltime[workload.walltime]
             while group.ranks and not self._is_current(group.ranks[0]):
@@ -351,9 +351,12 @@ class PendingWorkloads:
         return self._shapes[entry.shape].inadmissible or self._group(entry).inadmissible
 
     def _is_current(self, rank: Rank) -> bool:
-        """Tell whether a rank is not stale: whether a pending workload still has it."""
+        """Tell whether a rank is not stale: whether a pending workload was inserted with it last.
+
+        An equal rank is stale where the workload has since come to another shape or walltime group.
+        """
         entry = self._entries.get(rank[-1])
-        return entry is not None and entry.rank == rank
+        return entry is not None and entry.rank is rank
 
     def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
         """Return the key of the first active workload, the sticky preemptor aside; "" where there is none."""

@@ -157,3 +157,32 @@ def test_a_copy_does_not_wake_to_sample() -> None:
     assert plan.fair_sharing.usage_by_local_queue["ns/a"] == UsageLedgerEntry(
         {}, 0, plan.fair_sharing.usage_by_local_queue["ns/a"].pending_penalty
     )
+
+
+def test_the_usage_of_a_deleted_local_queue_is_forgotten() -> None:
+    """One of the same name begins anew."""
+    plan = planner("a", "b")
+    for name in "ab":
+        events.submit(plan, make_workload(f"of-{name}", 1000, local=name))
+    schedule(plan, 0)
+    assert plan.fair_sharing is not None
+    assert plan.fair_sharing.usage_by_local_queue.keys() == {"ns/a", "ns/b"}
+    events.reconfigure(plan, QueueConfiguration((SPEC,), local_queues=(local("b"),)))
+    assert plan.fair_sharing.usage_by_local_queue.keys() == {"ns/b"}
+    events.reconfigure(plan, QueueConfiguration((SPEC,), local_queues=(local("a"), local("b"))))
+    assert plan.snapshot.local_queue_usage["ns/a"] == 0
+
+
+@pytest.mark.parametrize("reconfigured", [False, True])
+def test_a_local_queue_of_weight_0_comes_last_from_its_first_workload_on(*, reconfigured: bool) -> None:
+    """CalculateUsage: its usage is infinite, whatever it has used."""
+    names = (local("a"), local("zero", fair_weight=0.0))
+    plan = make_planner([SPEC], GREEDY, names, admission_fair_sharing=DECAY)
+    if reconfigured:
+        events.reconfigure(plan, QueueConfiguration((SPEC,), local_queues=names))
+    events.submit(plan, make_workload("runs", 8000, local="a"))
+    schedule(plan, 0)
+    events.submit(plan, make_workload("of-zero", 8000, local="zero", at=1))
+    events.submit(plan, make_workload("of-a", 8000, local="a", at=2))
+    events.finish(plan, "ns/runs")
+    assert [workload.name for workload in schedule(plan, 3).admitted] == ["of-a"]

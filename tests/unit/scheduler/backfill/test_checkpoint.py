@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.planner_stories import Story, make_planner, make_workload, queue
+from support.planner_stories import CPU, Story, make_planner, make_workload, queue
 from support.tas_clusters import Host, job, pods_of, snapshot_of
 from support.tas_clusters import preempting_queue as placed_queue
 from unit.scheduler.backfill.test_reservation import POLICIES, check, queue_lists, submission_lists
@@ -22,15 +22,18 @@ from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueuePreemption
+from zonewise_scheduler.quota.api.workload_types import PodSet
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.checkpoint import Checkpoint
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+    from zonewise_scheduler.quota.api.workload_types import Workload
 
 
 def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
@@ -160,3 +163,61 @@ def test_usage_of_local_queues_is_restored() -> None:
     other = restarted(planner, Snapshot([spec]))
     assert other.snapshot.local_queue_usage == planner.snapshot.local_queue_usage
     assert schedule(other, 25).wake_at == schedule(planner, 25).wake_at == 30
+
+
+def reserving_planner() -> PlannerState:
+    """A planner of which two workloads use all CPUs, and a third has a reservation."""
+    planner = make_planner([queue("q", 10)], BackfillPolicy())
+    for name, cpus, run in (("short", 6, 100), ("long", 2, 1000), ("waits", 8, 100)):
+        events.submit(planner, make_workload(name, cpus, run), "q")
+    schedule(planner, 0)
+    return planner
+
+
+def successor(planner: PlannerState, waiting: Workload, checkpoint: Checkpoint) -> PlannerState:
+    """The planner of the next leader, which observes the waiting workload as it is by now."""
+    other = make_planner([queue("q", 10)], BackfillPolicy())
+    for run in planner.running.values():
+        events.adopt(other, run.workload)
+    events.submit(other, waiting, "q")
+    restore_checkpoint(checkpoint, other)
+    return other
+
+
+def test_a_workload_that_was_resized_meanwhile_starts_with_the_quota_that_it_needs() -> None:
+    planner = reserving_planner()
+    resized = replace(make_workload("waits", 8, 100), pod_sets=(PodSet(pods=2, requests={"cpu": 5}),))
+    other = successor(planner, resized, make_checkpoint(planner))
+    events.finish(other, "ns/short")
+    assert schedule(other, 100).admitted == ()
+    assert [(one.workload.usage, one.start) for one in other.reservations_by_start] == [({CPU: 10}, 1000)]
+
+
+@pytest.mark.parametrize(("walltime", "starts"), [(100.0, [100]), (200.0, [])])
+def test_a_reservation_is_restored_only_for_the_walltime_that_it_was_made_for(
+    walltime: float, starts: list[float]
+) -> None:
+    planner = reserving_planner()
+    other = successor(planner, make_workload("waits", 8, walltime), make_checkpoint(planner))
+    assert [one.start for one in other.reservations_by_start] == starts
+
+
+def test_a_checkpoint_of_an_earlier_version_is_restored() -> None:
+    """It does not say what a workload needed."""
+    planner = reserving_planner()
+    checkpoint = make_checkpoint(planner)
+    for reservation in checkpoint["reservations"]:
+        reservation.pop("requirements", None)
+    other = successor(planner, make_workload("waits", 8, 100), checkpoint)
+    assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
+
+
+def test_pod_sets_of_other_names_leave_no_reservation_of_an_earlier_version() -> None:
+    planner = reserving_planner()
+    checkpoint = make_checkpoint(planner)
+    for reservation in checkpoint["reservations"]:
+        reservation.pop("requirements", None)
+    renamed = replace(make_workload("waits", 8, 100), pod_sets=(PodSet("workers", requests={"cpu": 8}),))
+    other = successor(planner, renamed, checkpoint)
+    schedule(other, 1)
+    assert [list(one.workload.admitted_pod_sets) for one in other.reservations_by_start] == [["workers"]]

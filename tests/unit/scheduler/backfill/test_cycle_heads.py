@@ -9,13 +9,15 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 
-from support.planner_stories import Story, make_planner, queue, submission
+from support.planner_stories import Story, make_planner, make_workload, queue, submission
 from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, submission_lists
+from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.backfill import cycle_heads, events
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.plan_document import plan_document
 from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
@@ -93,3 +95,19 @@ def test_only_the_time_before_its_reserved_start_is_checked(start: float | None,
     assert [call.args for call in asked.mock_calls] == (
         [] if seconds is None else [("/one", pass_state.headroom, seconds)]
     )
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_workload_starts_once_its_queue_selects_its_namespace(exact: bool) -> None:
+    """Until then it has no reservation, and it holds back no workload of another namespace."""
+    selecting = queue("q", 4)._replace(namespace_selector=(Requirement("team", "In", ("a",)),))
+    planner = make_planner([selecting], policy_named("easy"))
+    events.reconfigure(planner, QueueConfiguration((selecting,), namespaces={"ns": {"team": "b"}, "": {"team": "a"}}))
+    events.submit(planner, make_workload("other", 4), "q")
+    events.submit(planner, submission("own", 4, 10, at=1).workload, "q")
+    assert [workload.key for workload in schedule(planner, 1, exact=exact).admitted] == ["/own"]
+    assert not planner.reservations_by_start
+    events.finish(planner, "/own")
+    assert schedule(planner, 2, exact=exact).admitted == ()
+    events.reconfigure(planner, QueueConfiguration((selecting,), namespaces={"ns": {"team": "a"}}))
+    assert [workload.key for workload in schedule(planner, 3, exact=exact).admitted] == ["ns/other"]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.planner_stories import CPU, make_planner, make_workload, queue
+from support.planner_stories import CPU, local, make_planner, make_workload, queue
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import replace_infeasible_reservations, schedule
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
-from zonewise_scheduler.quota.api.workload_types import Eviction
+from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, PodSetAdmission
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
@@ -160,3 +162,38 @@ def test_an_equal_configuration_changes_no_reservation(
             assert reserved_starts(planner) == before
         assert starts(planner, now) == starts(other, now)
         assert reserved_starts(planner) == reserved_starts(other)
+
+
+def test_a_workload_of_a_new_queue_ends_before_the_next_pass() -> None:
+    """A replica that does not lead any more runs no pass; it observes what runs and what ends."""
+    planner = busy(BackfillPolicy())
+    events.reconfigure(planner, QueueConfiguration((queue("q", 4), queue("new", 4))))
+    admission = Admission("new", (PodSetAdmission("main", {"cpu": "all"}, {"cpu": 1}, 1),), 1.0)
+    events.adopt(planner, replace(make_workload("other", 1), admission=admission))
+    events.finish(planner, "ns/other")
+    assert set(planner.running) == {"ns/runs"}
+
+
+def with_default(seconds: float) -> QueueConfiguration:
+    """A queue of 4 CPUs with a LocalQueue that declares a default walltime."""
+    return QueueConfiguration((queue("q", 4),), local_queues=(local("l", default_walltime=seconds),))
+
+
+def test_another_default_walltime_is_that_of_workloads_that_run_and_wait() -> None:
+    """The deadline is that of the new default, and a workload that waits has a reservation for it."""
+    planner = make_planner([], BackfillPolicy(), [])
+    events.reconfigure(planner, with_default(100))
+    for at, name in enumerate(("runs", "waits", "last")):
+        events.submit(planner, make_workload(name, 4, inf, at=at, local="l"))
+        schedule(planner, at)
+    events.submit(planner, make_workload("declared", 4, 50, at=3, local="l"))
+    events.reconfigure(planner, with_default(300))
+    schedule(planner, 4)
+    assert planner.running["ns/runs"].deadline == 300
+    pending = {key: workload.walltime for key in planner.pending if (workload := planner.pending_workload(key))}
+    assert pending == {"ns/waits": 300, "ns/last": 300, "ns/declared": 50}
+    assert [(one.start, one.deadline) for one in planner.reservations_by_start] == [(300, 600)]
+    events.reconfigure(planner, with_default(inf))
+    schedule(planner, 5)
+    assert planner.running["ns/runs"].deadline == inf
+    assert [(one.start, one.deadline) for one in planner.reservations_by_start] == [(inf, inf)]

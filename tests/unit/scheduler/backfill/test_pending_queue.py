@@ -175,3 +175,14 @@ def test_a_queue_is_strict_by_its_strategy_or_by_the_policy(overtaking: bool, of
     spec = queue("q", 8)._replace(queueing_strategy="StrictFIFO" if of_queue == "StrictFIFO" else "BestEffortFIFO")
     table = PendingQueue(spec, BackfillPolicy(overtaking=overtaking), DEFAULT_SETTINGS)
     assert table.strict == (of_queue == "StrictFIFO" or not overtaking)
+
+
+@pytest.mark.parametrize("now", [0, 5])
+def test_a_lowered_priority_decides_about_who_is_due(now: int) -> None:
+    """Whether it is lowered before or after a pass has found it due."""
+    lowered, other = make_workload("lowered", 1, priority=5), make_workload("other", 1, priority=3)
+    table = pending(BackfillPolicy(reserve_after=5.0), [lowered, other])
+    table.next_due(now, [], {}, 0)
+    table.push_or_update(replace(lowered, priority=0))
+    assert table.next_due(5, [], {}, 0) == "ns/other"
+    assert table.next_due(5, [], {"ns/other": 0}, 0) == "ns/lowered"

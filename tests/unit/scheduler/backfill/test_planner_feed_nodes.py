@@ -12,6 +12,7 @@ from support.fit_nodes import node
 from support.node_changes import CHANGES, STRICT, node_change, report_change
 from support.queue_objects import planner_objects
 from support.reported_pods import key_of, running_node
+from support.tas_clusters import hosts_of
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
@@ -29,14 +30,18 @@ OBJECTS = planner_objects(
 )
 
 
-def workload(name: str, pods: int, cpus: int = 6) -> Json:
-    """Return a Workload whose pods are aligned to one zone."""
+CREATED = 1767225600.0
+"""The time of each Workload's creation, in seconds."""
+
+
+def workload(name: str, pods: int, cpus: int = 6, **spec: Any) -> Json:
+    """Return a Workload whose pods are aligned to one zone; `spec`: further fields."""
     resources = {"cpu": str(cpus), "memory": "4Gi"}
     pod_spec = {"containers": [{"name": "c", "resources": {"requests": resources, "limits": resources}}]}
     pod_set = {"name": "main", "count": pods, "template": {"spec": pod_spec}, "topologyRequest": {"required": HOSTNAME}}
     return {
         "metadata": {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"queueName": "l", "podSets": [pod_set]},
+        "spec": {"queueName": "l", "podSets": [pod_set], **spec},
     }
 
 
@@ -116,3 +121,19 @@ def test_recording_with_nodes_gives_the_same_decisions(steps: list[Any]) -> None
         else:
             other.apply(entry)
     assert replayed == decided
+
+
+def test_no_workload_starts_on_a_node_that_has_been_tainted_since_its_reservation() -> None:
+    """Its reservation moves to the other node."""
+    fed = feed()
+    fed.change_nodes([change for name in "mn" for change in (node_change(name), report_change(name, 0))])
+    for name, seconds in (("short", 100), ("long", 1000), ("waits", 100)):
+        fed.submit(workload(name, 2, maximumExecutionTimeSeconds=seconds))
+        fed.run_pass(CREATED)
+    [tainted], [other] = (hosts_of(run.workload)["main"] for run in fed.state.running.values())
+    assert [hosts_of(one.workload) for one in fed.state.reservations_by_start] == [{"main": {tainted: 2}}]
+    fed.change_nodes([node_change(tainted, taints=[{"key": "maintenance", "effect": "NoSchedule"}])])
+    fed.finish("ns/short")
+    assert decisions(fed.run_pass(CREATED + 100)) == []
+    fed.finish("ns/long")
+    assert decisions(fed.run_pass(CREATED + 101)) == [("ns/waits", {"main": frozenset([other])})]

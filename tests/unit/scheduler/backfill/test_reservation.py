@@ -18,7 +18,8 @@ from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
-from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission, Workload
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
 
 if TYPE_CHECKING:
@@ -319,3 +320,34 @@ def test_every_workload_that_fits_an_idle_cluster_runs(
         started = one.workload.key in played.starts
         assert started == fitting[one.workload.key] or one.queue in blocked
     assert not played.planner.running
+
+
+def test_a_reservation_stays_where_the_search_finds_no_other_start() -> None:
+    """Once flavor one is free, the search tries it first: there, and later in two, it delays others until the end.
+
+    It still has its reserved start in flavor two.
+    """
+    one, two = (FlavorQuotas(name, (("cpu", ResourceQuota(10)),)) for name in ("one", "two"))
+    gpus = FlavorQuotas("gpus", (("gpu", ResourceQuota(1)),))
+    spec = ClusterQueue("q", (resource_group(one, two), resource_group(gpus)))
+    planner = make_planner([spec], BackfillPolicy(depth=9))
+
+    def submit(name: str, run: float, flavor: str = "", **requests: int) -> None:
+        allowed = frozenset({flavor, "gpus"}) if flavor else None
+        new = replace(submission(name, 0, run).workload, pod_sets=(PodSet(requests=requests),), allowed_flavors=allowed)
+        events.submit(planner, new, "q")
+
+    submit("0-ends", 110, "one", cpu=10)
+    submit("1-runs", 100, "two", cpu=10)
+    submit("2-gpu", 120, gpu=1)
+    submit("3-any", 200, cpu=10)
+    submit("4-one", inf, "one", cpu=10, gpu=1)
+    submit("5-two", inf, "two", cpu=10)
+    submit("6-one", inf, "one", cpu=10)
+    submit("7-two", inf, "two", cpu=10)
+    schedule(planner, 0)
+    starts = {"/3-any": 100, "/4-one": 120, "/5-two": 300, "/6-one": inf, "/7-two": inf}
+    assert {key: each.start for key, each in planner.reservations.by_key.items()} == starts
+    events.finish(planner, "/0-ends")
+    schedule(planner, 10)
+    assert {key: each.start for key, each in planner.reservations.by_key.items()} == starts

@@ -177,6 +177,16 @@ def test_the_default_of_the_nearest_queue_counts() -> None:
     assert with_default_walltime(declared, *make_queues("10m", "1h")) is declared
 
 
+@pytest.mark.parametrize(("text", "walltime"), [("20m", 1200), (None, inf)])
+def test_another_default_replaces_an_earlier_one(text: str | None, walltime: float) -> None:
+    """It does so as often as the default changes."""
+    workload = with_default_walltime(make_workload()[0], *make_queues("10m", None))
+    assert with_default_walltime(workload, *make_queues("10m", None)) is workload
+    workload = with_default_walltime(workload, *make_queues(text, None))
+    assert workload.walltime == walltime
+    assert with_default_walltime(workload, *make_queues("5m", None)).walltime == 300
+
+
 def test_an_invalid_default_is_reported_and_infinite() -> None:
     obj = {"metadata": {"name": "q", "annotations": {DEFAULT_RUN_ANNOTATION: "0"}}, "spec": {}}
     queue, problems = read_cluster_queue(obj)

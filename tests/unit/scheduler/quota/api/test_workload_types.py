@@ -29,14 +29,10 @@ from zonewise_scheduler.quota.api.workload_types import (
         (0, 3, {"cpu": 4000, "memory": 400}),
         (3, 2, {"cpu": 2666, "memory": 266}),
         (300, len(range(300)), {"cpu": 4000, "memory": 400}),
-        (-4, 1, {"cpu": -1000, "memory": -100}),
     ],
 )
 def test_requests_are_scaled_by_pods(pods: int, scaled: int, requests: dict[str, int]) -> None:
-    """The share of each pod is rounded down. Requests of no pods cannot be scaled, and those of as many pods stay.
-
-    A status may reclaim more pods than there are, so the number may be negative.
-    """
+    """The share of each pod is rounded down. Requests of no pods cannot be scaled, and those of as many pods stay."""
     resources = PodSetResources("main", pods, {"cpu": 4000, "memory": 400})
     assert resources.scaled_to(scaled) == PodSetResources("main", scaled, requests)
 
@@ -67,6 +63,15 @@ def test_pods_that_are_no_longer_needed_request_nothing() -> None:
         PodSetResources("c", 1, {}),
     )
     assert PENDING.requests_by_resource == {"cpu": 2000, "memory": 9, "gpu": 0}
+
+
+def test_a_workload_that_gives_back_more_pods_than_it_has_requests_and_uses_nothing() -> None:
+    admitted = PodSetAdmission("a", {"gpu": "x"}, {"gpu": 5}, 2)
+    workload = Workload(
+        "ns", "w", (PodSet("a", 2, {"gpu": 3}),), admission=Admission("q", (admitted,)), reclaimable_pods={"a": 3}
+    )
+    assert workload.total_requests == (PodSetResources("a", 0, {"gpu": 0}),)
+    assert workload.usage == {FlavorResource("x", "gpu"): 0}
 
 
 @pytest.mark.parametrize(

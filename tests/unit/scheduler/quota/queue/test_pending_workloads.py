@@ -491,3 +491,13 @@ def test_a_shape_whose_inadmissible_workloads_have_another_shape_is_not_rejected
     pending.delete("ns/w0")
     assert pending.queue_inadmissible_workloads(headroom) == []
     assert pop_all(pending) == ["w1"]
+
+
+@pytest.mark.parametrize("change", [{"pod_sets": (PodSet(requests={CPU.resource: 9}),)}, {"walltime": 9.0}])
+def test_a_workload_that_has_left_its_group_hides_no_later_one_of_it(change: dict[str, Any]) -> None:
+    """It keeps its rank, and has another shape or walltime. In its old group that rank does not count any more."""
+    first, second, later = (pending_workload(name, 1, created=at) for at, name in enumerate(("w1", "w2", "w3")))
+    pending = make_pending(BEST_EFFORT_FIFO, first, second, replace(second, **change))
+    assert pop_all(pending) == ["w1", "w2"]
+    pending.push_or_update(later)
+    assert pending.head_key({}) == "ns/w3"

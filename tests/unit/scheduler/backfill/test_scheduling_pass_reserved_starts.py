@@ -1,0 +1,94 @@
+"""A reserved workload whose start has come: where it starts, by what holds then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from support.planner_stories import make_planner, submission
+from zonewise_common.k8s.taints import Taint
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.queue_router import QueueConfiguration
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule, ClusterQueue, ResourceFlavor
+from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, FlavorResource, ResourceQuota, resource_group
+from zonewise_scheduler.quota.api.workload_types import PodSet
+
+if TYPE_CHECKING:
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.types import Plan
+
+CPUS = [FlavorQuotas(name, (("cpu", ResourceQuota(10)),)) for name in ("one", "two")]
+GPUS = FlavorQuotas("gpus", (("gpu", ResourceQuota(1)),))
+SPEC = ClusterQueue("q", (resource_group(*CPUS), resource_group(GPUS)))
+
+
+def make_configuration(spec: ClusterQueue = SPEC, *taints: Taint) -> QueueConfiguration:
+    """A queue with two flavors of 10 CPUs; the taints are those of the first."""
+    flavors = (ResourceFlavor("one", node_taints=taints), ResourceFlavor("two"), ResourceFlavor("gpus"))
+    return QueueConfiguration((spec,), flavors=flavors)
+
+
+def submit(planner: PlannerState, name: str, run: float, *, cpus: int = 10, gpus: int = 0, flavor: str = "") -> None:
+    """Submit a workload, where one of the flavors is given, for that one."""
+    pod_set = PodSet(requests={"cpu": cpus} | ({"gpu": gpus} if gpus else {}))
+    allowed = frozenset({flavor, "gpus"}) if flavor else None
+    workload = replace(submission(name, cpus, run).workload, pod_sets=(pod_set,), allowed_flavors=allowed)
+    events.submit(planner, workload, "q")
+
+
+def flavors(plan: Plan) -> dict[str, set[str]]:
+    """Return the flavors in which each workload has started."""
+    return {workload.name: {key.flavor for key in workload.usage} for workload in plan.admitted}
+
+
+def test_no_workload_starts_in_a_flavor_that_has_been_tainted_since() -> None:
+    """Its reservation moves to a flavor that suits it."""
+    planner = make_planner([SPEC], BackfillPolicy())
+    events.reconfigure(planner, make_configuration())
+    for name, run in (("1-short", 100), ("2-long", 1000), ("3-waits", 100)):
+        submit(planner, name, run)
+    assert flavors(schedule(planner, 0)) == {"1-short": {"one"}, "2-long": {"two"}}
+    assert [reservation.start for reservation in planner.reservations_by_start] == [100]
+    events.reconfigure(planner, make_configuration(SPEC, Taint("maintenance", "", "NoSchedule")))
+    schedule(planner, 50)
+    assert [reservation.start for reservation in planner.reservations_by_start] == [1000]
+    events.finish(planner, "/1-short")
+    assert flavors(schedule(planner, 100)) == {}
+    events.finish(planner, "/2-long")
+    assert flavors(schedule(planner, 1000)) == {"3-waits": {"two"}}
+
+
+def reserved_in_the_second_flavor() -> PlannerState:
+    """At 100 a workload starts in flavor two as reserved. It would delay another one in flavor one, which is free."""
+    planner = make_planner([SPEC], BackfillPolicy(depth=2))
+    events.reconfigure(planner, make_configuration())
+    submit(planner, "1-first", 110, flavor="one")
+    submit(planner, "2-second", 100, flavor="two")
+    submit(planner, "3-gpu", 120, cpus=0, gpus=1)
+    submit(planner, "4-waits", 200)
+    submit(planner, "5-delayed", inf, gpus=1, flavor="one")
+    schedule(planner, 0)
+    assert {key: one.start for key, one in planner.reservations.by_key.items()} == {"/4-waits": 100, "/5-delayed": 120}
+    events.finish(planner, "/1-first")
+    schedule(planner, 50)
+    return planner
+
+
+def test_a_workload_starts_as_reserved_where_it_would_delay_another_elsewhere() -> None:
+    planner = reserved_in_the_second_flavor()
+    events.finish(planner, "/2-second")
+    assert flavors(schedule(planner, 100)) == {"4-waits": {"two"}}
+
+
+def test_a_workload_that_starts_as_reserved_has_to_pass_the_checks_of_that_time() -> None:
+    """Its queue has got the check since the reservation was made."""
+    planner = reserved_in_the_second_flavor()
+    events.reconfigure(planner, make_configuration(SPEC._replace(admission_checks=(AdmissionCheckStrategyRule("c"),))))
+    events.finish(planner, "/2-second")
+    [started] = schedule(planner, 100).admitted
+    assert started.usage == {FlavorResource("two", "cpu"): 10}
+    assert started.admission is not None
+    assert started.admission.pending_checks == ("c",)
