@@ -145,7 +145,7 @@ class _Play:
     def run(self, keys: Set[str]) -> Mapping[str, float]:
         """Play until these workloads have started or nothing more happens; return the starts by key."""
         for end, workload in self._draw.ends():
-            self._push_end(workload.key, max(end, self._now))
+            self._push_end(workload.key, end)
         for key in list(self._state.running_workloads.stopping):
             self._preempt(key)
         not_started = set(keys)
@@ -206,8 +206,9 @@ class _Play:
                 return self._state.wake_at
 
     def _push_end(self, key: str, end: float) -> None:
+        """Note when a workload ends; the clock of the play does not go back for an end that is past."""
         if end < inf:
-            heappush(self._ends, (end, self._state.running[key].serial, key))
+            heappush(self._ends, (max(end, self._now), self._state.running[key].serial, key))
 
     def _is_current(self, end: tuple[float, int, str]) -> bool:
         """Return whether an end belongs to a run that lasts."""

@@ -95,7 +95,10 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
 
 
 def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
-    """Return the history of a document. Raises IndexError where it names an unknown template or group."""
+    """Return the history of a document. Raises IndexError where it names an unknown template or group.
+
+    A run time below 0 counts as 0: older versions have learned some, where a clock was set back.
+    """
     history = ForecastHistory()
     submitted = [
         history.submitted_workload(_workload(template), template["cluster_queue"]) for template in document["templates"]
@@ -104,11 +107,11 @@ def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
         arrival_key = (key, uid) if run_time is None else ("", f"{number}")  # it has ended: nothing more is learned
         history.arrivals.observe(arrival_key, submitted[index], time)
         if run_time is not None:
-            history.arrivals.observe_end(arrival_key, run_time)
+            history.arrivals.observe_end(arrival_key, max(run_time, 0.0))
     groups = [(tuple(keys), _walltime(walltime)) for keys, walltime in document["groups"]]
     for index, run_time in document["runs"]:
         keys, walltime = groups[index]
-        history.run_times.observe(ObservedRun(run_time, walltime, keys), run_time)
+        history.run_times.observe(ObservedRun(run_time, walltime, keys), max(run_time, 0.0))
     history.calibration = ForecastCalibration.from_state(
         CalibrationState(
             tuple(

@@ -65,7 +65,8 @@ class ForecastHistory:
                 self.arrivals.observe(arrival_key(workload), submitted, workload.created_at)
 
     def ended(self, workload: Workload, run_time: float) -> None:
-        """Learn the run time of a workload that has ended, seconds."""
+        """Learn the run time of a workload that has ended, seconds; below 0, for a clock that was set back, it is 0."""
+        run_time = max(run_time, 0.0)
         self.run_times.observe(workload, run_time)
         self.arrivals.observe_end(arrival_key(workload), run_time)
 

@@ -16,6 +16,7 @@ from unit.scheduler.backfill.test_reservation import POLICIES, queue_lists, subm
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast import (
+    BOUNDED,
     EXACT,
     PlayOptions,
     SubmittedWorkload,
@@ -147,6 +148,19 @@ def test_the_submissions_of_the_day_before_come_again() -> None:
             schedule(planner, now)
         starts.append({start - now for start in starts_by_key(planner, now, inputs)["/long"]})
     assert starts == [{100}, {100 + 4 * 30}]
+
+
+def test_a_submission_that_ran_for_less_than_0_does_not_hold_up_the_play() -> None:
+    arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
+    for key, time, run_time in (("first", -100.0, 30.0), ("back", 5.0, -3600.0)):
+        arrivals.observe(key, SubmittedWorkload(submission("", 1, 60).workload, "q"), time)
+        arrivals.observe_end(key, run_time)
+    planner = new_state(Snapshot([queue("q", 8)]), policy_named("greedy", 0.0))
+    for one in (submission("a", 6, 100, at=DAY), submission("long", 8, 500, at=DAY)):
+        events.submit(planner, one.workload, one.queue)
+        schedule(planner, DAY)
+    inputs = ForecastInputs(RunTimeHistory(), arrivals)
+    assert starts_by_key(planner, DAY, inputs, BOUNDED) == {"/long": {DAY + 100}}
 
 
 def test_a_submission_to_a_queue_that_is_gone_is_no_error() -> None:

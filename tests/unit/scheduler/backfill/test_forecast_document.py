@@ -175,6 +175,16 @@ def test_an_infinite_walltime_is_none(walltime: float, value: float | None) -> N
     assert [group_walltime for _, group_walltime in document["groups"]] == [value]
 
 
+def test_a_stored_run_time_below_0_is_read_as_0() -> None:
+    document = make_forecast_document(learned(10))
+    [first, running], [(group, _)] = document["arrivals"], document["runs"]
+    template, time, _, key, uid = first
+    stored = {**document, "arrivals": [(template, time, -5.0, key, uid), running], "runs": [(group, -5.0)]}
+    restored = read_forecast_document(DECODER.decode(msgspec.json.encode(stored)))
+    assert [run.run_time for run in restored.run_times.observed] == [0.0]
+    assert [past.run_time for past in restored.arrivals.newest(9)] == [0.0, None]
+
+
 def test_an_unknown_template_is_an_error() -> None:
     document = make_forecast_document(learned(10, 20))
     with pytest.raises(IndexError):

@@ -40,6 +40,15 @@ def test_a_submission_is_learned_with_its_time_and_without_its_name() -> None:
     assert subjects[1].workload.pod_sets != subjects[0].workload.pod_sets
 
 
+def test_a_run_time_below_0_counts_as_0() -> None:
+    """The clock was set back while the workload ran."""
+    history, workload = ForecastHistory(), admitted("a")
+    history.admitted([workload], 500.0)
+    history.ended(workload, -3600.0)
+    assert [run.run_time for run in history.run_times.observed] == [0.0]
+    assert [past.run_time for past in history.arrivals.newest(9)] == [0.0]
+
+
 def test_a_workload_that_is_preempted_and_admitted_again_is_one_submission() -> None:
     history = ForecastHistory()
     for now in (500.0, 900.0):
