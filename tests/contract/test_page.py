@@ -107,6 +107,69 @@ def test_changes_are_seen_without_a_reload(window: Browser, cluster: PageCluster
     assert jobs - expected, "no job has ended"
 
 
+def test_times_are_those_of_the_controller_also_while_nothing_changes(window: Browser) -> None:
+    """The rows of a quiet cluster are hours old, and its clock differs from that of the browser."""
+    quiet = PageCluster(4, 2, 2, time.time() - 86400.0)
+    quiet.plans = False
+    server = HttpServer("127.0.0.1:0", quiet.handler())
+    server.start()
+    with contextlib.closing(server), contextlib.closing(ReadApi.at(f"http://127.0.0.1:{server.port}")) as api:
+        before = api.get("/api/v1/cluster")
+        quiet.now += 3 * 3600.0
+        assert api.get("/api/v1/cluster")["at"] == before["at"]
+        with PageServer(api, 0) as page:
+            window.open("about:blank")
+            window.open(page.url)
+            window.until(f"Math.abs(zonewise.store.now - {quiet.now}) < 600")
+            window.open(f"{page.url.partition('#')[0]}#/jobs")
+            window.until("document.querySelector('main').innerText.includes('3 h')")
+
+
+def test_a_malformed_address_is_shown_as_it_is(window: Browser, url: str) -> None:
+    window.log()
+    show(window, url, "#/job/%")
+    window.until("document.querySelector('main h1')")
+    assert "Loading" not in text(window)
+    assert [line for line in window.log() if "404" not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("first", "seconds", "requests"),
+    [
+        ({"explanation": {}}, 20, 1),
+        ({"explanation": {}}, 31, 2),  # it waits: its explanation changes with other jobs
+        ({"placement": {}}, 31, 1),
+        ({"status": 503}, 6, 2),
+        ({"status": 404}, 31, 1),
+    ],
+)
+def test_an_open_job_has_its_last_explanation(
+    window: Browser, url: str, first: dict[str, Any], seconds: int, requests: int
+) -> None:
+    """Its view asks again where the answer may be another by then, or there was none; `first`: the first answer."""
+    window.open(f"{url}/page/")
+    count = """
+        const { JobView } = await import(`${location.origin}/page/job_view.js`);
+        const shown = JobView.prototype.show, clock = performance.now;
+        let now = 0, requests = 0;
+        JobView.prototype.show = () => {};
+        performance.now = () => now;
+        const fetch = async () => {
+            requests += 1;
+            if (requests === 1 && first.status) throw Object.assign(new Error(), first);
+            return { json: async () => first };
+        };
+        const view = new JobView({ fetch }, document.createElement("div"), ["ns", "w"]);
+        for (; now <= 1000 * seconds; now += 1000) {
+            view.tick();
+            for (let i = 0; i < 9; i += 1) await null; // load() waits for three answers
+        }
+        [JobView.prototype.show, performance.now] = [shown, clock];
+        done(requests);
+    """
+    assert window.run_async(f"(async (first, seconds, done) => {{{count}}})(...arguments)", first, seconds) == requests
+
+
 def test_only_changed_rows_are_built(window: Browser, url: str) -> None:
     """Rows of jobs that have changed, and all once the time that they show is another."""
     show(window, url, "#/jobs")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zonewise_common.k8s.yaml_dumper import kubectl_dumper
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,5 +15,5 @@ def render_yaml(document: Mapping[str, Any]) -> str:
     import yaml
 
     # PyYAML's wheels have the dumper in C, some distributions' packages do not
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper = kubectl_dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper))
     return yaml.dump(dict(document), Dumper=dumper, sort_keys=False, width=1 << 16)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zonewise_common.cli.command import CommandError
 from zonewise_common.cli.table import render_table
 from zonewise_common.cli.terminal import COLOR_CHOICES, printable
+from zonewise_common.k8s.yaml_dumper import kubectl_dumper
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 TABLE, WIDE, JSON, YAML, NAME = "table", "wide", "json", "yaml", "name"
 FORMATS = (TABLE, WIDE, JSON, YAML, NAME)
+_YAML_BREAKS = frozenset("\x85\u2028\u2029")
 
 
 class Listing(NamedTuple):
@@ -66,11 +68,19 @@ def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any J
         raise CommandError(f"unknown format {output}: there is {JSON}, {YAML}")
     import yaml  # not at the top: it takes 20 ms
 
-    class Dumper(yaml.SafeDumper):
-        """Writes texts of several lines as blocks, such as scripts."""
-
     def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)  # pyright: ignore[reportUnknownMemberType]
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, _yaml_style(text))  # pyright: ignore[reportUnknownMemberType]
 
-    Dumper.add_representer(str, represent_text)
-    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    dumper = kubectl_dumper(yaml.SafeDumper)
+    dumper.add_representer(str, represent_text)
+    return yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _yaml_style(text: str) -> str | None:
+    """Return how a text is written: one of several lines as a block, such as a script; None: as it needs.
+
+    Readers take some characters for the end of a line, and read another one instead (YAML 1.1, section 4.1.4).
+    """
+    if not _YAML_BREAKS.isdisjoint(text):
+        return '"'
+    return "|" if "\n" in text else None

@@ -38,7 +38,7 @@ def read_script(content: str, path: str) -> BatchScript:
         raise CommandError(f"{path}: has more than {MAX_BYTES} bytes, which no ConfigMap holds: put it into the image")
     words: list[str] = []
     lines: list[int] = []
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(content.replace("\r\n", "\n").split("\n"), 1):
         if line.startswith(DIRECTIVE) and line[len(DIRECTIVE) :][:1] in ("", " ", "\t"):
             try:
                 parts = shlex.split(line[len(DIRECTIVE) :], comments=True)
@@ -46,7 +46,7 @@ def read_script(content: str, path: str) -> BatchScript:
                 raise CommandError(f"{path}: line {number}: {error}: {line.strip()[:80]}") from error
             words += parts
             lines += [number] * len(parts)
-        elif line.strip() and not line.startswith("#"):
+        elif line.strip() and not line.lstrip().startswith("#"):
             break
     return BatchScript(content, tuple(words), tuple(lines))
 

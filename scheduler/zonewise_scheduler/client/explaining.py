@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.details import Detail
@@ -33,7 +34,7 @@ from zonewise_scheduler.client.session import metadata_pairs
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.client.node_facts import NodeAvailability
@@ -92,8 +93,12 @@ def _job(session: Session, job: JobFacts) -> Description:
     return describe_job(job, context, session.now())
 
 
-def _others(session: Session, keys: Iterable[str]) -> Iterator[tuple[str, JobFacts]]:
+def _others(session: Session, keys: Sequence[str]) -> Iterator[tuple[str, JobFacts]]:
     """Yield the jobs of Workloads that may be looked at, by key, with the deadlines that the read API knows."""
+    rows: dict[tuple[str, str], Json] = {}
+    if keys:
+        with contextlib.suppress(ReadApiUnavailable):
+            rows = session.read_api.workloads()
     for key in keys:
         namespace, _, name = key.partition("/")
         try:
@@ -101,7 +106,8 @@ def _others(session: Session, keys: Iterable[str]) -> Iterator[tuple[str, JobFac
         except Forbidden:
             continue
         if workload is not None:
-            yield key, read_job(workload)
+            job = read_job(workload)
+            yield key, with_row(job, rows.get(job.key))
 
 
 def _is_pod_of(pod: Json, job: JobFacts) -> bool:

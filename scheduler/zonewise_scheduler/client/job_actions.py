@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import PODS, WORKLOADS, Resource
-from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, HELD, RESERVED, STOPPING, has_ended, unqueued_job
+from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, RESERVED, STOPPING, has_ended, unqueued_job
 from zonewise_scheduler.client.job_reading import find_unqueued_job
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def hold(jobs: NamedJobs, reference: str, *, requeue: bool = False, dry_run: boo
         job = jobs.find(reference)
         if job is None:
             return _unknown(jobs.session, reference)
-        if job.state == HELD:
-            return ActionResult(True, f"{job.display_name} is held already", job.resource_name)
         if job.state == FINISHED:
             return ActionResult(False, f"{job.display_name} has finished", job.resource_name)
+        if not job.active:
+            return ActionResult(True, f"{job.display_name} is held already", job.resource_name)
         if job.state in (ADMITTED, RESERVED, STOPPING) and not requeue:
             message = f"{job.display_name} is {job.state}: --requeue stops it, and holds it"
             return ActionResult(False, message, job.resource_name)
@@ -66,7 +66,7 @@ def release(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> Action
         job = jobs.find(reference)
         if job is None:
             return _unknown(jobs.session, reference)
-        if job.state != HELD:
+        if job.active or job.state == FINISHED:
             message = f"{job.display_name} is not held: it is {job.state}"
             return ActionResult(job.state != FINISHED, message, job.resource_name)
         if dry_run or _set_active(jobs.session, job, active=True):

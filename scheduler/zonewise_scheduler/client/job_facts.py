@@ -70,6 +70,8 @@ class JobFacts:
     """Of the Workload."""
     uid: str = ""
     """Of its owner; "": unknown, or it has several."""
+    active: bool = True
+    """False: it is held, or is to be held once it has stopped."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -135,7 +137,8 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
     metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
     conditions = {entry.text("type"): entry for entry in status.children("conditions")}
     is_true = {name for name, entry in conditions.items() if entry.text("status") == "True"}
-    state = _state(is_true, active=spec.flag("active", default=True))
+    active = spec.flag("active", default=True)
+    state = _state(is_true, active=active)
     kind, api_version, name, pod_names, uid = _owner(metadata)
     admission = status.child("admission") if status.has("admission") else None
     pending = conditions.get("QuotaReserved") if state == PENDING else None
@@ -165,6 +168,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
         pod_names=pod_names,
         resource_version=metadata.text("resourceVersion"),
         uid=uid,
+        active=active,
     )
 
 

@@ -34,6 +34,8 @@ MOUNT = "/zonewise"
 SSH_MOUNT = "/zonewise-ssh"
 SSH_PORT = 2222
 """sshd needs no privilege to listen there."""
+MAX_VARIABLE = 120_000
+"""Bytes of a variable: Linux starts no program with one of 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 _RESTARTS = 6
 _MANAGED_BY = "zonewise-submit"
 _VOLUME = "script"
@@ -155,7 +157,8 @@ def pod_requests(request: JobRequest) -> dict[str, str]:
 def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
     """Yield the variables of the container. SLURM_NTASKS and SLURM_PROCID are not among them.
 
-    Frameworks that find these expect srun (for example Lightning's SLURMEnvironment).
+    Frameworks that find these expect srun (for example Lightning's SLURMEnvironment). A list of hosts that is too long
+    for a variable is left out: the file has it.
     """
     yield "SLURM_JOB_NAME", request.name
     yield "SLURM_CPUS_PER_TASK", str(request.cpus // request.tasks_per_pod)
@@ -163,7 +166,9 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
     if request.gpus:
         yield "SLURM_GPUS_ON_NODE", str(request.gpus)
     if request.pods > 1:
-        yield "SLURM_JOB_NODELIST", ",".join(hosts(request))
+        host_list = ",".join(hosts(request))
+        if len(host_list) <= MAX_VARIABLE:
+            yield "SLURM_JOB_NODELIST", host_list
         yield "MASTER_ADDR", hosts(request)[0]
         yield "OMPI_MCA_orte_default_hostfile", f"{MOUNT}/hosts"
         yield "PRTE_MCA_prte_default_hostfile", f"{MOUNT}/hosts"

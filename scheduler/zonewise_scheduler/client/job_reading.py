@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
-from zonewise_scheduler.client.job_facts import FINISHED, read_job, sorted_jobs, with_row
+from zonewise_scheduler.client.job_facts import FINISHED, has_ended, read_job, sorted_jobs, with_row
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
 from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
@@ -110,15 +110,23 @@ class NamedJobs:
     def find(self, reference: str) -> JobFacts | None:
         """Return the job of a name such as "train", "job/train" or "workload/job-train-1a2b3"; None: there is none.
 
-        Of several, as Jobs that were created again, one that has not finished wins, and then the newest. Raises
-        KubeError.
+        Of several, as Jobs that were created again, one that has not finished wins, and then the newest. None too
+        where all have finished, and a Job without a Workload has not. Raises KubeError.
         """
         if self._jobs is None:
             listed = self.session.list(WORKLOADS, scope=self.session.namespace)
             self._jobs = [read_job(workload) for workload in listed]
         kind, _, name = reference.rpartition("/")
         matching = [job for job in self._jobs if job.has_name(kind, name)]
-        return max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+        best = max(matching, key=lambda job: (job.state != FINISHED, job.created_at or 0.0), default=None)
+        if best is not None and best.state == FINISHED and self._has_unqueued_job(reference, matching):
+            return None
+        return best
+
+    def _has_unqueued_job(self, reference: str, queued: list[JobFacts]) -> bool:
+        """Tell whether a Job of a name has none of these Workloads, and has not ended."""
+        obj = find_unqueued_job(self.session, reference)
+        return obj is not None and not has_ended(obj) and obj["metadata"].get("uid") not in {job.uid for job in queued}
 
     def forget(self) -> None:
         """List the jobs anew at the next name: they have changed."""

@@ -17,7 +17,10 @@ GPU = "nvidia.com/gpu"
 """The resource of GPUs, unless --gpu-resource names another one."""
 MAX_NAME = 52
 """Characters of a Job's name: its pods' names and hostnames have 63, with the index and a dash before it."""
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAME = re.compile(_LABEL)
+_CLAIM_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+"""apimachinery pkg/util/validation IsDNS1123Subdomain."""
 _PATH_SUFFIX = re.compile(r"\.(?:sh|bash|sbatch|slurm|job|py)$")
 
 
@@ -193,6 +196,6 @@ def _pairs(texts: list[str], flag: str) -> dict[str, str]:
 
 def _volume(text: str) -> tuple[str, str]:
     claim, colon, path = text.partition(":")
-    if not colon or not path.startswith("/") or not _NAME.fullmatch(claim):
+    if not colon or not path.startswith("/") or not _CLAIM_NAME.fullmatch(claim):
         raise CommandError(f"--pvc: {text!r} is no CLAIM:/PATH")
     return claim, path

@@ -15,6 +15,7 @@ from zonewise_common.nrt.holdings import holdings_key, read_holdings
 from zonewise_common.nrt.names import FREE_CPUS, HOLDINGS
 from zonewise_common.nrt.zones import NODE, read_resources, zone_id
 from zonewise_scheduler.quota.api.amount import resource_value
+from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,6 @@ Json = dict[str, Any]
 CPU, MEMORY = "cpu", "memory"
 _COMMON = frozenset({CPU, MEMORY, "pods", "ephemeral-storage"})
 _READY = "Ready"
-_GPU_NAMES = ("gpu", "dcu", "npu", "gaudi", "mig")
 
 
 class ZoneFacts(NamedTuple):
@@ -85,11 +85,6 @@ class NodeAvailability(NamedTuple):
         for zone in self.zones or ():
             names |= {name for name in zone.resources if name not in _COMMON and not name.startswith("hugepages-")}
         return sorted(names, key=lambda name: (not is_gpu(name), name))
-
-
-def is_gpu(resource: str) -> bool:
-    """Tell whether a resource is one of GPUs, by its name: "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"."""
-    return "/" in resource and any(word in resource.rpartition("/")[2] for word in _GPU_NAMES)
 
 
 def free_gpus(node: NodeAvailability) -> int | None:

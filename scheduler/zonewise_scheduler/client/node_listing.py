@@ -11,13 +11,13 @@ from zonewise_scheduler.client.node_facts import (
     CPU,
     MEMORY,
     free_gpus,
-    is_gpu,
     largest_block,
     largest_share,
     zone_cpus,
     zone_gpus,
 )
 from zonewise_scheduler.quota.api.amount import amount_text
+from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -156,11 +156,19 @@ class ReadApi:
             raise ReadApiUnavailable(self._problem(error)) from error
 
     def _sent(self, send: Callable[[str, dict[str, str]], T]) -> T:
-        """Send a request until a replica that leads, and is not busy, responds. Raises KubeError."""
-        busy = misdirected = 0
+        """Send a request until a replica that leads, and is not busy, responds. Raises KubeError.
+
+        A token may have become invalid before its time, so the request is sent once more with a new one.
+        """
+        busy = misdirected = rejected = 0
         while True:
+            prefix, headers = self._route()
             try:
-                return send(*self._route())
+                return send(prefix, headers)
+            except Unauthorized:
+                rejected += 1
+                if rejected > 1 or not self._reject_token(headers.get(TOKEN_HEADER, "")):
+                    raise
             except TooManyRequests:
                 busy += 1
                 if busy == _TRIES:
@@ -180,6 +188,10 @@ class ReadApi:
         if token:
             return f"{services}/https:{SERVICE}:{TLS_PORT}/proxy", {TOKEN_HEADER: token}
         return f"{services}/{SERVICE}:{PORT}/proxy", {}
+
+    def _reject_token(self, token: str) -> bool:
+        """Return whether another token is requested next instead of this one."""
+        return self._token is not None and bool(token) and self._token.reject(token)
 
     def _known(self, path: str, query: Mapping[str, object]) -> Json:
         try:

@@ -59,6 +59,15 @@ class ViewerToken:
                 self._request_at = self._clock() + (RENEWED_AFTER if requested else RETRY)
             return self._token
 
+    def reject(self, token: str) -> bool:
+        """Renew this token before its time, at the next get(); return whether it is a requested one."""
+        with self._lock:
+            if self._request_at == inf:
+                return False
+            if token == self._token:
+                self._request_at = -inf
+            return True
+
     def _requested(self) -> str:
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{ACCOUNT}/token"
         spec = {"expirationSeconds": LIFETIME}

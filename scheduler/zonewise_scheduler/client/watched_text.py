@@ -19,10 +19,10 @@ def show_text(
 ) -> None:
     """Write a text once; with --watch whenever it differs, until an exception ends the loop. Raises KubeError.
 
-    After the first text, a server that fails or does not respond is reported once, and the last text stays. `wait`
-    None: time.sleep.
+    After the first text, a server that fails or does not respond is reported once, and the last text stays. So are
+    credentials that cannot be renewed. `wait` None: time.sleep.
     """
-    from zonewise_common.kube.errors import ServerError, TooManyRequests, TransportError
+    from zonewise_common.kube.errors import ConfigError, ServerError, TooManyRequests, TransportError
 
     last: str | None = None
     is_out = False
@@ -31,7 +31,7 @@ def show_text(
         nonlocal last, is_out
         try:
             last = render()
-        except (ServerError, TooManyRequests, TransportError) as error:
+        except (ConfigError, ServerError, TooManyRequests, TransportError) as error:
             if last is None:
                 raise
             if not is_out:

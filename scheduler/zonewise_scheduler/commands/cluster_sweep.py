@@ -12,6 +12,7 @@ import yaml
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
+from zonewise_common.k8s.yaml_dumper import kubectl_dumper
 from zonewise_common.kube.errors import NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, PODS
 from zonewise_scheduler.client.session import open_session
@@ -41,7 +42,8 @@ def run_cluster_sweep(arguments: Namespace) -> None:
     job = _sweep_job(arguments, len(sweep.runs))
     if arguments.on_cluster == "print":
         objects = [each for each in (job.config_map, job.job) if each is not None]
-        write(yaml.safe_dump_all(objects, sort_keys=False, width=10_000), STANDARD_OUTPUT)
+        dumper = kubectl_dumper(yaml.SafeDumper)
+        write(yaml.dump_all(objects, Dumper=dumper, sort_keys=False, width=10_000), STANDARD_OUTPUT)
     if arguments.on_cluster != "apply" and not arguments.gather:
         return
     with open_session(arguments) as session:

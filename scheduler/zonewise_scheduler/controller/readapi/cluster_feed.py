@@ -148,11 +148,12 @@ class ClusterFeed:
         return encoded.response(request)
 
     def stream(self, request: Request) -> Response:
-        """Return a stream of the changes since the version of Last-Event-ID."""
+        """Return a stream of the changes since the version of Last-Event-ID; it begins with the time."""
         events = ClusterEvents(self, request.headers.get("last-event-id", ""))
         self._note_stream()
         headers = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("X-Accel-Buffering", "no"))
-        return Response(200, "text/event-stream", b"retry: 2000\n\n", headers, events)
+        begin = b'retry: 2000\nevent: clock\ndata: {"at": %.3f}\n\n' % self._clock()
+        return Response(200, "text/event-stream", begin, headers, events)
 
     def changes(self, since: str) -> tuple[str, bytes | None]:
         """Return the current version, and what has changed since another one, as of VersionedTables.

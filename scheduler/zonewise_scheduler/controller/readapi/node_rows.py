@@ -15,6 +15,7 @@ from zonewise_scheduler.admission.resource_names import MEMORY
 from zonewise_scheduler.controller.nodes.node_tracker import total_requests
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
+from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 
 if TYPE_CHECKING:
@@ -90,12 +91,6 @@ def node_row(sight: NodeSight, levels: Sequence[str]) -> Row:
         () if sight.report is None else tuple(_zones(sight.report.state)),
         _runs(sight),
     )
-
-
-def is_gpu(resource: str) -> bool:
-    """Tell whether a resource counts GPUs or parts of one: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb."""
-    _, separator, name = resource.rpartition("/")
-    return bool(separator) and ("gpu" in name or name.startswith("mig-"))
 
 
 def gpu_count(scalar_resources: Iterable[tuple[str, int]]) -> int:

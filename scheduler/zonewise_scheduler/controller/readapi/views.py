@@ -13,7 +13,7 @@ import msgspec
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.controller.readapi.job_details import placement_json
-from zonewise_scheduler.controller.status.pending_note import latest_time, pending_reason
+from zonewise_scheduler.controller.status.pending_note import latest_time, pending_reason, queue_reason
 from zonewise_scheduler.controller.status.queue_summaries import is_admitted
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.quota.api.amount import amount_text
@@ -213,8 +213,7 @@ def _pending_rows(
 
 def _inadmissible_rows(state: PlannerState) -> Iterator[WorkloadRow]:
     for workload, queue, message in state.inadmissible.values():
-        reason = "Suspended" if "inactive" in message or "deactivated" in message else "Misconfigured"
-        yield WorkloadRow(workload, "Inadmissible", queue, reason=reason, message=message)
+        yield WorkloadRow(workload, "Inadmissible", queue, reason=queue_reason(message), message=message)
 
 
 def _running_rows(state: PlannerState) -> Iterator[WorkloadRow]:

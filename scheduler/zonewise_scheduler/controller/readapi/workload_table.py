@@ -8,8 +8,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.dates import LAST_TIME
 from zonewise_scheduler.controller.readapi.job_details import owner_of
-from zonewise_scheduler.controller.readapi.node_rows import is_gpu
+from zonewise_scheduler.quota.api.gpu_resource import is_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -102,4 +103,5 @@ def _changing_part(row: WorkloadRow) -> Row:
 
 
 def _seconds(time: float) -> int | None:
-    return None if time == inf else int(time)
+    """Return a time that browsers have a date of, as a Job may declare a walltime of ages; None: there is none."""
+    return None if time == inf else int(min(time, LAST_TIME))

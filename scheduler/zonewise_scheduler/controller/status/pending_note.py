@@ -56,8 +56,7 @@ def pending_note(explanation: Explanation, forecast: Forecast | None) -> Pending
 def pending_reason(explanation: Explanation) -> str:
     """Return the reason of the condition."""
     if explanation.queue_message:
-        is_held = "inactive" in explanation.queue_message or "deactivated" in explanation.queue_message
-        return "Suspended" if is_held else "Misconfigured"
+        return queue_reason(explanation.queue_message)
     shortages = explanation.shortages
     reasons = {
         "ExceedsMaxQuota": bool(shortages) and all(shortage.exceeds_max_quota for shortage in shortages),
@@ -69,6 +68,12 @@ def pending_reason(explanation: Explanation) -> str:
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "PendingEvaluation")
+
+
+def queue_reason(message: str) -> str:
+    """Return the reason of a workload that no queue takes; `message`: its clause (queue_router.py, explain.py)."""
+    is_held = message == "it is deactivated" or " is inactive: " in message  # names have no spaces
+    return "Suspended" if is_held else "Misconfigured"
 
 
 def forecast_clause(forecast: Forecast, now: float) -> str:

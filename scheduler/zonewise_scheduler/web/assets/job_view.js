@@ -5,6 +5,7 @@ import { amount, count, cpus, duration, plural, quantity, seconds, state, when }
 import { jobAddress, nodeAddress, queueAddress, resourceLabel } from "./parts.js";
 
 const PAUSE = 5000; // milliseconds between two questions for the explanation
+const REFRESH = 30000; // of a job that waits: its explanation changes with other jobs
 const MAX_NODES = 200;
 
 export class JobView {
@@ -19,29 +20,33 @@ export class JobView {
   }
 
   close() {
-    clearTimeout(this.timer);
     this.closed = true;
   }
 
   update(dirty) {
     if (!dirty.has("all") && !dirty.get("workloads")?.has(this.key_) && !dirty.has("nodes")) return;
-    if (dirty.get("workloads")?.has(this.key_) && !this.timer) {
-      this.timer = setTimeout(() => { this.timer = null; this.load(); }, PAUSE);
-    }
+    if (dirty.get("workloads")?.has(this.key_)) this.loadIn(PAUSE);
     this.show();
   }
 
   tick() {
+    if (performance.now() >= this.loadAt) this.load();
     this.show();
   }
 
+  loadIn(milliseconds) {
+    this.loadAt = Math.min(this.loadAt, performance.now() + milliseconds);
+  }
+
   async load() {
+    this.loadAt = Infinity;
     try {
       this.details = await (await this.store.fetch(`workloads/${this.key_.split("/").map(encodeURIComponent).join("/")}`)).json();
       this.problem = "";
+      if (this.details.explanation) this.loadIn(REFRESH);
     } catch (error) {
-      if (error.status === 429 && !this.closed) this.timer = setTimeout(() => { this.timer = null; this.load(); }, PAUSE);
-      else this.problem = error.message;
+      if (error.status !== 429) this.problem = error.message;
+      if (error.status !== 404) this.loadIn(PAUSE);
     }
     if (!this.closed) this.show();
   }

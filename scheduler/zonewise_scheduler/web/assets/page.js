@@ -20,9 +20,18 @@ let view = null;
 let loaded = false;
 window.zonewise = { store };
 
+/** Return a part of an address as text, and as it is where it is malformed, such as "%". */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function route() {
   if (!loaded) return;
-  const [name = "", ...rest] = location.hash.replace(/^#\/?/, "").split("?")[0].split("/").map(decodeURIComponent);
+  const [name = "", ...rest] = location.hash.replace(/^#\/?/, "").split("?")[0].split("/").map(decoded);
   const kind = name in VIEWS ? name : "cluster";
   const parameters = new URLSearchParams(location.hash.split("?")[1] ?? "");
   const isSame = view?.kind === kind && view?.rest === rest.join("/");

@@ -98,11 +98,10 @@ export class Store extends EventTarget {
   /** Get all rows. */
   async load() {
     const body = await (await this.fetch("cluster")).json();
-    this.offset = body.at - Date.now() / 1000;
     this.columns = body.columns;
     this.index = Object.fromEntries(Object.entries(body.columns).map(([name, all]) => [name, Object.fromEntries(all.map((key, i) => [key, i]))]));
     this.levels = body.levels;
-    this.heardAt = body.at;
+    this.heardAt = this.now;
     for (const name of PARTS) {
       if (this[name].size) this.dirty.set(name, new Set(this[name].keys()));
       this[name].clear();
@@ -152,6 +151,16 @@ export class Store extends EventTarget {
     }
     if (fields.event === "reset") await this.load();
     else if (fields.event === "changes") this.apply(JSON.parse(fields.data));
+    else if (fields.event === "clock") this.setClock(JSON.parse(fields.data).at);
+  }
+
+  /** Take the controller's time: what is shown of jobs and nodes depends on it. */
+  setClock(at) {
+    this.offset = at - Date.now() / 1000;
+    for (const name of ["nodes", "workloads"]) {
+      if (!this.dirty.has(name)) this.dirty.set(name, new Set());
+    }
+    this.notify();
   }
 
   apply({ version, tables }) {
@@ -174,15 +183,19 @@ export class Store extends EventTarget {
         changed.add(key);
       }
     }
-    if (this.frame === undefined) {
-      const notify = () => {
-        this.frame = undefined;
-        const dirty = this.dirty;
-        this.dirty = new Map();
-        this.dispatchEvent(new CustomEvent("change", { detail: dirty }));
-      };
-      this.frame = document.hidden ? setTimeout(notify, 200) : requestAnimationFrame(notify);
-    }
+    this.notify();
+  }
+
+  /** Tell the view what has changed, once in a frame. */
+  notify() {
+    if (this.frame !== undefined) return;
+    const tell = () => {
+      this.frame = undefined;
+      const dirty = this.dirty;
+      this.dirty = new Map();
+      this.dispatchEvent(new CustomEvent("change", { detail: dirty }));
+    };
+    this.frame = document.hidden ? setTimeout(tell, 200) : requestAnimationFrame(tell);
   }
 
   object(table, key, row) {

@@ -48,6 +48,22 @@ def test_documents() -> None:
     assert "script: |\n" in text
 
 
+@pytest.mark.parametrize("break_", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("text", ["#!/bin/sh\n# one{0}line\n", "one{0}line"])
+def test_characters_that_end_a_line_in_yaml_are_read_back(text: str, break_: str) -> None:
+    """In a block a reader takes U+0085 for a newline."""
+    document = {"script": text.format(break_)}
+    written = render_document(document, "yaml")
+    assert yaml.safe_load(written) == document
+    assert written.isascii()
+
+
+@pytest.mark.parametrize("text", ["1e-4", "08", "y"])
+def test_texts_stay_texts_in_yaml(text: str) -> None:
+    """Without quotes kubectl reads them as numbers and booleans."""
+    assert render_document([text], "yaml") == f"- '{text}'\n"
+
+
 def test_arguments() -> None:
     parser = ArgumentParser()
     add_output_arguments(parser)

@@ -28,6 +28,20 @@ def test_lines_before_the_first_command_count() -> None:
 
 
 @pytest.mark.parametrize(
+    "comment", ["  # indented", "\t# indented", "# one\u2028line", "# one\x85line", "# one\x0cline", "# DOS\r"]
+)
+def test_a_comment_ends_with_its_line(comment: str) -> None:
+    """Slurm skips white space before the # (src/sbatch/opt.c, _opt_batch_script); a newline alone ends a line."""
+    script = read_script(f"#!/bin/bash\n{comment}\n#SBATCH --time=1:00:00\nhostname\n", "a.sh")
+    assert (script.words, script.lines) == (("--time=1:00:00",), (3,))
+
+
+def test_the_lines_of_dos_have_the_same_options() -> None:
+    script = read_script(SCRIPT.replace("\n", "\r\n"), "a.sh")
+    assert script.words == ("-N", "4", "--time=2:00:00", "--job-name=my job")
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("echo\n", "a.sh: line 1: a script begins with #!"),

@@ -20,11 +20,25 @@ Json = dict[str, Any]
 NOW = 1767225600.0
 
 
+class _Rows(NamedTuple):
+    """A read API of one request for all rows; `explanation`: of the waiting job."""
+
+    explanation: Json
+    rows: Mapping[str, Json]
+
+    def workload(self, _namespace: str, name: str) -> Json:
+        return {"explanation": self.explanation, **self.rows[name]}
+
+    def workloads(self) -> Mapping[tuple[str, str], Json]:
+        return {("ns", name): row for name, row in self.rows.items()}
+
+
 class _Listed(NamedTuple):
     """A session with objects that are listed."""
 
     objects: Mapping[Resource, list[Json]]
     namespace: str = "ns"
+    read_api: _Rows | None = None
 
     def now(self) -> float:
         return NOW
@@ -42,6 +56,29 @@ def workload(uid: str) -> Json:
                 "creationTimestamp": "2025-12-31T23:30:00Z"}  # fmt: skip
     finished = {"type": "Finished", "status": "True", "reason": "Succeeded"}
     return {"metadata": metadata, "spec": {"podSets": []}, "status": {"conditions": [finished]}}
+
+
+def running(name: str) -> Json:
+    owner = {"kind": "Job", "apiVersion": "batch/v1", "name": name, "uid": name}
+    conditions = [{"type": each, "status": "True", "lastTransitionTime": "2025-12-31T23:40:00Z"}
+                  for each in ("QuotaReserved", "Admitted")]  # fmt: skip
+    metadata = {"name": f"w-{name}", "namespace": "ns", "ownerReferences": [owner]}
+    return {"metadata": metadata, "spec": {"podSets": []}, "status": {"conditions": conditions}}
+
+
+def test_a_blocker_ends_when_the_controller_says() -> None:
+    """Its LocalQueue may declare a walltime for it (zonewise.dev/default-run-seconds)."""
+    waiting = workload("2")
+    waiting["status"] = {}
+    known = {"walltimeSeconds": 3600.0, "deadline": "2026-01-01T00:40:00Z"}
+    rows = {"job-train-2": {"state": "Pending"}, "w-a": known, "w-b": {}}
+    api = _Rows({"waitsFor": ["ns/w-a", "ns/w-b"]}, rows)
+    session = _Listed({WORKLOADS: [waiting, running("a"), running("b")]}, read_api=api)
+    description = explain(cast("Session", session), "train")
+    assert description is not None
+    [blockers] = [table for table in description.tables if table.columns[0].header == "MUST END FIRST"]
+    ends = [str(row[3]) for row in blockers.rows]
+    assert ("00:40 UTC" in ends[0], "it declares no walltime" in ends[1]) == (True, True)
 
 
 def event(message: str, at: str = "2025-12-31T23:59:00Z", **involved: str) -> Json:

@@ -109,6 +109,8 @@ def test_a_change_at_the_same_time_is_looked_at_again() -> None:
         (("QuotaReserved",), True, False, False, "Job ns/a is Reserved: --requeue stops it, and holds it"),
         (("Finished",), True, True, False, "Job ns/a has finished"),
         ((), False, False, True, "Job ns/a is held already"),
+        (("QuotaReserved", "Admitted"), False, False, True, "Job ns/a is held already"),
+        (("Finished",), False, True, False, "Job ns/a has finished"),
     ],
 )
 def test_hold(conditions: tuple[str, ...], active: bool, requeue: bool, done: bool, message: str) -> None:
@@ -123,6 +125,20 @@ def test_release() -> None:
     assert cluster.patches == [("w-a", {"metadata": {"resourceVersion": "7"}, "spec": {"active": True}})]
     assert release(cluster.named, "b") == (True, "Job ns/b is not held: it is Pending", "job.batch/b")
     assert not release(cluster.named, "c").done
+
+
+@pytest.mark.parametrize("conditions", [("Admitted",), ("Admitted", "Evicted")])
+def test_a_job_that_is_to_be_held_once_it_has_stopped_is_released(conditions: tuple[str, ...]) -> None:
+    """As `hold --requeue` leaves it while its pods still end."""
+    cluster = FakeCluster(workload("a", "QuotaReserved", *conditions, active=False))
+    assert release(cluster.named, "a").message == "Job ns/a is released"
+    assert [patch["spec"] for _, patch in cluster.patches] == [{"active": True}]
+
+
+def test_a_finished_job_is_not_released() -> None:
+    cluster = FakeCluster(workload("a", "Finished", active=False))
+    assert release(cluster.named, "a") == (False, "Job ns/a is not held: it is Finished", "job.batch/a")
+    assert cluster.patches == []
 
 
 def test_cancel_deletes_the_owner_of_each_kind() -> None:

@@ -49,6 +49,17 @@ def test_a_job_of_several_pods() -> None:
     assert summary(TRAIN) == "4 pods, each 32 cpu, 64Gi memory, 8 nvidia.com/gpu"
 
 
+def test_a_list_of_hosts_that_no_program_can_get_is_left_out() -> None:
+    """Linux starts no program with a variable of 128 KiB; the file has all hosts."""
+    by_kind = objects(TRAIN._replace(name="llama-405b-pretrain-run-12", pods=2500))
+    [container] = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert "SLURM_JOB_NODELIST" not in variables
+    assert variables["SLURM_JOB_NUM_NODES"] == "2500"
+    assert len(by_kind["ConfigMap"]["data"]["hosts"].splitlines()) == 2500
+    subprocess.run(["/bin/true"], env=variables, check=True)
+
+
 def test_the_planner_reads_the_walltime() -> None:
     job = objects(TRAIN)["Job"]
     assert job["spec"]["activeDeadlineSeconds"] == 7200

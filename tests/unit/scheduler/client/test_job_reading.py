@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from zonewise_common.kube.resources import JOBS, WORKLOADS
 from zonewise_scheduler.client.job_facts import read_job
-from zonewise_scheduler.client.job_reading import read_jobs
+from zonewise_scheduler.client.job_reading import NamedJobs, read_jobs
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class FakeSession:
     def list(self, resource: Resource, *, scope: str) -> list[Json]:
         assert scope == "ns"
         return self.objects[resource]
+
+    def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
+        assert namespace == "ns"
+        return next((obj for obj in self.objects[resource] if obj["metadata"]["name"] == name), None)
 
     def workloads(self, _: str) -> None:
         raise ReadApiUnavailable("it is down")
@@ -68,3 +74,26 @@ def test_the_walltime_is_what_is_left_after_earlier_admissions() -> None:
     spent = {"spec": {"maximumExecutionTimeSeconds": 600}, "status": {"accumulatedPastExecutionTimeSeconds": 240}}
     assert read_job({"metadata": {"name": "w"}, **spent}).walltime == 360
     assert read_job({"metadata": {"name": "w"}}).walltime is None
+
+
+@pytest.mark.parametrize(
+    ("uid", "conditions", "workload_name"),
+    [
+        ("u-2", [], None),
+        ("u-1", [], "w-1"),
+        ("u-2", [{"type": "Complete", "status": "True"}], "w-1"),
+    ],
+)
+def test_a_finished_job_does_not_hide_one_without_a_workload(
+    uid: str, conditions: list[Json], workload_name: str | None
+) -> None:
+    """Its Workload may be of another kind, or of an earlier Job. That of the Job itself, and of an ended one, wins."""
+    owner = {"kind": "JobSet", "apiVersion": "jobset.x-k8s.io/v1alpha2", "name": "train", "uid": "u-1"}
+    finished = {
+        "metadata": {"namespace": "ns", "name": "w-1", "ownerReferences": [owner]},
+        "status": {"conditions": [{"type": "Finished", "status": "True"}]},
+    }
+    unqueued = job("train", conditions=conditions)
+    unqueued["metadata"]["uid"] = uid
+    named = NamedJobs(cast("Session", FakeSession([unqueued], [finished]))).find("train")
+    assert (named and named.workload) == workload_name

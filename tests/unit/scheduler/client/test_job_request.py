@@ -61,6 +61,11 @@ def test_memory_of_each_pod() -> None:
     assert request("--mem-per-gpu", "64G", "--gpus", "2").memory == 128 << 30
 
 
+def test_the_name_of_a_claim_may_have_dots() -> None:
+    """As those of most objects (IsDNS1123Subdomain)."""
+    assert request("--pvc", "home.alice:/home").volumes == (("home.alice", "/home"),)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -81,6 +86,7 @@ def test_memory_of_each_pod() -> None:
         (("--export", "MISSING"), "MISSING is not set here"),
         (("--node-selector", "gpu"), "'gpu' is no KEY=VALUE"),
         (("--pvc", "data"), "'data' is no CLAIM:/PATH"),
+        (("--pvc", "a..b:/data"), "'a..b:/data' is no CLAIM:/PATH"),
         (("-J", "___"), "'___' makes no name of a Job"),
         (("-J", "2024-run", "-N", "2"), "'2024-run': the name of a job with several pods begins with a letter"),
     ],

@@ -15,7 +15,6 @@ from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.node_facts import (
     NodeAvailability,
     free_gpus,
-    is_gpu,
     largest_block,
     largest_share,
     read_node_facts,
@@ -173,15 +172,6 @@ def test_fragmentation() -> None:
     assert largest_share([0, 0]) is None
     assert largest_share([]) is None
     assert "80%" in table(facts(), output="wide")[1].split()
-
-
-@pytest.mark.parametrize(
-    ("resource", "is_one"),
-    [("nvidia.com/gpu", True), ("nvidia.com/mig-1g.10gb", True), ("amd.com/gpu", True), ("cpu", False),
-     ("rdma/hca", False), ("gpu", False)],
-)  # fmt: skip
-def test_resources_of_gpus(resource: str, is_one: bool) -> None:
-    assert is_gpu(resource) is is_one
 
 
 def test_memory() -> None:

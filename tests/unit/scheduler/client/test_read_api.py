@@ -16,9 +16,11 @@ from support.scripted_controller import ScriptedController, scripted_controller
 from support.waiting import PATIENCE
 from zonewise_common.cli.command import CommandError
 from zonewise_common.kube.config import Config
-from zonewise_common.kube.errors import NotFound
+from zonewise_common.kube.errors import NotFound, Unauthorized
 from zonewise_common.kube.transport import Transport
+from zonewise_common.service.authorizer import TOKEN_HEADER
 from zonewise_scheduler.client.read_api import ReadApi, ReadApiUnavailable, proxied_read_api
+from zonewise_scheduler.client.viewer_token import ViewerToken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -118,6 +120,47 @@ def test_no_token_is_sent_or_requested_without_tls(controller: ScriptedControlle
     assert ["secret" in str(headers) for _, headers in controller.requests] == [False]
     with pytest.raises(CommandError, match="a token is sent over https alone, or to this machine"):
         ReadApi.at("http://10.0.0.1:9821", "secret")
+
+
+class RejectingTransport:
+    """An API server that issues numbered tokens, and a controller for which the last ones are good."""
+
+    def __init__(self) -> None:
+        self.issued = 0
+        self.first_good = 1
+        self.refused = 0
+
+    def request(
+        self, method: str, path: str, query: object, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        if path.endswith("/token"):
+            self.issued += 1
+            return json.dumps({"status": {"token": str(self.issued)}}).encode()
+        assert headers is not None
+        if int(headers[TOKEN_HEADER]) < self.first_good:
+            self.refused += 1
+            raise Unauthorized(401, "", "the token is not valid")
+        return b"{}"
+
+
+def test_a_token_that_ends_early_is_replaced() -> None:
+    """Its ServiceAccount may be created anew, and this machine may have slept: its clock stood still."""
+    transport = RejectingTransport()
+    api = ReadApi(transport, "zonewise", ViewerToken(transport, "zonewise"))  # type: ignore[arg-type]
+    assert api.get("/api/v1/plan") == {}
+    transport.first_good = 2
+    assert api.get("/api/v1/plan") == {}
+    assert (transport.issued, transport.refused) == (2, 1)
+
+
+@pytest.mark.parametrize(("own", "requests"), [("", 2), ("7", 1)])
+def test_a_request_is_sent_once_more_with_another_token_alone(own: str, requests: int) -> None:
+    transport = RejectingTransport()
+    transport.first_good = 9
+    api = ReadApi(transport, "zonewise", ViewerToken(transport, "zonewise", own))  # type: ignore[arg-type]
+    with pytest.raises(ReadApiUnavailable, match="the token is not valid"):
+        api.get("/api/v1/plan")
+    assert transport.refused == requests
 
 
 def test_a_busy_controller_is_asked_again(controller: ScriptedController) -> None:

@@ -64,8 +64,22 @@ def test_it_is_renewed_before_it_expires() -> None:
 
 def test_a_token_of_the_user_is_taken_instead() -> None:
     reply = ApiServerReply(TransportError("refused"))
-    assert token(reply, "own").get() == "own"
+    subject = token(reply, "own")
+    assert subject.get() == "own"
+    assert not subject.reject("own")
+    assert subject.get() == "own"
     assert reply.requests == []
+
+
+def test_a_rejected_token_is_requested_anew_once_for_all_threads() -> None:
+    reply = ApiServerReply(b'{"status": {"token": "first"}}')
+    subject = token(reply)
+    assert subject.get() == "first"
+    reply.reply = b'{"status": {"token": "second"}}'
+    assert subject.reject("first")
+    assert subject.get() == "second"
+    assert subject.reject("first")
+    assert (subject.get(), len(reply.requests)) == ("second", 2)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zonewise_common.cli.terminal import stdout_terminal
-from zonewise_common.kube.errors import Forbidden, TransportError
+from zonewise_common.kube.errors import ConfigError, Forbidden, TransportError
 from zonewise_scheduler.client.watched_text import show_text
 
 if TYPE_CHECKING:
@@ -28,8 +28,10 @@ def shown(outcomes: Sequence[str | Exception], *, watch: bool = True) -> None:
     show_text(render, stdout_terminal("never"), Namespace(watch=watch, interval=1.0), wait=lambda _: None)
 
 
-def test_an_outage_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    refused = TransportError("connection refused")
+@pytest.mark.parametrize("kind", [TransportError, ConfigError])
+def test_an_outage_is_reported_once(kind: type[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that returns credentials may fail once, as a server may (ConfigError)."""
+    refused = kind("connection refused")
     with pytest.raises(KeyboardInterrupt):
         shown(["one\n", refused, refused, "one\n", "two\n"])
     printed = capsys.readouterr()
@@ -44,6 +46,7 @@ def test_an_outage_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     ("outcomes", "error"),
     [
         ([TransportError("refused")], TransportError),
+        ([ConfigError("the token is empty")], ConfigError),
         (["one\n", Forbidden(403, "Forbidden", "no right to list pods")], Forbidden),
     ],
 )

@@ -99,6 +99,17 @@ def test_the_same_rows_are_sent_once(cluster: PageCluster) -> None:
 
 
 @pytest.mark.usefixtures("without_thread")
+def test_a_stream_begins_with_the_time(cluster: PageCluster) -> None:
+    """The rows of a quiet cluster, and so their time, may be hours old."""
+    feed = feed_of(cluster)
+    before = all_rows(feed)
+    cluster.now += 3600.0
+    assert all_rows(feed)["at"] == before["at"]
+    body = feed.stream(Request("GET", "/", headers={"last-event-id": before["version"]})).body.decode()
+    assert body == f'retry: 2000\nevent: clock\ndata: {{"at": {cluster.now:.3f}}}\n\n'
+
+
+@pytest.mark.usefixtures("without_thread")
 def test_events_have_what_changes_and_nothing_else(cluster: PageCluster) -> None:
     feed = feed_of(cluster)
     before = all_rows(feed)
@@ -226,8 +237,9 @@ def test_changes_are_pushed_and_a_connection_goes_on_where_the_last_one_ended(cl
         cluster.churn(1)
         cluster.step(1.0)
         lines: list[str] = []
-        while not any(line.startswith("data:") for line in lines):
+        while not any(line.startswith("id:") for line in lines):
             lines.append(response.readline().decode().strip())
+        lines.append(response.readline().decode().strip())
         changed = next(line.removeprefix("id: ") for line in lines if line.startswith("id: "))
         assert changed != version
         assert "event: changes" in lines

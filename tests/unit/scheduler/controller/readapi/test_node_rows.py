@@ -16,7 +16,6 @@ from zonewise_scheduler.controller.readapi.node_rows import (
     RUN_COLUMNS,
     ZONE_COLUMNS,
     NodeSight,
-    is_gpu,
     level_labels,
     node_row,
 )
@@ -75,15 +74,6 @@ def test_domains_are_those_of_the_topology() -> None:
     assert levels == ("block", RACK)
     known = row(node(), levels)
     assert known["domains"] == ("b1", "r1")
-
-
-@pytest.mark.parametrize(
-    ("resource", "expected"),
-    [("nvidia.com/gpu", True), ("amd.com/gpu", True), ("nvidia.com/mig-1g.10gb", True), ("gpu.intel.com/i915", False),
-     ("example.com/nic", False), ("hugepages-2Mi", False), ("cpu", False)],
-)  # fmt: skip
-def test_which_resources_count_as_gpus(resource: str, expected: bool) -> None:
-    assert is_gpu(resource) == expected
 
 
 def test_zones_and_runs_are_those_of_the_kubelets() -> None:

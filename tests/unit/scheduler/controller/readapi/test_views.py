@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from support.model_cluster import NAMESPACE, ModelCluster
+from support.model_cluster import NAMESPACE, QUEUE_LABEL, ModelCluster
 from support.reported_queue import ReportedQueue
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.readapi.views import (
@@ -56,6 +56,18 @@ def test_unknown_times_are_null_or_absent(queue: ReportedQueue) -> None:
     assert "startedAt" not in pending
     assert running["startedAt"].startswith("2026-01-01T00:00:")
     assert running["deadline"] is None
+
+
+def test_the_name_of_a_missing_queue_is_no_reason(queue: ReportedQueue) -> None:
+    """Of a LocalQueue "inactive-users" that does not exist, none says that it is inactive."""
+    job = queue.cluster.submit("lost", 3, at=9)
+    queue.cluster.change(job, {"metadata": {"labels": {QUEUE_LABEL: "inactive-users"}}})
+    queue.tick(1.0)
+    [row] = [row for row in workload_rows(queue.controller, {}, {}) if row.state == "Inadmissible"]
+    assert (row.reason, row.message) == ("Misconfigured", f"there is no LocalQueue {NAMESPACE}/inactive-users")
+    details = workload_json(queue.controller, row.workload.key, {}, queue.now)
+    assert details is not None
+    assert details["reason"] == "Misconfigured"
 
 
 def test_a_workload_that_the_queue_does_not_have_is_none(queue: ReportedQueue) -> None:

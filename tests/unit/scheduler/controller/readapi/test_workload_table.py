@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from zonewise_common.k8s.dates import LAST_TIME
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.readapi.views import WorkloadRow
 from zonewise_scheduler.controller.readapi.workload_table import MAX_POSITION, WORKLOAD_COLUMNS, WorkloadTable
@@ -39,6 +40,13 @@ def test_unknown_times_are_null() -> None:
     known = row(WorkloadRow(workload(), "Pending", "q", MAX_POSITION + 1, inf, inf, Forecast(20.0, 30.0, inf)))
     assert [known[name] for name in ("walltime", "reservedStart", "startedAt", "deadline", "latest")] == [None] * 5
     assert (known["earliest"], known["likely"], known["position"]) == (20, 30, 0)
+
+
+def test_times_of_ages_end_with_the_last_date() -> None:
+    """A date of a browser ends with the year 275760, and a Job may declare a walltime of 2^63 seconds."""
+    known = row(WorkloadRow(workload(walltime=2.0**63), "Pending", "q", 1, 2.0**63, inf, Forecast(20.0, 1e13, 2.0**63)))
+    assert {known[name] for name in ("walltime", "reservedStart", "likely", "latest")} == {LAST_TIME}
+    assert known["earliest"] == 20
 
 
 def test_a_workload_without_a_job_has_its_own_name() -> None:

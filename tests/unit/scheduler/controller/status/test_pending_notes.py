@@ -7,6 +7,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from zonewise_scheduler.backfill.planner_state import new_state
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Forecast
-from zonewise_scheduler.controller.status.pending_note import clock_time, pending_note
+from zonewise_scheduler.controller.status.pending_note import clock_time, pending_note, queue_reason
 from zonewise_scheduler.controller.status.pending_notes import BURST, MIN_WAIT, RATE, REFRESH, PendingNotes
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
@@ -63,6 +64,20 @@ def test_a_workload_that_no_queue_admits_is_told_so() -> None:
     events.submit(state, replace(make_workload("off", 1), active=False), "q")
     note = pending_note(explain(state, "ns/off", START), None)
     assert (note.reason, note.message) == ("Suspended", "it is deactivated")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("it is deactivated", "Suspended"),
+        ("LocalQueue ns/l is inactive: stopPolicy is Hold", "Suspended"),
+        ("ClusterQueue q is inactive: it has been deleted", "Suspended"),
+        ("there is no LocalQueue ns/inactive", "Misconfigured"),
+        ("there is no ClusterQueue deactivated", "Misconfigured"),
+    ],
+)
+def test_the_reason_of_a_workload_that_no_queue_takes(message: str, reason: str) -> None:
+    assert queue_reason(message) == reason
 
 
 def test_a_request_beyond_the_quota_is_told_so() -> None:

@@ -1,0 +1,17 @@
+"""Which resources are GPUs, by their names."""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = frozenset({"gpu", "vgpu", "mig", "dcu", "npu", "gaudi"})
+_SHARES = frozenset({"memory", "cores", "percentage"})
+"""Words of resources that count something of a GPU."""
+_OF_INTEL = frozenset({"gpu.intel.com/i915", "gpu.intel.com/xe"})
+
+
+def is_gpu(resource: str) -> bool:
+    """Tell whether a resource counts GPUs or slices of them: nvidia.com/gpu, nvidia.com/mig-1g.10gb, hygon.com/dcu."""
+    _, domain_end, name = resource.rpartition("/")
+    words = set(re.split(r"[^a-z0-9]", name))
+    return resource in _OF_INTEL or (bool(domain_end) and bool(words & _WORDS) and not words & _SHARES)
