@@ -53,6 +53,12 @@ class Cache(Generic[T]):
         """The cache has every event up to this resource version; 0 before the first listing."""
         self._cached: dict[tuple[str, str], _CachedObject[T]] = {}
 
+    def copy(self) -> Cache[T]:
+        """Return a cache of its own with the same objects."""
+        copied: Cache[T] = Cache()
+        copied.version, copied._cached = self.version, dict(self._cached)
+        return copied
+
     def get(self, key: tuple[str, str]) -> T | None:
         """Return an object; None where there is none."""
         cached = self._cached.get(key)

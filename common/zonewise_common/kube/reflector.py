@@ -26,6 +26,7 @@ import logging
 import random
 import threading
 import time
+from math import inf
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -124,6 +125,7 @@ class Reflector(Generic[T]):
         self._stale_listings = 0
         self._unanswered = 0  # attempts in a row to open a watch
         self._is_unheard = True  # no event or bookmark of the open watch has come
+        self._opened_at = inf  # the time of the open watch
         self._backoff = WatchBackoff(times.backoff)
         self._freshness = Freshness(times.bookmark_due)
         name = f"reflector-{resource.plural}"
@@ -167,6 +169,14 @@ class Reflector(Generic[T]):
 
     # --- lifecycle
 
+    def resume(self, ended: Reflector[T]) -> None:
+        """Know the objects of a closed reflector with the same handler: the first listing reports what differs.
+
+        To be called before start().
+        """
+        with ended._lock:  # its thread may still wait for a response
+            self._cache = ended._cache.copy()
+
     def start(self) -> None:
         """Start to list and watch, in a thread of its own."""
         self._thread.start()
@@ -192,11 +202,10 @@ class Reflector(Generic[T]):
     def _list_and_watch(self) -> float:
         """List where the history is lost, watch until the watch ends, and return the seconds to wait then."""
         failure: KubeError | None = None
-        opened = time.monotonic()
+        self._opened_at = inf
         try:
             if self._lost:
                 self._list()
-            opened = time.monotonic()
             self._watch()
         except KubeError as error:
             failure = error
@@ -207,7 +216,7 @@ class Reflector(Generic[T]):
             self._lost = True
         finally:
             self._freshness.end(time.monotonic())
-        healthy = time.monotonic() - opened >= self._times.healthy_after
+        healthy = time.monotonic() - self._opened_at >= self._times.healthy_after
         return self._backoff.delay(failure, self._draw(), healthy=healthy)
 
     # --- listing
@@ -249,7 +258,8 @@ class Reflector(Generic[T]):
             self._lost = isinstance(error, Gone) or too_large or self._unanswered >= _UNANSWERED
             raise
         self._unanswered, self._is_unheard = 0, True
-        self._freshness.begin(time.monotonic())
+        self._opened_at = time.monotonic()
+        self._freshness.begin(self._opened_at)
         with watch:
             try:
                 self._follow(watch, self.resource_version)

@@ -5,7 +5,7 @@ Kinds that a cluster need not have are probed with one request now and then, and
 | probe | action |
 |---|---|
 | 200 | watch it |
-| 404 | end the watch; the API server has deleted the objects of a custom resource by then |
+| 404 | end the watch; once the kind is served again, the first listing shows what was deleted meanwhile |
 | 403 | none: a watch lists anew once it may, and shows what was deleted meanwhile |
 | no response | probe again after a second; until the first response the kind counts as not listed |
 | any other | none |
@@ -90,6 +90,8 @@ class ObjectInformers:
         self._optional = optional
         self._probe_period = probe_period
         self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._ended: dict[Resource, Reflector[Any]] = {}
+        """Of kinds that are not served any more."""
         self._unprobed = {kind.resource for kind in optional}
         """Optional kinds whose probe has had no response yet."""
         self._stopping = threading.Event()
@@ -143,6 +145,7 @@ class ObjectInformers:
             if (reflector := self._reflectors.pop(resource, None)) is not None:
                 log.warning("%s.%s are not watched any more: %s", resource.plural, resource.group, error)
                 reflector.close(_STOP_TIMEOUT)
+                self._ended[resource] = reflector
         except KubeError as error:
             log.debug("%s: %s", resource.plural, error)
             if isinstance(error, TransportError):
@@ -155,6 +158,8 @@ class ObjectInformers:
     def _watch(self, kind: WatchedKind) -> None:
         self._reflectors[kind.resource] = reflector = Reflector(self._client, kind.resource, kind.decode, kind.handle)
         reflector.on_listing = kind.listed
+        if (ended := self._ended.pop(kind.resource, None)) is not None:
+            reflector.resume(ended)
         reflector.start()
 
 

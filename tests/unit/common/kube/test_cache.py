@@ -105,6 +105,14 @@ def test_a_recreated_object() -> None:
     assert cache.replace([received("a", 5, "new", uid="other")], 9) == [Change("old", None), Change(None, "new")]
 
 
+def test_a_copy_knows_the_same_objects_and_changes_alone() -> None:
+    cache: Cache[str] = Cache()
+    cache.replace([received("a", 1, "a"), received("b", 1, "b")], 3)
+    copied = cache.copy()
+    assert copied.replace([received("a", 1, "a")], 9) == [Change("b", None)]
+    assert (copied.version, cache.version, cache.values()) == (9, 3, ["a", "b"])
+
+
 def test_an_unchanged_listing_has_no_changes() -> None:
     """Objects of the same version and value are not told again, and stay the very same."""
     cache: Cache[list[int]] = Cache()

@@ -30,7 +30,7 @@ from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.reflector import WatchTimes
 
 if TYPE_CHECKING:
-    from support.kube_faults import Object
+    from support.kube_faults import Answer, Object
 
 
 REAL = WatchTimes(healthy_after=10.0)
@@ -304,6 +304,21 @@ def test_server_that_closes_at_once(how: str) -> None:
         assert 5 <= len(copy.server.watches) <= 20
         # a server that does not answer may be another one when it does: its history is listed
         assert len(copy.server.lists) <= (1 if how != "hung up" else 10)
+
+
+def fail_slowly(exchange: Exchange) -> None:
+    time.sleep(0.05)
+    refuse(503, "ServiceUnavailable")(exchange)
+
+
+@pytest.mark.parametrize(("lists", "watches"), [([fail_slowly], [watch_on()]), ([LISTED], [fail_slowly])])
+def test_a_request_that_fails_slowly_is_no_healthy_watch(lists: list[Answer], watches: list[Answer]) -> None:
+    """The waits grow, however long a server takes to refuse."""
+    minute = SimulatedTime()
+    with copying(watches, lists, WatchTimes(healthy_after=0.02), minute):
+        assert minute.over.wait(PATIENCE)
+        assert minute.waits == sorted(minute.waits)
+        assert minute.waits[-1] > 3.0
 
 
 def test_bookmark_then_close() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from zonewise_scheduler.controller import informers
 from zonewise_scheduler.controller.informers import ObjectInformers, WatchedKind, decode_object, watched_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     import pytest
 
@@ -97,8 +98,34 @@ def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds() ->
 
 def test_what_is_deleted_while_a_kind_may_not_be_read_is_reported_later() -> None:
     server = Server()
-    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
-    server.objects = [{"metadata": metadata}]
+    server.objects = [named_object("a")]
+    with watched_names(server) as (watched, names):
+        eventually(lambda: names == {"a"})
+        server.failure = Forbidden(403, "Forbidden", "the role is replaced")
+        eventually(lambda: watched.ages["workloads"] > 0)
+        server.objects, server.version, server.failure = [], 9, None
+        eventually(lambda: not names)
+
+
+def test_what_is_deleted_while_a_kind_is_not_served_is_reported_later() -> None:
+    """A CustomResourceDefinition is replaced, for example, or one of several API servers is behind."""
+    server = Server()
+    server.objects = [named_object("a"), named_object("b")]
+    with watched_names(server) as (watched, names):
+        eventually(lambda: names == {"a", "b"})
+        server.failure = NotFound(404, "NotFound", "not served")
+        eventually(lambda: "workloads" not in watched.ages)
+        server.objects, server.version, server.failure = [named_object("b")], 9, None
+        eventually(lambda: names == {"b"})
+
+
+def named_object(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"}}
+
+
+@contextmanager
+def watched_names(server: Server) -> Generator[tuple[ObjectInformers, set[str]]]:
+    """Watch Workloads as an optional kind; yield the names of those that exist by their changes too."""
     names: set[str] = set()
 
     def handle(old: Any, new: Any) -> None:
@@ -106,8 +133,4 @@ def test_what_is_deleted_while_a_kind_may_not_be_read_is_reported_later() -> Non
 
     kind = WatchedKind(WORKLOADS, decode_object, handle)
     with ObjectInformers(server, [], [kind], probe_period=0.01) as watched:  # pyright: ignore[reportArgumentType]
-        eventually(lambda: names == {"a"})
-        server.failure = Forbidden(403, "Forbidden", "the role is replaced")
-        eventually(lambda: watched.ages["workloads"] > 0)
-        server.objects, server.version, server.failure = [], 9, None
-        eventually(lambda: not names)
+        yield watched, names
