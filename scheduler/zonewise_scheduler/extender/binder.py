@@ -39,7 +39,9 @@ RETRY_PERIOD = 0.5
 MAX_RETRY_PERIOD = 4.0
 """Seconds: once the API server is back, no pod waits longer."""
 GIVE_UP = 90.0
-"""Seconds after which such a pod is left to kube-scheduler; less than the default of assumeTimeout."""
+"""Seconds after which such a pod is left to kube-scheduler,"""
+GIVE_UP_SHARE = 0.75
+"""or this part of assumeTimeout, if that is less: the pod is still assumed then."""
 
 
 def bind_pod(client: Client, namespace: str, name: str, uid: str, node: str, verdict: Verdict | None) -> None:
@@ -64,10 +66,10 @@ def bound_node(client: Client, namespace: str, name: str, uid: str) -> str:
 class _Task:
     __slots__ = ("deadline", "period", "placement")
 
-    def __init__(self, placement: PodPlacement, now: float) -> None:
+    def __init__(self, placement: PodPlacement, deadline: float) -> None:
         self.placement = placement
         self.period = RETRY_PERIOD
-        self.deadline = now + GIVE_UP
+        self.deadline = deadline
 
     def next_delay(self, now: float) -> float | None:
         """Return the seconds until the next request; None where it is time to give up."""
@@ -79,10 +81,14 @@ class _Task:
 class Binder:
     """See the module. Works while the context is entered."""
 
-    def __init__(self, client: Client, cache: ExtenderCache, metrics: ExtenderMetrics) -> None:
+    def __init__(
+        self, client: Client, cache: ExtenderCache, metrics: ExtenderMetrics, *, assume_timeout: float
+    ) -> None:
+        """`assume_timeout`: seconds after which the cache forgets an assumed pod that is not bound."""
         self._client = client
         self._cache = cache
         self._metrics = metrics
+        self._give_up = min(GIVE_UP, GIVE_UP_SHARE * assume_timeout)
         self._tasks = DelayedTasks(self._handle, threads=THREADS, name="binder")
 
     def __enter__(self) -> Binder:
@@ -94,9 +100,9 @@ class Binder:
 
     def submit(self, placements: list[PodPlacement]) -> None:
         """Bind pods soon."""
-        now = time.monotonic()
+        deadline = time.monotonic() + self._give_up
         for placement in placements:
-            self._tasks.submit(_Task(placement, now))
+            self._tasks.submit(_Task(placement, deadline))
 
     def _handle(self, task: _Task) -> None:
         try:

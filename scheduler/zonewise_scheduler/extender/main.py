@@ -83,7 +83,7 @@ def run_until_stopped(settings: ExtenderSettings, stop: threading.Event, clock: 
         stack.enter_context(PodGroupInformers(client, cache))
         stack.enter_context(Requeuer(client, cache, metrics))
         if settings.direct_binding:
-            binder = stack.enter_context(Binder(client, cache, metrics))
+            binder = stack.enter_context(Binder(client, cache, metrics, assume_timeout=settings.assume_timeout))
             stack.enter_context(PassLoop(cache, binder, informers))
         preemption: Preemption | None = None
         if settings.preemption:

@@ -46,9 +46,9 @@ class Evictor:
         try:
             self._mark(victim)
             self._client.delete(PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
-        except (NotFound, Conflict):
-            return True  # gone, or created again under its name
         except KubeError as error:
+            if isinstance(error, NotFound) or (isinstance(error, Conflict) and self._is_gone(victim)):
+                return True
             log.warning("pod=%s/%s node=%s not preempted: %s", victim.namespace, victim.name, node, error)
             return False
         log.info("pod=%s/%s priority=%d node=%s preempted by=%s/%s priority=%d", victim.namespace, victim.name,
@@ -75,6 +75,17 @@ class Evictor:
         self._client.patch(
             PODS, victim.name, body, kind=PatchKind.STRATEGIC, namespace=victim.namespace, subresource="status"
         )
+
+    def _is_gone(self, victim: RunningPod) -> bool:
+        """Tell whether a pod is gone, or was created again under its name; False where that is unknown.
+
+        An API server responds with 409 too where a pod has changed again and again under a patch.
+        """
+        try:
+            pod = self._client.get(PODS, victim.name, namespace=victim.namespace)
+        except KubeError as error:
+            return isinstance(error, NotFound)
+        return pod["metadata"].get("uid") != victim.uid
 
     def _write_event(self, namespace: str, name: str, uid: str, reason: str, message: str) -> None:
         now = utc_now()

@@ -74,8 +74,10 @@ def error(kind: type[ApiError], status: int) -> ApiError:
     return kind(status, "Reason", "message")
 
 
-def binder(server: FakeServer) -> Binder:
-    return Binder(cast("Client", server), cast("ExtenderCache", server), ExtenderMetrics())
+def binder(server: FakeServer, assume_timeout: float = 120.0) -> Binder:
+    return Binder(
+        cast("Client", server), cast("ExtenderCache", server), ExtenderMetrics(), assume_timeout=assume_timeout
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,12 +107,13 @@ def test_responses(server: FakeServer, result: str, monkeypatch: pytest.MonkeyPa
     assert server.bodies[0]["target"]["name"] == "n"
 
 
-def test_a_server_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while the pod is left to kube-scheduler."""
+@pytest.mark.parametrize(("give_up", "assume_timeout"), [(0.05, 120.0), (90.0, 0.06)])
+def test_a_server_that_is_gone(give_up: float, assume_timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while the pod is left to kube-scheduler, as long as it is assumed."""
     monkeypatch.setattr(binder_module, "RETRY_PERIOD", 0.01)
-    monkeypatch.setattr(binder_module, "GIVE_UP", 0.05)
+    monkeypatch.setattr(binder_module, "GIVE_UP", give_up)
     server = FakeServer(*[TransportError("refused")] * 100)
-    with binder(server) as running:
+    with binder(server, assume_timeout) as running:
         running.submit([placement()])
         eventually(lambda: server.results == [("p", "failed")])
     assert 1 < len(server.bodies) < 100

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from zonewise_common.kube.errors import Conflict, NotFound, ServerError
+import pytest
+
+from zonewise_common.kube.errors import Conflict, NotFound, ServerError, TransportError
 from zonewise_common.nrt.holdings import Holdings
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.extender.preemption.evictor import Evictor
@@ -19,10 +21,12 @@ PREEMPTOR = Preemptor("uid-p", "lab", "p", SHAPE, 9)
 
 
 class RecordingServer:
-    """Takes all requests, or fails those of one verb."""
+    """Takes all requests, or fails those of one verb; has a pod, or responds with an error to its reading."""
 
-    def __init__(self, verb: str = "", error: Exception | None = None) -> None:
+    def __init__(self, verb: str = "", error: Exception | None = None, pod: str | Exception = "uid-v") -> None:
+        """`pod`: its UID."""
         self.requests: list[tuple[str, str, Any]] = []
+        self._pod = pod
         self._verb = verb
         self._error = error
 
@@ -31,6 +35,11 @@ class RecordingServer:
 
     def delete(self, resource: Any, name: str, **options: Any) -> None:
         self._record("delete", f"{resource.plural}/{name}", options["uid"])
+
+    def get(self, *_: Any, **__: Any) -> dict[str, Any]:
+        if isinstance(self._pod, Exception):
+            raise self._pod
+        return {"metadata": {"uid": self._pod}}
 
     def create(self, resource: Any, obj: Any, **options: Any) -> None:
         self._record("create", resource.plural, obj)
@@ -62,9 +71,19 @@ def test_a_victim() -> None:
 def test_failures() -> None:
     """A victim that is gone counts as ended; another failure leaves it."""
     assert evict(RecordingServer("delete", NotFound(404, "NotFound", "")))
-    assert evict(RecordingServer("patch", Conflict(409, "Conflict", "")))
     assert not evict(RecordingServer("delete", ServerError(500, "InternalError", "")))
     assert evict(RecordingServer("create", ServerError(500, "InternalError", "")))
+
+
+@pytest.mark.parametrize("verb", ["patch", "delete"])
+@pytest.mark.parametrize(
+    ("pod", "ends"),
+    [("uid-v", False), ("uid-new", True), (NotFound(404, "NotFound", ""), True), (TransportError("reset"), False)],
+    ids=["changed", "created again", "deleted", "unknown"],
+)
+def test_a_conflict_is_an_end_only_where_the_pod_is_gone(verb: str, pod: str | Exception, *, ends: bool) -> None:
+    """The server gives up a patch of a busy pod after some conflicts of its own."""
+    assert evict(RecordingServer(verb, Conflict(409, "Conflict", "it has been modified"), pod)) is ends
 
 
 def test_the_preemptor() -> None:
