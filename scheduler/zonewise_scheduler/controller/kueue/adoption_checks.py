@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldError, FieldReader
-from zonewise_common.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, uid_of
 from zonewise_scheduler.controller.informers import object_key
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
-from zonewise_scheduler.controller.jobs.registry import adapter_of_job
+from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
 from zonewise_scheduler.controller.planning.configuration import RESOURCES, ConfigurationObjects
 from zonewise_scheduler.controller.planning.workload_sync import sync_workload
+from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.equivalence import matches
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.jobs.interface import JobAdapter
     from zonewise_scheduler.controller.types import Json
 
-_POD = ("", "Pod")
+_POD_OWNERS = frozenset(map(group_kind, (PODS, *GROUP_RESOURCES)))
+"""API groups and kinds that own the Workloads of plain pods and of groups of pods."""
 
 
 def adoption_obstacles(
@@ -74,7 +76,7 @@ def _unknown_owners(workloads: Sequence[Json], adapters: Mapping[tuple[str, str]
             continue
         for owner in FieldReader(obj, "", []).child("metadata").children("ownerReferences"):
             kind = (owner.text("apiVersion").rpartition("/")[0], owner.text("kind"))
-            if owner.flag("controller", default=False) and kind != _POD and kind not in adapters:
+            if owner.flag("controller", default=False) and kind not in _POD_OWNERS and kind not in adapters:
                 yield f"{object_key(WORKLOADS, obj)}: jobs of kind {kind[1]} ({kind[0]}) are not queued"
 
 

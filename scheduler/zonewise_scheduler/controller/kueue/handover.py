@@ -169,10 +169,11 @@ class Handover:
         )
 
     def _write_newest(self, plan: Callable[[], list[Write]]) -> None:
-        """Write what is planned from the newest objects. Where others write meanwhile, plan once more."""
+        """Write what is planned from the newest objects. Where others write meanwhile, plan the rest once more."""
         for _ in range(_ATTEMPTS - 1):
             self.read()
-            if all(attempt(self._client, write).result == "done" for write in plan()):
+            results = {attempt(self._client, write).result for write in plan()}
+            if results <= {"done"}:
                 return
         self.read()
         self._write(plan())

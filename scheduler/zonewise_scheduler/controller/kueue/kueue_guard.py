@@ -83,7 +83,11 @@ class KueueGuard:
             self._end()
         elif self._leading is None:
             self._leading = ExitStack()
-            self._lead(self._leading)
+            try:
+                self._lead(self._leading)
+            except Exception:  # the next step tries it again
+                self._end()
+                raise
         if self._is_known:
             self._publish(claim)
 

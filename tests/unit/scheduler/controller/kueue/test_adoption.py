@@ -14,6 +14,7 @@ from zonewise_common.kube.resources import (
     CLUSTER_QUEUES,
     JOB_SETS,
     JOBS,
+    PODS,
     RESOURCE_FLAVORS,
     VALIDATING_WEBHOOK_CONFIGURATIONS,
     WORKLOADS,
@@ -31,6 +32,7 @@ from zonewise_scheduler.controller.kueue.adoption import (
 )
 from zonewise_scheduler.controller.kueue.adoption_checks import adoption_obstacles
 from zonewise_scheduler.controller.kueue.kueue_lease import is_adopted
+from zonewise_scheduler.controller.pods.group_owner import GROUP_RESOURCES
 
 Json = dict[str, Any]
 ADAPTERS = adapters_by_kind()
@@ -134,6 +136,17 @@ def test_workloads_that_cannot_be_counted_are_named() -> None:
     unreadable, unknown = obstacles(workloads=[workload])
     assert "Workload ns/w: spec.podSets[0].count" in unreadable
     assert unknown == "Workload ns/w: jobs of kind Training (example.com) are not queued"
+
+
+@pytest.mark.parametrize("resource", [PODS, *GROUP_RESOURCES], ids=lambda resource: resource.api_version)
+def test_workloads_that_the_controller_makes_of_pods_are_no_obstacle_when_it_is_repeated(resource: Resource) -> None:
+    owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "g", "uid": "u", "controller": True}
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    workload: Json = {
+        "metadata": {"name": "w", "namespace": "ns", "ownerReferences": [owner]},
+        "spec": {"podSets": [{"name": "main", "count": 1, "template": template}]},
+    }
+    assert obstacles(workloads=[workload]) == []
 
 
 def test_a_job_of_no_queue_and_one_that_is_held_or_has_ended_are_no_obstacles() -> None:

@@ -14,6 +14,7 @@ from support.kueue_beside import LEASE_NAME, LEASES, kueue_lease, lease, renew, 
 from support.waiting import eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
+from zonewise_common.service.options import SettingsError
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.kueue.kueue_guard import KueueGuard
 from zonewise_scheduler.controller.kueue.kueue_lease import ADOPTED_ANNOTATION, DEPLOYMENT, LeaseName, renewal
@@ -60,6 +61,25 @@ def test_it_leads_where_kueue_has_never_been(client: Client) -> None:
         assert replica.done == ["lead"]
         assert not replica.guard.kueue_manages
     assert replica.done == ["lead", "stand by", "end"]
+
+
+def test_it_leads_later_where_it_has_failed_to(client: Client) -> None:
+    """The kubeconfig is read while it is replaced, for example."""
+    done: list[str] = []
+
+    def lead(stack: ExitStack) -> None:
+        stack.callback(lambda: done.append("end"))
+        if not done:
+            raise SettingsError("of this test")
+        done.append("lead")
+
+    guard = KueueGuard(client, LEASE_NAME, lead=lead, stand_by=lambda: done.append("stand by"), publish=lambda _: None)
+    with pytest.raises(SettingsError):
+        guard.step()
+    assert done == ["stand by", "end"]
+    guard.step()
+    guard.step()
+    assert done == ["stand by", "end", "lead"]
 
 
 def test_it_stands_by_for_a_kueue_that_runs_or_is_away_for_a_while(server: ApiServer, client: Client) -> None:

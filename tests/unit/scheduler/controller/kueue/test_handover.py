@@ -1,0 +1,53 @@
+"""The steps of a handover, while jobs and controllers change the objects that it writes."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from support.kueue_beside import FINALIZER, LEASE_NAME
+from zonewise_common.kube.client import ObjectList
+from zonewise_common.kube.errors import Conflict, NotFound
+from zonewise_common.kube.resources import WORKLOADS, Resource
+from zonewise_sandbox.apiserver.merge_patch import merge_patch
+from zonewise_scheduler.controller.jobs.registry import adapters_by_kind
+from zonewise_scheduler.controller.kueue.handover import Handover, HandoverOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Json = dict[str, Any]
+
+
+class BusyCluster:
+    """A client of a cluster with Workloads, of which some change once between their reading and their write."""
+
+    def __init__(self, names: Collection[str], changing: Collection[str]) -> None:
+        metadata = {"namespace": "ns", "resourceVersion": "1", "finalizers": [FINALIZER]}
+        self.objects = {name: {"metadata": {**metadata, "name": name, "uid": name}} for name in names}
+        self._changing = set(changing)
+
+    def get(self, _resource: Resource, _name: str, **_: object) -> Json:
+        raise NotFound(404, "NotFound", "Kueue has no Lease")
+
+    def list(self, resource: Resource, **_: object) -> ObjectList[Json]:
+        return ObjectList(copy.deepcopy(list(self.objects.values())) if resource == WORKLOADS else [], "1")
+
+    def patch(self, _resource: Resource, name: str, body: Json, **_: object) -> Json:
+        if name in self._changing:
+            self._changing.discard(name)
+            self.objects[name]["metadata"]["resourceVersion"] = "2"
+        if body["metadata"]["resourceVersion"] != self.objects[name]["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "the object has been modified")
+        self.objects[name] = merge_patch(self.objects[name], copy.deepcopy(body))
+        return self.objects[name]
+
+
+def test_an_adoption_ends_though_many_objects_change_once_under_its_writes() -> None:
+    names = [f"w{i}" for i in range(100)]
+    cluster = BusyCluster(names, names[::10])
+    options = HandoverOptions(LEASE_NAME)
+    handover = Handover(cluster, adapters_by_kind(), options, lambda _: None)  # pyright: ignore[reportArgumentType]
+    handover.read()
+    handover.adopt()
+    assert not any(obj["metadata"]["finalizers"] for obj in cluster.objects.values())
