@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import create_autospec
 
 import pytest
 import yaml
@@ -23,9 +24,11 @@ from zonewise_scheduler.controller.jobs.registry import adapters_by_kind, discov
 from zonewise_scheduler.controller.kueue.kueue_lease import DEFAULT_LEASE
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME as CHECKPOINT
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_GATE, TOPOLOGY_GATE
+from zonewise_scheduler.controller.watched_kinds import watched_kinds
 from zonewise_scheduler.controller.webhooks.handler import WebhookHandler
 from zonewise_scheduler.controller.webhooks.rules import AdmissionRules, suspend_paths
 from zonewise_scheduler.controller.webhooks.webhook_server import WebhookOptions, WebhookServer
+from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.declared_walltime import parse_walltime
 from zonewise_scheduler.quota.api.queue_reader import read_cluster_queue, read_resource_flavor
@@ -95,6 +98,14 @@ def test_it_may_run_each_kind_of_job() -> None:
     for adapter in discover_adapters():
         kind = f"{adapter.resource.group}/{adapter.resource.plural}"
         assert {(verb, kind, "*") for verb in ("get", "list", "watch", "patch")} <= found
+
+
+def test_it_may_watch_each_kind_that_it_watches() -> None:
+    found = rights(made(), ACCOUNT)
+    kinds = watched_kinds(discover_adapters(), lambda _: None, create_autospec(GroupStatusWriter), ())
+    for watched in (*kinds.required, *kinds.optional):
+        kind = f"{watched.resource.group}/{watched.resource.plural}"
+        assert {(verb, kind, "*") for verb in ("list", "watch")} <= found
 
 
 def test_it_may_ask_the_cluster_autoscaler_for_nodes() -> None:

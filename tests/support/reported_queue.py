@@ -31,6 +31,7 @@ class ReportedQueue:
             cluster.listed,
             cluster.send,
             now=lambda: self.now,
+            nodes=cluster.node_feed(),
             run_pass=learning_pass(PlannerFeed.run_pass, lambda: self.reporter.history),
             report=lambda write, outcome: self.reporter.end_write(write, outcome, self.now),
         )

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_common.kube.resources import LEADER_WORKER_SETS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -102,13 +104,13 @@ class WorkloadIndex:
         """Replace a Workload; None: it was deleted."""
         old = self.by_key.pop(key, None)
         if old is not None:
-            owner = owner_uid(old)
+            owner = workload_owner_uid(old)
             self._keys_by_owner.get(owner, set()).discard(key)
             if not self._keys_by_owner.get(owner):
                 self._keys_by_owner.pop(owner, None)
         if workload is not None:
             self.by_key[key] = workload
-            if owner := owner_uid(workload):
+            if owner := workload_owner_uid(workload):
                 self._keys_by_owner.setdefault(owner, set()).add(key)
 
     def owned_by(self, uid: str) -> Mapping[str, Json]:
@@ -131,6 +133,13 @@ def owner_uid(obj: Json) -> str:
     """Return the UID of the controller that owns an object; "": none does."""
     references: list[Json] = obj["metadata"].get("ownerReferences") or []
     return next((str(entry.get("uid", "")) for entry in references if entry.get("controller")), "")
+
+
+def workload_owner_uid(workload: Json) -> str:
+    """Return the UID of the job that owns a Workload; "": none does. Kueue names a LeaderWorkerSet as a plain owner."""
+    references: list[Json] = workload["metadata"].get("ownerReferences") or []
+    sets = (str(entry.get("uid", "")) for entry in references if entry.get("kind") == LEADER_WORKER_SETS.kind)
+    return owner_uid(workload) or next(sets, "")
 
 
 def drop_managed_fields(obj: Json) -> Json:

@@ -40,7 +40,7 @@ from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
 from zonewise_scheduler.controller.writing.write_gate import WriteGate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.backfill.checkpoint import Checkpoint
@@ -93,7 +93,14 @@ class QueueController:
         self._jobs = JobReconciler(adapters, find, self._workloads, tracker.active_pods)
         self._active_jobs = ActiveJobs(find, self._jobs.by_uid, adapters, tracker, self._pods.of_workload)
         self._planner = WorkloadPlanner(
-            feed, by_key, self._nodes, run_pass, options.max_assumed, self._active_jobs, configuration.is_deleted
+            feed,
+            by_key,
+            self._nodes,
+            run_pass,
+            options.max_assumed,
+            self._active_jobs,
+            configuration.is_deleted,
+            lambda: configuration.pod_defaults,
         )
         self._plain_pods = PlainPodsReconciler(find, self._workloads)
         self._workload_reconciler = WorkloadReconciler(
@@ -167,21 +174,21 @@ class QueueController:
     def end_write(self, write: Write, outcome: Outcome, now: float) -> None:
         """Take the outcome of a write."""
         self._gate.end(write)
+        if outcome.result == "rejected":
+            log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
         if write.purpose in {UNGATE, BIND}:
-            self._pods.end_write(write, done=outcome.result == "done")
+            self._pods.end_write(write, now, done=outcome.result == "done")
             self._mark_dirty(write.key)  # a stop may have waited for its end
             return
         self._provisioning.end_write(write, outcome)
         old = self._observed(write.key)
         if outcome.result == "done" and write.verb is not Verb.DELETE:
-            if outcome.obj is not None and self.configuration.observe(write.key, outcome.obj):
+            if outcome.obj is not None and self.configuration.written(write.key, outcome.obj):
                 return
             if outcome.obj is not None and self._objects.written(write.key, outcome.obj, now):
                 self._changed(write.key, old, outcome.obj)
         elif old is not None or write.verb is Verb.CREATE:  # what is gone may be created anew at once
             self._gate.pause(write, _decided_on(write, old), now)
-            if outcome.result == "rejected":
-                log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
         self._mark_dirty(write.key)
         self._jobs.end_write(write.key)
         if write.workload:
@@ -205,14 +212,7 @@ class QueueController:
         if self._leads:
             self._workload_reconciler.set_unhealthy_nodes(self._nodes.unhealthy_nodes(self.feed, now))
             self._workload_reconciler.mark(self._planner.decide(now))
-            context = self._job_context()
-            writes = [
-                *filter(self.claim, self._jobs.writes(context)),
-                *filter(self.claim, self._plain_pods.writes(context)),
-                *filter(self.claim, self._workload_reconciler.writes(now)),
-                *filter(self.claim, self._provisioning.writes(now)),
-                *self._pod_writes(),
-            ]
+            writes = self._next_writes(now)
         else:
             for reconciler in (self._jobs, self._workload_reconciler, self._provisioning, self._pods):
                 reconciler.forget_marks()
@@ -221,9 +221,11 @@ class QueueController:
 
     def _next_wake(self) -> float:
         """Return when the next step is due if nothing happens. A write that ends is something that happens."""
-        limits_due = self._workload_reconciler.limit_at if self._leads else inf
-        due = (self._nodes.failures_due_at, self._plain_pods.index.recheck_at, self._gate.pause_ends_at)
-        return min(self._planner.wake_at(self._now, leads=self._leads), limits_due, *due)
+        due = [self._planner.wake_at(self._now, leads=self._leads), self._gate.pause_ends_at]
+        if self._leads:
+            due += [self._workload_reconciler.limit_at, self._nodes.failures_due_at, self._plain_pods.index.recheck_at]
+            due.append(self._pods.retry_at)
+        return min(due)
 
     # --- caches
 
@@ -274,12 +276,29 @@ class QueueController:
 
     # --- writes
 
+    def _next_writes(self, now: float) -> list[Write]:
+        """Return the next writes of all objects; each is claimed, so that none of them may be lost."""
+        context = self._job_context()
+        writes: list[Write] = []
+        for part in (
+            filter(self.claim, self._jobs.writes(context)),
+            filter(self.claim, self._plain_pods.writes(context)),
+            filter(self.claim, self._workload_reconciler.writes(now)),
+            filter(self.claim, self._provisioning.writes(now)),
+            self._pod_writes(),
+        ):
+            try:
+                writes.extend(part)  # what came before an error stays
+            except Exception:  # a defect in one part must not keep the others from their writes
+                log.exception("a part of a step failed")
+        return writes
+
     def _job_context(self) -> JobContext:
         configuration = self.configuration
         options = ManifestOptions(configuration.priority_classes)
         return JobContext(options, configuration.flavors, self._now, configuration.find)
 
-    def _pod_writes(self) -> list[Write]:
+    def _pod_writes(self) -> Iterator[Write]:
         nodes, workloads = self._nodes, self._workloads.by_key
         context = PodContext(
             workloads,
@@ -295,7 +314,8 @@ class QueueController:
         for workload, node in self._pods.take_avoided():
             nodes.avoid(workload, node)
         self._gate.claim_all(writes)
-        return writes + self._pods.binder.writes(context, self.claim)
+        yield from writes
+        yield from self._pods.binder.writes(context, self.claim)
 
     # --- for what tells about the queue
 

@@ -41,7 +41,7 @@ from zonewise_scheduler.controller.reconcile.workload import patch_workload
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.admission_checks import PENDING, READY, checks_of
 from zonewise_scheduler.controller.workloads.conditions import is_true
-from zonewise_scheduler.controller.workloads.status import set_admission_check
+from zonewise_scheduler.controller.workloads.status import has_quota, set_admission_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ def next_provisioning_writes(state: ProvisioningState, context: ProvisioningCont
     """Return the next writes for a Workload; at most one for each object. Raises FieldError for an invalid Workload."""
     workload = state.workload
     requests = [obj for obj in state.requests.values() if owner_uid(obj) == uid_of(workload) and not _is_deleted(obj)]
-    if is_true(workload, "Finished") or is_true(workload, "Evicted") or not is_true(workload, "QuotaReserved"):
+    if is_true(workload, "Finished") or is_true(workload, "Evicted") or not has_quota(workload):
         return [_delete(request) for request in requests]
     if _is_deleted(workload):
         return []

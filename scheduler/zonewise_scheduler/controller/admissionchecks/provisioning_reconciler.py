@@ -124,7 +124,9 @@ class ProvisioningReconciler:
             return next_provisioning_writes(state, context)
         except FieldError as error:
             log.warning("workload=%s no ProvisioningRequest: %s", key, error)
-            return []
+        except Exception:  # a defect that one Workload reveals must not keep others from their writes
+            log.exception("workload=%s has no next write", key)
+        return []
 
     def _has_check(self, workload: Json) -> bool:
         return bool(self._configs) and any(check.get("name") in self._configs for check in checks_of(workload))

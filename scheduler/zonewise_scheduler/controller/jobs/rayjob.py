@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SUBMITTER = "submitter"
 """The pod set of the submitter."""
 
+_ENDS = frozenset({"Complete", "Failed", "ValidationFailed"})
+"""The operator does nothing more for a job of such a status (ray-operator rayjob_controller.go Reconcile)."""
 _SUBMITTER_CONTAINER = "ray-job-submitter"
 _SUBMITTER_RESOURCES = {
     "limits": {"cpu": "1", "memory": "1Gi"},
@@ -64,10 +66,10 @@ class RayJob(SuspendableJob):
         )
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the job: its deployment is complete, or has failed."""
+        """Return the end of the job: its deployment is complete, or has failed, or the operator rejects the job."""
 
         def read(reader: FieldReader) -> FinishedJob | None:
-            if _deployment_status(reader) not in {"Complete", "Failed"}:
+            if _deployment_status(reader) not in _ENDS:
                 return None
             status = reader.child("status")
             return FinishedJob(status.text("jobStatus") == "SUCCEEDED", status.text("message"))

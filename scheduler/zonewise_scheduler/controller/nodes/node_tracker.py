@@ -2,7 +2,8 @@
 
 The planner accounts for a pod if its workload has a placement, and the pod is on a node of it. All other pods that are
 bound and not finished are usage of their node, also those of workloads without a topology (Kueue's pkg/cache/scheduler
-tas_non_tas_pod_cache.go). A pod event costs the work of one pod.
+tas_non_tas_pod_cache.go). So is what a pod of a placement requests beyond its pod set, for example after a resize in
+place. A pod event costs the work of one pod.
 
 A pod of the queue is named to the planner by its key in the holdings of reports. Two pods of a node may share a key,
 but rarely do. Neither is then named, and the planner counts these pods in the report and as predicted.
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.nrt.holdings import holdings_key
 from zonewise_scheduler.admission.node import amounts_by_resource
 from zonewise_scheduler.admission.resource_names import PODS
-from zonewise_scheduler.controller.nodes.placements import is_placed_on
+from zonewise_scheduler.controller.nodes.placements import placed_pod_set
 from zonewise_scheduler.nodes.node.node_info import add_resources
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.admission.node import Resource
-    from zonewise_scheduler.controller.nodes.placements import NodesByPodSet
+    from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
     from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
     from zonewise_scheduler.controller.types import Json
 
@@ -56,7 +57,7 @@ class NodeTracker:
         self._pods: dict[tuple[str, str], TrackedPod] = {}
         """By namespace and name, without inactive ones and unbound ones outside the queue."""
         self._pods_by_workload: dict[str, set[tuple[str, str]]] = {}
-        self._placements: dict[str, NodesByPodSet] = {}
+        self._placements: dict[str, PlacedPodSets] = {}
         self._nodes: dict[str, _NodePods] = {}
         self._digests: dict[tuple[str, str], bytes] = {}
         """Of the content of objects, by field of the change and node."""
@@ -105,20 +106,20 @@ class NodeTracker:
         self._index(key, before, self._pods.get(key))
         return before
 
-    def set_placement(self, workload: str, nodes: NodesByPodSet | None) -> None:
-        """Set the nodes that a workload with quota is placed on (placements.py); None: the planner has no placement.
+    def set_placement(self, workload: str, placement: PlacedPodSets | None) -> None:
+        """Set where a workload with quota is placed; None: the planner has no placement.
 
         To be called with each entry by which the planner adds, changes or removes a running workload.
         """
-        if self._placements.get(workload) == nodes:
+        if self._placements.get(workload) == placement:
             return
         pods = [self._pods[key] for key in sorted(self._pods_by_workload.get(workload, ()))]
         for pod in pods:
             self._count(pod, -1)
-        if nodes is None:
+        if placement is None:
             del self._placements[workload]
         else:
-            self._placements[workload] = nodes
+            self._placements[workload] = placement
         for pod in pods:
             self._count(pod, 1)
 
@@ -212,17 +213,27 @@ class NodeTracker:
         node.pods[key] = (*others, pod) if sign > 0 else others
         if not node.pods[key]:
             del node.pods[key]
-        is_accounted = self._is_accounted(pod)
-        if is_accounted or others or key in node.named_keys:
+        if self._is_accounted(pod) or others or key in node.named_keys:
             self._changed_keys.setdefault(pod.node, {})[key] = ended
-        if not is_accounted:
+        for name, amount in self._unaccounted(pod, pod.requests).items():
             self._changed_usage.add(pod.node)
-            for name, amount in amounts_by_resource(pod.requests):
-                node.usage[name] = node.usage.get(name, 0) + sign * amount
+            node.usage[name] = node.usage.get(name, 0) + sign * amount
 
     def _is_accounted(self, pod: TrackedPod) -> bool:
-        nodes = self._placements.get(pod.workload)
-        return nodes is not None and is_placed_on(nodes, pod.pod_set, pod.node)
+        placement = self._placements.get(pod.workload)
+        return placement is not None and placed_pod_set(placement.nodes, pod.pod_set, pod.node) is not None
+
+    def _unaccounted(self, pod: TrackedPod, requests: Resource) -> dict[str, int]:
+        """Return what a pod requests beyond what the planner counts for it, by resource."""
+        amounts = dict(amounts_by_resource(requests))
+        placement = self._placements.get(pod.workload)
+        pod_set = None if placement is None else placed_pod_set(placement.nodes, pod.pod_set, pod.node)
+        if placement is None or pod_set is None:
+            return amounts
+        del amounts[PODS]
+        counted = placement.requests.get(pod_set, amounts)
+        beyond = {name: amount - counted.get(name, 0) for name, amount in amounts.items()}
+        return {name: amount for name, amount in beyond.items() if amount > 0}
 
     def _take_queue_pods(self, name: str) -> Mapping[str, Json | None]:
         """Return the field queuePods of a node."""

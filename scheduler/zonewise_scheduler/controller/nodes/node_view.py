@@ -10,7 +10,7 @@ import msgspec
 from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.nodes.node_failures import avoids_node, find_node_failures
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
-from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
+from zonewise_scheduler.controller.nodes.placements import placement_of
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.controller.nodes.placements import NodesByPodSet
+    from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -58,8 +58,8 @@ class NodeView:
         self._infos: dict[str, NodeInfo | None] = {}
         """Without pods, of the nodes that were looked at; None: a field is invalid."""
         self._checked_revision = -1
-        self._placed: dict[str, NodesByPodSet] = {}
-        """By workload with a placement: the hostnames of its nodes."""
+        self._placed: dict[str, PlacedPodSets] = {}
+        """By workload with a placement, which has the hostnames of its nodes."""
         self._placements_changed = False
         self._avoided: dict[str, set[str]] = {}
         """By workload: the nodes on which none of its pods is to start."""
@@ -84,16 +84,17 @@ class NodeView:
         if hostname is not None:
             self._hostnames[name], self.names_by_hostname[hostname] = hostname, name
         if known != hostname and not {known, hostname} <= {name, None}:
-            for key, nodes in self._placed.items():
-                self.tracker.set_placement(key, self._by_name(nodes))
+            for key, placement in self._placed.items():
+                self.tracker.set_placement(key, self._by_name(placement))
 
-    def _by_name(self, nodes: NodesByPodSet) -> NodesByPodSet:
-        """Return the nodes of a placement by their names; a hostname of no node is its name."""
+    def _by_name(self, placement: PlacedPodSets) -> PlacedPodSets:
+        """Return a placement with the names of its nodes; a hostname of no node is its name."""
         names = self.names_by_hostname
-        return {
+        nodes = {
             pod_set: None if hostnames is None else frozenset(names.get(hostname, hostname) for hostname in hostnames)
-            for pod_set, hostnames in nodes.items()
+            for pod_set, hostnames in placement.nodes.items()
         }
+        return placement._replace(nodes=nodes)
 
     def node_info(self, name: str) -> NodeInfo | None:
         """Return a node that is ready, with what all its pods request; None: it is not ready, unknown, or invalid.
@@ -120,12 +121,12 @@ class NodeView:
 
     def set_placement(self, key: str, workload: Workload | None) -> None:
         """Note where the pods of a workload are placed; None: it has no quota any more."""
-        nodes = None if workload is None else nodes_by_pod_set(workload)
-        self.tracker.set_placement(key, None if nodes is None else self._by_name(nodes))
-        if nodes is None:
+        placement = None if workload is None else placement_of(workload)
+        self.tracker.set_placement(key, None if placement is None else self._by_name(placement))
+        if placement is None:
             self._placed.pop(key, None)
         else:
-            self._placed[key] = nodes
+            self._placed[key] = placement
             self._placements_changed = True
 
     def feed(self, feed: PlannerFeed) -> bool:

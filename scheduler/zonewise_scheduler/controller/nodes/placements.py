@@ -1,18 +1,34 @@
-"""The nodes on which the planner accounts for the pods of a workload."""
+"""The nodes on which the planner accounts for the pods of a workload, and what it counts for each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.topology.types import HOSTNAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zonewise_scheduler.quota.api.workload_types import Workload
+    from zonewise_scheduler.quota.api.workload_types import Amounts, Workload
 
 NodesByPodSet = dict[str, "frozenset[str] | None"]
 """By pod set with a topology assignment: its nodes; None: its lowest level is not the node, so any node may have it."""
+
+
+class PlacedPodSets(NamedTuple):
+    """What the planner has placed of a workload."""
+
+    nodes: NodesByPodSet
+    requests: Mapping[str, Amounts] = {}
+    """What it counts for each pod on its node, by pod set; absent: all that the pod requests."""
+
+
+def placement_of(workload: Workload) -> PlacedPodSets | None:
+    """Return the placement of a workload; None: it has none."""
+    nodes = nodes_by_pod_set(workload)
+    if nodes is None:
+        return None
+    return PlacedPodSets(nodes, {pod_set.name: pod_set.requests_on_node for pod_set in workload.pod_sets})
 
 
 def nodes_by_pod_set(workload: Workload) -> NodesByPodSet | None:
@@ -28,11 +44,14 @@ def nodes_by_pod_set(workload: Workload) -> NodesByPodSet | None:
     return nodes or None
 
 
-def is_placed_on(nodes: Mapping[str, frozenset[str] | None], pod_set: str, node: str) -> bool:
-    """Tell whether a pod of a pod set on a node is part of a placement; "": the pod set of a workload with only one."""
+def placed_pod_set(nodes: NodesByPodSet, pod_set: str, node: str) -> str | None:
+    """Return the placed pod set of a pod on a node; None: the pod is not part of the placement.
+
+    `pod_set` "": that of a workload with only one.
+    """
     if not pod_set and len(nodes) == 1:
         pod_set = next(iter(nodes))
     if pod_set not in nodes:
-        return False
+        return None
     names = nodes[pod_set]
-    return names is None or node in names
+    return pod_set if names is None or node in names else None

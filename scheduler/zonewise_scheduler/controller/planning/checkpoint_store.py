@@ -187,8 +187,7 @@ class CheckpointStore:
             if term % 2 == 0:
                 self._wait(term, None)
             elif restored != term:
-                self._restore(term)
-                restored = term
+                restored = term if self._restore(term) else restored
             else:
                 self._wait(term, self._period)
                 if self._term == term and not self._stopping:
@@ -201,7 +200,8 @@ class CheckpointStore:
         with self._condition:
             self._condition.wait_for(lambda: self._stopping or self._term != term, seconds)
 
-    def _restore(self, term: int) -> None:
+    def _restore(self, term: int) -> bool:
+        """Read the checkpoint, and lead; return False where leading or the program has ended meanwhile."""
         stored = StoredCheckpoint()
         for attempt in range(1, READ_ATTEMPTS + 1):
             try:
@@ -211,10 +211,12 @@ class CheckpointStore:
                 log.warning("the checkpoint cannot be read (attempt %d of %d): %s", attempt, READ_ATTEMPTS, error)
                 self._wait(term, self._retry_pause)
                 if self._stopping or self._term != term:
-                    return
+                    return False
         with self._condition:  # leading may not end between the check and the call
-            if self._term == term:
-                self._lead(*stored)
+            if self._stopping or self._term != term:
+                return False
+            self._lead(*stored)
+            return True
 
     def _save(self) -> None:
         try:

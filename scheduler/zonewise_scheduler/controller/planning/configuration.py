@@ -1,4 +1,4 @@
-"""The objects that configure the queue: queues, flavors, topologies, checks, namespaces, priority classes.
+"""The objects that configure the queue: queues, flavors, topologies, checks, namespaces, classes, LimitRanges.
 
 Only what decides counts: a status that changes does not feed the planner anew, but for that of a check.
 """
@@ -11,16 +11,20 @@ from zonewise_common.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     PRIORITY_CLASSES,
     PROVISIONING_REQUEST_CONFIGS,
     RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
 )
+from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 
 if TYPE_CHECKING:
@@ -43,8 +47,9 @@ DEFAULT_QUEUE = "default"
 """The LocalQueue of jobs that name none."""
 _CLASSES = (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES)
 RESOURCES = (*_FIELDS, NAMESPACES, *_CLASSES)
-OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS,)
-"""Kinds that a cluster need not have."""
+_POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES)
+OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, *_POD_DEFAULTS)
+"""Kinds that a cluster need not have, or whose list it may forbid."""
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
 
 
@@ -63,12 +68,14 @@ class ConfigurationObjects:
         }
         self._changed = False
         self.priority_classes = PriorityClasses()
+        self._pod_defaults: PodDefaults | None = None
+        """None: it is to be made anew."""
         self._by_name: dict[Resource, Mapping[str, Json]] = {resource: {} for resource in _BY_NAME}
         self.default_queues: frozenset[str] = frozenset()
         """Namespaces with a LocalQueue `default`. Replaced as a whole, so that other threads may read it."""
 
     def observe(self, key: ObjectKey, obj: Json | None) -> bool:
-        """Take an object, None: it was deleted. Return False for an object that configures nothing."""
+        """Take an object from a watch, None: it was deleted. Return False for an object that configures nothing."""
         objects = self._objects.get(key.resource)
         if objects is None:
             return False
@@ -85,6 +92,18 @@ class ConfigurationObjects:
             self._note_change(key.resource)
         return True
 
+    def written(self, key: ObjectKey, obj: Json) -> bool:
+        """Take the object that a write has returned. Return False for an object that configures nothing.
+
+        A watch may show a later state, or the end of the object, before the response comes: that state stays.
+        """
+        if key.resource not in self._objects:
+            return False
+        known = self.find(*key)
+        if known is not None and uid_of(known) == uid_of(obj) and object_version(known) < object_version(obj):
+            self.observe(key, obj)
+        return True
+
     @property
     def flavors(self) -> Mapping[str, Json]:
         """Return the ResourceFlavors by name; another mapping after each change."""
@@ -99,6 +118,21 @@ class ConfigurationObjects:
     def provisioning(self) -> Mapping[str, Json]:
         """Return the ProvisioningRequestConfigs by name; another mapping after each change."""
         return self._by_name[PROVISIONING_REQUEST_CONFIGS]
+
+    @property
+    def pod_defaults(self) -> PodDefaults:
+        """Return what the API server adds to pods; another value after each change."""
+        if self._pod_defaults is None:
+            overheads = {
+                cast("str", obj["metadata"]["name"]): cast("Json", obj["overhead"].get("podFixed") or {})
+                for obj in self.objects(RUNTIME_CLASSES)
+                if obj.get("overhead")
+            }
+            ranges: dict[str, list[Json]] = {}
+            for obj in self.objects(LIMIT_RANGES):
+                ranges.setdefault(obj["metadata"]["namespace"], []).append(obj)
+            self._pod_defaults = PodDefaults(overheads, ranges)
+        return self._pod_defaults
 
     def objects(self, resource: Resource) -> list[Json]:
         """Return the objects of a kind, by name."""
@@ -126,6 +160,8 @@ class ConfigurationObjects:
         return changed
 
     def _note_change(self, resource: Resource) -> None:
+        if resource in _POD_DEFAULTS:
+            self._pod_defaults = None
         if resource in OPTIONAL_RESOURCES:
             return
         if resource in _CLASSES:
@@ -154,6 +190,7 @@ def _decides(resource: Resource, obj: Json) -> Json:
         "labels": metadata.get("labels") or {},
         "annotations": metadata.get("annotations") or {},
         "spec": obj.get("spec") or {},
+        "overhead": obj.get("overhead") or {},
         "value": (obj.get("value", 0), obj.get("globalDefault", False)),
         "active": resource == ADMISSION_CHECKS and is_true(obj, "Active"),
     }

@@ -17,6 +17,7 @@ from zonewise_scheduler.controller.planning.lost_workload import quota_problem
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
 from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.pod_defaults import NO_POD_DEFAULTS, check_limits, with_pod_defaults
 from zonewise_scheduler.controller.workloads.status import has_quota
 
 if TYPE_CHECKING:
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
     from zonewise_scheduler.controller.planning.intents import Intent
     from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
 
 log = logging.getLogger(__name__)
+
+_RETRY_AFTER = 10.0
+"""Seconds after which a Workload is given to the planner again that could not be."""
 
 
 class WorkloadPlanner:
@@ -45,11 +50,13 @@ class WorkloadPlanner:
         max_assumed: int,
         jobs: ActiveJobs,
         is_namespace_deleted: Callable[[str], bool] = lambda _namespace: False,
+        pod_defaults: Callable[[], PodDefaults] = lambda: NO_POD_DEFAULTS,
     ) -> None:
         """Plan `workloads`, the newest state of each by its key (namespace/name).
 
         `max_assumed`: decisions that no object shows yet, at most. `jobs`: while they are active, quota is held.
-        `is_namespace_deleted` tells whether a namespace is being deleted.
+        `is_namespace_deleted` tells whether a namespace is being deleted. `pod_defaults` returns what the API server
+        adds to pods; another value after each change.
         """
         self.feed = feed
         self.invalid: dict[str, str] = {}
@@ -60,6 +67,8 @@ class WorkloadPlanner:
         self._max_assumed = max_assumed
         self._jobs = jobs
         self._is_namespace_deleted = is_namespace_deleted
+        self._pod_defaults = pod_defaults
+        self._known_defaults = pod_defaults()
         self._stopping: dict[str, None] = {}
         """Workloads that have lost their quota by their objects, while their pods are active."""
         self._restored: dict[str, int] = {}
@@ -68,7 +77,7 @@ class WorkloadPlanner:
         self._unsynced: dict[str, None] = {}
         """Workloads to be given to the planner."""
         self._holds = Timers()
-        """When Workloads on hold are pending again."""
+        """When Workloads on hold are pending again, and when to give the planner those that it has not taken."""
         self._checkpoint: Checkpoint | None = None
         """To be restored once the planner has the Workloads."""
         self._pass_due_at = -inf
@@ -97,16 +106,28 @@ class WorkloadPlanner:
 
     def sync(self, now: float) -> list[str]:
         """Give the planner each Workload that has changed; return those whose hold has ended."""
+        self._note_pod_defaults()
         due = self._holds.pop_due(now)
         unsynced, self._unsynced = self._unsynced, {}
         keys = list(dict.fromkeys([*due, *unsynced, *self._stopping]))
         keys.sort(key=lambda key: not _uses_quota(self._workloads.get(key)))  # what is lost gets what the others leave
         for key in keys:
-            self._sync(key, now)
+            try:
+                self._sync(key, now)
+            except Exception:  # a defect with one Workload must not keep the planner from the others
+                log.exception("workload=%s: the planner does not have its newest state", key)
+                self._holds.set(key, now + _RETRY_AFTER)
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
             self.feed.restore(checkpoint)
         return due
+
+    def _note_pod_defaults(self) -> None:
+        """Complete pending Workloads anew, if the API server adds something else to pods than before."""
+        defaults, state = self._pod_defaults(), self.feed.state
+        if defaults is not self._known_defaults:
+            self._known_defaults = defaults
+            self._unsynced.update(dict.fromkeys([*state.pending, *state.inadmissible, *self.invalid]))
 
     def _sync(self, key: str, now: float) -> None:
         self._holds.set(key, None)
@@ -124,8 +145,8 @@ class WorkloadPlanner:
         if _uses_quota(obj) and key not in self._intents and self._jobs.is_done(key):
             obj = None  # its job will end in a second, and nothing of it runs
         try:
-            hold = sync_workload(self.feed, key, obj, now, assumed=self._is_assumed(key))
-        except ValueError as error:  # InvalidWorkload, or an admission to a ClusterQueue that does not exist
+            hold = sync_workload(self.feed, key, self._completed(key, obj), now, assumed=self._is_assumed(key))
+        except ValueError as error:  # FieldError, InvalidWorkload, or quota in a ClusterQueue that does not exist
             log.warning("workload=%s invalid: %s", key, error)
             self.invalid[key] = str(error)
             remove_workload(self.feed, key)
@@ -133,6 +154,15 @@ class WorkloadPlanner:
         self._holds.set(key, hold)
         self._note_placement(key)
         self._pass_due_at = -inf
+
+    def _completed(self, key: str, obj: Json | None) -> Json | None:
+        """Return a Workload as its pods will be, None: it has ended; raise FieldError where they would be rejected."""
+        if obj is None or is_true(obj, "Finished"):
+            return None
+        completed = with_pod_defaults(obj, self._known_defaults)
+        if not has_quota(obj) and key not in self.feed.state.running:
+            check_limits(completed, self._known_defaults)
+        return completed
 
     def _restore_lost(self, key: str, obj: Json | None) -> None:
         """Give the planner what active pods run by, where an earlier leader has held its quota without its object.

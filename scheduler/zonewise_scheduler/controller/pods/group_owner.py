@@ -11,7 +11,7 @@ from zonewise_common.k8s.fields import FieldError, FieldReader
 from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, Resource
 from zonewise_scheduler.controller.jobs.job_fields import read_strictly
 from zonewise_scheduler.controller.pods.pod_names import WORKER_INDEX_LABEL
-from zonewise_scheduler.controller.workloads.workload_names import workload_name
+from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, PodIndexes, read_pod_set
 from zonewise_scheduler.quota.api.pod_group_key import read_min_member
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
@@ -26,6 +26,8 @@ GROUP_RESOURCES = (POD_GROUPS, IN_TREE_POD_GROUPS, LEADER_WORKER_SETS)
 LEADER = "leader"
 WORKER = "worker"
 """Roles of the pods of a LeaderWorkerSet with a template for the leader."""
+LEADER_INDEX = "0"
+"""Of the leader in its replica."""
 
 
 class GroupOwner(NamedTuple):
@@ -45,10 +47,21 @@ class GroupOwner(NamedTuple):
     replicas: int | None = None
     """Groups that it has; None: it is one group itself."""
 
-    def workload_name(self, replica: str) -> str:
-        """Return the name of the Workload of a group."""
+    def workload_names(self, replica: str) -> tuple[str, str]:
+        """Return the name of the Workload of a group, and the one that an adopted Workload may have."""
         name = f"{self.name}-{replica}" if self.replicas is not None else self.name
-        return workload_name(self.resource, name, self.uid)
+        identity = self.resource, name, self.uid
+        return workload_name(*identity), adopted_workload_name(*identity)
+
+    def role(self, pod_role: str, worker_index: str) -> str:
+        """Return the role of a pod by what it declares, or by its index in its replica.
+
+        The templates that Kueue has left on a LeaderWorkerSet declare no roles.
+        """
+        names = [pod_set.name for pod_set in self.pod_sets]
+        if not names or pod_role in names:
+            return pod_role
+        return names[0] if worker_index == LEADER_INDEX else names[-1]
 
     def is_surplus(self, replica: str) -> bool:
         """Tell whether a group is one of those that go, since the object has fewer by now."""

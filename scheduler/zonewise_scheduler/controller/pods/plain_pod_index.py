@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, Resource
 from zonewise_scheduler.controller.pods.pod_group import group_name
-from zonewise_scheduler.controller.pods.pod_names import LEADER_WORKER_SET_LABEL, REPLICA_INDEX_LABEL
+from zonewise_scheduler.controller.pods.pod_names import LEADER_WORKER_SET_LABEL, PARENT_ANNOTATION, REPLICA_INDEX_LABEL
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.quota.api.pod_group_key import read_group_key
 
@@ -41,13 +41,19 @@ class PlainJobKey(NamedTuple):
 
 
 def plain_job_key(namespace: str, name: str, pod: Json) -> PlainJobKey:
-    """Return the job of a pod of a queue. Raises FieldError."""
-    if group := group_name(pod):
+    """Return the job of a pod of a queue. Raises FieldError.
+
+    Kueue names groups for the replicas of a LeaderWorkerSet. Pods that come later name none, and are of the same job.
+    """
+    metadata = FieldReader(pod, "", []).child("metadata")
+    labels = metadata.pairs("labels")
+    leader_worker_set = labels.get(LEADER_WORKER_SET_LABEL)
+    is_adopted = bool(leader_worker_set) and PARENT_ANNOTATION in metadata.pairs("annotations")
+    if (group := group_name(pod)) and not is_adopted:
         return PlainJobKey(namespace, group, "")
     if (key := read_group_key(pod)) is not None:
         return PlainJobKey(namespace, key.name, "", _POD_GROUPS[key.api_group])
-    labels = FieldReader(pod, "", []).child("metadata").pairs("labels")
-    if leader_worker_set := labels.get(LEADER_WORKER_SET_LABEL):
+    if leader_worker_set:
         return PlainJobKey(namespace, leader_worker_set, "", LEADER_WORKER_SETS, labels.get(REPLICA_INDEX_LABEL, ""))
     return PlainJobKey(namespace, "", name)
 

@@ -25,6 +25,7 @@ from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.bindings import BINDING, binding
 from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.controller.pods.assumed_pods import AssumedPods
+from zonewise_scheduler.controller.pods.awaited_changes import AwaitedChanges
 from zonewise_scheduler.controller.pods.bind_rules import ANTI_AFFINITY, UNASSIGNED, BindVerdict, judge_binding
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
 from zonewise_scheduler.controller.pods.ungate import assigned_nodes
@@ -60,8 +61,8 @@ class PodBinder:
         self._dirty: dict[str, None] = {}
         self._assumed = AssumedPods()
         self._anti_affinity = AntiAffinityIndex()
-        self._waiting: dict[str, dict[str, None]] = {}
-        """UIDs by the node whose change may change the verdict; by "": those that terms of other pods may exclude."""
+        self._waiting = AwaitedChanges()
+        """For the node whose change may change the verdict; for "": for the terms of other pods."""
         self._reasons: dict[str, str] = {}
         """Of candidates that were left, by UID."""
 
@@ -86,7 +87,7 @@ class PodBinder:
     def set_terms(self, pod: str, terms: tuple[AntiAffinityTerm, ...]) -> None:
         """Set the required anti-affinity of any pod, by its namespace and name; empty: it has none, or is gone."""
         if self._anti_affinity.set_terms(pod, terms):
-            self._dirty.update(self._waiting.pop("", {}))
+            self._dirty.update(self._waiting.take(""))
 
     def mark_workload(self, key: str) -> None:
         """Look at the candidates of a Workload in the next step."""
@@ -95,7 +96,7 @@ class PodBinder:
     def mark_nodes(self, names: Iterable[str]) -> None:
         """Look at the candidates that wait for these nodes."""
         for name in names:
-            self._dirty.update(self._waiting.pop(name, {}))
+            self._dirty.update(self._waiting.take(name))
 
     def mark_all(self) -> None:
         """Look at all candidates: queues have changed, or this replica begins to lead."""
@@ -107,6 +108,11 @@ class PodBinder:
             self.mark_nodes([node])
 
     # --- what comes out
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of pods that wait for a change of a node, or of the terms of other pods."""
+        return len(self._waiting)
 
     def writes(self, context: PodContext, claim: Callable[[Write], bool]) -> list[Write]:
         """Return the bindings that can be written now; `claim` returns False where another write of the pod is."""
@@ -144,9 +150,9 @@ class PodBinder:
 
     def _leave(self, pod: ManagedPod, node: str, verdict: BindVerdict) -> None:
         if verdict.depends_on_node:
-            self._waiting.setdefault(node, {})[pod.uid] = None
+            self._waiting.add(node, pod.uid)
         elif verdict.reason == ANTI_AFFINITY:
-            self._waiting.setdefault("", {})[pod.uid] = None
+            self._waiting.add("", pod.uid)
         if self._reasons.get(pod.uid) != verdict.reason:
             self._reasons[pod.uid] = verdict.reason
             self.left[verdict.reason] += 1
@@ -156,6 +162,7 @@ class PodBinder:
     def _drop(self, uid: str) -> None:
         self._reasons.pop(uid, None)
         self._dirty.pop(uid, None)
+        self._waiting.remove(uid)
         pod = self._candidates.pop(uid, None)
         if pod is not None:
             uids = self._by_workload[pod.workload_key]

@@ -27,6 +27,7 @@ from zonewise_scheduler.controller.pods.pod_names import (
     RETRIABLE_ANNOTATION,
     ROLE_HASH_ANNOTATION,
     SERVING_ANNOTATION,
+    WORKER_INDEX_LABEL,
 )
 from zonewise_scheduler.controller.pods.role_hash import role_hash
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, parse_pod_count
@@ -153,7 +154,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
     first = FieldReader(members[0].obj, "", []).child("metadata").pairs("annotations")
     if group is not None:
         return PlainPods(
-            tuple(members),
+            tuple(_with_role(pod, group) for pod in members),
             queue,
             group.pods,
             is_group=True,
@@ -175,6 +176,11 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
 
 def _read_pod(pod: Json) -> GroupPod:
     return read_strictly(pod, lambda reader: _pod(pod, reader))
+
+
+def _with_role(pod: GroupPod, group: GroupOwner) -> GroupPod:
+    labels = FieldReader(pod.obj, "", []).child("metadata").pairs("labels")
+    return pod._replace(role=group.role(pod.role, labels.get(WORKER_INDEX_LABEL, "")))
 
 
 def _pod(pod: Json, reader: FieldReader) -> GroupPod:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PAUSE = 60.0
+"""Seconds before a patch that has failed is tried again, unless its pod or Workload changes before."""
+
 
 class PodReconciler:
     """Pods in, writes out."""
@@ -39,7 +43,9 @@ class PodReconciler:
         self._gate = ArrivalGate(self._pods)
         self._dirty: dict[str, None] = {}
         self._failed: dict[str, set[str]] = {}
-        """UIDs of pods of which a write has failed, by workload: they stay held until something changes."""
+        """UIDs of pods of which a write has failed, by workload: they stay held until a change, or for PAUSE."""
+        self._retry_times: dict[str, float] = {}
+        """Of these workloads."""
         self._avoided: set[tuple[str, str]] = set()
 
     def observe(self, namespace: str, name: str, pod: ManagedPod | None) -> bool:
@@ -59,6 +65,11 @@ class PodReconciler:
             return is_rejected
         return False
 
+    @property
+    def retry_at(self) -> float:
+        """Return when a write that has failed is tried again; infinite: none is."""
+        return min(self._retry_times.values(), default=inf)
+
     def of_workload(self, key: str) -> Sequence[ManagedPod]:
         """Return the pods of a Workload, by its namespace and name."""
         return self._pods.of_workload(key)
@@ -67,6 +78,7 @@ class PodReconciler:
         """Look at the pods of these workloads in the next step."""
         for key in workloads:
             self._failed.pop(key, None)
+            self._retry_times.pop(key, None)
             self._dirty[key] = None
             self.binder.mark_workload(key)
 
@@ -83,6 +95,7 @@ class PodReconciler:
 
     def writes(self, context: PodContext) -> list[Write]:
         """Return the patches of the pods that are to be ungated now; they count as ungated from then on."""
+        self.mark_dirty([key for key, at in self._retry_times.items() if at <= context.now])
         dirty, self._dirty = self._dirty, {}
         writes: list[Write] = []
         for key in dirty:
@@ -97,6 +110,9 @@ class PodReconciler:
             except FieldError as error:
                 log.warning("workload=%s its pods stay held: %s", key, error)
                 continue
+            except Exception:  # a defect that one workload reveals must not keep others from their writes
+                log.exception("workload=%s its pods stay held", key)
+                continue
             for ungating in ungatings:
                 if self._gate.lets_pass(ungating, context):
                     self._pods.assume(ungating)
@@ -108,13 +124,14 @@ class PodReconciler:
         avoided, self._avoided = self._avoided, set()
         return avoided
 
-    def end_write(self, write: Write, *, done: bool) -> None:
-        """Take the outcome of a write of this class. One that has failed is tried again after a change."""
+    def end_write(self, write: Write, now: float, *, done: bool) -> None:
+        """Take the outcome of a write of this class. A failed patch is tried again after a change, or PAUSE."""
         if write.purpose == BIND:
             self.binder.end_write(write, done=done)
         elif not done:
             self._pods.forget(write.uid)
             self._failed.setdefault(write.workload, set()).add(write.uid)
+            self._retry_times[write.workload] = now + PAUSE
 
     def _without_avoided(
         self, key: str, ungatings: Sequence[Ungating], pods: Sequence[ManagedPod], context: PodContext
@@ -139,6 +156,7 @@ class PodReconciler:
             failed.discard(uid)
             if not failed:
                 del self._failed[workload]
+                del self._retry_times[workload]
 
 
 def _annotated(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
 from zonewise_common.kube.resources import JOBS, LEADER_WORKER_SETS
-from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of
+from zonewise_scheduler.controller.cluster_cache import WorkloadIndex, owner_uid, uid_of, workload_owner_uid
 from zonewise_scheduler.controller.jobs.interface import ParentAdapter
 from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
@@ -79,7 +79,7 @@ class JobReconciler:
 
     def mark_owner(self, workload: Json) -> None:
         """Look for the next writes of the job that owns a Workload."""
-        if (job := self.by_uid.get(owner_uid(workload))) is not None:
+        if (job := self.by_uid.get(workload_owner_uid(workload))) is not None:
             self._dirty[job] = None
 
     def writes(self, context: JobContext) -> Iterator[Write]:

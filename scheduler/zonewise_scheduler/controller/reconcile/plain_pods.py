@@ -79,7 +79,7 @@ class PlainPodsState(NamedTuple):
     """For a group that of its name, for a pod that which it owns."""
     group: GroupOwner | None = None
     is_surplus: bool = False
-    """Its owner has fewer groups by now, and deletes the pods."""
+    """Its owner does not exist, or has fewer groups by now and deletes the pods."""
 
 
 class _Owned(NamedTuple):

@@ -46,8 +46,7 @@ class PlainPodsReconciler:
             self.invalid.pop(key, None)
             try:
                 state = plain_pods_state(job, pods, self._find, self._workloads, self.index)
-                if state is not None:
-                    yield from next_plain_writes(state, context)
+                yield from next_plain_writes(state, context)
             except FieldError as error:
                 log.warning("pods=%s/%s invalid: %s", job.namespace, job.group or job.pod, error)
                 self.invalid[key] = str(error)

@@ -32,8 +32,8 @@ def plain_pods_state(
     get: Callable[[ObjectKey], Json | None],
     workloads: WorkloadIndex,
     index: PlainPodIndex,
-) -> PlainPodsState | None:
-    """Return the state of a job; None: the object that describes its group does not exist yet.
+) -> PlainPodsState:
+    """Return the state of a job. Pods wait for the object that describes their group, and end without it.
 
     `get`: returns an observed object. The index learns the name of the Workload. Raises FieldError for an object that
     describes no group.
@@ -44,9 +44,10 @@ def plain_pods_state(
         return PlainPodsState(job.namespace, job.group, pods, by_name or owned)
     obj = get(job.owner)
     if obj is None:
-        return None
+        return PlainPodsState(job.namespace, "", pods, None, is_surplus=True)
     owner = read_group_owner(job.resource, obj)
-    name = owner.workload_name(job.replica)
+    names = owner.workload_names(job.replica)
+    name = next((name for name in names if f"{job.namespace}/{name}" in workloads.by_key), names[0])
     index.name_workload(job, name)
     workload = workloads.by_key.get(f"{job.namespace}/{name}")
     return PlainPodsState(job.namespace, name, pods, workload, owner, owner.is_surplus(job.replica))
@@ -61,7 +62,7 @@ def surplus_workloads(obj: Json, workloads: Mapping[str, Json], active_pods: Cal
     if FieldReader(obj, "", []).child("metadata").has("deletionTimestamp"):
         return []
     owner = read_group_owner(LEADER_WORKER_SETS, obj)
-    names = {owner.workload_name(str(i)) for i in range(owner.replicas or 0)}
+    names = {name for i in range(owner.replicas or 0) for name in owner.workload_names(str(i))}
     return [
         Write(Verb.DELETE, workload_key(key), "delete the Workload of a replica that is gone", uid=uid_of(workload),
               workload=key)

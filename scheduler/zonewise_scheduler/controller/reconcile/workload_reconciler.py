@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.controller.planning.pending_checks import checks_required
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlanner
     from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
     from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+
+log = logging.getLogger(__name__)
 
 
 class WorkloadReconciler:
@@ -64,22 +67,30 @@ class WorkloadReconciler:
         self.mark(self._limits_due.pop_due(now))
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
-            obj = self._workloads.get(key)
-            limit = None if obj is None else next_limit(obj, self._limits)
-            self._limits_due.set(key, None if limit is None or limit.at <= now else limit.at)
-            if obj is None or not is_true(obj, "QuotaReserved"):
-                self._rejections.end_admission(key)
-            if obj is None:
+            try:
+                write = self._next_write(key, now)
+            except Exception:  # a defect that one Workload reveals must not keep others from their writes
+                log.exception("workload=%s has no next write", key)
                 continue
-            state = WorkloadState(
-                key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
-                self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
-            )  # fmt: skip
-            write = next_workload_write(state, self._limits, now)
             if write is not None:
                 yield write
-            elif not self._is_in_flight(workload_key(key)):
-                self._forget_decisions(key, obj)
+
+    def _next_write(self, key: str, now: float) -> Write | None:
+        obj = self._workloads.get(key)
+        limit = None if obj is None else next_limit(obj, self._limits)
+        self._limits_due.set(key, None if limit is None or limit.at <= now else limit.at)
+        if obj is None or not is_true(obj, "QuotaReserved"):
+            self._rejections.end_admission(key)
+        if obj is None:
+            return None
+        state = WorkloadState(
+            key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
+            self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
+        )  # fmt: skip
+        write = next_workload_write(state, self._limits, now)
+        if write is None and not self._is_in_flight(workload_key(key)):
+            self._forget_decisions(key, obj)
+        return write
 
     def _forget_decisions(self, key: str, obj: Json) -> None:
         """Drop what an object shows."""

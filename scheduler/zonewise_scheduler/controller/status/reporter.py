@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from zonewise_common.k8s.fields import FieldReader
+from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
 from zonewise_scheduler.controller.reconcile.workload import patch_status, workload_key
 from zonewise_scheduler.controller.status.job_events import (
@@ -26,8 +28,10 @@ from zonewise_scheduler.controller.status.pending_notes import PendingNotes
 from zonewise_scheduler.controller.status.queue_status import PURPOSE as QUEUE_STATUS_PURPOSE
 from zonewise_scheduler.controller.status.queue_status import QueueStatuses
 from zonewise_scheduler.controller.status.queue_summaries import QueueSummaries, summarize_queues
+from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.status import explain_pending
+from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.controller import QueueController
     from zonewise_scheduler.controller.planning.forecaster import SampledForecast
     from zonewise_scheduler.controller.status.pending_note import PendingNote
-    from zonewise_scheduler.controller.types import Json, ObjectKey, Write
+    from zonewise_scheduler.controller.types import Json, Write
     from zonewise_scheduler.controller.writing.outcome import Outcome
 
 PERIOD = 1.0
@@ -161,8 +165,8 @@ class StatusReporter:
     def end_write(self, write: Write, outcome: Outcome, now: float) -> bool:
         """Take the outcome of any write; return whether it was one of a status, so that the controller needs it not."""
         self._observer.observe_write(self._controller, write, outcome)
-        if write.purpose == "finish" and outcome.result == "done":
-            self._observe_run_time(write.workload, now)
+        if write.purpose == "finish" and outcome.result == "done" and outcome.obj is not None:
+            self._learn_run_time(outcome.obj, now)
         event = workload_event(write, outcome)
         if event is not None and outcome.obj is not None:
             self._tell(involved_object(write.key, outcome.obj), event, now)
@@ -171,7 +175,7 @@ class StatusReporter:
         if write.purpose == QUEUE_STATUS_PURPOSE:
             self._in_flight.discard(write.key)
             if outcome.result == "done" and outcome.obj is not None:
-                self._controller.observe(write.key, outcome.obj, now)
+                self._controller.configuration.written(write.key, outcome.obj)
             elif outcome.result == "rejected":
                 self._paused[write.key] = now + REJECTED_PAUSE
             return True
@@ -185,10 +189,23 @@ class StatusReporter:
         """Replace all forecasts by those of sampled starts."""
         self.forecasts = self.history.forecasts(sampled.now, sampled.samples, self._controller.feed.state.pending)
 
-    def _observe_run_time(self, key: str, now: float) -> None:
-        run = self._controller.feed.state.running.get(key)
-        if run is not None and run.workload.admission is not None:
-            self.history.ended(run.workload, now - run.workload.admission.started_at)
+    def _learn_run_time(self, obj: Json, now: float) -> None:
+        """Learn from a Workload that has ended without a stop. The planner forgets it once its last pod has ended."""
+        workload = read_workload(obj).workload
+        admission = None if workload is None else workload.admission
+        if workload is None or admission is None or workload.eviction is not None or self._is_deleted(obj):
+            return
+        state = self._controller.feed.state
+        queue = state.snapshot.cluster_queues.get(admission.cluster_queue)
+        workload = state.router.with_default_walltime(workload, None if queue is None else queue.spec)
+        self.history.ended(workload, now - admission.started_at)
+
+    def _is_deleted(self, obj: Json) -> bool:
+        """Tell whether a user has deleted a pod that a Workload is of. Other jobs have no end once they are deleted."""
+        metadata = FieldReader(obj, "", []).child("metadata")
+        owners = [owner.text("name") for owner in metadata.children("ownerReferences") if owner.text("kind") == "Pod"]
+        pods = (self._controller.object(ObjectKey(PODS, metadata.text("namespace"), name)) for name in owners)
+        return any(pod is not None and pod["metadata"].get("deletionTimestamp") for pod in pods)
 
     def _publish(self, now: float) -> None:
         controller, state = self._controller, self._controller.feed.state

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 _HASH_LENGTH = 5
 _MAX_LENGTH = 63
 """A name is also the value of labels."""
+_KUEUE_MAX_LENGTH = 253
+"""Of Kueue, while its gate ShortWorkloadNames is off."""
 
 
 def workload_name(resource: Resource, name: str, uid: str) -> str:
@@ -18,7 +20,16 @@ def workload_name(resource: Resource, name: str, uid: str) -> str:
 
     A job that is created again under its name gets another Workload.
     """
+    return _hashed_name(resource, name, uid, _MAX_LENGTH)
+
+
+def adopted_workload_name(resource: Resource, name: str, uid: str) -> str:
+    """Return the name of the Workload that Kueue has made for a job: a long one is not cut at the length of labels."""
+    return _hashed_name(resource, name, uid, _KUEUE_MAX_LENGTH)
+
+
+def _hashed_name(resource: Resource, name: str, uid: str, length: int) -> str:
     identity = "\n".join((resource.kind, resource.group, name, uid))
     digest = hashlib.sha1(identity.encode(), usedforsecurity=False).hexdigest()
-    prefix = f"{resource.kind.lower()}-{name}"[: _MAX_LENGTH - 1 - _HASH_LENGTH]
+    prefix = f"{resource.kind.lower()}-{name}"[: length - 1 - _HASH_LENGTH]
     return f"{prefix}-{digest[:_HASH_LENGTH]}"

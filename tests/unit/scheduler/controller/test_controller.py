@@ -6,17 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
+from support.placed_cluster import PlacedCluster
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint
+from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.jobs.batch_job import BatchJob
 from zonewise_scheduler.controller.jobs.raycluster import ADAPTER as RAY_CLUSTER
+from zonewise_scheduler.controller.pods.pod_reconciler import PAUSE
+from zonewise_scheduler.controller.pods.ungate import UNGATE
+from zonewise_scheduler.controller.reconcile import workload_reconciler
+from zonewise_scheduler.controller.reconcile.workload import WorkloadState, next_workload_write
 from zonewise_scheduler.controller.types import Verb, Write
 from zonewise_scheduler.controller.writing.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pytest
 
+    from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 Json = dict[str, Any]
@@ -57,6 +64,55 @@ def test_a_defect_that_one_job_reveals_keeps_no_other_from_its_start(monkeypatch
     queue.settle()
     assert "ZeroDivisionError" in queue.controller.invalid[broken]
     assert not cluster.get(job)["spec"]["suspend"]
+
+
+def test_a_defect_that_one_workload_reveals_keeps_no_other_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ModelCluster()
+    cluster.submit("broken", 2)
+    job = cluster.submit("job", 2, at=1)
+
+    def next_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
+        if state.workload["metadata"]["ownerReferences"][0]["name"] == "broken":
+            raise ZeroDivisionError("of this test")
+        return next_workload_write(state, limits, now)
+
+    monkeypatch.setattr(workload_reconciler, "next_workload_write", next_write)
+    live_queue(cluster).settle()
+    assert not cluster.get(job)["spec"]["suspend"]
+
+
+def test_a_step_in_which_a_part_fails_returns_all_writes_that_it_has_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ModelCluster()
+    cluster.submit("job", 2)
+    monkeypatch.setattr(ProvisioningReconciler, "writes", _fail)
+    queue = live_queue(cluster)
+    queue.observe()
+    assert len(queue.controller.step(NOW)) == queue.controller.in_flight == 1
+
+
+def _fail(*_: object) -> Iterator[Write]:
+    raise ZeroDivisionError("of this test")
+    yield
+
+
+def test_pods_of_which_one_patch_was_rejected_start_without_another_change() -> None:
+    """An admission policy was replaced meanwhile, for example."""
+    cluster, now, rejected = PlacedCluster(), [NOW], list[Write]()
+
+    def send(write: Write) -> Outcome:
+        if write.purpose == UNGATE and not rejected:
+            rejected.append(write)
+            return Outcome("rejected", message="403: a policy denies it")
+        return cluster.send(write)
+
+    queue = LiveQueue(cluster.listed, send, now=lambda: now[0], nodes=cluster.node_feed())
+    job = cluster.submit("job", 2, pods=2)
+    queue.settle(cluster.sync_jobs)
+    assert sum(map(bool, cluster.nodes_of(job))) == 1
+    while queue.controller.wake_at <= NOW + PAUSE:
+        now[0] = queue.controller.wake_at
+        queue.settle(cluster.sync_jobs)
+    assert all(cluster.nodes_of(job))
 
 
 def test_the_cluster_of_a_queued_job_is_not_queued_itself() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,8 @@ from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from support.plain_pods import queued_pod
 from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, PODS, WORKLOADS, Resource
+from zonewise_scheduler.controller.workloads.conditions import is_true
+from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +50,22 @@ def set_phase(cluster: ModelCluster, keys: Iterable[ObjectKey], phase: str) -> N
 
 def workload_keys(cluster: ModelCluster) -> list[ObjectKey]:
     return sorted(key for key in cluster.objects if key.resource == WORKLOADS)
+
+
+def test_a_replica_that_has_lost_the_lease_does_not_wake_for_a_pod_that_is_being_deleted() -> None:
+    cluster, now = ModelCluster(), [NOW]
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: now[0])
+    pod = create_pod(cluster, "a", {})
+    queue.settle()
+    set_phase(cluster, [pod], "Running")
+    cluster.change(pod, {"metadata": {"deletionTimestamp": "2027-01-15T09:00:00Z"}})
+    queue.settle()
+    assert queue.controller.wake_at < inf
+    queue.controller.lead(False)
+    cluster.delete(pod)
+    now[0] += 3600.0
+    queue.step()
+    assert queue.controller.wake_at == inf
 
 
 # --- PodGroups
@@ -115,17 +134,19 @@ def template(cpu: str) -> Json:
     return {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
 
 
-def leader_worker_set(cluster: ModelCluster, *, replicas: int = 2, size: int = 3, leader: str = "1") -> ObjectKey:
+def leader_worker_set(
+    cluster: ModelCluster, *, replicas: int = 2, size: int = 3, leader: str = "1", name: str = "s"
+) -> ObjectKey:
     spec = {"size": size, "leaderTemplate": template(leader), "workerTemplate": template("2")}
-    return cluster.create(LEADER_WORKER_SETS, "ns", "s", spec={"replicas": replicas, "leaderWorkerTemplate": spec})
+    return cluster.create(LEADER_WORKER_SETS, "ns", name, spec={"replicas": replicas, "leaderWorkerTemplate": spec})
 
 
-def replica_pod(cluster: ModelCluster, replica: int, index: int, *, cpu: str = "2") -> ObjectKey:
-    labels = {"name": "s", "group-index": str(replica), "worker-index": str(index)}
+def replica_pod(cluster: ModelCluster, replica: int, index: int, *, cpu: str = "2", name: str = "s") -> ObjectKey:
+    labels = {"name": name, "group-index": str(replica), "worker-index": str(index)}
     role = "leader" if index == 0 else "worker"
     return create_pod(
         cluster,
-        f"s-{replica}-{index}" if index else f"s-{replica}",
+        f"{name}-{replica}-{index}" if index else f"{name}-{replica}",
         {f"leaderworkerset.sigs.k8s.io/{name}": value for name, value in labels.items()},
         cpu=cpu,
         annotations={"kueue.x-k8s.io/role-hash": role},
@@ -217,6 +238,24 @@ def test_the_workload_of_a_replica_that_is_gone_is_deleted_once_its_pods_are(*, 
     assert workload.name.startswith("leaderworkerset-s-0-")
 
 
+def test_pods_of_a_set_that_was_deleted_are_released_once_they_have_ended() -> None:
+    """Its object goes first, and its Workloads and pods with the garbage collector."""
+    cluster = ModelCluster()
+    queue = live_queue(cluster)
+    owner = leader_worker_set(cluster, replicas=1, size=1)
+    pod = replica_pod(cluster, 0, 0)
+    queue.settle()
+    set_phase(cluster, [pod], "Running")
+    cluster.delete(owner)
+    assert not workload_keys(cluster)
+    cluster.change(pod, {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}})
+    queue.settle()
+    assert cluster.get(pod)["metadata"]["finalizers"], "it still runs"
+    cluster.change(pod, {"status": {"phase": "Succeeded"}})
+    queue.settle()
+    assert not cluster.get(pod)["metadata"]["finalizers"]
+
+
 def test_pods_of_a_replica_that_goes_are_released_and_make_no_workload() -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
@@ -226,3 +265,119 @@ def test_pods_of_a_replica_that_goes_are_released_and_make_no_workload() -> None
     queue.settle()
     assert not workload_keys(cluster)
     assert not cluster.get(pod)["metadata"]["finalizers"]
+
+
+# --- LeaderWorkerSets that Kueue has managed before
+
+
+def let_kueue_make(cluster: ModelCluster, key: ObjectKey, name: str) -> ObjectKey:
+    """Replace a Workload by the one that Kueue makes: its owner reference is a plain one."""
+    obj = cluster.get(key)
+    cluster.delete(key)
+    [owner] = obj["metadata"]["ownerReferences"]
+    plain = {field: owner[field] for field in ("apiVersion", "kind", "name", "uid")}
+    metadata = {field: obj["metadata"][field] for field in ("labels", "annotations", "creationTimestamp")}
+    metadata["ownerReferences"] = [plain]
+    return cluster.create(WORKLOADS, "ns", name, metadata=metadata, spec=obj["spec"], status=obj["status"])
+
+
+def set_of_kueue(cluster: ModelCluster, name: str, *, replicas: int = 1) -> tuple[ObjectKey, list[ObjectKey]]:
+    """Create a LeaderWorkerSet whose pods run under Workloads of Kueue, which have up to 253 characters."""
+    owner = leader_worker_set(cluster, replicas=replicas, size=1, leader="2", name=name)
+    pods = [replica_pod(cluster, replica, 0, name=name) for replica in range(replicas)]
+    live_queue(cluster).settle()
+    assert started(cluster) == {f"{name}-{replica}" for replica in range(replicas)}
+    set_phase(cluster, pods, "Running")
+    uid = cluster.get(owner)["metadata"]["uid"]
+    for replica, (key, pod) in enumerate(zip(workload_keys(cluster), pods, strict=True)):
+        own_name = adopted_workload_name(LEADER_WORKER_SETS, f"{name}-{replica}", uid)
+        let_kueue_make(cluster, key, own_name)
+        cluster.change(pod, {"metadata": {"annotations": {"kueue.x-k8s.io/workload": own_name}}})
+    return owner, pods
+
+
+@pytest.mark.parametrize("length", [8, 45])
+def test_pods_of_an_adopted_set_run_on_however_long_its_name_is(length: int) -> None:
+    cluster = ModelCluster()
+    _, [pod] = set_of_kueue(cluster, "s" * length)
+    workloads = workload_keys(cluster)
+    queue = live_queue(cluster)
+    queue.settle()
+    assert (queue.purposes, workload_keys(cluster)) == ([], workloads)
+    assert pod in cluster.objects
+
+
+@pytest.mark.parametrize("length", [8, 45])
+def test_an_adopted_set_that_is_scaled_down_returns_the_quota_of_the_replica(length: int) -> None:
+    cluster = ModelCluster(cpus=4)
+    owner, pods = set_of_kueue(cluster, "s" * length, replicas=2)
+    queue = live_queue(cluster)
+    waiting = cluster.submit("j", 2)
+    queue.settle()
+    assert cluster.get(waiting)["spec"]["suspend"]
+    cluster.change(owner, {"spec": {"replicas": 1}})
+    queue.settle()
+    assert cluster.get(waiting)["spec"]["suspend"], "the pod is still active"
+    cluster.delete(pods[1])
+    queue.settle()
+    assert not cluster.get(waiting)["spec"]["suspend"]
+    assert pods[0] in cluster.objects
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_pods_of_templates_of_kueue_start_though_they_declare_no_role(index: int) -> None:
+    """Kueue gives its pods their roles later, and the webhook declares what the pods require."""
+    cluster = ModelCluster()
+    queue = live_queue(cluster)
+    leader_worker_set(cluster, replicas=1, size=2)
+    pods = [replica_pod(cluster, 0, each) for each in range(2)]
+    cluster.change(pods[index], {"metadata": {"annotations": {"kueue.x-k8s.io/role-hash": "1a2b3c"}}})
+    queue.settle()
+    assert started(cluster) == {"s-0", "s-0-1"}
+    labels = [cluster.get(pod)["metadata"]["labels"]["kueue.x-k8s.io/podset"] for pod in pods]
+    assert labels == ["leader", "worker"]
+
+
+def name_groups(cluster: ModelCluster, workload: ObjectKey, pods: list[ObjectKey]) -> None:
+    """Let pods have what Kueue gives those of a replica."""
+    annotations = {
+        "kueue.x-k8s.io/pod-suspending-parent": "leaderworkerset.x-k8s.io/leaderworkerset",
+        "kueue.x-k8s.io/pod-group-name": workload.name,
+        "kueue.x-k8s.io/pod-group-total-count": str(len(pods)),
+        "kueue.x-k8s.io/pod-group-serving": "true",
+    }
+    for pod in pods:
+        cluster.change(pod, {"metadata": {"annotations": annotations}})
+
+
+def test_a_workload_stays_that_of_an_adopted_set_whose_pods_name_it_as_their_group() -> None:
+    """Were it of the pods, the garbage collector would delete it when the replica restarts."""
+    cluster = ModelCluster()
+    owner, pods = set_of_kueue(cluster, "s")
+    [workload] = workload_keys(cluster)
+    name_groups(cluster, workload, pods)
+    live_queue(cluster).settle()
+    [reference] = cluster.get(workload)["metadata"]["ownerReferences"]
+    assert reference["uid"] == cluster.get(owner)["metadata"]["uid"]
+
+
+def test_a_pod_that_replaces_one_of_an_adopted_set_is_of_the_same_replica() -> None:
+    """The old pods name a group, and the new one does not."""
+    cluster = ModelCluster()
+    leader_worker_set(cluster, replicas=1, size=2)
+    pods = [replica_pod(cluster, 0, index) for index in range(2)]
+    live_queue(cluster).settle()
+    set_phase(cluster, pods, "Running")
+    [workload] = workload_keys(cluster)
+    name_groups(cluster, workload, pods)
+    queue = live_queue(cluster)
+    queue.settle()
+    cluster.delete(pods[1])
+    queue.settle()
+    replacement = replica_pod(cluster, 0, 1)
+    queue.settle()
+    set_phase(cluster, [replacement], "Running")
+    for pod in (pods[0], replacement):
+        cluster.change(pod, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    queue.settle()
+    assert is_true(cluster.get(workload), "PodsReady")

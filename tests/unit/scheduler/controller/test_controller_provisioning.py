@@ -296,6 +296,20 @@ def test_a_request_is_created_as_soon_as_its_kind_is_installed() -> None:
     assert story.state(job) == ("Pending", "")
 
 
+def test_a_workload_that_loses_its_admission_by_hand_keeps_no_other_from_its_writes() -> None:
+    """Its check waits, since no PodTemplate can be created."""
+    story = AutoscaledStory(cluster(), None, rejects=POD_TEMPLATES)
+    job = story.cluster.submit("j", 4)
+    story.settle()
+    key = ObjectKey(WORKLOADS, NAMESPACE, story.workload(job)["metadata"]["name"])
+    story.cluster.change(key, {"status": {"admission": None}})
+    other = story.cluster.submit("other", 8, at=5)
+    story.now += 100
+    story.settle()
+    assert story.workload(other)
+    assert "withdraw quota [Workload]" in story.queue.purposes
+
+
 ACTS = ("submit", "complete", "delete", "hold", "release", "configure", "sleep")
 CONDITIONS = ("Accepted", "Provisioned", "Failed", "BookingExpired", "CapacityRevoked")
 STEPS = st.lists(st.sampled_from((*ACTS, *CONDITIONS)), max_size=12)

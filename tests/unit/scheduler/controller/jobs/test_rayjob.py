@@ -101,6 +101,7 @@ def test_a_job_is_active_from_its_start_until_it_is_suspended(status: Json, acti
         ("Complete", "SUCCEEDED", FinishedJob(succeeded=True, message="m")),
         ("Complete", "STOPPED", FinishedJob(succeeded=False, message="m")),
         ("Failed", "", FinishedJob(succeeded=False, message="m")),
+        ("ValidationFailed", "", FinishedJob(succeeded=False, message="m")),
         ("Running", "SUCCEEDED", None),
     ],
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from zonewise_common.nrt.holdings import holdings_key
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
+from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
 from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
 
 Json = dict[str, Any]
@@ -59,7 +60,7 @@ def test_pods_outside_the_queue_are_usage() -> None:
 def test_placed_pods_are_named_instead() -> None:
     """The planner accounts for a pod of a placement: it has a name, and is no usage."""
     tracker = NodeTracker()
-    tracker.set_placement("ns/w", {"main": frozenset("ab")})
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("ab")}))
     observe(tracker, pod(workload="ns/w"))
     assert only_change(tracker) == {
         "node": "a", "queuePods": {key_of("p0"): {"workload": "ns/w", "podSet": "main"}},
@@ -72,10 +73,27 @@ def test_placed_pods_are_named_instead() -> None:
     assert only_change(tracker) == {"node": "a", "queuePods": {key_of("p1"): {"gone": True}}}
 
 
+def test_what_a_placed_pod_requests_beyond_its_pod_set_is_usage() -> None:
+    """For example after a resize in place; as long as the placement counts less."""
+    tracker = NodeTracker()
+    counted = {"cpu": 400, "memory": 1 << 30, "example.com/gpu": 8}
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}, {"main": counted}))
+    observe(tracker, pod(workload="ns/w"))
+    change = only_change(tracker)
+    assert (change["usage"], change["pods"]) == ({"cpu": 600}, 0)
+    assert change["queuePods"] == {key_of("p0"): {"workload": "ns/w", "podSet": "main"}}
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}, {"main": {**counted, "cpu": 1000}}))
+    assert only_change(tracker)["usage"] == {}
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}, {"main": counted}))
+    tracker.take_changes()
+    tracker.observe_pod("ns", "p0", None)
+    assert only_change(tracker)["usage"] == {}
+
+
 def test_pod_beside_its_placement_is_usage() -> None:
     """A pod counts as usage on a node, or of a pod set, that its workload's placement does not have."""
     tracker = NodeTracker()
-    tracker.set_placement("ns/w", {"main": frozenset("b"), "other": None})
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("b"), "other": None}))
     observe(tracker, pod(workload="ns/w"), pod("p1", workload="ns/w", pod_set="absent"))
     assert only_change(tracker)["pods"] == 2
     observe(tracker, pod("p2", workload="ns/w", pod_set="other"))
@@ -85,7 +103,7 @@ def test_pod_beside_its_placement_is_usage() -> None:
 def test_pod_without_the_label_is_of_the_only_pod_set() -> None:
     """A pod of a workload with one placed pod set needs no label of it."""
     tracker = NodeTracker()
-    tracker.set_placement("ns/w", {"main": frozenset("a")})
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}))
     observe(tracker, pod(workload="ns/w", pod_set=""))
     assert "usage" not in only_change(tracker)
 
@@ -95,7 +113,7 @@ def test_placement_may_come_and_go_after_the_pods() -> None:
     tracker = NodeTracker()
     observe(tracker, pod(workload="ns/w"))
     assert only_change(tracker)["pods"] == 1
-    tracker.set_placement("ns/w", {"main": frozenset("a")})
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}))
     change = only_change(tracker)
     assert change["pods"] == 0
     assert change["queuePods"] == {key_of("p0"): {"workload": "ns/w", "podSet": "main"}}
@@ -119,7 +137,7 @@ def test_shared_keys_name_no_pod() -> None:
     """While two pods of a node have one key, the holdings of neither are known."""
     first, second = names_with_one_key()
     tracker = NodeTracker()
-    tracker.set_placement("ns/w", {"main": frozenset("a")})
+    tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}))
     observe(tracker, pod(first, workload="ns/w"))
     name = {"workload": "ns/w", "podSet": "main"}
     assert only_change(tracker)["queuePods"] == {key_of(first): name}
@@ -168,10 +186,14 @@ PODS = st.builds(
 )
 PLACEMENTS = st.one_of(
     st.none(),
-    st.dictionaries(
-        st.sampled_from(["main", "other"]),
-        st.sampled_from([None, frozenset("a"), frozenset("b"), frozenset("ab")]),
-        min_size=1,
+    st.builds(
+        PlacedPodSets,
+        st.dictionaries(
+            st.sampled_from(["main", "other"]),
+            st.sampled_from([None, frozenset("a"), frozenset("b"), frozenset("ab")]),
+            min_size=1,
+        ),
+        st.sampled_from([{}, {"main": {"cpu": 400}}, {"main": {"cpu": 700}, "other": {}}]),
     ),
 )
 
@@ -227,4 +249,4 @@ def fold(nodes: dict[str, Json], changes: list[Json]) -> None:
 
 
 def without_idle(nodes: dict[str, Json]) -> dict[str, Json]:
-    return {name: node for name, node in nodes.items() if cast("int", node["pods"]) or node["named"]}
+    return {name: node for name, node in nodes.items() if node["usage"] or cast("int", node["pods"]) or node["named"]}

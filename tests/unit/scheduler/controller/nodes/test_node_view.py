@@ -158,7 +158,7 @@ def test_a_placement_names_a_node_by_its_hostname(*, node_first: bool) -> None:
     view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
     domains = (TopologyDomainAssignment(("host-1",), 1),)
     admission = PodSetAdmission("main", {"cpu": "all"}, {}, 1, TopologyAssignment((HOSTNAME,), domains))
-    gang = Workload("ns", "w", (PodSet("main", 1),), admission=Admission("queue", (admission,)))
+    gang = Workload("ns", "w", (PodSet("main", 1, {"cpu": 1000}),), admission=Admission("queue", (admission,)))
     feed.state.running_workloads.add(gang)
     obj = json.loads(ready_node("node-1.example", "4"))
     obj["metadata"]["labels"] = {"kubernetes.io/hostname": "host-1"}

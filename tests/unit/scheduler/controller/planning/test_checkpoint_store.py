@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from zonewise_common.kube.errors import AlreadyExists, Conflict, NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.backfill.forecast_history import ForecastHistory
+from zonewise_scheduler.controller.planning import checkpoint_store
 from zonewise_scheduler.controller.planning.checkpoint_object import NAME
 from zonewise_scheduler.controller.planning.checkpoint_store import CheckpointFile, CheckpointStore, StoredCheckpoint
 
@@ -176,6 +178,30 @@ def test_a_leader_writes_again_and_again_also_after_a_conflict(client: Client) -
         eventually(lambda: usage() >= 3)
         assert runs_of(reader.read().forecasts) == [10.0]
         store.stop_leading()
+
+
+def test_a_store_that_stops_while_it_reads_neither_leads_nor_writes(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kueue is started again while the server is slow, for example: the controller stands by from then on."""
+    assert CheckpointFile(client, "default").write(checkpoint(1.0))
+    leader, is_read, is_slow = Leader(), threading.Event(), threading.Event()
+    read = CheckpointFile.read
+
+    def read_slowly(file: CheckpointFile) -> StoredCheckpoint:
+        is_read.set()
+        assert is_slow.wait(PATIENCE)
+        return read(file)
+
+    monkeypatch.setattr(CheckpointFile, "read", read_slowly)
+    monkeypatch.setattr(checkpoint_store, "_STOP_TIMEOUT", 0.0)
+    with leader.store(client) as store:
+        store.start_leading()
+        assert is_read.wait(PATIENCE)
+    is_slow.set()
+    eventually(lambda: "checkpoint" not in {thread.name for thread in threading.enumerate()})
+    assert leader.led.empty()
+    assert CheckpointFile(client, "default").read().checkpoint == checkpoint(1.0)
 
 
 def test_a_replica_that_does_not_lead_neither_reads_nor_writes(client: Client) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from zonewise_common.kube.resources import (
     CLUSTER_QUEUES,
+    LIMIT_RANGES,
     NAMESPACES,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
@@ -65,3 +69,49 @@ def test_priority_classes_are_kept_apart_and_do_not_feed_the_planner() -> None:
 
 def test_other_objects_configure_nothing() -> None:
     assert not observe(ConfigurationObjects(), WORKLOADS, "w")
+    assert not ConfigurationObjects().written(ObjectKey(WORKLOADS, "", "w"), {"metadata": {"name": "w"}})
+
+
+def flavor(version: int, uid: str = "u") -> Json:
+    return {"metadata": {"name": "f", "uid": uid, "resourceVersion": str(version)}}
+
+
+@pytest.mark.parametrize(
+    ("observed", "response", "newest"),
+    [
+        (flavor(3), flavor(4), flavor(4)),
+        (flavor(5), flavor(4), flavor(5)),
+        (flavor(5, "new"), flavor(4), flavor(5, "new")),
+        (flavor(5, "new"), flavor(6), flavor(5, "new")),
+        (None, flavor(4), None),
+    ],
+    ids=["is newer", "was changed meanwhile", "was created anew", "is of another object", "was deleted meanwhile"],
+)
+def test_a_late_response_to_a_write_replaces_no_later_state(
+    observed: Json | None, response: Json, newest: Json | None
+) -> None:
+    objects, key = ConfigurationObjects(), ObjectKey(RESOURCE_FLAVORS, "", "f")
+    objects.observe(key, flavor(3))
+    objects.observe(key, observed)
+    assert objects.written(key, response)
+    assert objects.find(*key) == newest
+
+
+def test_pod_defaults_are_another_value_after_each_change_that_decides() -> None:
+    """They do not feed the planner: its Workloads are completed by them."""
+    objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
+    key = ObjectKey(LIMIT_RANGES, "ns", "r")
+    limit_range: Json = {"metadata": {"namespace": "ns", "name": "r"}, "spec": {"limits": [{"type": "Pod"}]}}
+    observe(objects, RUNTIME_CLASSES, "kata", overhead={"podFixed": {"cpu": "1"}})
+    observe(objects, RUNTIME_CLASSES, "runc")
+    objects.observe(key, limit_range)
+    assert not objects.feed(feed)
+    first = objects.pod_defaults
+    assert (first.overheads, first.limit_ranges) == ({"kata": {"cpu": "1"}}, {"ns": [limit_range]})
+    objects.observe(key, {**limit_range, "metadata": {**limit_range["metadata"], "resourceVersion": "2"}})
+    observe(objects, NAMESPACES, "other")
+    assert objects.pod_defaults is first
+    observe(objects, RUNTIME_CLASSES, "kata", overhead={"podFixed": {"cpu": "2"}})
+    objects.observe(key, None)
+    second = objects.pod_defaults
+    assert (second.overheads, second.limit_ranges) == ({"kata": {"cpu": "2"}}, {})

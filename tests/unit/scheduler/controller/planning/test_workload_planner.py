@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from support.queue_objects import planner_objects
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint
@@ -14,6 +14,9 @@ from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent
 from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlanner
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
+
+if TYPE_CHECKING:
+    import pytest
 
 Json = dict[str, Any]
 
@@ -169,3 +172,26 @@ def test_a_workload_that_cannot_be_adopted_harms_no_other() -> None:
     planned.planner.note_configuration()
     planned.step()
     assert "ns/lost" in planned.planner.feed.state.running
+
+
+def test_a_defect_with_one_workload_keeps_the_planner_from_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The planner gets the one ten seconds later."""
+    planned = Planned()
+    submit = planned.planner.feed.submit
+
+    def fail(workload: Json) -> None:
+        if workload["metadata"]["name"] == "a":
+            raise KeyError("queue")
+        submit(workload)
+
+    monkeypatch.setattr(planned.planner.feed, "submit", fail)
+    for name in "ab":
+        planned.change(name, 1)
+    assert planned.step() == ["ns/b"]
+    assert "workload=ns/a" in caplog.text
+    assert planned.planner.wake_at(NOW, leads=False) == NOW + 10
+    monkeypatch.undo()
+    assert planned.step(NOW + 9.9) == []
+    assert planned.step(NOW + 10) == ["ns/a"]

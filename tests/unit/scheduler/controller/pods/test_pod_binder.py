@@ -222,6 +222,24 @@ def test_other_pods_may_exclude_a_pod() -> None:
     assert site.bound() == ["web"]
 
 
+@pytest.mark.parametrize("reason", ["anti-affinity of other pods", "node not ready"])
+def test_nothing_is_kept_of_pods_that_were_left_and_deleted(reason: str) -> None:
+    site = Site()
+    if reason == "node not ready":
+        site.node = None
+    else:
+        term: Json = {"labelSelector": {}, "topologyKey": "zone"}
+        other: Json = {"metadata": {"namespace": "ns"}, "spec": {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}}
+        site.binder.set_terms("ns/other", read_anti_affinity(other))
+    for number in range(3):
+        site.observe(pod(f"p{number}"))
+        assert site.bound() == []
+        assert site.binder.waiting == 1
+        site.binder.remove(f"u-p{number}")
+    assert site.binder.left == {reason: 3}
+    assert site.binder.waiting == 0
+
+
 def test_a_pod_that_is_created_again_is_another_one() -> None:
     site = Site()
     site.observe(pod())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.held_pods import assigned_workload, held_pod, managed, pinned
 from zonewise_scheduler.controller.pods.pod_context import PodContext
-from zonewise_scheduler.controller.pods.pod_reconciler import PodReconciler
+from zonewise_scheduler.controller.pods.pod_reconciler import PAUSE, PodReconciler
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Write
@@ -25,7 +26,7 @@ def observe(reconciler: PodReconciler) -> None:
 
 def failed_write(reconciler: PodReconciler) -> Write:
     [write] = reconciler.writes(PodContext(WORKLOADS, NODES))
-    reconciler.end_write(write, done=False)
+    reconciler.end_write(write, 0.0, done=False)
     return write
 
 
@@ -35,7 +36,7 @@ def test_a_pod_is_ungated_once() -> None:
     [write] = reconciler.writes(PodContext(WORKLOADS, NODES))
     observe(reconciler)
     assert reconciler.writes(PodContext(WORKLOADS, NODES)) == []
-    reconciler.end_write(write, done=True)
+    reconciler.end_write(write, 0.0, done=True)
     assert reconciler.writes(PodContext(WORKLOADS, NODES)) == []
 
 
@@ -49,6 +50,16 @@ def test_a_write_that_has_failed_is_tried_again_once_the_pod_or_its_workload_cha
     assert reconciler.writes(PodContext(WORKLOADS, NODES)) == []
     reconciler.mark_dirty(["ns/w"])
     assert reconciler.writes(PodContext(WORKLOADS, NODES)) == [write]
+
+
+def test_a_write_that_has_failed_is_tried_again_after_a_pause_though_nothing_changes() -> None:
+    reconciler = PodReconciler()
+    observe(reconciler)
+    write = failed_write(reconciler)
+    assert reconciler.retry_at == PAUSE
+    assert reconciler.writes(PodContext(WORKLOADS, NODES, now=PAUSE - 1)) == []
+    assert reconciler.writes(PodContext(WORKLOADS, NODES, now=PAUSE)) == [write]
+    assert reconciler.retry_at == inf
 
 
 def test_the_failure_of_one_pod_does_not_hold_others() -> None:

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from support.model_cluster import NAMESPACE, ModelCluster
+from support.placed_cluster import PlacedCluster
+from support.plain_pods import queued_pod
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.forecast import StartSamples
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
 from zonewise_scheduler.controller.status.job_events import EXPLAIN_PURPOSE
 from zonewise_scheduler.controller.status.queue_status import BUSY_DELAY, DELAY, PURPOSE
 from zonewise_scheduler.controller.status.reporter import MAX_IN_FLIGHT
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
-from zonewise_scheduler.controller.workloads.conditions import find_condition
+from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.writing.outcome import Outcome
 
 Json = dict[str, Any]
@@ -44,6 +46,25 @@ def test_statuses_follow_and_rest() -> None:
     for _ in range(30):
         queue.tick(1.0)
     assert len([write for write in queue.writes if write.purpose == PURPOSE]) == 2
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_late_response_to_a_status_undoes_no_edit_of_its_queue(*, deleted: bool) -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.tick()
+    observed = queue.cluster.get(QUEUE)
+    body = {"status": {"pendingWorkloads": 1}}
+    write = Write(Verb.MERGE_PATCH, QUEUE, PURPOSE, body, "status", observed["metadata"]["uid"])
+    outcome = queue.cluster.send(write)
+    if deleted:
+        queue.cluster.delete(QUEUE)
+    else:
+        queue.cluster.change(QUEUE, {"spec": {"stopPolicy": "Hold"}})
+    queue.queue.observe()
+    assert queue.reporter.end_write(write, outcome, NOW)
+    job = queue.cluster.submit("a", 2)
+    queue.tick()
+    assert queue.cluster.get(job)["spec"]["suspend"]
 
 
 @pytest.mark.parametrize(("in_flight", "delay"), [(MAX_IN_FLIGHT - 1, DELAY), (MAX_IN_FLIGHT, BUSY_DELAY)])
@@ -102,6 +123,86 @@ def test_sampled_starts_replace_all_forecasts_of_pending_workloads() -> None:
 
     assert publish({first: 60, second: 120}) == pytest.approx({first: 60, second: 120})
     assert publish({second: 90, third: 180, "ns/gone": 60}) == pytest.approx({second: 90, third: 180})
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_the_run_time_of_a_job_is_learned_once_though_its_pods_end_first(phase: str) -> None:
+    cluster = PlacedCluster()
+    queue = ReportedQueue(cluster, NOW)
+    job = cluster.submit("a", 2, pods=2)
+    queue.tick()
+    queue.tick(60.0)
+    for pod in cluster.pods(job):
+        cluster.change(pod, {"status": {"phase": phase}})
+    queue.tick()
+    ModelCluster.complete(cluster, job)
+    for _ in range(3):
+        queue.tick(1.0)
+    assert [run.run_time for run in queue.reporter.history.run_times.observed] == [61.0]
+    assert [arrival.run_time for arrival in queue.reporter.history.arrivals.newest(9)] == [61.0]
+
+
+def test_a_learned_run_has_the_default_walltime_of_its_queue() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.cluster.change(QUEUE, {"metadata": {"annotations": {"zonewise.dev/default-run-seconds": "3600"}}})
+    job = queue.cluster.submit("a", 6)
+    queue.tick()
+    queue.cluster.complete(job)
+    queue.tick(60.0)
+    assert [(run.run_time, run.walltime) for run in queue.reporter.history.run_times.observed] == [(60.0, 3600.0)]
+
+
+def test_the_run_of_a_job_that_was_stopped_is_not_learned() -> None:
+    """It has lost its quota, or ends while it stops."""
+    cluster = ModelCluster(preemption={"withinClusterQueue": "LowerPriority"}, stop_steps=3)
+    queue = ReportedQueue(cluster, NOW)
+    deactivated, ends = cluster.submit("a", 4), cluster.submit("b", 4)
+    queue.tick()
+    for name in ("a", "b"):
+        key = ObjectKey(WORKLOADS, NAMESPACE, workload_of(cluster, name)["metadata"]["name"])
+        eviction = {"type": "Evicted", "status": "True", "reason": "Preempted"}
+        conditions = [*cluster.get(key)["status"]["conditions"], eviction]
+        if name == "a":
+            cluster.change(key, {"spec": {"active": False}})
+        else:
+            cluster.change(key, {"status": {"conditions": conditions}})
+            cluster.complete(ends)
+    for _ in range(3):
+        queue.tick(1.0)
+    cluster.delete(deactivated)
+    queue.tick(1.0)
+    assert is_true(workload_of(cluster, "b"), "Finished")
+    assert not queue.reporter.history.run_times.observed
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_the_run_time_of_a_pod_is_learned_unless_its_user_has_deleted_it(*, deleted: bool) -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    pod = queued_pod("p", group="")
+    labels = {**pod["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "l"}
+    metadata = {"labels": labels, "finalizers": pod["metadata"]["finalizers"]}
+    key = queue.cluster.create(PODS, NAMESPACE, "p", metadata=metadata, spec=pod["spec"], status=pod["status"])
+    queue.tick()
+    queue.cluster.change(key, {"spec": {"nodeName": "n"}, "status": {"phase": "Running"}})
+    queue.tick()
+    if deleted:
+        queue.cluster.change(key, {"metadata": {"deletionTimestamp": "2026-01-01T00:01:00Z"}})
+    queue.cluster.change(key, {"status": {"phase": "Failed"}})
+    queue.tick(60.0)
+    [workload] = queue.cluster.workloads()
+    assert is_true(workload, "Finished")
+    assert [run.run_time for run in queue.reporter.history.run_times.observed] == ([] if deleted else [60.0])
+
+
+def test_a_clock_that_is_set_back_gives_no_run_time_below_0() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    job = queue.cluster.submit("a", 6)
+    queue.tick(60.0)
+    queue.tick(-3600.0)
+    queue.cluster.complete(job)
+    queue.tick(1.0)
+    assert [run.run_time for run in queue.reporter.history.run_times.observed] == [0.0]
+    assert [arrival.run_time for arrival in queue.reporter.history.arrivals.newest(9)] == [0.0]
 
 
 def test_an_invalid_job_gets_an_event_once() -> None:

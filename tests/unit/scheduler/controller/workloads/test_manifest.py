@@ -17,7 +17,7 @@ from zonewise_common.kube.resources import JOB_SETS, JOBS
 from zonewise_sandbox.apiserver.merge_patch import merge_patch as apply_merge_patch
 from zonewise_scheduler.controller.jobs.batch_job import ADAPTER
 from zonewise_scheduler.controller.workloads.manifest import ManifestOptions, build_workload, declared_changes
-from zonewise_scheduler.controller.workloads.workload_names import workload_name
+from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name, workload_name
 from zonewise_scheduler.quota.api.declared_walltime import MAX_EXEC_TIME_LABEL, MAX_RUN_ANNOTATION
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
@@ -88,6 +88,13 @@ def test_a_name_is_a_label_value_and_differs_by_kind_and_uid(name: str, uid: str
 def test_the_name_is_that_of_kueue() -> None:
     # printf 'Job\nbatch\nsample\n1234' | sha1sum
     assert workload_name(JOBS, "sample", "1234") == "job-sample-84fd7"
+    assert adopted_workload_name(JOBS, "sample", "1234") == "job-sample-84fd7"
+
+
+def test_the_name_of_an_adopted_workload_is_cut_where_kueue_cuts_it() -> None:
+    name = adopted_workload_name(JOBS, "s" * 253, "1234")
+    assert len(name) == 253
+    assert name[-6:] == workload_name(JOBS, "s" * 253, "1234")[-6:]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.nodes.group_members import SETTLED, decode_group
 from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode
 from zonewise_scheduler.controller.writing.group_status_writer import GroupStatusWriter
+from zonewise_scheduler.controller.writing.outcome import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -82,6 +83,24 @@ def test_a_status_that_another_program_edits_is_repaired() -> None:
         writer.observe_node("a", node("a"))
         api.patch(f"{GROUPS}/g/status", {"status": {"nodes": [{"name": "gone"}]}}).ok()
         eventually(lambda: members(api) == [])
+
+
+def test_a_response_that_cannot_be_read_is_a_failure_and_the_write_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy may respond with anything."""
+    module = "zonewise_scheduler.controller.writing.group_status_writer"
+    attempts: list[str] = []
+
+    def attempt_badly_first(client: Client, write: Write) -> Outcome:
+        if not attempts:
+            raise AttributeError("of this test")
+        return attempt(client, write)
+
+    monkeypatch.setattr(f"{module}.attempt", attempt_badly_first)
+    monkeypatch.setattr(f"{module}.RETRY", 0.01)
+    with writing(attempts) as (api, writer):
+        api.post(GROUPS, group_object(name="g")).ok()
+        writer.observe_node("a", node("a", "default/g"))
+        eventually(lambda: attempts == ["rejected", "done"])
 
 
 def test_a_replica_that_may_not_write_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:

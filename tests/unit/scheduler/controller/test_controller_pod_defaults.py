@@ -1,0 +1,130 @@
+"""Requests that the API server adds to pods, and not to the templates of their jobs, count in the live queue."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from support.live_queue import LiveQueue
+from support.model_cluster import NAMESPACE
+from support.placed_cluster import NODE_CPUS, PlacedCluster
+from zonewise_common.kube.resources import LIMIT_RANGES, PODS, RUNTIME_CLASSES, Resource
+from zonewise_scheduler.controller.types import ObjectKey
+
+Json = dict[str, Any]
+
+NOW = 1_800_000_000.0
+KATA: Json = {"cpu": "500m"}
+RANGE = ObjectKey(LIMIT_RANGES, NAMESPACE, "r")
+
+
+class AdmittingCluster(PlacedCluster):
+    """Its API server has the admission plugins RuntimeClass and LimitRanger, as far as these stories need them."""
+
+    def create(self, resource: Resource, namespace: str, name: str, **fields: Any) -> ObjectKey:
+        """Create an object; a pod gets what the plugins add."""
+        if resource == PODS:
+            fields = copy.deepcopy(fields)
+            if fields["spec"].get("runtimeClassName") == "kata":
+                fields["spec"]["overhead"] = KATA
+            for container in fields["spec"]["containers"] if RANGE in self.objects else ():
+                requests = container.setdefault("resources", {}).setdefault("requests", {})
+                requests.update({**self.get(RANGE)["spec"]["limits"][0]["defaultRequest"], **requests})
+        return super().create(resource, namespace, name, **fields)
+
+    def limit(self, **limits: Json) -> None:
+        """Create or change the LimitRange of the namespace."""
+        spec = {"limits": [{"type": "Container", "defaultRequest": {}, **limits}]}
+        if RANGE in self.objects:
+            self.change(RANGE, {"spec": spec})
+        else:
+            self.create(*RANGE, spec=spec)
+
+    def submit_with(self, name: str, pods: int, **spec: Any) -> ObjectKey:
+        """Create a held Job with other fields of its pods."""
+        job = self.submit(name, 2, pods=pods)
+        self.change(job, {"spec": {"template": {"spec": spec}}})
+        return job
+
+
+def live_queue(cluster: AdmittingCluster) -> LiveQueue:
+    return LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
+
+
+def is_started(cluster: AdmittingCluster, job: ObjectKey) -> bool:
+    return not cluster.get(job)["spec"]["suspend"]
+
+
+def containers(requests: Json) -> list[Json]:
+    return [{"name": "c", "resources": {"requests": requests}}]
+
+
+def test_a_gang_starts_only_where_its_pods_fit_with_the_overhead_of_their_runtime_class() -> None:
+    cluster = AdmittingCluster()
+    cluster.create(RUNTIME_CLASSES, "", "kata", overhead={"podFixed": KATA})
+    queue = live_queue(cluster)
+    four, two = (cluster.submit_with(f"of-{pods}", pods, runtimeClassName="kata") for pods in (4, 2))
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, four), f"two pods of 2.5 CPUs need more than the {NODE_CPUS} of a node"
+    assert sorted(cluster.nodes_of(two)) == ["n0", "n1"]
+    [admitted] = [obj for obj in cluster.workloads() if obj["spec"]["podSets"][0]["count"] == 2]
+    assert admitted["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] == {"cpu": "5"}
+
+
+def test_a_runtime_class_that_comes_later_counts_for_pending_jobs() -> None:
+    cluster = AdmittingCluster()
+    queue = live_queue(cluster)
+    first = cluster.submit("first", 4, pods=2)
+    queue.settle(cluster.sync_jobs)
+    waits = cluster.submit_with("waits", 4, runtimeClassName="kata")
+    queue.settle(cluster.sync_jobs)
+    cluster.create(RUNTIME_CLASSES, "", "kata", overhead={"podFixed": KATA})
+    queue.settle(cluster.sync_jobs)
+    cluster.complete(first)
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, waits)
+
+
+def test_requests_that_containers_get_by_default_count() -> None:
+    cluster = AdmittingCluster()
+    cluster.limit(defaultRequest={"cpu": "2"})
+    queue = live_queue(cluster)
+    six, four = (cluster.submit_with(f"of-{pods}", pods, containers=containers({})) for pods in (6, 4))
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, six), "the nodes have room for 4 pods of 2 CPUs"
+    assert sorted(cluster.nodes_of(four)) == ["n0", "n0", "n1", "n1"]
+
+
+def test_a_limit_range_that_changes_stops_no_job() -> None:
+    """Not even one that its pods would violate, after a restart."""
+    cluster = AdmittingCluster()
+    cluster.limit(defaultRequest={"cpu": "1"})
+    queue = live_queue(cluster)
+    job = cluster.submit_with("a", 4, containers=containers({}))
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, job)
+    cluster.limit(defaultRequest={"cpu": "4"}, max={"cpu": "1m"})
+    queue.settle(cluster.sync_jobs)
+    successor = live_queue(cluster)
+    successor.settle(cluster.sync_jobs)
+    assert is_started(cluster, job)
+    assert len(cluster.workloads()) == 1
+    assert not queue.controller.invalid
+    assert not successor.controller.invalid
+
+
+def test_a_job_that_violates_a_limit_range_waits_until_it_is_changed() -> None:
+    cluster = AdmittingCluster()
+    cluster.limit(max={"cpu": "1"})
+    queue = live_queue(cluster)
+    job = cluster.submit("a", 2)
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, job)
+    [problem] = queue.controller.invalid.values()
+    assert problem == (
+        "spec.podSets[0].template.spec.containers[0]: cpu: requests must not be above the limitRange max"
+    )
+    cluster.limit(max={"cpu": "2"})
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, job)
+    assert not queue.controller.invalid

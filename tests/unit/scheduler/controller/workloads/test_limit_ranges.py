@@ -1,0 +1,86 @@
+"""LimitRanges of a namespace together: the defaults of containers, and what violates them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.workloads.limit_ranges import check_pod, container_defaults
+
+Json = dict[str, Any]
+
+PATH = "spec.podSets[0].template.spec."
+CONTAINER = "spec.podSets[0].template.spec.containers[0]"
+ABOVE, BELOW = "requests must not be above the limitRange max", "requests must not be below the limitRange min"
+
+
+def limit_range(name: str = "a", *, kind: str = "Container", **fields: Json) -> Json:
+    return {"metadata": {"namespace": "ns", "name": name}, "spec": {"limits": [{"type": kind, **fields}]}}
+
+
+def pod_spec(*, limits: Json | None = None, pods: int = 1, **requests: Any) -> Json:
+    resources = {"requests": requests, "limits": limits or {}}
+    return {"containers": [{"name": f"c{i}", "resources": resources} for i in range(pods)]}
+
+
+def problem(spec: Json, *ranges: Json) -> str:
+    """Why the pod is rejected; "": it is not."""
+    try:
+        check_pod(spec, PATH, ranges)
+    except FieldError as error:
+        return str(error)
+    return ""
+
+
+def test_the_first_default_of_a_resource_counts() -> None:
+    first = limit_range("a", defaultRequest={"cpu": "1"}, default={"cpu": "2"})
+    second = limit_range("b", defaultRequest={"cpu": "8", "memory": "1Gi"})
+    pods = limit_range("c", kind="Pod", defaultRequest={"memory": "9Gi"})
+    defaults = container_defaults([first, second, pods])
+    assert defaults.requests == {"cpu": "1", "memory": "1Gi"}
+    assert defaults.limits == {"cpu": "2"}
+
+
+def test_without_ranges_all_is_allowed() -> None:
+    assert problem(pod_spec(cpu="9000")) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (pod_spec(cpu="1"), ""),
+        (pod_spec(cpu="4"), ""),
+        (pod_spec(cpu="4001m"), f"{CONTAINER}: cpu: {ABOVE}"),
+        (pod_spec(cpu="1", limits={"cpu": "5"}), f"{CONTAINER}: cpu: {ABOVE}"),
+        (pod_spec(cpu="500m", limits={"cpu": "2"}), f"{CONTAINER}: cpu: {BELOW}"),
+        (pod_spec(memory="1Gi"), ""),
+        (pod_spec(cpu="1", memory="1Ti"), f"{CONTAINER}: memory: {ABOVE}"),
+    ],
+)
+def test_bounds_of_containers(spec: Json, expected: str) -> None:
+    """The smallest maximum and the largest minimum count, for requests and limits."""
+    strict = limit_range("a", min={"cpu": "1"}, max={"cpu": "4", "memory": "1Gi"})
+    loose = limit_range("b", min={"cpu": "1m"}, max={"cpu": "64", "memory": "2Gi"})
+    assert problem(spec, strict, loose) == problem(spec, loose, strict) == expected
+
+
+def test_bounds_of_pods_count_all_containers_and_the_overhead() -> None:
+    bounds = limit_range(kind="Pod", min={"cpu": "2"}, max={"cpu": "4"})
+    field = PATH.removesuffix(".")
+    assert problem(pod_spec(cpu="1"), bounds) == f"{field}: cpu: {BELOW}"
+    assert problem(pod_spec(cpu="2", pods=2), bounds) == ""
+    with_overhead = {**pod_spec(cpu="2", pods=2), "overhead": {"cpu": "1m"}}
+    assert problem(with_overhead, bounds) == f"{field}: cpu: {ABOVE}"
+
+
+def test_a_request_must_not_exceed_its_limit() -> None:
+    """As where the limit is a default."""
+    spec = pod_spec(cpu="8", limits={"cpu": "4"})
+    assert problem(spec, limit_range(default={"cpu": "4"})) == f"{CONTAINER}: cpu: requests must not exceed its limits"
+
+
+def test_an_invalid_range_is_named() -> None:
+    with pytest.raises(FieldError, match=r"LimitRange a: spec\.limits\[0\]\.max\.cpu: .*much"):
+        check_pod(pod_spec(cpu="1"), PATH, [limit_range(max={"cpu": "much"})])

@@ -1,0 +1,90 @@
+"""Workloads are completed by what the API server adds to their pods."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.workloads.pod_defaults import (
+    NO_POD_DEFAULTS,
+    PodDefaults,
+    check_limits,
+    with_pod_defaults,
+)
+
+Json = dict[str, Any]
+
+OVERHEADS: Json = {"kata": {"cpu": "250m", "memory": "120Mi"}}
+RANGE: Json = {
+    "metadata": {"namespace": "ns", "name": "a"},
+    "spec": {
+        "limits": [
+            {"type": "Container", "defaultRequest": {"cpu": "1"}, "default": {"cpu": "2"}, "max": {"cpu": "2"}},
+        ]
+    },
+}
+
+
+def workload(*, resources: Json | None = None, namespace: str = "ns", **spec: Any) -> Json:
+    containers = [{"name": "c", **({} if resources is None else {"resources": resources})}]
+    pod_set = {"name": "main", "count": 2, "template": {"spec": {"containers": containers, **spec}}}
+    return {"metadata": {"namespace": namespace, "name": "w"}, "spec": {"queueName": "l", "podSets": [pod_set]}}
+
+
+def completed_spec(obj: Json, defaults: PodDefaults) -> Json:
+    """The spec of the pods; the Workload itself stays as it is."""
+    before = copy.deepcopy(obj)
+    completed = with_pod_defaults(obj, defaults)
+    assert obj == before
+    spec: Json = completed["spec"]["podSets"][0]["template"]["spec"]
+    return spec
+
+
+def test_pods_have_the_overhead_of_their_runtime_class() -> None:
+    defaults = PodDefaults(OVERHEADS)
+    assert completed_spec(workload(runtimeClassName="kata"), defaults)["overhead"] == OVERHEADS["kata"]
+    own = workload(runtimeClassName="kata", overhead={"cpu": "1"})
+    assert completed_spec(own, defaults)["overhead"] == {"cpu": "1"}
+
+
+@pytest.mark.parametrize("spec", [{}, {"runtimeClassName": "unknown"}, {"runtimeClassName": ""}])
+def test_other_pods_have_no_overhead(spec: Json) -> None:
+    """A class that is unknown may exist by the time of the pods: as in Kueue, the Workload waits for nothing."""
+    obj = workload(**spec)
+    assert with_pod_defaults(obj, PodDefaults(OVERHEADS)) is obj
+
+
+@pytest.mark.parametrize(
+    ("resources", "requests", "limits"),
+    [
+        (None, {"cpu": "1"}, {"cpu": "2"}),
+        ({"requests": {"cpu": "500m"}}, {"cpu": "500m"}, {"cpu": "2"}),
+        ({"limits": {"cpu": "1500m"}}, {"cpu": "1500m"}, {"cpu": "1500m"}),
+        ({"requests": {"memory": "1Gi"}}, {"cpu": "1", "memory": "1Gi"}, {"cpu": "2"}),
+    ],
+)
+def test_containers_have_the_defaults_of_their_namespace(resources: Json | None, requests: Json, limits: Json) -> None:
+    defaults = PodDefaults(limit_ranges={"ns": [RANGE]})
+    obj = workload(resources=resources, initContainers=[{"name": "i"}])
+    spec = completed_spec(obj, defaults)
+    assert spec["containers"][0]["resources"] == {"requests": requests, "limits": limits}
+    assert spec["initContainers"][0]["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+
+
+def test_a_workload_to_which_nothing_is_added_is_the_same() -> None:
+    whole = workload(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "1"}})
+    elsewhere = workload(namespace="other")
+    defaults = PodDefaults(limit_ranges={"ns": [RANGE]})
+    assert with_pod_defaults(whole, defaults) is whole
+    assert with_pod_defaults(elsewhere, defaults) is elsewhere
+    assert with_pod_defaults(elsewhere, NO_POD_DEFAULTS) is elsewhere
+
+
+def test_the_limits_of_another_namespace_do_not_count() -> None:
+    defaults = PodDefaults(limit_ranges={"ns": [RANGE]})
+    check_limits(workload(resources={"requests": {"cpu": "9"}}, namespace="other"), defaults)
+    with pytest.raises(FieldError, match=r"spec\.podSets\[0\]\.template\.spec\.containers\[0\]: cpu: .* max"):
+        check_limits(workload(resources={"requests": {"cpu": "9"}}), defaults)
