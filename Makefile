@@ -56,8 +56,8 @@ test-long: .venv/.dev ## Pass the tests that take minutes: many more examples of
 test-random: .venv/.dev ## Pass every test but the long ones, on three times as many examples that were never tried before
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest
 
-test-mutants: .venv/.dev ## Change the code of admission, backfill and quota, and list what no unit test notices: hours, or SAMPLE=60 SEED=0 AREAS=quota
-	nice -n 19 $(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) $(if $(AREAS),--areas $(AREAS))
+test-mutants: .venv/.dev ## Change the code of admission, backfill and quota, and list what no unit test notices: hours, or SAMPLE=60 SEED=0 AREAS=quota SINCE=HEAD
+	nice -n 19 $(BIN)/python -m tools.mutants --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) $(if $(AREAS),--areas $(AREAS)) $(if $(SINCE),--since $(SINCE))
 
 test-servers: .venv/.dev ## Pass the tests on a real API server, kubelet and kube-scheduler; fail where a binary is absent
 	ZONEWISE_REQUIRE_SERVERS=1 $(BIN)/pytest tests/contract tests/e2e

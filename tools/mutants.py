@@ -3,6 +3,7 @@
     make test-mutants                       all mutants of admission, backfill and quota: hours
     make test-mutants SAMPLE=60 SEED=3      sixty of them, drawn by a seed
     make test-mutants AREAS=quota           of one package
+    make test-mutants SINCE=v0.1.0          of the lines that have changed since a revision
 
 The operators are those of cosmic-ray. A changed function runs against the unit tests of its area that call it
 (mutant_forks.py). Any other mutant runs in a copy of the tree, against the unit tests that mirror its module:
@@ -59,6 +60,7 @@ _CHUNK = 64
 """Changes that are made at a time: a sample needs few."""
 _IDENTITY = re.compile("_(?!Is)[A-Za-z]+_Is(Not)?$")
 """Operators that compare by identity what was compared by equality: `==` and `!=` say the same."""
+_HUNK = re.compile(r"@@ -\S+ \+(?P<first>\d+)(?:,(?P<count>\d+))? @@")
 _PASSED, _NO_TESTS = 0, 5
 """Exit statuses of pytest."""
 
@@ -101,15 +103,37 @@ class MutantResult(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, and write the report."""
     options = _parse(arguments)
-    changes = [change for area in options.areas for module in _modules(area) for change in find_changes(module)]
+    modules = [module for area in options.areas for module in _modules(area)]
+    lines = changed_lines(options.since) if options.since else None
+    changes = [change for module in modules if lines is None or module in lines for change in find_changes(module)]
     random.Random(options.seed).shuffle(changes)  # noqa: S311 -- a sample that a seed repeats
-    sample = sorted(islice(_make_mutants(changes, options.workers), options.sample or None))
+    drawn = _make_mutants(changes, options.workers)
+    if lines is not None:
+        drawn = (mutant for mutant in drawn if mutant.line in lines[mutant.module])
+    sample = sorted(islice(drawn, options.sample or None))
     print(f"{len(sample)} mutants of {', '.join(options.areas)}, seed {options.seed}", flush=True)
     tested = _test_all(sample, options.workers)
     report = render_report(tested, options.seed)
     options.report.write_text(report)
     print(report)
     return 0 if accepts(tested) else 1
+
+
+def changed_lines(since: str) -> dict[str, set[int]]:
+    """Return the numbers of the lines that differ from a revision, by module. Raises SystemExit for an unknown one."""
+    command = ["git", "diff", "--unified=0", "--no-ext-diff", "--relative", since, "--", str(PACKAGE)]
+    diff = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    if diff.returncode:
+        raise SystemExit(f"--since {since}: {diff.stderr.strip()}")
+    lines: dict[str, set[int]] = {}
+    numbers: set[int] = set()
+    for line in diff.stdout.splitlines():
+        if line.startswith("+++ b/"):
+            numbers = lines.setdefault(line.removeprefix("+++ b/"), set())
+        elif hunk := _HUNK.match(line):
+            first, count = int(hunk["first"]), int(hunk["count"] or 1)
+            numbers.update(range(first, first + count))
+    return lines
 
 
 def find_changes(module: str) -> list[Change]:
@@ -180,6 +204,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--areas", type=lambda text: text.split(","), default=list(AREAS))
     parser.add_argument("--sample", type=int, default=0, help="so many mutants; 0: all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--since", metavar="REVISION", help="of lines that have changed since it, uncommitted ones too")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", type=Path, default=PROJECT / "mutants.md")
     return parser.parse_args(arguments)

@@ -14,6 +14,7 @@ from tools.mutants import (
     Mutant,
     MutantResult,
     accepts,
+    changed_lines,
     find_changes,
     is_mutant,
     make_mutant,
@@ -143,6 +144,22 @@ def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixt
     assert outcomes
     assert all("quota/sums.py:6: " in line for line in outcomes)
     assert (tree / "scheduler/zonewise_scheduler/quota/sums.py").read_text().endswith("return a - 1\n")
+
+
+def test_the_lines_that_have_changed_since_a_revision(tree: Path) -> None:
+    git = ["git", "-C", str(tree), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "all"], check=True)
+    assert changed_lines("HEAD") == {}
+    module = "scheduler/zonewise_scheduler/quota/sums.py"
+    source = (tree / module).read_text()
+    (tree / module).write_text(source.replace("a - 1", "a - 2") + "\n\nONE = 1\n")
+    assert changed_lines("HEAD") == {module: {10, 11, 12, 13}}
+
+
+def test_an_unknown_revision_ends_the_run(tree: Path) -> None:
+    with pytest.raises(SystemExit, match="--since none: "):
+        changed_lines("none")
 
 
 def test_a_test_that_finds_a_result_in_a_cache_calls_the_function_too(tree: Path) -> None:
