@@ -113,7 +113,7 @@ class Kubelet:
         return (self.place / "kubelet.log").read_text(errors="replace")
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, and wait until its managers run: the device manager, whose socket this waits for, starts last."""
+        """Start it, and wait until its managers run, of which the device manager starts last, and its server."""
         mounts = [(self._hardware / path, f"/{path}") for path in (*MOUNTED, *TUNABLES)]
         mounts += [(self.place / "var-lib", "/var/lib"), (self.place / "var-log", "/var/log")]
         mounts += [(self.place / "hosts", "/etc/hosts")]
@@ -127,7 +127,8 @@ class Kubelet:
         with (self.place / "kubelet.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.place, start_new_session=True)
         if wait:
-            self.until(lambda: _accepts(self.plugins / "kubelet.sock") and _accepts(self.podresources), "start")
+            endpoints = (self.plugins / "kubelet.sock", self.podresources, self.port)
+            self.until(lambda: all(map(_accepts, endpoints)), "start")
 
     def stop(self) -> None:
         """Kill it and all that it started."""
@@ -183,6 +184,8 @@ class Kubelet:
             time.sleep(0.01)
 
 
-def _accepts(path: Path) -> bool:
-    with closing(socket.socket(socket.AF_UNIX)) as probe:
-        return probe.connect_ex(str(path)) == 0
+def _accepts(endpoint: Path | int) -> bool:
+    """Tell whether a program listens on a socket in a directory, or on a port."""
+    is_port = isinstance(endpoint, int)
+    with closing(socket.socket(socket.AF_INET if is_port else socket.AF_UNIX)) as probe:
+        return probe.connect_ex(("127.0.0.1", endpoint) if is_port else str(endpoint)) == 0
