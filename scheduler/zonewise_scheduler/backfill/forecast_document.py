@@ -41,6 +41,8 @@ class TemplateDocument(TypedDict):
     preemption_gated: bool
     allowed_flavors: list[str] | None
     owned_by_single_pod: bool
+    has_default_walltime: NotRequired[bool]
+    """Absent in older documents: the walltime counts as declared."""
 
 
 class ForecastDocument(TypedDict):
@@ -136,6 +138,7 @@ def _template_document(workload: Workload, queue: str) -> TemplateDocument:
         "preemption_gated": workload.preemption_gated,
         "allowed_flavors": None if workload.allowed_flavors is None else sorted(workload.allowed_flavors),
         "owned_by_single_pod": workload.owned_by_single_pod,
+        "has_default_walltime": workload.has_default_walltime,
     }
 
 
@@ -150,6 +153,7 @@ def _workload(template: TemplateDocument) -> Workload:
         preemption_gated=template["preemption_gated"],
         allowed_flavors=None if flavors is None else frozenset(flavors),
         owned_by_single_pod=template["owned_by_single_pod"],
+        has_default_walltime=template.get("has_default_walltime", False),
     )
 
 

@@ -94,6 +94,7 @@ class ForecastHistory:
             template.local_queue_key,
             template.scheduling_shape,
             template.walltime,
+            template.has_default_walltime,
             template.history_keys,
             template.owned_by_single_pod,
         )

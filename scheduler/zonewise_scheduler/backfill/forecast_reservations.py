@@ -117,7 +117,7 @@ class QuotaReservations(ReservationTable):
     def reserve(self, head: Head, source: TimelineSource, latest: float = inf) -> float | None:
         """Reserve the earliest start of a head that cannot start now, unless it is after the `latest`.
 
-        Returns the start; None if there is none.
+        Returns the start; None if there is none. Then the head keeps an earlier reservation.
         """
         key, workload = head.workload.key, head.workload
         profile = self._profile_at(source, self._now)
@@ -128,11 +128,8 @@ class QuotaReservations(ReservationTable):
             start = profile.earliest_start(head.cluster_queue, requests, workload.max_duration)
             if start is not None and (best is None or start < best[0]):
                 best = start, requests
-        if best is None:
-            self.release(key)
-            return None
-        start, requests = best
-        if start <= latest:
+        start, requests = (None, ()) if best is None else best
+        if start is not None and start <= latest:
             self._by_key[key], self._requests[key] = Reservation(workload, head, start), requests
             self._count(key, UsageSpan(head.cluster_queue, requests, start, start + workload.max_duration))
         elif earlier is not None:

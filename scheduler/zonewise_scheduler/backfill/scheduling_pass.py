@@ -16,7 +16,8 @@ What follows from a decision about a head (EntryStatus):
     gated           is queued again                                is exhausted if StrictFIFO, else goes on
     waiting         is queued again; reserved if it was due        is exhausted if StrictFIFO, else goes on
     skipped         is queued again; due again in the next cycle   goes on
-    inadmissible    is queued again; its reservation is released   is exhausted if StrictFIFO, else goes on
+    inadmissible    is queued again; its reservation is released   is exhausted if StrictFIFO, else goes on;
+                                                                   goes on where its namespace is not selected
 
 "Reserved now" keeps what a preemptor waits for: no later head of the pass may take it. A workload that was due has no
 reservation where its start would be too far away; it is due again in the next pass.
@@ -215,7 +216,7 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
         queue.heap.requeue(_without_repeated_scan(pass_state, decision))
     if decision.status == "skipped":  # another workload took the capacity in this cycle alone
         pass_state.due_tries.pop(key, None)
-    elif queue.strict:
+    elif queue.strict and decision.requeue_reason != "NamespaceMismatch":
         pass_state.exhausted_queues.add(head.cluster_queue)
     if key in pass_state.due_tries and decision.status == "waiting":
         _reserve(pass_state, head)

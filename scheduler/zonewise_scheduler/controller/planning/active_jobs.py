@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.cluster_cache import owner_uid, uid_of
+from zonewise_scheduler.controller.cluster_cache import uid_of, workload_owner_uid
 from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION, is_injected
 from zonewise_scheduler.controller.jobs.job_fields import annotation_of
 from zonewise_scheduler.controller.jobs.registry import adapter_of_job, group_kind
@@ -53,7 +53,7 @@ class ActiveJobs:
     def set_owner(self, key: str, workload: Json | None) -> None:
         """Take a Workload; None: it was deleted, and is known until forget()."""
         if workload is not None:
-            self._owners[key] = owner_uid(workload)
+            self._owners[key] = workload_owner_uid(workload)
 
     def set_job(self, job_key: ObjectKey, job: Json | None) -> str:
         """Take a job; None: it was deleted. Return the key of the Workload that it was started by; "": it notes none.

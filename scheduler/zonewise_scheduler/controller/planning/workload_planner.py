@@ -17,7 +17,12 @@ from zonewise_scheduler.controller.planning.lost_workload import quota_problem
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.planning.workload_sync import remove_workload, sync_workload
 from zonewise_scheduler.controller.workloads.conditions import is_true
-from zonewise_scheduler.controller.workloads.pod_defaults import NO_POD_DEFAULTS, check_limits, with_pod_defaults
+from zonewise_scheduler.controller.workloads.pod_defaults import (
+    NO_POD_DEFAULTS,
+    changed_namespaces,
+    check_limits,
+    with_pod_defaults,
+)
 from zonewise_scheduler.controller.workloads.status import has_quota
 
 if TYPE_CHECKING:
@@ -125,9 +130,12 @@ class WorkloadPlanner:
     def _note_pod_defaults(self) -> None:
         """Complete pending Workloads anew, if the API server adds something else to pods than before."""
         defaults, state = self._pod_defaults(), self.feed.state
-        if defaults is not self._known_defaults:
-            self._known_defaults = defaults
-            self._unsynced.update(dict.fromkeys([*state.pending, *state.inadmissible, *self.invalid]))
+        if defaults is self._known_defaults:
+            return
+        concerns = changed_namespaces(self._known_defaults, defaults)
+        self._known_defaults = defaults
+        pending = (*state.pending, *state.inadmissible, *self.invalid)
+        self._unsynced.update((key, None) for key in pending if concerns(key.partition("/")[0]))
 
     def _sync(self, key: str, now: float) -> None:
         self._holds.set(key, None)

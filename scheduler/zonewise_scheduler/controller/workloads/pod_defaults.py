@@ -18,7 +18,7 @@ from zonewise_common.k8s.fields import object_in, objects_in, string_in
 from zonewise_scheduler.controller.workloads.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zonewise_scheduler.controller.types import Json
 
@@ -33,6 +33,13 @@ class PodDefaults(NamedTuple):
 
 
 NO_POD_DEFAULTS = PodDefaults()
+
+
+def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str], bool]:
+    """Return a function that tells whether the pods of a namespace may get other defaults than before."""
+    if before.overheads != after.overheads:
+        return lambda _namespace: True
+    return lambda namespace: before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
 
 
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:

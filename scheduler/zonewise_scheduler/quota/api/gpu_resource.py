@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_WORDS = frozenset({"gpu", "vgpu", "mig", "dcu", "npu", "gaudi"})
-_SHARES = frozenset({"memory", "cores", "percentage"})
+_WORDS = frozenset({"gpu", "vgpu", "mig", "dcu", "dcunum", "npu", "gaudi"})
+_SHARES = frozenset({"memory", "mem", "cores", "core", "percentage", "index"})
 """Words of resources that count something of a GPU."""
 _OF_INTEL = frozenset({"gpu.intel.com/i915", "gpu.intel.com/xe"})
 

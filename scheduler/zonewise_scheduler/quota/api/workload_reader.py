@@ -113,15 +113,16 @@ def _workload(
     gates = [gate.text("name") for gate in spec.children("preemptionGates")]
     checks = {check.text("name"): check.text("state") for check in status.children("admissionChecks")}
     pending_checks = tuple(name for name, state in checks.items() if state != "Ready")
+    admission = _admission(status, pod_sets, conditions, pending_checks)
     return Workload(
         metadata.text("namespace"),
         metadata.text("name"),
-        pod_sets,
+        pod_sets if admission is None else tuple(_as_admitted(pod_sets, admission)),
         metadata.text("uid"),
         spec.text("queueName"),
         (spec.number("priority", 0) or 0) + (_priority_boost(metadata) if priority_boost else 0),
         metadata.time("creationTimestamp") or 0.0,
-        _admission(status, pod_sets, conditions, pending_checks),
+        admission,
         Eviction(*conditions["Evicted"]) if "Evicted" in conditions else None,
         {pod_set.text("name"): pod_set.count("count", 0) or 0 for pod_set in status.children("reclaimablePods")},
         any(positions.get(name) != "Open" for name in gates),
@@ -306,3 +307,16 @@ def _admission(
     admission = Admission(reader.text("clusterQueue"), tuple(admitted), reserved_at, pending_checks, admitted_at)
     reader.report_unknown()
     return admission
+
+
+def _as_admitted(pod_sets: tuple[PodSet, ...], admission: Admission) -> Iterator[PodSet]:
+    """Yield pod sets with what each pod requested when the quota was reserved (workload.go SinglePodRequests).
+
+    The LimitRanges and RuntimeClasses that complete a template may change later, and running pods do not.
+    """
+    assigned = {pod_set.name: pod_set for pod_set in admission.pod_sets if pod_set.pods}
+    for pod_set in pod_sets:
+        requests = dict(pod_set.requests)
+        if (of_all := assigned.get(pod_set.name)) is not None:
+            requests |= {name: of_all.usage[name] // of_all.pods for name in requests.keys() & of_all.usage.keys()}
+        yield pod_set if requests == pod_set.requests else pod_set._replace(node_requests=requests)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from unittest import mock
 
 import pytest
@@ -16,7 +16,7 @@ from zonewise_scheduler.backfill import cycle_heads, events
 from zonewise_scheduler.backfill.pass_state import PassState
 from zonewise_scheduler.backfill.plan_document import plan_document
 from zonewise_scheduler.backfill.planner_state import new_state
-from zonewise_scheduler.backfill.policies import BackfillPolicy, policy_named
+from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy, policy_named
 from zonewise_scheduler.backfill.queue_router import QueueConfiguration
 from zonewise_scheduler.backfill.scheduling_pass import schedule
 from zonewise_scheduler.backfill.types import Reservation
@@ -98,10 +98,16 @@ def test_only_the_time_before_its_reserved_start_is_checked(start: float | None,
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_workload_starts_once_its_queue_selects_its_namespace(exact: bool) -> None:
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+@pytest.mark.parametrize("policy", ["easy", "fifo", DEFAULT_POLICY])
+def test_a_workload_starts_once_its_queue_selects_its_namespace(
+    policy: str, strategy: Literal["BestEffortFIFO", "StrictFIFO"], exact: bool
+) -> None:
     """Until then it has no reservation, and it holds back no workload of another namespace."""
-    selecting = queue("q", 4)._replace(namespace_selector=(Requirement("team", "In", ("a",)),))
-    planner = make_planner([selecting], policy_named("easy"))
+    selecting = queue("q", 4)._replace(
+        namespace_selector=(Requirement("team", "In", ("a",)),), queueing_strategy=strategy
+    )
+    planner = make_planner([selecting], policy_named(policy))
     events.reconfigure(planner, QueueConfiguration((selecting,), namespaces={"ns": {"team": "b"}, "": {"team": "a"}}))
     events.submit(planner, make_workload("other", 4), "q")
     events.submit(planner, submission("own", 4, 10, at=1).workload, "q")

@@ -185,6 +185,17 @@ def test_a_stored_run_time_below_0_is_read_as_0() -> None:
     assert [past.run_time for past in restored.arrivals.newest(9)] == [0.0, None]
 
 
+def test_a_default_walltime_stays_one() -> None:
+    """Another default of the queue then replaces it, also in submissions that come again."""
+    history = ForecastHistory()
+    for number, flag in enumerate((False, True)):
+        workload = replace(make_workload(f"w{number}", 1), walltime=60.0, has_default_walltime=flag)
+        history.admitted([replace(workload, admission=Admission("q", ()))], 10.0)
+    restored = read_forecast_document(make_forecast_document(history))
+    subjects = [arrival.subject for arrival in restored.arrivals.newest(2)]
+    assert [submitted.workload.has_default_walltime for submitted in subjects] == [False, True]
+
+
 def test_an_unknown_template_is_an_error() -> None:
     document = make_forecast_document(learned(10, 20))
     with pytest.raises(IndexError):

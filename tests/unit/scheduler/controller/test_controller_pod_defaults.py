@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE
 from support.placed_cluster import NODE_CPUS, PlacedCluster
-from zonewise_common.kube.resources import LIMIT_RANGES, PODS, RUNTIME_CLASSES, Resource
+from zonewise_common.kube.resources import LIMIT_RANGES, PODS, RUNTIME_CLASSES, WORKLOADS, Resource
 from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
@@ -128,3 +130,26 @@ def test_a_job_that_violates_a_limit_range_waits_until_it_is_changed() -> None:
     queue.settle(cluster.sync_jobs)
     assert is_started(cluster, job)
     assert not queue.controller.invalid
+
+
+@pytest.mark.parametrize("is_new_leader", [False, True])
+@pytest.mark.parametrize("added", ["default request", "overhead"])
+def test_running_pods_count_with_the_defaults_of_their_start(added: str, is_new_leader: bool) -> None:
+    """The defaults become larger while two pods of 1 CPU run: six other CPUs are still available."""
+    cluster = AdmittingCluster()
+    cluster.limit(defaultRequest={"cpu": "1"})
+    queue = live_queue(cluster)
+    running = cluster.submit_with("running", 2, containers=containers({}), runtimeClassName="other")
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, running)
+    if added == "overhead":
+        cluster.create(RUNTIME_CLASSES, "", "other", overhead={"podFixed": {"cpu": "3"}})
+    else:
+        cluster.limit(defaultRequest={"cpu": "4"})
+    if is_new_leader:
+        queue = live_queue(cluster)
+    [workload] = [key for key in cluster.objects if key.resource == WORKLOADS]
+    cluster.change(workload, {"metadata": {"labels": {"a": "b"}}})
+    six = cluster.submit_with("six", 6, containers=containers({"cpu": "1"}))
+    queue.settle(cluster.sync_jobs)
+    assert is_started(cluster, six)

@@ -11,6 +11,7 @@ from zonewise_common.k8s.fields import FieldError
 from zonewise_scheduler.controller.workloads.pod_defaults import (
     NO_POD_DEFAULTS,
     PodDefaults,
+    changed_namespaces,
     check_limits,
     with_pod_defaults,
 )
@@ -88,3 +89,13 @@ def test_the_limits_of_another_namespace_do_not_count() -> None:
     check_limits(workload(resources={"requests": {"cpu": "9"}}, namespace="other"), defaults)
     with pytest.raises(FieldError, match=r"spec\.podSets\[0\]\.template\.spec\.containers\[0\]: cpu: .* max"):
         check_limits(workload(resources={"requests": {"cpu": "9"}}), defaults)
+
+
+def test_a_change_concerns_the_namespaces_of_its_limit_ranges_or_all() -> None:
+    before = PodDefaults(limit_ranges={"ns": [RANGE]})
+    same, more = PodDefaults(limit_ranges={"ns": [RANGE]}), PodDefaults(limit_ranges={"ns": [RANGE], "other": [RANGE]})
+    namespaces = ("ns", "other", "third")
+    assert not any(map(changed_namespaces(before, same), namespaces))
+    assert list(filter(changed_namespaces(before, more), namespaces)) == ["other"]
+    assert list(filter(changed_namespaces(before, NO_POD_DEFAULTS), namespaces)) == ["ns"]
+    assert all(map(changed_namespaces(before, before._replace(overheads=OVERHEADS)), namespaces))

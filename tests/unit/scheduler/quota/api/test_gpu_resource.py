@@ -14,7 +14,7 @@ from zonewise_scheduler.quota.api.gpu_resource import is_gpu
         ("nvidia.com/gpu.shared", True), ("volcano.sh/vgpu-number", True), ("hygon.com/dcu", True),
         ("habana.ai/gaudi", True), ("vendor.com/npu", True),
         ("gpu.intel.com/i915", True), ("gpu.intel.com/xe", True), ("gpu.intel.com/tiles", False),
-        ("volcano.sh/vgpu-memory", False),
+        ("volcano.sh/vgpu-memory", False), ("aliyun.com/gpu-mem", False), ("hygon.com/dcunum", True),
         ("rdma/hca", False), ("hugepages-2Mi", False), ("cpu", False), ("gpu", False),
         ("smarter-devices/input", False), ("vendor.com/input-device", False), ("nvidia.com/gpumem", False),
         ("vendor.com/migration", False),

@@ -188,6 +188,24 @@ def test_a_workload_starts_when_its_last_check_passes() -> None:
     assert workload.max_duration == 60
 
 
+@pytest.mark.parametrize(
+    ("usage", "requests"),
+    [
+        ({"cpu": "6"}, {"cpu": 1_500, "nvidia.com/gpu": 2}),
+        ({"cpu": "8"}, {"cpu": 2_000, "nvidia.com/gpu": 2}),
+        ({"nvidia.com/gpu": "4", "memory": "8"}, {"cpu": 1_500, "nvidia.com/gpu": 1}),
+    ],
+)
+def test_an_admitted_pod_counts_on_its_node_as_its_quota_does(usage: Json, requests: dict[str, int]) -> None:
+    """Of the resources that the quota counts; what else the template requests is added."""
+    obj = with_field(WORKLOAD, "status.admission.podSetAssignments.0.resourceUsage", usage)
+    [pod_set] = read_valid(obj).pod_sets
+    assert pod_set.requests_on_node == requests
+    assert pod_set.requests == {"cpu": 1_500, "nvidia.com/gpu": 2}
+    [pending] = read_valid(with_field(obj, "status.conditions", [])).pod_sets
+    assert pending.requests_on_node == pending.requests
+
+
 def test_without_quota_there_is_no_admission() -> None:
     workload = read_valid(with_field(WORKLOAD, "status.conditions", []))
     assert (workload.admission, workload.eviction, dict(workload.usage)) == (None, None, {})
