@@ -33,6 +33,8 @@ __all__ = ["embedded_server", "real_server"]
 NAMES = ("a", "b", "c")
 EVERY_SET = [frozenset(name for i, name in enumerate(NAMES) if number >> i & 1) for number in range(1 << len(NAMES))]
 VERSION = "1.2.3"
+RESOURCE_POLICY = "helm.sh/resource-policy"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 
@@ -114,6 +116,9 @@ def normalized(objects: list[dict[str, Any]]) -> dict[str, Any]:
     """Return objects by identity, without what a chart has another way, and with a fixed order of volumes."""
     result: dict[str, Any] = {}
     for item in map(without_hash, objects):
+        item["metadata"].get("annotations", {}).pop(RESOURCE_POLICY, None)
+        if item["metadata"].get("annotations") == {}:
+            del item["metadata"]["annotations"]
         template = item.get("spec", {}).get("template", {})
         metadata = template.get("metadata", {})
         metadata["annotations"] = {
@@ -204,12 +209,16 @@ def chart_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def helm_objects(helm: str, chart: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """Return what Helm makes of values, without the namespace of all parts where the agent is off."""
     command = [helm, "template", "--kube-version", "1.34.0", "zonewise", str(chart), "--values", "-"]
     result = subprocess.run(
         command, input=yaml.safe_dump(values), capture_output=True, text=True, check=False, timeout=60
     )
     assert result.returncode == 0, result.stderr
-    return normalized([item for item in yaml.load_all(result.stdout, yaml.CSafeLoader) if item])
+    objects = normalized([item for item in yaml.load_all(result.stdout, yaml.CSafeLoader) if item])
+    if not values.get("agent", {}).get("enabled", True):
+        del objects["Namespace/zonewise"]
+    return objects
 
 
 def values_of(part: Part, names: frozenset[str]) -> dict[str, Any]:
@@ -235,27 +244,57 @@ def test_helm_makes_each_component_alone(helm: str, chart_directory: Path, part:
 
 @pytest.mark.long
 def test_helm_puts_values_where_they_belong(helm: str, chart_directory: Path) -> None:
-    """Image, resources and settings win over those of the manifests, and the rest of these stays."""
+    """Image, resources and settings win over those of the manifests, empty ones too, and the rest of these stays."""
+    settings = {"interval": "5s", "logFormat": ""}
     values = {
         "agent": {
             "image": {"repository": "ghcr.io/example/zonewise"},
-            "resources": {"limits": {"memory": "1Gi"}},
-            "settings": {"interval": "5s"},
+            "resources": {"requests": {"cpu": 0}, "limits": {"memory": "1Gi"}},
+            "settings": settings,
         }
     }
     objects = helm_objects(helm, chart_directory, values)
     [container] = objects["DaemonSet/zonewise-agent"]["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"ghcr.io/example/zonewise:{VERSION}"
-    assert container["resources"] == {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "1Gi"}}
-    settings = yaml.safe_load(objects["ConfigMap/zonewise-agent"]["data"]["agent.yaml"])
+    assert container["resources"] == {"requests": {"cpu": 0, "memory": "48Mi"}, "limits": {"memory": "1Gi"}}
+    merged = yaml.safe_load(objects["ConfigMap/zonewise-agent"]["data"]["agent.yaml"])
     own = yaml.safe_load((MANIFESTS / "base/agent.yaml").read_text())
-    assert settings == own | {"interval": "5s"}
+    assert merged == own | settings
+
+
+def test_empty_values_win_over_those_of_the_manifests(chart_directory: Path) -> None:
+    """Sprig's `merge` would take "", 0 and false for absent; `mergeOverwrite` writes all values over its first map."""
+    for part in PARTS:
+        text = template_of(chart_directory, part)
+        merges = re.findall(r"\bmerge\w* \(\w+", text)
+        assert set(merges) == {"mergeOverwrite (fromJson", "mergeOverwrite (fromYaml"}
+
+
+def template_of(chart: Path, part: Part) -> str:
+    return (chart / "templates" / f"{part.name}.yaml").read_text()
+
+
+@each_part
+def test_definitions_outlive_the_release(part: Part) -> None:
+    """Else `helm uninstall`, or an upgrade without the part, would delete every object of these kinds."""
+    chart = chart_of(part)
+    objects = chart.objects_with(frozenset(component.name for component in chart.components))
+    definitions = [item["metadata"] for item in objects if item["kind"] == "CustomResourceDefinition"]
+    assert definitions
+    assert [item["name"] for item in definitions if item["annotations"].get(RESOURCE_POLICY) != "keep"] == []
+
+
+def test_the_chart_brings_its_namespace_without_the_agent(chart_directory: Path) -> None:
+    """The other parts are in it: `agent.enabled=false` neither leaves it out nor deletes it at an upgrade."""
+    agent, *_ = PARTS
+    of_agent = template_of(chart_directory, agent).index("{{- if .Values.agent.enabled }}")
+    assert "kind: Namespace\n" in template_of(chart_directory, agent)[:of_agent]
 
 
 def test_a_release_in_the_chart_namespace_does_not_bring_it(chart_directory: Path) -> None:
     """Helm has created it before: `helm install --namespace zonewise --create-namespace` would fail."""
     for part in PARTS:
-        text = (chart_directory / "templates" / f"{part.name}.yaml").read_text()
+        text = template_of(chart_directory, part)
         documents = re.split(r"^---$", text, flags=re.MULTILINE)
         namespaces = [i for i, document in enumerate(documents) if re.search("^kind: Namespace$", document, re.M)]
         assert [documents[i - 1].rstrip().splitlines()[-1] for i in namespaces] == [
@@ -268,7 +307,7 @@ def test_a_release_in_the_chart_namespace_does_not_bring_it(chart_directory: Pat
 def test_helm_installs_upgrades_and_removes(
     helm: str, chart_directory: Path, real_server: RealServer, tmp_path: Path
 ) -> None:
-    """On a real API server, in either namespace, with all parts; another value is an upgrade, and nothing is left."""
+    """On a real API server, in either namespace, with all parts; another value is an upgrade. Definitions stay."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(administrator(real_server)))
     parts = ["--set", ",".join(f"{part.name}.enabled=true" for part in PARTS)]
@@ -282,19 +321,28 @@ def test_helm_installs_upgrades_and_removes(
     def agents() -> list[Any]:
         return real_server.admin.get("/apis/apps/v1/daemonsets").ok()["items"]
 
+    def definitions() -> list[str]:
+        return [item["metadata"]["name"] for item in real_server.admin.get(DEFINITIONS).ok()["items"]]
+
     run_helm("install", "zonewise", str(chart_directory), *parts)
+    installed = definitions()
+    run_helm("upgrade", "zonewise", str(chart_directory), "--set", "scheduler.enabled=false,queue.enabled=false")
+    assert definitions() == installed
     run_helm("upgrade", "zonewise", str(chart_directory), *parts, "--set", "agent.image.tag=9.9.9")
     [agent] = agents()
     assert agent["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":9.9.9")
     run_helm("rollback", "zonewise", "1")
     run_helm("uninstall", "zonewise")
     assert agents() == []
+    assert definitions() == installed
     # no controller ends the namespace here
     path = "/api/v1/namespaces/zonewise"
     namespace = real_server.admin.get(path).ok()
     real_server.admin.put(f"{path}/finalize", namespace | {"spec": {"finalizers": []}}).ok()
     inside = ["--namespace", "zonewise", "--create-namespace"]
-    assert "pod-security.kubernetes.io" in run_helm("install", "zonewise", str(chart_directory), *parts, *inside)
+    # the definitions are of a release in another namespace
+    command = ["install", "zonewise", str(chart_directory), *parts, *inside, "--take-ownership"]
+    assert "pod-security.kubernetes.io" in run_helm(*command)
     assert len(agents()) == 1
     run_helm("uninstall", "zonewise", *inside[:2])
     assert agents() == []

@@ -187,6 +187,9 @@ def _parametrized(part: Part, item: Object, images: dict[str, str]) -> Object:
         annotations["checksum/settings"] = Template(
             f"{{{{ list .Chart.Version .Values.{part.name} | toJson | sha256sum }}}}", None
         )
+    if item["kind"] == "CustomResourceDefinition":
+        # without a definition the API server deletes its objects, those of other programs too
+        item["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
     if item["kind"] == "ConfigMap" and part.settings in item["data"]:
         text = item["data"][part.settings]
         item["data"][part.settings] = Template(_settings(part, text), text)
@@ -201,14 +204,14 @@ def _image(part: Part, key: str) -> str:
 
 def _resources(part: Part, default: Json) -> str:
     value = f".Values.{part.name}.resources"
-    merged = f"merge (deepCopy {value}) (fromJson `{json.dumps(default)}`)"
+    merged = f"mergeOverwrite (fromJson `{json.dumps(default)}`) (deepCopy {value})"
     return f"{{{{- toYaml ({merged}) | nindent @INDENT@ }}}}"
 
 
 def _settings(part: Part, text: str) -> str:
     """Return the settings as they are, with their comments, or merged with those of the values."""
     value = f".Values.{part.name}.settings"
-    merged = f"toYaml (merge (deepCopy {value}) (fromYaml $settings))"
+    merged = f"toYaml (mergeOverwrite (fromYaml $settings) (deepCopy {value}))"
     return (
         f"|\n{{{{- $settings := {json.dumps(text)} }}}}"
         f"\n{{{{- if {value} }}}}\n{{{{- {merged} | nindent @INDENT@ }}}}"

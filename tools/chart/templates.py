@@ -41,18 +41,25 @@ def camel_case(name: str) -> str:
 
 
 def write_template(part: str, objects: list[Guarded]) -> str:
-    """Return the template of a part, with all of its objects."""
-    documents = [_guarded(part, item.condition, _document(part, item)) for item in objects]
-    return _guarded(part, None, "".join(documents))
+    """Return the template of a part, with all of its objects. A namespace is there also where the part is off."""
+    namespaces = [item for item in objects if _is_namespace(item)]
+    others = [item for item in objects if not _is_namespace(item)]
+    documents = [_guarded(part, item.condition, _document(part, item)) for item in others]
+    return "".join(_namespace(part, item) for item in namespaces) + _guarded(part, None, "".join(documents))
 
 
 def _document(part: str, item: Guarded) -> str:
-    """Return an object; a namespace only where the release is in another: Helm needs its own before the chart's."""
-    text = "---\n" + _mapping(part, item.node, 0)
-    plain = evaluate(item.node, frozenset())
-    if plain["kind"] != "Namespace":
-        return text
-    return f"{{{{- if ne .Release.Namespace {json.dumps(plain['metadata']['name'])} }}}}\n{text}{{{{- end }}}}\n"
+    return "---\n" + _mapping(part, item.node, 0)
+
+
+def _is_namespace(item: Guarded) -> bool:
+    return evaluate(item.node, frozenset())["kind"] == "Namespace"
+
+
+def _namespace(part: str, item: Guarded) -> str:
+    """Return a namespace, where the release is in another: Helm needs its own before the chart's."""
+    name = json.dumps(evaluate(item.node, frozenset())["metadata"]["name"])
+    return f"{{{{- if ne .Release.Namespace {name} }}}}\n{_document(part, item)}{{{{- end }}}}\n"
 
 
 def _guarded(part: str, condition: Condition | None, text: str) -> str:
