@@ -25,6 +25,7 @@ from support.manifests import (
     rights,
 )
 from support.snapshots import PROJECT
+from tools.chart.chart import OWN_IMAGES
 from zonewise.daemon.settings import read_settings
 from zonewise.objects.labels import machine_to_labels
 
@@ -110,6 +111,21 @@ def test_the_image_is_tagged_with_the_version(place: str) -> None:
     released = re.search(r"^## \[?(\d[\w.]*)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released
     assert set(found) == {released[1]}
+
+
+@pytest.mark.parametrize("place", [*overlays(), *overlays("scheduler"), "queue"])
+def test_images_of_others_have_a_command(place: str) -> None:
+    """Their entry points are not ours to know: registry.k8s.io/kube-scheduler has one that takes other arguments."""
+    workloads = [one for one in objects(place) if one["kind"] in ("DaemonSet", "Deployment")]
+    containers_of_all = [container for one in workloads for container in one["spec"]["template"]["spec"]["containers"]]
+    foreign = [one for one in containers_of_all if one["image"].rpartition(":")[0] not in OWN_IMAGES]
+    assert [one["name"] for one in foreign if "command" not in one] == []
+
+
+def test_the_kube_scheduler_is_the_command_of_its_container() -> None:
+    [deployment] = of_kind(objects("scheduler"), "Deployment")
+    commands = {one["name"]: one.get("command") for one in deployment["spec"]["template"]["spec"]["containers"]}
+    assert commands == {"zonewise": None, "kube-scheduler": ["kube-scheduler"]}
 
 
 # --- rights

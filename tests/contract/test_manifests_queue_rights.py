@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from support.autoscaler import Autoscaler
 from support.e2e.cluster import write_kubeconfig
-from support.live_cluster import JOBS, LiveCluster, real_job_servers
+from support.live_cluster import JOBS, PODS, LiveCluster, real_job_servers
 from support.manifests import MANIFESTS, NAMESPACE, apply, rendered
 from support.rules import GROUP_CRD, GROUPS, group_object
 from support.snapshots import PROJECT
 from support.waiting import eventually
 from zonewise_common.k8s.feature_groups import ANNOTATION_PREFIX
+from zonewise_scheduler.controller.pods.pod_names import ADMISSION_GATE, TOPOLOGY_GATE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,6 +26,19 @@ GUIDE = (PROJECT / "docs/guides/live-queue.md").read_text()
 README = (PROJECT / "README.md").read_text()
 COMMANDS = re.findall(r"^\$ kubectl apply -[kf] manifests/(queue\S*)", GUIDE, re.MULTILINE)
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/zonewise-controller"
+SINGLE_POD: dict[str, Any] = {
+    "metadata": {
+        "name": "single",
+        "labels": {"kueue.x-k8s.io/queue-name": "default", "kueue.x-k8s.io/managed": "true"},
+        "finalizers": ["kueue.x-k8s.io/managed"],
+    },
+    "spec": {
+        "schedulingGates": [{"name": ADMISSION_GATE}, {"name": TOPOLOGY_GATE}],
+        "restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}],
+    },
+}
+"""As the webhook leaves it."""
 LEADER = ("--leader-election", "true", "--namespace", NAMESPACE, "--metrics-listen", "127.0.0.1:0")
 
 
@@ -53,11 +67,13 @@ def test_the_readme_has_the_commands_of_the_guide() -> None:
 
 
 def test_its_rights_suffice(cluster: LiveCluster) -> None:
-    """The Job of the example starts whole, is placed on nodes, and no request is forbidden."""
+    """The Job of the example starts whole, is placed on nodes, as a plain pod is, and no request is forbidden."""
+    cluster.api.post(PODS, SINGLE_POD).ok()
     with cluster.controller(*LEADER) as process:
         eventually(lambda: len(cluster.running_pods("train")) == 10)
         nodes = {pod["spec"]["nodeName"] for pod in cluster.running_pods("train")}
         assert nodes == {"node-0", "node-1"}
+        eventually(lambda: "schedulingGates" not in cluster.api.get(f"{PODS}/single").ok()["spec"])
         process.process.terminate()
         assert process.process.wait(30) == 0
         process.is_killed = True
