@@ -24,7 +24,8 @@ from zonewise.machine.capture.recording import RecordingFiles
 from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.nfd.feature_files import FEATURES_DIRECTORY
-from zonewise.objects.labels import machine_to_labels
+from zonewise.nfd.worker_config import parse_worker_config
+from zonewise.objects.labels import LabelConfig, machine_to_labels
 from zonewise_common.service.handlers import UNAUTHENTICATED_PATHS
 
 KUBELET_PATHS = {f"/var/lib/kubelet/{name}" for name in ("pod-resources", "pods-api", "device-plugins")}
@@ -32,7 +33,8 @@ HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules"} | KUBELET_PATH
 FEATURE_FILES = f"/{FEATURES_DIRECTORY}"
 OF_NFD = ["overlays/with-nfd", "overlays/without-nfd"]
 """Overlays that take the place of NFD's workers, and read feature files."""
-GPU_LABELS = ("feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/pci-0302_10de.present")
+GPU_OPERATORS_WORKER = b"sources: {pci: {deviceLabelFields: [vendor]}}"
+"""The configuration of NFD's worker by the chart of the NVIDIA GPU operator, as far as labels of GPUs go."""
 
 each_overlay = pytest.mark.parametrize("overlay", overlays())
 
@@ -226,17 +228,32 @@ def wanted_on(pod: Object, labels: dict[str, str]) -> bool:
     return terms is None or any(all(map(fits, term["matchExpressions"])) for term in terms)
 
 
-@pytest.mark.parametrize("present", [(), (0,), (1,), (0, 1)])
-def test_one_agent_a_node(present: tuple[int, ...]) -> None:
-    """Exactly one of the two DaemonSets wants each node: the one with NVML where an NVIDIA GPU is."""
-    labels = {GPU_LABELS[number]: "true" for number in present}
+def runtime_classes(labels: dict[str, str]) -> list[str | None]:
+    """Return the runtime class of each DaemonSet that wants its pod on a node with labels."""
     wanting = [pod for pod, _ in containers(objects("overlays/gpu")) if wanted_on(pod, labels)]
-    assert [pod.get("runtimeClassName") for pod in wanting] == ["nvidia" if present else None]
+    return [pod.get("runtimeClassName") for pod in wanting]
 
 
-def test_the_agent_writes_the_labels_that_move_it() -> None:
-    """A GPU that a machine has in PCI leads to a label for which the second DaemonSet looks."""
-    assert set(GPU_LABELS) & set(machine_to_labels(ALL["gpu_server"]()))
+@pytest.mark.parametrize("name", ALL)
+def test_one_agent_a_node(name: str) -> None:
+    """Exactly one of the two DaemonSets wants each node: the one with NVML where an NVIDIA GPU is."""
+    machine = ALL[name]()
+    has_gpu = any(gpu.vendor == "nvidia" for gpu in machine.gpus)
+    assert runtime_classes(machine_to_labels(machine)) == ["nvidia" if has_gpu else None]
+
+
+def test_a_new_node_starts_with_the_agent_of_all_nodes() -> None:
+    """No agent has labelled it: the first one finds the GPU."""
+    assert runtime_classes({}) == [None]
+
+
+def test_the_agent_with_nvml_needs_no_label_of_nfd() -> None:
+    """A configuration of NFD's worker changes the labels of PCI, and the node keeps its agent."""
+    worker, problems = parse_worker_config(GPU_OPERATORS_WORKER)
+    labels = machine_to_labels(ALL["gpu_server"](), config=LabelConfig(worker=worker))
+    assert problems == ()
+    assert "feature.node.kubernetes.io/pci-0302_10de.present" not in labels
+    assert runtime_classes(labels) == ["nvidia"]
 
 
 def test_what_the_runtime_is_asked_for() -> None:

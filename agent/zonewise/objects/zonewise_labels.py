@@ -61,6 +61,8 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
     if not machine.gpus:
         return
     yield "gpus", len(machine.gpus)
+    # manifests/components/gpu chooses the agent of the node by it: it depends on no configuration, and not on NVML
+    yield "nvidia-gpu", "true" if any(gpu.vendor == "nvidia" for gpu in machine.gpus) else None
     yield "gpu-models", len({gpu.model for gpu in machine.gpus}) if all(gpu.model for gpu in machine.gpus) else None
     counts = Counter(gpu.zone for gpu in machine.gpus)
     zones = [zone.id for zone in machine.zones if zone.kind == "cpu"]

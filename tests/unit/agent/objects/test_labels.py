@@ -401,6 +401,7 @@ def test_shape_of_a_gpu_server() -> None:
         "gpus-per-zone": "2",
         "l3-cpus": "112",
         "l3-groups": "2",
+        "nvidia-gpu": "true",
         "packages": "2",
         "rdma-gbps": "400",
         "rdma-link-layer": "InfiniBand",
