@@ -38,7 +38,7 @@ class _Up(Watched):
         return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     up = _Up(tmp_path, "--nodes", "2xgb200")
     try:

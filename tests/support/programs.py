@@ -53,16 +53,17 @@ def dying_with_us(*command: str) -> list[str]:
 
 @contextmanager
 def terminal_signals() -> Generator[None]:
-    """Have processes that are started in this block end by SIGINT, as those of a terminal do.
+    """Have processes that are started in this block end by SIGINT and SIGHUP, as those of a terminal do.
 
     A shell without job control has what it starts behind `&` ignore SIGINT, these tests for one. A Python program keeps
-    that until it sets a handler of its own, so an early Ctrl-C is lost.
+    that until it sets a handler of its own, so an early Ctrl-C is lost. Under nohup SIGHUP is ignored.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGHUP, before[1])
 
 
 class RestartableProcess:

@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def stop_event() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set from now on; for the main thread."""
+def stop_event(*, on_hangup: bool = False) -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set from now on; for the main thread.
+
+    With `on_hangup` SIGHUP sets it too, as a terminal that closes sends it, unless it is ignored, as under nohup.
+    """
     stop = threading.Event()
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if on_hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
 
     def set_stop(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in numbers:
         signal.signal(number, set_stop)
     return stop

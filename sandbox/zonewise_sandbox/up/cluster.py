@@ -21,7 +21,7 @@ from zonewise_sandbox.jobcontroller import JobController
 from zonewise_sandbox.podrunner import PodRunner, RunnerSettings
 from zonewise_sandbox.up.cluster_clock import ClusterClock
 from zonewise_sandbox.up.node_agents import NodeAgents, SimulatedNode
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens, readiness_problem
+from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens, port_in_use, readiness_problem
 from zonewise_sandbox.up.scheduler import PodScheduler
 from zonewise_sandbox.up.shipped_objects import (
     NAMESPACE,
@@ -112,7 +112,7 @@ def open_cluster(
         webhook_port, extender_port = free_port(), free_port()
         status_port = options.status_port or free_port()
         if options.status_port and listens(options.status_port):
-            raise ClusterError(_port_in_use(options.status_port, "--status-port"))
+            raise ClusterError(port_in_use(options.status_port, "--status-port"))
         server = _open_server(options, clock, webhook_port, status_port)
         stack.callback(server.close)
         count = len(options.nodes.nodes)
@@ -164,11 +164,7 @@ def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int
     try:
         return ApiServer(options.port, crds=definitions(), resolve=resolve, services=services, clock=clock)
     except OSError as error:
-        raise ClusterError(_port_in_use(options.port, "--port")) from error
-
-
-def _port_in_use(port: int, flag: str) -> str:
-    return f"port {port} is in use: end the program that listens there, or choose another port by {flag} (0: any)"
+        raise ClusterError(port_in_use(options.port, "--port")) from error
 
 
 def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock, stop: threading.Event) -> None:

@@ -81,7 +81,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Run until SIGINT or SIGTERM. Raises CommandError."""
+    """Run until SIGINT, SIGTERM or SIGHUP. Raises CommandError."""
     if arguments.kubeconfig is None and arguments.context is None:
         gc.disable()  # nothing of the start is garbage; the controller enables it
         try:
@@ -100,16 +100,17 @@ COMMAND = Command("run a whole cluster on this machine, to try things out", add_
 
 def _run_cluster(arguments: Namespace) -> int:
     start = time.monotonic()
+    values = vars(arguments)
+    api_port, status_port = values.get("port", DEFAULT_PORT), arguments.status_port
+    if api_port and api_port == status_port:
+        raise CommandError(f"--port and --status-port are both {api_port}: choose two ports")
     with killed_by_interrupt(), require_extra("agent,scheduler"):
         from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
     stop = _stop_event(arguments)
-    values = vars(arguments)
     try:
         nodes = parse_nodes(values.get("nodes", DEFAULT_NODES), values.get("topology_policy", DEFAULT_POLICY))
-        options = ClusterOptions(
-            nodes, values.get("port", DEFAULT_PORT), arguments.status_port, values.get("speed", 1.0)
-        )
+        options = ClusterOptions(nodes, api_port, status_port, values.get("speed", 1.0))
         _serve_cluster(arguments, options, start, stop)
     except ClusterStopped:
         return 0
@@ -166,7 +167,7 @@ def _stop_event(arguments: Namespace) -> threading.Event:
     from zonewise_common.service.stop_signals import stop_event
 
     logs.configure_logging(arguments.log_level, "text")
-    return stop_event()
+    return stop_event(on_hangup=True)
 
 
 def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:

@@ -11,7 +11,7 @@ from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import ConfigError, KubeError
 from zonewise_common.kube.resources import NODES
 from zonewise_common.service.clock import monotonic_clock
-from zonewise_sandbox.up.program_threads import ProgramThread, free_port, readiness_problem
+from zonewise_sandbox.up.program_threads import ProgramThread, free_port, listens, port_in_use, readiness_problem
 from zonewise_scheduler.controller import main as controller_main
 from zonewise_scheduler.controller.settings import ControllerSettings
 
@@ -52,6 +52,8 @@ def open_observer(
         config = Config.from_kubeconfig(kubeconfig or None, context or None)
     except ConfigError as error:
         raise ObserverError(str(error)) from error
+    if port and listens(port):
+        raise ObserverError(port_in_use(port, "--status-port"))
     port = port or free_port()
     settings = ControllerSettings(metrics_listen=f"127.0.0.1:{port}", kueue_lease="", leader_election=False)
     with closing(Client(config)) as client:
@@ -77,9 +79,15 @@ def _check(client: Client) -> None:
 def _wait_until_synced(program: ProgramThread, port: int, stop: threading.Event) -> None:
     deadline = time.monotonic() + SYNC_TIMEOUT
     while (problem := readiness_problem(port)) and not stop.wait(_POLL):
-        if not program.is_alive:
-            raise ObserverError(str(program.error or "the controller has ended"))
+        _check_alive(program)
         if time.monotonic() > deadline:
             raise ObserverError(
                 f"the cluster cannot be shown: {problem}; are these kinds served, and may you list them?"
             )
+    _check_alive(program)  # else another program has responded, which took the port
+
+
+def _check_alive(program: ProgramThread) -> None:
+    """Raise ObserverError where the controller has ended."""
+    if not program.is_alive:
+        raise ObserverError(str(program.error or "the controller has ended"))

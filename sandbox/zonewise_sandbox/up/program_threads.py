@@ -67,6 +67,11 @@ def listens(port: int) -> bool:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
+def port_in_use(port: int, flag: str) -> str:
+    """Return what is wrong with a port that another program listens on, and the flag that chooses another."""
+    return f"port {port} is in use: end the program that listens there, or choose another port by {flag} (0: any)"
+
+
 def readiness_problem(port: int) -> str:
     """Return why the program whose status is on a port of loopback is not ready, by its /readyz; "": it is."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)

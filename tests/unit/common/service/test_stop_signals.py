@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
 
 from zonewise_common.service.stop_signals import stop_event
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+
+NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Restore what the process does at a signal; a terminal's hangup ends it, also where the tests run under nohup."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_sets_the_event(number: signal.Signals) -> None:
-    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        stop = stop_event()
-        assert not stop.is_set()
-        os.kill(os.getpid(), number)
-        assert stop.wait(10)
-    finally:
-        for one, handler in handlers.items():
-            signal.signal(one, handler)
+    stop = stop_event(on_hangup=True)
+    assert not stop.is_set()
+    os.kill(os.getpid(), number)
+    assert stop.wait(10)
+
+
+def test_a_hangup_is_as_before_where_it_does_not_stop() -> None:
+    stop_event()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    """As under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop_event(on_hangup=True)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

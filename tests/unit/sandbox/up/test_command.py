@@ -37,6 +37,7 @@ def log_levels() -> Iterator[None]:
         (("--nodes", "0"), "--nodes 0: not from 1 to 5000 nodes: 0"),
         (("--port", "65536"), "argument --port: '65536' is no port from 0 to 65535"),
         (("--status-port", "x"), "argument --status-port: 'x' is no port from 0 to 65535"),
+        (("--port", "7000", "--status-port", "7000"), "--port and --status-port are both 7000: choose two ports"),
         (("--speed", "0"), "argument --speed: not a number above 0: 0"),
         (("--speed", "4000"), "argument --speed: not up to 3600: 4000"),
         (("--speed", "fast"), "argument --speed: not a number above 0: fast"),

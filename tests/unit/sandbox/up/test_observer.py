@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import http.server
 import json
 import threading
 from typing import TYPE_CHECKING, Any
+from unittest.mock import create_autospec
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,10 +18,11 @@ from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.up.kubeconfig import kubeconfig, written_kubeconfig
 from zonewise_sandbox.up.node_descriptions import parse_nodes
 from zonewise_sandbox.up.observer import ObserverError, open_observer
-from zonewise_sandbox.up.program_threads import free_port
+from zonewise_sandbox.up.program_threads import free_port, listens
 from zonewise_sandbox.up.shipped_objects import NodeObjects, definitions, queue_objects
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 JOB: dict[str, Any] = {
@@ -63,4 +66,54 @@ def test_what_is_wrong(tmp_path: Path, context: str, message: str) -> None:
     file = tmp_path / "config"
     file.write_text(kubeconfig(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event):
+        pass
+
+
+@contextlib.contextmanager
+def ready_program() -> Generator[int]:
+    """Yield the port of a program that says that it is ready, as the controller of another cluster does."""
+    with http.server.HTTPServer(("127.0.0.1", 0), _Ready) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+class _Ready(http.server.BaseHTTPRequestHandler):
+    """Responds once the observer's own controller has ended."""
+
+    def do_GET(self) -> None:
+        eventually(lambda: "controller" not in [thread.name for thread in threading.enumerate()])
+        self.send_response(200)
+        self.end_headers()
+
+
+@contextlib.contextmanager
+def empty_cluster() -> Generator[str]:
+    """Yield the kubeconfig of a cluster without nodes."""
+    with ApiServer(crds=definitions()) as server, written_kubeconfig(server.url, "") as path:
+        yield path
+
+
+def test_a_port_of_another_program_is_rejected() -> None:
+    """Else the page would be that of another cluster."""
+    with (
+        empty_cluster() as path,
+        ready_program() as port,
+        pytest.raises(ObserverError, match=rf"port {port} is in use: .* by --status-port \(0: any\)"),
+        open_observer(path, "", port, threading.Event),
+    ):
+        pass
+
+
+def test_a_port_that_another_program_takes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That program is ready, and the controller has ended."""
+    monkeypatch.setattr("zonewise_sandbox.up.observer.listens", create_autospec(listens, return_value=False))
+    with (
+        empty_cluster() as path,
+        ready_program() as port,
+        pytest.raises(ObserverError, match="in use"),
+        open_observer(path, "", port, threading.Event),
+    ):
         pass
