@@ -76,8 +76,9 @@ class PreemptionPlanner:
         if not members:
             return None
         allowed = self._budgets.allowed()
+        lowest = min(members, key=lambda member: member.priority)  # it leaves most room to nominated pods
         outcomes = (
-            select_gang_victims(list(self._occupied_nodes(members[0], domain)), members, allowed)
+            select_gang_victims(list(self._occupied_nodes(lowest, domain)), members, allowed)
             for domain in self._domains(level, names)
         )
         best: GangPreemption | None = None

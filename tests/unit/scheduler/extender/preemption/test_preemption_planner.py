@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 
+WHOLE_ZONE = pod_shape((8, 0))
+"""All CPUs of a zone."""
+
+
 def names(plan: PreemptionPlan) -> tuple[str, ...]:
     return tuple(pod.name for pod in plan.victims.pods) if plan.victims is not None else ()
 
@@ -130,14 +134,22 @@ def test_a_pod_that_never_preempts() -> None:
     assert read_preemptor(pod, {"spec": {}}) == Preemptor(*pod, 0)
 
 
-def gang_of(cluster: PreemptionCluster, shape: PodShape, size: int, *, priority: int = 10, level: str = "") -> GroupKey:
+def gang_of(
+    cluster: PreemptionCluster,
+    shape: PodShape,
+    size: int,
+    *,
+    priority: int = 10,
+    priorities: Sequence[int] = (),
+    level: str = "",
+) -> GroupKey:
     """Create a gang that no node admits; return its key."""
     nodes = tuple(cluster.kubelets)
     key = GroupKey("scheduling.x-k8s.io", "lab", "g")
     cluster.cache.set_pod_groups_served(key.api_group, Served.YES)
     cluster.cache.update_pod_group(None, PodGroup(key, size, level=level))
-    for number in range(size):
-        pod = cluster.create(f"g-{number}", shape, priority=priority, group=key)
+    for number, own in enumerate(priorities or [priority] * size):
+        pod = cluster.create(f"g-{number}", shape, priority=own, group=key)
         result = cluster.cache.select_gang_member(pod, key, "default-scheduler", candidates(nodes))
         assert result is not None
         assert not result.node
@@ -158,6 +170,17 @@ def test_the_lowest_for_a_gang() -> None:
     for size, priority in ((5, 10), (3, 2), (4, 3)):
         cluster = fragmented()
         assert gang_victims(cluster, gang_of(cluster, SIX, size, priority=priority)) == set()
+
+
+@pytest.mark.parametrize("priorities", [(10, 2), (2, 10)])
+def test_no_member_of_a_gang_takes_the_room_of_a_nominated_pod_of_higher_priority(priorities: tuple[int, int]) -> None:
+    """Two pods of a zone each would be preempted for a gang of two, of which one member can never start there."""
+    cluster = PreemptionCluster("n")
+    for name in ("a", "b"):
+        cluster.run(name, WHOLE_ZONE, "n", 1)
+    nominated = cluster.wait("nominated", WHOLE_ZONE, priority=5)
+    cluster.cache.state.nominated.nominations.begin(nominated, "n", ["uid-a"], cluster.clock())
+    assert gang_victims(cluster, gang_of(cluster, WHOLE_ZONE, 2, priorities=priorities)) == set()
 
 
 def test_budgets_of_a_gang() -> None:
