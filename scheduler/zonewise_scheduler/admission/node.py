@@ -50,6 +50,9 @@ class Policies(NamedTuple):
     """Of the kubelet, where its behaviour differs between releases."""
 
 
+MAX_NODE_AMOUNT = 1 << 58
+"""No node has so much of a resource in all of its zones together: bytes, or devices."""
+
 NO_ZONE = 1 << MAX_NUMA_NODES
 """The zone of devices whose plugin names NUMA node -1.
 

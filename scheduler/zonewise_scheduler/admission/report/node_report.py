@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zonewise_common.k8s.tolerant import shortened
 from zonewise_common.nrt import names
 from zonewise_common.nrt.holdings import NODE
 from zonewise_scheduler.admission.admit import MASK_BITS
@@ -19,7 +20,13 @@ from zonewise_scheduler.admission.node import NodeKind, NodeState, Policies
 from zonewise_scheduler.admission.report.kubelet_policies import read_policies
 from zonewise_scheduler.admission.report.nrt_object import read_nrt_object, zone_set_attribute
 from zonewise_scheduler.admission.report.reported_cpus import ReportedCpus, read_agent_cpus, synthesize_cpus
-from zonewise_scheduler.admission.report.zone_resources import ZONE_GROUPS, ReportedMemory, read_devices, read_memory
+from zonewise_scheduler.admission.report.zone_resources import (
+    ZONE_GROUPS,
+    ReportedMemory,
+    excessive_resources,
+    read_devices,
+    read_memory,
+)
 from zonewise_scheduler.admission.resource_names import CPU, is_memory
 
 if TYPE_CHECKING:
@@ -129,6 +136,9 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
     zones = _zones(nrt)
     memory = read_memory(nrt, zones, policies.topology) if policies.memory == "Static" else ReportedMemory()
     devices = read_devices(nrt)
+    if excessive := excessive_resources(memory, devices):
+        nrt.problems.append(f"zones: more than any node has: {shortened(', '.join(excessive))!r}")
+        return None
     distances, unknown_distances = _distances(nrt, zones)
     uncounted = () if nrt.from_agent else _uncountable(policies)
     kind = NodeKind(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.quantity import quantity_value
 from zonewise_common.k8s.tolerant import shortened
 from zonewise_common.nrt import names
 from zonewise_common.nrt.attributes import ResourceInfo, read_amounts, read_pairs, read_shared_resource, read_zones
-from zonewise_scheduler.admission.node import NO_ZONE, DeviceClass
+from zonewise_scheduler.admission.node import MAX_NODE_AMOUNT, NO_ZONE, DeviceClass
 from zonewise_scheduler.admission.report.nrt_object import zone_set_attribute
 from zonewise_scheduler.admission.resource_names import is_compute, is_memory
 from zonewise_scheduler.admission.topologymanager.bitmask import members, zone_set
@@ -143,6 +143,16 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
         tuple([device for device, _ in classes]),
         tuple([min(available, device.healthy) for device, available in classes]),
     )
+
+
+def excessive_resources(memory: ReportedMemory, devices: ReportedDevices) -> list[str]:
+    """Return the resources of which no node has as much as all zones together."""
+    totals: Counter[str] = Counter()
+    for sizes in memory.allocatable:
+        totals.update(dict(zip(memory.types, sizes, strict=True)))
+    for device in devices.classes:
+        totals[device.resource] += device.total
+    return [resource for resource, total in totals.items() if total >= MAX_NODE_AMOUNT]
 
 
 def _device_class(resource: str, zones: int, count: ResourceInfo, excluded: int) -> DeviceClass:

@@ -18,6 +18,7 @@ from zonewise_scheduler.admission.resource_names import CPU as _CPUS
 from zonewise_scheduler.admission.resource_names import MEMORY
 from zonewise_scheduler.nodes.arrays.cpu_reuse import CpuDemand, cpu_demand
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
+from zonewise_scheduler.nodes.filters.info_table import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -231,9 +232,11 @@ def _step(amounts: _ContainerAmounts, layout: Layout, container: Container | Non
 
 
 def _indexed(amounts: _ContainerAmounts, layout: Layout) -> IndexedAmounts:
+    """Return the amounts by index, cut off where they are more than any node has: sums may exceed 64 bits."""
     cpus = ((CPU, amounts.cpus),) if amounts.cpus else ()
     memory = tuple((layout.memory_index[name], size) for name, size in amounts.memory if name in layout.memory_index)
-    return cpus + memory + tuple((layout.device_index[name], count) for name, count in amounts.devices)
+    devices = tuple((layout.device_index[name], count) for name, count in amounts.devices)
+    return tuple((index, min(amount, MAX_AMOUNT)) for index, amount in cpus + memory + devices)
 
 
 def _is_counted_once(counts: list[int], layout: Layout) -> bool:

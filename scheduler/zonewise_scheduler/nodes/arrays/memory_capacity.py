@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from zonewise_scheduler.admission.node import MAX_NODE_AMOUNT
 from zonewise_scheduler.nodes.arrays.layout import CPU, ZoneLocality
 from zonewise_scheduler.nodes.arrays.multi_zone import MAX_ZONES
 from zonewise_scheduler.nodes.arrays.unaligned_memory import CHECKS_GROUPS_SINCE
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.layout import Layout
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
-_NO_AMOUNT = 1 << 58
+_NO_AMOUNT = MAX_NODE_AMOUNT
 """More than any zone has; eight of them are within 64 bits."""
 _MAX_LATE = 4
 """Late containers that are followed. With more, a row is not rejected."""

@@ -22,6 +22,10 @@ GROUPED_FREE = -1
 UNHEALTHY = -1
 """Free devices of a node where no device of the resource is healthy: less than a request for none."""
 
+_MAX_SET_ZONES = 63
+"""Sets of more zones exceed 64 bits. Of nodes with more than MAX_HINTED_ZONES the arrays decide only certain
+rejections, and there are fewest of these if no zone is assigned."""
+
 
 class StateArrays(NamedTuple):
     """Amounts of several rows that change as pods come and go."""
@@ -33,7 +37,7 @@ class StateArrays(NamedTuple):
     whole_cores: I64
     """(rows,): free CPUs that share no core with a reserved one."""
     assigned: I64
-    """(rows,): the set of zones with assigned memory, bit i for position i."""
+    """(rows,): the set of zones with assigned memory, bit i for position i; empty with more than 63 zones."""
     grouped: Bools
     """(rows,): some zones allocate memory as one group."""
     split_cores: Bools
@@ -59,7 +63,9 @@ def state_arrays(model: NodeModel, states: Sequence[NodeState]) -> StateArrays:
     if model.devices:
         _write_devices(model, (state.device_free for state in states), free, node_free)
         _mark_unhealthy(model, states, node_free)
-    assigned = np.fromiter((model.to_positions(state.memory_assigned) for state in states), np.int64, rows)
+    assigned = np.zeros(rows, np.int64)
+    if zones <= _MAX_SET_ZONES:
+        assigned[:] = [model.to_positions(state.memory_assigned) for state in states]
     split_cores = np.zeros(rows, np.bool_)
     if model.layout.fills_packages:
         split_cores[:] = [_has_split_core(model, state) for state in states]

@@ -77,7 +77,7 @@ def _unassigned_suffice(amounts: ZoneAmounts, memory: IndexedAmounts) -> Bools:
     Zones with reusable memory are assigned.
     """
     zones = amounts.layout.zone_count
-    suffice: Bools = np.bitwise_count(~amounts.assigned & ((1 << zones) - 1)) > 1
+    suffice: Bools = zones - np.bitwise_count(amounts.assigned).astype(np.int64) > 1
     if not suffice.any():
         return suffice
     unassigned: I64 = ~(amounts.assigned >> np.arange(zones, dtype=np.int64)[:, None]) & 1

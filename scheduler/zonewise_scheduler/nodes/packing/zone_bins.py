@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import le
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from zonewise_scheduler.nodes.arrays.alignment_request import alignment_request
-from zonewise_scheduler.nodes.arrays.layout import CPU, Layout, ZoneLocality
+from zonewise_scheduler.nodes.arrays.layout import Layout, ZoneLocality
 from zonewise_scheduler.nodes.arrays.node_model import NodeModel
-from zonewise_scheduler.nodes.arrays.state_arrays import state_arrays
+from zonewise_scheduler.nodes.arrays.state_arrays import state_arrays, total_amounts
 from zonewise_scheduler.nodes.arrays.zone_fit import is_strict
 
 if TYPE_CHECKING:
@@ -25,13 +26,20 @@ class NodeBins(NamedTuple):
     layout: Layout
     free: tuple[Amounts, ...]
     """By zone in ascending order, by resource; one entry where the node is one bin."""
-    cpus: int
-    """Of the largest bin, allocated ones included: a pod that requests more is allocated from several."""
+    largest: Amounts | None
+    """By resource, of the zone with the most, allocated units included: a pod that requests more is allocated from
+    several zones. None where the node is one bin."""
 
 
 @lru_cache(maxsize=1024)
 def _model(kind: NodeKind) -> NodeModel:
     return NodeModel.from_kind(kind)
+
+
+@lru_cache(maxsize=1024)
+def _largest_totals(kind: NodeKind) -> Amounts:
+    totals = total_amounts(_model(kind), (kind,))
+    return tuple(totals[:, :, 0].max(axis=1).tolist())
 
 
 @lru_cache(maxsize=1 << 14)
@@ -40,11 +48,9 @@ def node_bins(state: NodeState) -> NodeBins:
     model = _model(state.kind)
     arrays = state_arrays(model, (state,))
     if not _is_by_zone(model.layout):
-        return NodeBins(
-            model.layout, (tuple(np.maximum(arrays.node_free[:, 0], 0).tolist()),), int(model.cpu_totals.sum())
-        )
+        return NodeBins(model.layout, (tuple(np.maximum(arrays.node_free[:, 0], 0).tolist()),), None)
     free = tuple(tuple(zone) for zone in arrays.free[:, :, 0].T.tolist())
-    return NodeBins(model.layout, free, int(model.cpu_totals.max()))
+    return NodeBins(model.layout, free, _largest_totals(state.kind))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -73,7 +79,7 @@ def bin_amounts(layout: Layout, shape: PodShape) -> Amounts | None:
 def is_packable(bins: NodeBins, shape: PodShape) -> bool:
     """Tell whether a pod takes its amounts of one bin of a node, whichever that is."""
     amounts = bin_amounts(bins.layout, shape)
-    return amounts is not None and amounts[CPU] <= bins.cpus
+    return amounts is not None and (bins.largest is None or all(map(le, amounts, bins.largest)))
 
 
 def _is_by_zone(layout: Layout) -> bool:

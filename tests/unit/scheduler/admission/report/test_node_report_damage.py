@@ -109,6 +109,25 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     assert read.state.free_cpus & 0xFF00 == 0xFF00
 
 
+@pytest.mark.parametrize(
+    ("owner", "attributes"),
+    [
+        (FIRST, {names.AMOUNTS: "memory=9E/9E/9E"}),
+        ((), {names.EXCLUDED: "memory@0=9E"}),
+        ((), {names.UNZONED_DEVICES: "memory-like=9E/9E/9E"}),
+    ],
+)
+def test_amounts_that_no_node_has(owner: tuple[str | int, ...], attributes: dict[str, str]) -> None:
+    """Sums of them would exceed 64 bits, so the node counts as one without a report."""
+    nrt = two_zones()
+    for name, value in attributes.items():
+        set_attribute(nrt["zones"][0] if owner else nrt, name, value)
+    read = read_nrt(nrt, KindInterner())
+    resource = "memory-like" if names.UNZONED_DEVICES in attributes else "memory"
+    assert read.problems == (f"zones: more than any node has: {resource!r}",)
+    assert read.state is None
+
+
 @pytest.mark.parametrize(("count", "is_read"), [(128, True), (129, False), (500, False)])
 def test_more_zones_than_any_kubelet_has(count: int, is_read: bool) -> None:
     """A report of too many zones is not read, whatever it has."""

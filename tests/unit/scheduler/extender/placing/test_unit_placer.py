@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from support.extender_caches import KIND, DirectCluster
-from support.ledger_kubelets import pod_shape
+from support.ledger_kubelets import GPU, SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.admission.pod import Container, PodShape
 from zonewise_scheduler.extender.objects.api_objects import PublishedReport, decode_pod
 from zonewise_scheduler.extender.placing.joint_plan import JointPlanner
 from zonewise_scheduler.extender.placing.unit_placer import MAX_PLACED
@@ -19,6 +20,7 @@ from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 if TYPE_CHECKING:
+    from zonewise_scheduler.admission.node import NodeKind
     from zonewise_scheduler.extender.placing.joint_plan import JointPlan, Slot
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
 
@@ -71,6 +73,44 @@ def test_priority_before_age() -> None:
     cluster.end("q")
     cluster.report("n")
     assert cluster.run_pass() == {"old": "n"}
+
+
+TWO_ZONES = SINGLE._replace(topology="restricted")
+
+
+def shared_gpus(count: int) -> PodShape:
+    """Return a Burstable pod with GPUs, and with CPUs that are not its own."""
+    return PodShape((Container("c0", "app", 2000, (), ((GPU, count),)),), "Burstable")
+
+
+def memory_alone(gib: int) -> PodShape:
+    """Return a Guaranteed pod with memory of its own."""
+    return PodShape((Container("c0", "app", 2000, (("memory", gib << 30),)),), "Guaranteed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "high", "low"),
+    [
+        (node_kind(TWO_ZONES), pod_shape((16, 0)), WHOLE),
+        (node_kind(TWO_ZONES, gpus=4), shared_gpus(8), shared_gpus(4)),
+        (node_kind(TWO_ZONES, gpus=4), shared_gpus(8), shared_gpus(1)),
+        (node_kind(TWO_ZONES._replace(cpu="none"), gib=8), memory_alone(16), memory_alone(8)),
+    ],
+    ids=["CPUs", "GPUs", "one of the GPUs", "memory"],
+)
+def test_priority_of_a_pod_that_takes_several_zones(kind: NodeKind, high: PodShape, low: PodShape) -> None:
+    """A pod that needs both zones of the node comes before pods of lower priority that need one."""
+    cluster = DirectCluster("n", kind=kind)
+    cluster.create("high", high, priority=100)
+    cluster.create("low", low)
+    for name in ("high", "low"):
+        cluster.specs[name] = cluster.specs[name]._replace(unschedulable=True)
+        cluster.observe(name)
+    cluster.create("first", low)
+    cluster.filter("first")
+    cluster.delete("first")
+    cluster.report("n")
+    assert cluster.run_pass() == {"high": "n"}
 
 
 def test_a_node_that_the_filters_reject() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.fit_cluster import DEVICES, EIGHT_ZONES, GIB, TWO_ZONES, kind, pod, states
 from benchmarks.fit_layouts import cluster as sample_cluster
 from support.any_nodes import clusters, pods
-from support.fit_nodes import admitted_in_sequence
+from support.fit_nodes import GPU, STATIC, admitted_in_sequence, container, node
+from support.fit_nodes import pod as fit_pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import DeviceClass, NodeState, idle_node
 from zonewise_scheduler.admission.pod import Container, PodShape
@@ -83,6 +84,32 @@ def test_changed_rows(waves: list[list[NodeState]], shape: PodShape, data: st.Da
         assert table.fits(shape).tolist() == fresh.fits(shape).tolist()
         assert table.admitted(shape).tolist() == fresh.admitted(shape).tolist()
         assert table.pod_counts(shape, 2).tolist() == fresh.pod_counts(shape, 2).tolist()
+
+
+@pytest.mark.parametrize("topology", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("zones", [63, 64, 65, 100])
+def test_more_zones_than_a_set_of_zones_holds(zones: int, topology: str) -> None:
+    """Nodes of many zones, the last of them with assigned memory, have the kubelet's verdict beside others."""
+    many = node(zones, 1, topology=topology, max_zones=zones, **STATIC)._replace(memory_assigned=1 << zones - 1)
+    cluster = [many, node(topology=topology, **STATIC)]
+    for shape in (fit_pod(container(cpus=2, gib=1)), fit_pod(container(cpus=2), qos="Burstable")):
+        table = _table(cluster)
+        assert table.admitted(shape).tolist() == _admit_each(cluster, shape)
+        assert table.pod_counts(shape, 2).tolist() == [admitted_in_sequence(state, shape, 2) for state in cluster]
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+@pytest.mark.parametrize(
+    "one",
+    [container(cpus=1 << 62), container(gib=1 << 32), container(devices={GPU: 1 << 62})],
+    ids=["CPUs", "memory", "devices"],
+)
+def test_pods_that_request_more_than_64_bits_hold(one: Container, scope: str) -> None:
+    """Such a pod is rejected as any other one that is too large."""
+    table = _table([node(topology="single-numa-node", scope=scope, devices={GPU: {1: 2}}, **STATIC)])
+    huge = fit_pod(*(one._replace(name=name) for name in "abc"))
+    assert table.fits(huge).tolist() == [0]
+    assert table.pod_counts(huge, 3).tolist() == [0]
 
 
 def test_growing_arrays() -> None:

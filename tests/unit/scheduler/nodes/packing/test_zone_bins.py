@@ -25,14 +25,14 @@ def test_zones_are_bins(topology: str) -> None:
     )
     bins = node_bins(state)
     assert bins.free == ((8, 3 * GIB, 2), (8, 16 * GIB, 1))
-    assert bins.cpus == 8
+    assert bins.largest == (8, 16 * GIB, 2)
 
 
 @pytest.mark.parametrize("topology", ["none", "best-effort"])
 def test_nodes_without_one_zone_are_one_bin(topology: str) -> None:
     bins = node_bins(node(**STATIC, topology=topology, reserved=0b11))
     assert bins.free == ((14, 32 * GIB),)
-    assert bins.cpus == 16
+    assert bins.largest is None
 
 
 def test_amounts_of_pods() -> None:
@@ -52,6 +52,20 @@ def test_pods_larger_than_a_zone_are_not_packable() -> None:
     bins = node_bins(node(**STATIC, topology="restricted", reserved=0b11)._replace(free_cpus=0b1111 << 8))
     assert is_packable(bins, pod(container(cpus=8, gib=1)))
     assert not is_packable(bins, pod(container(cpus=9, gib=1)))
+
+
+@pytest.mark.parametrize("resource", ["devices", "memory"])
+def test_pods_with_more_devices_or_memory_than_a_zone_has_are_not_packable(resource: str) -> None:
+    """Allocated amounts count, as with CPUs; the node has both zones' amounts in total."""
+    state = node(**STATIC, topology="restricted", devices={GPU: {1: 2, 2: 2}})
+    bins = node_bins(state._replace(memory_free=((0,), (0,)), device_free=(0, 0)))
+    zone, more = (
+        (container(cpus=1, gib=1, devices={GPU: 2}), container(cpus=1, gib=1, devices={GPU: 3}))
+        if resource == "devices"
+        else (container(cpus=1, gib=16), container(cpus=1, gib=17))
+    )
+    assert is_packable(bins, pod(zone))
+    assert not is_packable(bins, pod(more))
 
 
 @given(clusters(("restricted", "single-numa-node"), most=4), pods(simple=True), st.data())

@@ -69,6 +69,14 @@ def test_pending_shapes_are_weighted_by_pod_count() -> None:
     assert (lost_both, lost_large) == (0, 75)
 
 
+def test_pending_pods_that_request_more_than_64_bits_hold() -> None:
+    """They have no placement to lose, so they change no score."""
+    huge = Container("a", "app", 1000 << 62, (("memory", 6 << 60),))
+    pending = PendingShape(PodShape((huge, huge._replace(name="b")), "Guaranteed"), 1)
+    states = [_state((4, 8), topology="none"), _state((8, 8), topology="none")]
+    assert _scores(states, _pod(2), (pending,), FRAGMENTATION) == [100, 100]
+
+
 def test_without_pending_pods_zones_in_use_are_filled() -> None:
     fuller, emptier = _scores([_state((4, 8)), _state((8, 8))], _pod(2), (), FRAGMENTATION)
     assert fuller > emptier
