@@ -331,7 +331,7 @@ def _hold(pass_state: PassState, decision: Decision) -> None:
     pass_state.deferred_requeues.append(decision)
     pass_state.exhausted_queues.add(head.cluster_queue)
     _stop_victims(pass_state, decision)
-    if decision.assignment is not None and head.workload.admission is None:
+    if decision.assignment is not None:
         spec = state.snapshot.cluster_queues[head.cluster_queue].spec
         workload = with_admission(head.workload, spec, decision.assignment, state.now)
         victims = tuple(target.workload for target in decision.preemption_targets)

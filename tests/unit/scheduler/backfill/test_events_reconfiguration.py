@@ -101,6 +101,20 @@ def test_workloads_of_a_removed_queue_wait_for_it() -> None:
     assert reserved_starts(planner) == [("ns/four", 15)]
 
 
+@pytest.mark.parametrize("moves_to", ["a", "c"])
+def test_a_workload_of_a_local_queue_that_moves_is_reserved_in_its_new_queue(moves_to: str) -> None:
+    specs = tuple(queue(name, 4) for name in "abc")
+    planner = make_planner(specs, BackfillPolicy())
+    events.reconfigure(planner, QueueConfiguration(specs, local_queues=(local("l", leads="b"),)))
+    for name, run in (("runs", 10), ("waits", 10)):
+        events.submit(planner, replace(make_workload(name, 4, run=run), queue_name="l"))
+        schedule(planner, 0)
+    assert reserved_starts(planner) == [("ns/waits", 10)]
+    events.reconfigure(planner, QueueConfiguration(specs, local_queues=(local("l", leads=moves_to),)))
+    assert reserved_starts(planner) == []
+    assert starts(planner, 1) == ["ns/waits"]
+
+
 def test_a_reservation_in_a_removed_flavor_is_replaced() -> None:
     planner = busy(BackfillPolicy())
     other = queue("q", 4)

@@ -12,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
+from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.quota.api.configuration import QuotaSettings
 from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption, ResourceFlavor
+from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.api.workload_types import PodSet, TopologyRequest, Workload
 from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.cycle.nomination import (
     assign_without_preemption,
     flavor_assigner,
+    is_admission_suitable,
     nominate,
     search_pod_counts,
 )
@@ -159,6 +162,32 @@ def with_placement(workload: Workload, placement: TopologyAssignment = HOST) -> 
     assert workload.admission is not None
     pod_sets = tuple(pod_set._replace(topology_assignment=placement) for pod_set in workload.admission.pod_sets)
     return replace(workload, admission=workload.admission._replace(pod_sets=pod_sets))
+
+
+class UnsuitableHosts(EmptyTopologySnapshot):
+    """Taints and labels keep all pods away from the nodes of their placements."""
+
+    def suits(self, workload: Workload) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("key", "taints", "hosts", "is_suitable"),
+    [
+        (CPU, (), EmptyTopologySnapshot(), True),
+        (CPU, (Taint("maintenance", "", "NoSchedule"),), EmptyTopologySnapshot(), False),
+        (CPU, (), UnsuitableHosts(), False),
+        (FlavorResource("other", "cpu"), (), EmptyTopologySnapshot(), False),
+        (FlavorResource("any", "gpu"), (), EmptyTopologySnapshot(), False),
+    ],
+    ids=["suitable", "tainted flavor", "hosts", "flavor of another queue", "resource without quota"],
+)
+def test_an_admission_suits_by_its_flavors_and_hosts(
+    key: FlavorResource, taints: tuple[Taint, ...], hosts: EmptyTopologySnapshot, *, is_suitable: bool
+) -> None:
+    flavors = [ResourceFlavor("any", node_taints=taints), ResourceFlavor("other")]
+    snapshot = Snapshot([cpu_queue("q", 4)], resource_flavors=flavors, tas_snapshot=hosts)
+    assert is_admission_suitable(snapshot, running_workload("w", "q", key, 1)) is is_suitable
 
 
 @pytest.mark.parametrize("has_quota", [False, True])

@@ -20,6 +20,7 @@ def test_without_topologies_no_placement_is_found_and_none_is_needed() -> None:
     assert not snapshot.lacks_topology(ResourceFlavor("any", topology_name="racks"))
     assert not snapshot.has_level("any", TopologyRequest())
     assert snapshot.fits(workload)
+    assert snapshot.suits(workload)
     assert snapshot.admits_next((workload.key, "main"), "node", {})
     requests = {
         flavor: [PlacementRequest(PodSet(name), 1, flavor) for name in ("first", "second", "third")]
