@@ -30,13 +30,12 @@ def kubeconfig(url: str) -> str:
 
 @contextmanager
 def written_kubeconfig(url: str, path: str) -> Generator[str]:
-    """Write the kubeconfig and yield its absolute path; "" is a temporary file. It is removed at the end.
+    """Write the kubeconfig and yield its path; "" is a temporary file. It is removed at the end.
 
     Raises OSError, also where a file of that path exists.
     """
     if path:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        path = os.path.abspath(path)
     else:
         handle, path = tempfile.mkstemp(prefix="zonewise-up-", suffix=".kubeconfig")
     try:

@@ -21,13 +21,6 @@ def test_it_is_there_as_long_as_the_cluster(tmp_path: Path, name: str) -> None:
     assert not Path(path).exists()
 
 
-def test_the_path_is_for_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another terminal is elsewhere."""
-    monkeypatch.chdir(tmp_path)
-    with written_kubeconfig(URL, "config") as path:
-        assert path == str(tmp_path / "config")
-
-
 def test_a_file_of_the_user_stays(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("mine")
