@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.service.delayed_tasks import DelayedTasks
 from zonewise_scheduler.controller.nodes.group_members import SETTLED, GroupMembers
-from zonewise_scheduler.controller.writing.outcome import Outcome, attempt
+from zonewise_scheduler.controller.writing.outcome import guarded_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.group_members import ObservedGroup
     from zonewise_scheduler.controller.nodes.types import TrackedNode
     from zonewise_scheduler.controller.types import Write
+    from zonewise_scheduler.controller.writing.outcome import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +94,7 @@ class GroupStatusWriter:
             if not self._may_write():
                 self._schedule(group, RETRY)
                 return
-        try:
-            outcome = attempt(self._client, write)
-        except Exception as error:  # a bug in one write must neither end the thread nor lose the group
-            log.exception("the write of the status of NodeFeatureGroup %s failed", group)
-            outcome = Outcome("rejected", message=repr(error))
+        outcome = guarded_attempt(self._client, write)
         self._count(write, outcome)
         with self._lock:
             if outcome.result == "done":

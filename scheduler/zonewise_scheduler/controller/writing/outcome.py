@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zonewise_common.kube.client import PatchKind
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.client import Client
     from zonewise_scheduler.controller.types import Json, Write
+
+log = logging.getLogger(__name__)
 
 Result = Literal["done", "stale", "rejected", "unknown"]
 
@@ -59,6 +62,15 @@ def attempt(client: Client, write: Write) -> Outcome:
     except KubeError as error:
         retry_after = (error.retry_after if isinstance(error, ApiError) else None) or 0.0
         return Outcome(_result(write, error), message=str(error), retry_after=retry_after)
+
+
+def guarded_attempt(client: Client, write: Write) -> Outcome:
+    """Send a write once. A defect is logged, and the write is rejected: it ends no thread, and no object is lost."""
+    try:
+        return attempt(client, write)
+    except Exception as error:  # see above
+        log.exception("object=%s write=%s failed", write.key, write.purpose)
+        return Outcome("rejected", message=repr(error))
 
 
 def _result(write: Write, error: KubeError) -> Result:

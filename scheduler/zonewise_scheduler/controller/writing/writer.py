@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.kube.backoff import Backoff
 from zonewise_common.service.delayed_tasks import DelayedTasks
 from zonewise_common.token_bucket import TokenBucket
-from zonewise_scheduler.controller.writing.outcome import Outcome, attempt
+from zonewise_scheduler.controller.writing.outcome import Outcome, guarded_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,12 +97,7 @@ class Writer:
         self._tasks.submit(_QueuedWrite(write), self._bucket.reserve())
 
     def _handle(self, task: _QueuedWrite) -> None:
-        try:
-            outcome = attempt(self._client, task.write) if self._may_write() else _NOT_LEADING
-        except Exception as error:  # a bug in one write must neither end the thread nor lose the object
-            log.exception("object=%s write=%s failed", task.write.key, task.write.purpose)
-            outcome = Outcome("rejected", message=repr(error))
-        self._end(task, outcome)
+        self._end(task, guarded_attempt(self._client, task.write) if self._may_write() else _NOT_LEADING)
 
     def _end(self, task: _QueuedWrite, outcome: Outcome) -> None:
         self._count(task.write, outcome)

@@ -87,7 +87,7 @@ def test_a_status_that_another_program_edits_is_repaired() -> None:
 
 def test_a_response_that_cannot_be_read_is_a_failure_and_the_write_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy may respond with anything."""
-    module = "zonewise_scheduler.controller.writing.group_status_writer"
+    package = "zonewise_scheduler.controller.writing"
     attempts: list[str] = []
 
     def attempt_badly_first(client: Client, write: Write) -> Outcome:
@@ -95,8 +95,8 @@ def test_a_response_that_cannot_be_read_is_a_failure_and_the_write_is_repeated(m
             raise AttributeError("of this test")
         return attempt(client, write)
 
-    monkeypatch.setattr(f"{module}.attempt", attempt_badly_first)
-    monkeypatch.setattr(f"{module}.RETRY", 0.01)
+    monkeypatch.setattr(f"{package}.outcome.attempt", attempt_badly_first)
+    monkeypatch.setattr(f"{package}.group_status_writer.RETRY", 0.01)
     with writing(attempts) as (api, writer):
         api.post(GROUPS, group_object(name="g")).ok()
         writer.observe_node("a", node("a", "default/g"))
