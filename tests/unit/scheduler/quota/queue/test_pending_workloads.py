@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
-from unittest.mock import patch
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.quota_strategies import CPU, cpu_queue, pending_workload, running_workload
+from support.quota_strategies import CPU, cpu_queue, pending_workload
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
 from zonewise_scheduler.quota.api.workload_types import Eviction, PodSet, Workload
@@ -20,10 +19,6 @@ from zonewise_scheduler.quota.flavorassigner.assignment import NO_LAST_ASSIGNMEN
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
-
-if TYPE_CHECKING:
-    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
-    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 STRICT_FIFO = ClusterQueue("q", queueing_strategy="StrictFIFO")
 BEST_EFFORT_FIFO = ClusterQueue("q")
@@ -335,71 +330,6 @@ def test_reservations_keep_back_longer_workloads_alone(reason: Any, inadmissible
     assert sorted(pending.inadmissible) == [f"ns/{name}" for name in inadmissible.split()]
 
 
-def bound(in_use: int) -> HeadroomBound:
-    """Of a queue with 2 CPUs."""
-    snapshot = Snapshot([cpu_queue("q", 2)])
-    snapshot.add_workload(running_workload("runs", "q", CPU, in_use))
-    return HeadroomBound(snapshot, DEFAULT_SETTINGS)
-
-
-@pytest.mark.parametrize("reason", ["NoFit", "Reserved"])
-@pytest.mark.parametrize(("in_use", "active"), [(1, False), (0, True)])
-def test_shapes_that_lack_headroom_stay_inadmissible(reason: RequeueReason, in_use: int, *, active: bool) -> None:
-    """Their first ranks are returned. A shape whose requests are not known yet becomes active, and so do others."""
-    shape = [replace(pending_workload(f"w{i}", 2, 1, float(i)), walltime=5.0 + i) for i in range(4)]
-    shape.append(replace(shape[1], name="w4", uid="w4", created_at=9.0))
-    pending = make_pending(cpu_queue("q", 2), *shape, pending_workload("other", 1, -1))
-    requeue(pending, pop_head(pending), reason)
-    assert pending.queue_inadmissible_workloads(bound(1)) == []
-    assert not pending.inadmissible
-    assert pending.inadmissible_reason("ns/w0", bound(1)) == "NoQuota"
-    pending.mark_inadmissible("ns/w1", "NoQuota" if reason == "NoFit" else "Reserved")
-    rejected = pending.queue_inadmissible_workloads(bound(in_use))
-    first = "ns/w0" if reason == "NoFit" else "ns/w1"
-    assert [rank[-1] for rank in rejected] == ([] if active else [first])
-    assert len(pending.inadmissible) == (0 if active else 5 if reason == "NoFit" else 4)
-    assert pending.head_key({}) == ("ns/w0" if active or reason == "Reserved" else "ns/other")
-    if not active:
-        assert pending.count_before(first, rejected) == 0
-        assert pending.count_before("ns/w3", rejected) == pending.count_before("ns/other", rejected) == 1
-
-
-def test_headroom_is_asked_for_the_shortest_walltime_of_those_inadmissible() -> None:
-    """Of all in a shape that lacks quota, any. A shape that became active again has been asked for what it needs."""
-    headroom, asked = bound(1), list[tuple[int, float]]()
-
-    def record(queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives) -> BoundReason:
-        asked.append((priority, walltime))
-        return "NoQuota" if queue == "q" and alternatives else ""
-
-    pending = PendingWorkloads(cpu_queue("q", 2))
-    for i, walltime in enumerate((2.0, 6.0, 4.0)):
-        pending.push_or_update(replace(pending_workload(f"w{i}", 2, 7, float(i)), walltime=walltime))
-    requeue(pending, pop_head(pending), "NoFit")
-    pending.queue_inadmissible_workloads()
-    with patch.object(headroom, "inadmissible_reason", record):
-        pending.inadmissible_reason("ns/w1", headroom, 5.0)
-        pending.inadmissible_reason("ns/w2", headroom, 5.0)
-        pending.mark_inadmissible("ns/w2", "Reserved")
-        pending.queue_inadmissible_workloads(headroom)
-        pending.mark_inadmissible("ns/w2", "NoQuota")
-        pending.queue_inadmissible_workloads(headroom)
-    assert asked == [(7, 5.0), (7, 4.0), (7, 4.0), (7, 0.0)]
-
-
-def test_a_workload_without_alternatives_is_not_skipped() -> None:
-    """Two groups of pods: no bound applies, and none is asked for again."""
-    pods = tuple(PodSet(name, requests={"cpu": 5}) for name in ("a", "b"))
-    pending = make_pending(cpu_queue("q", 1), Workload("ns", "two", pods))
-    requeue(pending, pop_head(pending), "NoFit")
-    pending.queue_inadmissible_workloads()
-    headroom = bound(1)
-    with patch.object(headroom, "alternatives", return_value=None) as alternatives:
-        for _ in range(2):
-            assert pending.inadmissible_reason("ns/two", headroom) == ""
-    assert alternatives.call_count == 1
-
-
 def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
     """An equal one that is another object does not."""
     state = AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR)
@@ -465,32 +395,6 @@ def test_workloads_that_become_active_again_are_in_order() -> None:
         assert not pending.active
         pending.queue_inadmissible_workloads()
         assert pop_all(pending) == ["w6", "w7", "w4", "w5", "w2", "w3", "w0", "w1"]
-
-
-def test_a_shape_whose_inadmissible_workloads_have_gone_is_not_rejected() -> None:
-    headroom = bound(1)
-    pending = make_pending(cpu_queue("q", 2), *WALLTIMES[:2])
-    requeue(pending, pop_head(pending), "NoFit")
-    pending.queue_inadmissible_workloads()
-    assert pending.inadmissible_reason("ns/w0", headroom) == "NoQuota"
-    pending.mark_inadmissible("ns/w1", "Reserved")
-    pending.delete("ns/w1")
-    assert pending.queue_inadmissible_workloads(headroom) == []
-    assert pop_all(pending) == ["w0"]
-
-
-def test_a_shape_whose_inadmissible_workloads_have_another_shape_is_not_rejected() -> None:
-    """One has gone; the other one has a higher priority by now, and is before the place that it had."""
-    headroom, workloads = bound(1), [pending_workload(f"w{i}", 2) for i in range(2)]
-    pending = make_pending(cpu_queue("q", 2), *workloads)
-    requeue(pending, pop_head(pending), "NoFit")
-    pending.queue_inadmissible_workloads()
-    assert pending.inadmissible_reason("ns/w0", headroom) == "NoQuota"
-    pending.mark_inadmissible("ns/w0", "NoQuota")
-    pending.push_or_update(replace(workloads[1], priority=9))
-    pending.delete("ns/w0")
-    assert pending.queue_inadmissible_workloads(headroom) == []
-    assert pop_all(pending) == ["w1"]
 
 
 @pytest.mark.parametrize("change", [{"pod_sets": (PodSet(requests={CPU.resource: 9}),)}, {"walltime": 9.0}])
