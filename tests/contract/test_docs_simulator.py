@@ -122,7 +122,7 @@ def test_why_the_default_is_the_default() -> None:
 def test_how_early_reserved_jobs_start(tmp_path: Path) -> None:
     easy = summary(tmp_path, KTH, "--policy", "easy")
     assert easy["promises"]["broken"] == 0
-    assert f"by {easy['promises']['earlyMean'] / 60:.0f} min in the mean" in QUEUE
+    assert f"by {easy['promises']['earlyMean'] / 60:.0f} min on average" in QUEUE
 
 
 @pytest.mark.long
