@@ -144,7 +144,7 @@ def errors_of_forecasts(found: Any) -> tuple[str, str]:
 
 def test_bounds_of_the_thousand_gangs() -> None:
     """The bounds of policies with and without knowledge of true run times are those of the guide."""
-    told = re.findall(r"done after ([\d.]+) min in the mean.* ([\d.]+) min would be possible", SIMULATOR)
+    told = re.findall(r"done after ([\d.]+) min on average.* ([\d.]+) min would be possible", SIMULATOR)
     told += re.findall(r"it is (\d+\.\d) min, against (\d+\.\d) and (\d+\.\d)", SIMULATOR)
     paced, at_once = ([f"{one / 60:.1f}" for one in gangs(f"thousand-jobs{kind}.json")] for kind in ("-paced", ""))
     assert told == [tuple(paced[1:]), tuple(at_once)]
