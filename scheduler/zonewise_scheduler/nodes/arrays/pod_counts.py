@@ -25,7 +25,7 @@ UNDECIDED_COUNT = -1
 def pod_counts(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
     """Return (rows,): the number of pods, at most the limit; -1 where the arrays do not suffice."""
     fits = fit_zones(view, request).fits
-    if not request.exact or not request.node_amounts or limit == 0:
+    if not request.exact or not request.steps or limit == 0:
         return np.where(fits == ADMITTED, limit, fits.astype(np.int64))
     if limit == 1 or not is_repeatable(view.layout, request):
         return np.where((fits == ADMITTED) & (limit > 1), UNDECIDED_COUNT, fits.astype(np.int64))

@@ -15,7 +15,7 @@ from support.fit_nodes import GPU, STATIC, admitted_in_sequence, container, node
 from support.fit_nodes import pod as fit_pod
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.node import DeviceClass, NodeState, idle_node
-from zonewise_scheduler.admission.pod import Container, PodShape
+from zonewise_scheduler.admission.pod import Container, PodLevelResources, PodShape
 from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 
@@ -62,6 +62,16 @@ def test_pod_counts_agree_with_admit(cluster: list[NodeState], shape: PodShape, 
     assert _table(cluster).pod_counts(shape, limit).tolist() == [
         admitted_in_sequence(state, shape, limit) for state in cluster
     ]
+
+
+def test_counts_of_pods_that_have_only_devices_aligned() -> None:
+    """A pod that is allocated as a whole may have no exclusive CPUs and memory; its devices count nevertheless."""
+    devices = {GPU: {1: 2, 2: 3}}
+    state = node(topology="single-numa-node", scope="pod", pod_level_managers=True, devices=devices, **STATIC)
+    shape = fit_pod(container(cpus=1, gib=1, devices={GPU: 2}), qos="Burstable")
+    shape = shape._replace(pod_level=PodLevelResources(1000))
+    assert admitted_in_sequence(state, shape, 9) == 2
+    assert _table([state]).pod_counts(shape, 9).tolist() == [2]
 
 
 @settings(max_examples=40)
