@@ -70,10 +70,12 @@ def _reject_empty_pool(empty: Mapping[str, str], manager: str) -> None:
 
 
 def _allocate_devices_at_start(context: AdmissionContext, container: Container, zones: int | None) -> None:
-    try:
-        allocate_container_devices(context, container, zones)
-    except AdmissionError as error:
-        context.uncertain.append(f"container {container.name} will not start for want of {error.resource}")
+    """Allocate devices by resource: a container that lacks some holds the others, since the kubelet tries again."""
+    for request in container.devices:
+        try:
+            allocate_container_devices(context, container._replace(devices=(request,)), zones)
+        except AdmissionError as error:
+            context.uncertain.append(f"container {container.name} will not start for want of {error.resource}")
 
 
 def _allocate_pod_cpus(context: AdmissionContext, count: int, zones: int | None) -> None:

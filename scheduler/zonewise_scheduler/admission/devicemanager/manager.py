@@ -27,7 +27,7 @@ def allocate_container_devices(context: AdmissionContext, container: Container, 
         if resource in context.state.kind.device_indices:
             allocations += _allocate_resource(context, container, resource, count, zones)
     if allocations:
-        context.devices[container.name] = allocations
+        context.devices.setdefault(container.name, []).extend(allocations)
 
 
 def _allocate_resource(

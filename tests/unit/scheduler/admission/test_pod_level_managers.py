@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.fit_nodes import GIB, GPU, STATIC, container, node
+from support.fit_nodes import GIB, GPU, NIC, STATIC, container, node
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.memorymanager.memory_requests import empty_shared_memory_pool, pod_memory_request
 from zonewise_scheduler.admission.node import NodeState, Resource
@@ -173,6 +173,17 @@ def test_devices_are_counted_at_admission() -> None:
     assert verdict.after.device_free == (0, 0)
     verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 3})))
     assert verdict.admitted
+    assert verdict.uncertain == (f"container c0 will not start for want of {GPU}",)
+
+
+def test_a_container_that_lacks_devices_holds_the_others() -> None:
+    """The kubelet tries to start the container again and again. Devices that it has once allocated stay allocated."""
+    state = node(2, 4, devices={GPU: {1: 1}, NIC: {1: 2}}, topology="best-effort", scope="pod", **GATE)
+    verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 2, NIC: 2})))
+    assert verdict.after is not None
+    assert verdict.after.device_free == (1, 0)
+    (assignment,) = verdict.assignments
+    assert [(devices.resource, devices.number) for devices in assignment.devices] == [(NIC, 2)]
     assert verdict.uncertain == (f"container c0 will not start for want of {GPU}",)
 
 
