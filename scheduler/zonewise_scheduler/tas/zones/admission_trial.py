@@ -56,10 +56,10 @@ class AdmissionTrial:
     ) -> int:
         """Return the pods, up to a limit, that a node admits after the leader; 0 if it rejects the leader."""
         state = self.node_state(row)
-        with_leader = None if state is None else fill_node(state, leader, 1)
-        if with_leader is None or not with_leader.pods:
-            return 0
-        return fill_node(with_leader.state, shape, limit, zone_slice_size).pods
+        if state is None:
+            return limit if self._kubelet_states.allow_unknown else 0
+        with_leader = fill_node(state, leader, 1)
+        return fill_node(with_leader.state, shape, limit, zone_slice_size).pods if with_leader.pods else 0
 
     def node_state(self, row: int) -> NodeState | None:
         """Return a node with its assumed pods."""

@@ -141,6 +141,20 @@ def test_predicted_admissions_are_those_of_the_kubelets(
     assert [cluster.tas_snapshot.node_state(row) for row in rows] == [twin.tas_snapshot.node_state(row) for row in rows]
 
 
+@pytest.mark.parametrize("allow_unknown", [True, False])
+def test_leader_and_workers_on_a_host_without_a_report(allow_unknown: bool) -> None:
+    """The host with a report holds either of them, but not all. The one without admits all, if unknown ones may."""
+    pod_sets = [
+        pods_of_shape(pod(container(cpus=5, gib=1)), 2, HOST, "workers", "g"),
+        pods_of_shape(WIDE, 1, HOST, "leader", "g"),
+    ]
+    hosts = find_hosts(zoned_cluster([node(2, 4, **STRICT), None], allow_unknown=allow_unknown), job("one", *pod_sets))
+    if allow_unknown:
+        assert hosts == {"workers": {"h1": 2}, "leader": {"h1": 1}}
+    else:
+        assert isinstance(hosts, TopologyPlacementFailure)
+
+
 def test_empty_cluster() -> None:
     """The search on the empty cluster ignores running workloads."""
     cluster = zoned_cluster([node(2, 4, **STRICT)])
