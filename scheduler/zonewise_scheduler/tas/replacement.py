@@ -83,7 +83,7 @@ def _find_replacement_assignment(
         if required_domain is None:
             problem = f"no slice on level {broken_layer.level} lacks the {missing.pod_count} pod(s)"
             return TopologyAssignmentFailure(missing.name, tree.name, problem)
-        request = _keep_whole_layer(missing.topology_request, missing.pod_count)
+        request = _keep_whole_layers(missing.topology_request, missing.pod_count)
         missing = missing._replace(topology_request=request)
     elif params.required and remaining.domains:
         first_leaf = _pods_by_leaf(tree, remaining)[0][0]
@@ -119,9 +119,9 @@ def _pods_by_leaf(tree: TopologyTree, assignment: TopologyAssignment) -> list[tu
     return [(leaf, pods) for leaf, pods in pods_by_leaf if leaf is not None]
 
 
-def _keep_whole_layer(request: PodSetTopologyRequest | None, missing_count: int) -> PodSetTopologyRequest | None:
-    """Return the request with only the innermost slice layer whose size divides the missing pods."""
+def _keep_whole_layers(request: PodSetTopologyRequest | None, missing_count: int) -> PodSetTopologyRequest | None:
+    """Return the request with only the slice layers whose size divides the missing pods."""
     if request is None:
         return None
-    whole_layers = [layer for layer in request.slice_constraints if missing_count % layer.size == 0]
-    return request._replace(slice_constraints=tuple(whole_layers[-1:]))
+    whole_layers = tuple(layer for layer in request.slice_constraints if missing_count % layer.size == 0)
+    return request._replace(slice_constraints=whole_layers)

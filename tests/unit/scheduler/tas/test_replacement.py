@@ -69,6 +69,20 @@ def test_innermost_incomplete_slice_is_completed() -> None:
     assert result.assignments["workers"] == assignment_of({"h2": 4, "h3": 4})
 
 
+def test_slices_of_all_inner_layers_stay_whole() -> None:
+    """Four pods go to one rack, although two racks of the block have a free host each for half of them."""
+    layers = (SliceConstraint(BLOCK, 8), SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
+    hosts = [Host("h2", "a", "y", 0), Host("h3", "a", "x", 2), Host("h4", "a", "z", 2)]
+    pod_set = TASPodSetRequests(
+        "workers", 8, {"cpu": 1}, PodSetTopologyRequest(required=BLOCK, slice_constraints=layers)
+    )
+    for spare_hosts, is_replaced in (((), False), ((Host("h5", "a", "w", 4),), True)):
+        result = find_replacement_assignments(
+            flavor_snapshot_of([*hosts, *spare_hosts]), [pod_set], {"workers": assignment_of({"h1": 4, "h2": 4})}, "h1"
+        )
+        assert isinstance(result, TASAssignments) is is_replaced
+
+
 @pytest.mark.parametrize(
     ("request_", "pods_by_host", "problem"),
     [
