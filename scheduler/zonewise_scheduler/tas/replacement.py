@@ -120,8 +120,12 @@ def _pods_by_leaf(tree: TopologyTree, assignment: TopologyAssignment) -> list[tu
 
 
 def _keep_whole_layers(request: PodSetTopologyRequest | None, missing_count: int) -> PodSetTopologyRequest | None:
-    """Return the request with only the slice layers whose size divides the missing pods."""
+    """Return the request with only the slice layers whose size divides the missing pods.
+
+    If no layer and no level remains, the pods are unconstrained.
+    """
     if request is None:
         return None
     whole_layers = tuple(layer for layer in request.slice_constraints if missing_count % layer.size == 0)
-    return request._replace(slice_constraints=whole_layers)
+    is_unconstrained = not (whole_layers or request.required or request.preferred)
+    return request._replace(unconstrained=is_unconstrained, slice_constraints=whole_layers)

@@ -44,6 +44,7 @@ def test_only_pods_of_the_unhealthy_node_move() -> None:
         (PodSetTopologyRequest(unconstrained=True), {"h1": 1, "h4": 2}, {"h2": 1, "h4": 2}),
         (PAIRS_IN_RACKS, {"h1": 1, "h2": 1, "h3": 2}, {"h2": 2, "h3": 2}),
         (PAIRS_IN_RACKS, {"h1": 2, "h3": 2}, {"h2": 2, "h3": 2}),
+        (PAIRS_IN_RACKS._replace(required=""), {"h1": 1, "h2": 1, "h3": 2}, {"h2": 2, "h3": 2}),
         (
             PodSetTopologyRequest(
                 required=BLOCK, slice_constraints=(SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
