@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.alert_cases import CASES, promtool_tests
+from support.alert_cases import CASES, Series, promql_tests, promtool_tests
 from support.manifests import MANIFESTS
 from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
@@ -69,6 +69,14 @@ def promtool() -> str:
     return str(found)
 
 
+def check_values(directory: Path, series: list[Series], expected: dict[str, float]) -> None:
+    """Fail where the sum of a query's samples after nine minutes is another one."""
+    (directory / "tests.yaml").write_text(promql_tests(series, "9m", expected))
+    command = [promtool(), "test", "rules", str(directory / "tests.yaml")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_rules_and_panels_use_metrics_that_are_exported() -> None:
     assert metrics_of([rule["expr"] for rule in rules()] + panel_queries()) - exported() == set()
 
@@ -117,6 +125,18 @@ def test_every_alert_is_in_the_guide() -> None:
 
 def test_every_alert_has_a_case() -> None:
     assert CASES.keys() == {rule["alert"] for rule in rules() if "alert" in rule}
+
+
+@pytest.mark.parametrize("query", [query for query in panel_queries() if re.match(r"sum by .*kueue_(?!.*\[)", query)])
+def test_a_replica_that_stands_by_is_not_counted(query: str, tmp_path: Path) -> None:
+    """Both replicas know the queues: a panel has the numbers of the leader."""
+    [gauge, *nominal] = re.findall(r"kueue_\w+", query)
+    series = [
+        Series(f'{name}{{job="zonewise/zonewise-controller", instance="{instance}"}}', f"{number}x9")
+        for instance, leads in (("a", 1), ("b", 0))
+        for name, number in ((gauge, 6 + leads), *((name, 2) for name in nominal), ("zonewise_leader", leads))
+    ]
+    check_values(tmp_path, series, {query: 3.5 if nominal else 7})
 
 
 @each_file

@@ -136,6 +136,16 @@ def promtool_tests(rules: list[str], alerts: list[str]) -> str:
     })  # fmt: skip
 
 
+def promql_tests(series: list[Series], at: str, expected: dict[str, float]) -> str:
+    """Return a file for `promtool test rules`, which sums the samples of each query at a time."""
+    samples = [
+        {"expr": f"sum({query})", "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]}
+        for query, value in expected.items()
+    ]
+    inputs = [{"series": one.name, "values": one.values} for one in series]
+    return yaml.safe_dump({"tests": [{"interval": "1m", "input_series": inputs, "promql_expr_test": samples}]})
+
+
 def _expectation(alert: str, at: str, *, fires: bool) -> Json:
     expr = f'count(ALERTS{{alertname="{alert}", alertstate="firing"}})'
     return {"expr": expr, "eval_time": at, "exp_samples": [{"labels": "{}", "value": 1}] if fires else []}

@@ -50,6 +50,17 @@ def _quantiles(metric: str, by: str = "") -> tuple[tuple[str, str], ...]:
     )
 
 
+def _of_leader(gauge: str, by: str) -> str:
+    """Return the sum of a gauge by labels, without replicas that stand by: these know the queues too."""
+    return f"sum by ({by}) ({gauge} unless on (job, instance) zonewise_leader == 0)"
+
+
+def _of_nominal(gauge: str) -> str:
+    """Return an amount of quota over the nominal quota; nothing for a resource without one."""
+    nominal = _of_leader("kueue_cluster_queue_nominal_quota", "cluster_queue, resource")
+    return f"{_of_leader(gauge, 'cluster_queue, resource')} / ({nominal} > 0)"
+
+
 def _faults(metric: str, by: str, *, window: str = "5m", function: str = "rate") -> tuple[str, str]:
     """Return the faults of a counter by its labels; 0 where it has no series."""
     legend = " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
@@ -170,30 +181,26 @@ _PROGRAMS = Row("Programs", (
 ))  # fmt: skip
 _QUEUES = Row("Queues", (
     _panel("Pending workloads", "Active ones are tried in each pass; inadmissible ones wait for a change.", "short",
-           ("sum by (cluster_queue, status) (kueue_pending_workloads)", "{{cluster_queue}} {{status}}")),
+           (_of_leader("kueue_pending_workloads", "cluster_queue, status"), "{{cluster_queue}} {{status}}")),
     _panel("Running workloads", "Admitted, and with quota.", "short",
-           ("sum by (cluster_queue) (kueue_admitted_active_workloads)", "{{cluster_queue}} admitted"),
-           ("sum by (cluster_queue) (kueue_reserving_active_workloads)", "{{cluster_queue}} with quota")),
+           (_of_leader("kueue_admitted_active_workloads", "cluster_queue"), "{{cluster_queue}} admitted"),
+           (_of_leader("kueue_reserving_active_workloads", "cluster_queue"), "{{cluster_queue}} with quota")),
     _panel("Pending workloads of LocalQueues", "By namespace.", "short",
-           ("sum by (namespace, name, status) (kueue_local_queue_pending_workloads)",
+           (_of_leader("kueue_local_queue_pending_workloads", "namespace, name, status"),
             "{{namespace}}/{{name}} {{status}}")),
     _panel("Use of quotas", "Use and reservation over the nominal quota; above 1: borrowed.", "percentunit",
-           (("sum by (cluster_queue, resource) (kueue_cluster_queue_resource_usage)"
-            " / (sum by (cluster_queue, resource) (kueue_cluster_queue_nominal_quota) > 0)"),
-            "{{cluster_queue}} {{resource}} used"),
-           (("sum by (cluster_queue, resource) (kueue_cluster_queue_resource_reservation)"
-            " / (sum by (cluster_queue, resource) (kueue_cluster_queue_nominal_quota) > 0)"),
-            "{{cluster_queue}} {{resource}} reserved")),
+           (_of_nominal("kueue_cluster_queue_resource_usage"), "{{cluster_queue}} {{resource}} used"),
+           (_of_nominal("kueue_cluster_queue_resource_reservation"), "{{cluster_queue}} {{resource}} reserved")),
     _panel("Limits", "What queues may borrow and lend; +Inf: no limit.", "short",
-           ("sum by (cluster_queue, resource) (kueue_cluster_queue_borrowing_limit)",
+           (_of_leader("kueue_cluster_queue_borrowing_limit", "cluster_queue, resource"),
             "{{cluster_queue}} {{resource}} borrowing"),
-           ("sum by (cluster_queue, resource) (kueue_cluster_queue_lending_limit)",
+           (_of_leader("kueue_cluster_queue_lending_limit", "cluster_queue, resource"),
             "{{cluster_queue}} {{resource}} lending")),
     _panel("Shares", "Borrowed over lendable quota in thousandths, divided by the weight.", "short",
            ("max by (cluster_queue) (kueue_cluster_queue_weighted_share)", "{{cluster_queue}}"),
            ("max by (cohort) (kueue_cohort_weighted_share)", "cohort {{cohort}}")),
     _panel("Queues that are not active", "By status; the condition of the ClusterQueue has the reason.", "short",
-           ('sum by (cluster_queue, status) (kueue_cluster_queue_status{status!="active"})',
+           (_of_leader('kueue_cluster_queue_status{status!="active"}', "cluster_queue, status"),
             "{{cluster_queue}} {{status}}")),
     _panel("Workloads an hour", "Admitted, finished, evicted, preempted.", "short",
            ("sum(increase(kueue_admitted_workloads_total[1h])) or vector(0)", "admitted"),
