@@ -43,11 +43,16 @@ class Target(NamedTuple):
     port: int
     scheme: str = "http"
     node: str = ""
+    monitor: str = "components/pod-monitor"
 
     def config(self) -> dict[str, Any]:
-        labels = {"node": self.node} if self.node else {}
+        """Return the configuration that the operator makes of the PodMonitor, as far as labels go."""
+        monitor = yaml.safe_load((MANIFESTS / self.monitor / "pod-monitor.yaml").read_text())
+        [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+        labels = {"namespace": monitor["metadata"]["namespace"], **({"node": self.node} if self.node else {})}
         return {
             "job_name": f"zonewise/zonewise-{self.job}",
+            "honor_labels": endpoint.get("honorLabels", False),
             "scheme": self.scheme,
             "tls_config": {"insecure_skip_verify": True},
             "static_configs": [{"targets": [f"127.0.0.1:{self.port}"], "labels": labels}],
@@ -127,7 +132,7 @@ def extender_target(directory: Path) -> Generator[Target]:
             pod = cluster.create(build_pod("p", shape))
             eventually(lambda: caller.filter(pod, ["n"]).status == 200)
             caller.close()
-            yield Target("scheduler", extender.ports[1], scheme="https")
+            yield Target("scheduler", extender.ports[1], scheme="https", monitor="scheduler/components/pod-monitor")
 
 
 @contextlib.contextmanager
@@ -146,7 +151,7 @@ def controller_target() -> Generator[Target]:
             controller.until(lambda: "serving on port" in controller.said)
             port = int(controller.said.rpartition("serving on port ")[2].split()[0].strip('"}'))
             eventually(lambda: cluster.running_pods("job-0"))
-            yield Target("controller", port)
+            yield Target("controller", port, monitor="queue/components/pod-monitor")
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +182,12 @@ def test_every_panel_has_data(prometheus: Prometheus) -> None:
         remaining = {expr: title for expr, title in remaining.items() if not prometheus.query(expr)}
         pause(time.monotonic() - started)
     assert remaining == {}
+
+
+def test_local_queues_have_their_own_namespace(prometheus: Prometheus) -> None:
+    """The label `namespace` of a series is not that of the controller's pod."""
+    query = "count by (namespace) (kueue_local_queue_pending_workloads)"
+    eventually(lambda: [sample["metric"]["namespace"] for sample in prometheus.query(query)] == ["default"])
 
 
 def test_every_target_is_up_and_every_rule_is_evaluated(prometheus: Prometheus) -> None:
