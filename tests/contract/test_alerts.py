@@ -139,6 +139,21 @@ def test_a_replica_that_stands_by_is_not_counted(query: str, tmp_path: Path) -> 
     check_values(tmp_path, series, {query: 3.5 if nominal else 7})
 
 
+@pytest.mark.parametrize("query", [query for query in panel_queries() if re.search(r"_total\S*\[1h\]", query)])
+def test_a_panel_of_an_hour_has_the_first_fault(query: str, tmp_path: Path) -> None:
+    """A counter with labels has no series before it counts, so its first sample is above 0."""
+    [(name, selector)] = set(re.findall(r"(\w+_total)(?:{([^}]*)})?", query))
+    job = "controller" if "=~" in selector else "scheduler"
+    series = [Series(f'{name}{{job="zonewise/zonewise-{job}", reason="r"}}', "_x3 3x9")]
+    check_values(tmp_path, series, {query: 3})
+
+
+def test_the_first_misprediction_fires(tmp_path: Path) -> None:
+    """A reason has no series before its first misprediction."""
+    [rule] = [rule for rule in rules() if rule.get("alert") == "ZonewiseMispredictions"]
+    check_values(tmp_path, [Series('zonewise_mispredictions_total{reason="r"}', "_x3 1x9")], {rule["expr"]: 1})
+
+
 @each_file
 def test_every_alert_fires_and_recovers(file: Path, tmp_path: Path) -> None:
     """Rules are evaluated over a story of each alert: quiet, at fault, quiet again."""

@@ -63,7 +63,9 @@ CASES: dict[str, tuple[Series, ...]] = {
           for zone in range(5)),
     ),
     "ZonewiseSchedulerDown": (absent('zonewise_nodes{state="reported"}', 3),),
-    "ZonewiseMispredictions": (counter('zonewise_mispredictions_total{reason="TopologyAffinityError"}', 1),),
+    "ZonewiseMispredictions": (
+        Series('zonewise_mispredictions_total{reason="TopologyAffinityError"}', "_x20 1+1x89 90x99"),
+    ),
     "ZonewiseSchedulerViewOld": (
         gauge('zonewise_watch_age_seconds{job="zonewise/zonewise-scheduler", resource="pods"}', 0, 90),
     ),

@@ -61,10 +61,22 @@ def _of_nominal(gauge: str) -> str:
     return f"{_of_leader(gauge, 'cluster_queue, resource')} / ({nominal} > 0)"
 
 
-def _faults(metric: str, by: str, *, window: str = "5m", function: str = "rate") -> tuple[str, str]:
-    """Return the faults of a counter by its labels; 0 where it has no series."""
-    legend = " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
-    return f"sum by ({by}) ({function}({metric}[{window}])) or vector(0)", legend
+def _faults(metric: str, by: str) -> tuple[str, str]:
+    """Return the faults of a counter a second, by its labels; 0 where it has no series."""
+    return f"sum by ({by}) (rate({metric}[5m])) or vector(0)", _legend(by)
+
+
+def _hourly(metric: str, by: str = "", legend: str = "") -> tuple[str, str]:
+    """Return what a counter has counted within an hour, by its labels; 0 where it has no series.
+
+    A series that is new began at 0, before its first sample, of which increase() knows nothing.
+    """
+    count = f"({metric} unless max_over_time({metric}[1h] offset 1h)) or increase({metric}[1h])"
+    return f"sum by ({by}) ({count}) or vector(0)" if by else f"sum({count}) or vector(0)", legend or _legend(by)
+
+
+def _legend(by: str) -> str:
+    return " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
 
 
 _SCHEDULER = Row("Scheduler", (
@@ -75,9 +87,8 @@ _SCHEDULER = Row("Scheduler", (
     _panel("Duration of calls", "kube-scheduler waits for each call.", "s",
            *_quantiles("zonewise_extender_request_duration_seconds", "verb")),
     _panel("Pods rejected by kubelets", "A misprediction is a bug, or a change that Kubernetes does not show.", "short",
-           _faults('zonewise_kubelet_rejections_total{job!~".*zonewise-controller"}', "reason",
-                   window="1h", function="increase"),
-           ("sum(increase(zonewise_mispredictions_total[1h])) or vector(0)", "against the prediction")),
+           _hourly('zonewise_kubelet_rejections_total{job!~".*zonewise-controller"}', "reason"),
+           _hourly("zonewise_mispredictions_total", legend="against the prediction")),
     _panel("Assumed pods", "Sent to a node that does not report them yet, and how assumptions end.", "short",
            ("zonewise_pods_assumed", "assumed"),
            ("sum(rate(zonewise_assumptions_total[5m]))", "assumed a second"),
@@ -91,12 +102,12 @@ _SCHEDULER = Row("Scheduler", (
            _faults("zonewise_direct_bindings_total", "result"),
            ("sum(rate(zonewise_pods_requeued_total[5m]))", "requeued")),
     _panel("Preemption", "Pods for which others end, and these.", "short",
-           _faults("zonewise_preemptions_total", "by", window="1h", function="increase"),
-           ("sum(increase(zonewise_preemption_victims_total[1h])) or vector(0)", "victims"),
+           _hourly("zonewise_preemptions_total", "by"),
+           _hourly("zonewise_preemption_victims_total", legend="victims"),
            ("max(zonewise_disruption_budgets_forbidden)", "PodDisruptionBudgets cannot be read")),
     _panel("Damaged reports", "Nodes whose report cannot be used, by the kind of problem.", "short",
            ("sum by (kind) (zonewise_damaged_reports) or vector(0)", "{{kind}}"),
-           _faults("zonewise_report_problems_total", "kind", window="1h", function="increase")),
+           _hourly("zonewise_report_problems_total", "kind")),
 ))  # fmt: skip
 _ZONES = Row("Zones", (
     _panel("CPUs available", "Over all zones of all nodes.", "short",
@@ -135,10 +146,10 @@ _AGENTS = Row("Agents", (
            ("sum by (state) (zonewise_rules) or vector(0)", "{{state}}"),
            ("sum(zonewise_rule_outputs_rejected) or vector(0)", "outputs left out")),
     _panel("Repairs", "Objects that another client had deleted or edited.", "short",
-           _faults("zonewise_publish_repairs_total", "object, cause", window="1h", function="increase")),
+           _hourly("zonewise_publish_repairs_total", "object, cause")),
     _panel("Labels", "Of the agents, in NodeFeature objects or on Nodes; and settings that were rejected.", "short",
            ("sum by (path) (zonewise_labels)", "{{path}}"),
-           ("sum(increase(zonewise_settings_errors_total[1h]))", "rejected settings")),
+           _hourly("zonewise_settings_errors_total", legend="rejected settings")),
     _panel("Memory of agents", "Resident.", "bytes",
            ('topk(10, process_resident_memory_bytes{job=~".*zonewise-agent.*"})', "{{node}}")),
 ))  # fmt: skip
@@ -146,7 +157,7 @@ _HARDWARE = Row("Hardware", (
     _panel("Faults", "Active ones by device, and by severity; and how many were raised or repeated an hour.", "short",
            ("sum by (node, device, rule) (zonewise_hardware_fault) or vector(0)", "{{node}} {{device}} {{rule}}"),
            ("sum by (severity) (zonewise_hardware_faults) or vector(0)", "{{severity}}"),
-           ("sum(increase(zonewise_hardware_fault_events_total[1h])) or vector(0)", "events")),
+           _hourly("zonewise_hardware_fault_events_total", legend="events")),
     _panel("Processors", "Packages, cores, hardware threads and NUMA nodes of all nodes.", "short",
            ("sum by (state) (zonewise_cpus)", "CPUs {{state}}"), ("sum(zonewise_cores)", "cores"),
            ("sum(zonewise_packages)", "packages"), ("sum by (kind) (zonewise_zones)", "zones {{kind}}")),
@@ -203,11 +214,11 @@ _QUEUES = Row("Queues", (
            (_of_leader('kueue_cluster_queue_status{status!="active"}', "cluster_queue, status"),
             "{{cluster_queue}} {{status}}")),
     _panel("Workloads an hour", "Admitted, finished, evicted, preempted.", "short",
-           ("sum(increase(kueue_admitted_workloads_total[1h])) or vector(0)", "admitted"),
-           ("sum(increase(kueue_quota_reserved_workloads_total[1h])) or vector(0)", "with quota"),
-           ("sum(increase(kueue_finished_workloads_total[1h])) or vector(0)", "finished"),
-           _faults("kueue_evicted_workloads_total", "reason", window="1h", function="increase"),
-           ("sum(increase(kueue_preempted_workloads_total[1h])) or vector(0)", "preempted")),
+           _hourly("kueue_admitted_workloads_total", legend="admitted"),
+           _hourly("kueue_quota_reserved_workloads_total", legend="with quota"),
+           _hourly("kueue_finished_workloads_total", legend="finished"),
+           _hourly("kueue_evicted_workloads_total", "reason"),
+           _hourly("kueue_preempted_workloads_total", legend="preempted")),
 ))  # fmt: skip
 _WAITING = Row("Waiting", (
     _panel("Wait until admission", "From creation or the last eviction.", "s",
@@ -240,9 +251,8 @@ _CONTROLLER = Row("Controller", (
     _panel("Objects that wait for people", "Inadmissible workloads, and objects that cannot be read.", "short",
            ("max(zonewise_inadmissible_workloads)", "inadmissible"), ("max(zonewise_invalid_objects)", "unreadable")),
     _panel("Pods of queues", "Rejected by kubelets; left to kube-scheduler, by reason.", "short",
-           _faults('zonewise_kubelet_rejections_total{job=~".*zonewise-controller"}', "reason",
-                   window="1h", function="increase"),
-           _faults("zonewise_pods_left_to_kube_scheduler_total", "reason", window="1h", function="increase")),
+           _hourly('zonewise_kubelet_rejections_total{job=~".*zonewise-controller"}', "reason"),
+           _hourly("zonewise_pods_left_to_kube_scheduler_total", "reason")),
     _panel("Dropped events", "Too many to write.", "ops", ("sum(rate(zonewise_dropped_events_total[5m]))", "events")),
 ))  # fmt: skip
 
