@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from zonewise.publish.worker import DEFAULT_BACKOFF
+
 QUIET_AT, FIRING_AT, RECOVERED_AT = "19m", "109m", "209m"
 DAY = 86400
 
@@ -48,7 +50,8 @@ CASES: dict[str, tuple[Series, ...]] = {
     "ZonewiseAgentReportOld": (gauge('zonewise_published_age_seconds{node="n"}', 1, 900),),
     "ZonewiseAgentKubeletNotReady": (gauge('zonewise_kubelet_ready{node="n"}', 1, 0),),
     "ZonewiseAgentPublishErrors": (
-        counter('zonewise_publish_errors_total{node="n", object="nrt", reason="Forbidden"}', 6),
+        counter('zonewise_publish_errors_total{node="n", object="nrt", reason="Forbidden"}',
+                int(60 // DEFAULT_BACKOFF.cap)),
     ),
     "ZonewiseAgentCollectorFailed": (gauge('zonewise_collector_success{node="n", collector="pci"}', 1, 0),),
     "ZonewiseAgentRuleFailed": (gauge('zonewise_rules{node="n", state="failed"}', 0, 2),),
