@@ -62,8 +62,9 @@ CASES: dict[str, tuple[Series, ...]] = {
         gauge('zonewise_tls_certificate_expiry_timestamp_seconds{node="n", file="f"}', 30 * DAY, DAY),
     ),
     "ZonewiseNodeFragmented": (
-        *(gauge(f'zonewise_zone_available{{node="n", resource="cpu", zone="{zone}"}}', 9 if zone else 30, 9)
-          for zone in range(5)),
+        *(series for zone in range(5) for series in (
+            gauge(f'zonewise_zone_available{{node="n", resource="cpu", zone="{zone}"}}', 36, 9),
+            steady(f'zonewise_zone_allocatable{{node="n", resource="cpu", zone="{zone}"}}', 36))),
     ),
     "ZonewiseSchedulerDown": (absent('zonewise_nodes{state="reported"}', 3),),
     "ZonewiseMispredictions": (
