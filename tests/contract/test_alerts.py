@@ -139,6 +139,17 @@ def test_a_replica_that_stands_by_is_not_counted(query: str, tmp_path: Path) -> 
     check_values(tmp_path, series, {query: 3.5 if nominal else 7})
 
 
+@pytest.mark.parametrize("query", [query for query in panel_queries() if "node_" in query])
+def test_node_exporter_on_the_same_nodes_is_not_counted(query: str, tmp_path: Path) -> None:
+    """It has metrics of the same names: a panel has one port and one link on a node."""
+    series = [
+        Series(f'{name}{{job="{job}"}}', f"{8 if '_max_' in name else 2}x9")
+        for job in ("zonewise/zonewise-agent", "node-exporter")
+        for name in re.findall(r"node_(?:infiniband|pcidevice)_\w+", query)
+    ]
+    check_values(tmp_path, series, {query: 1})
+
+
 @pytest.mark.parametrize("query", [query for query in panel_queries() if re.search(r"_total\S*\[1h\]", query)])
 def test_a_panel_of_an_hour_has_the_first_fault(query: str, tmp_path: Path) -> None:
     """A counter with labels has no series before it counts, so its first sample is above 0."""

@@ -79,6 +79,16 @@ def _legend(by: str) -> str:
     return " ".join(f"{{{{{label.strip()}}}}}" for label in by.split(","))
 
 
+def _of_agents(metric: str) -> str:
+    """Return a metric without the series of the node_exporter that runs on the same nodes."""
+    return f'{metric}{{job=~".*zonewise-agent"}}'
+
+
+def _below(current: str, best: str) -> str:
+    """Return how many devices have less of a metric than they could."""
+    return f"sum({_of_agents(current)} < bool {_of_agents(best)})"
+
+
 _SCHEDULER = Row("Scheduler", (
     _panel("Nodes by state of their report", "Stale and unreported nodes take no aligned pod.", "short",
            ("sum by (state) (zonewise_nodes)", "{{state}}")),
@@ -165,16 +175,18 @@ _HARDWARE = Row("Hardware", (
                                                    "{{vendor}} {{model}} {{state}}")),
     _panel("Network devices", "Physical ones, by driver; and RDMA devices, by firmware.", "short",
            ("count by (driver) (zonewise_nic_info)", "{{driver}}"),
-           ("count by (hca_type, firmware_version) (node_infiniband_info)", "{{hca_type}} {{firmware_version}}")),
+           (f"count by (hca_type, firmware_version) ({_of_agents('node_infiniband_info')})",
+            "{{hca_type}} {{firmware_version}}")),
     _panel("InfiniBand ports", "All, and those that are not active, or whose link is not up.", "short",
-           ("count(node_infiniband_state_id)", "ports"), ("sum(node_infiniband_state_id != bool 4)", "not active"),
-           ("sum(node_infiniband_physical_state_id != bool 5)", "link not up")),
+           (f"count({_of_agents('node_infiniband_state_id')})", "ports"),
+           (f"sum({_of_agents('node_infiniband_state_id')} != bool 4)", "not active"),
+           (f"sum({_of_agents('node_infiniband_physical_state_id')} != bool 5)", "link not up")),
     _panel("Rate of InfiniBand links", "By rate: a link that trained slower stands out.", "short",
-           ('count_values("rate", node_infiniband_rate_bytes_per_second)', "{{rate}} B/s")),
+           (f'count_values("rate", {_of_agents("node_infiniband_rate_bytes_per_second")})', "{{rate}} B/s")),
     _panel("PCIe links below their best", "Width shows a bad seat. GPUs lower the speed while they are idle.", "short",
-           ("sum(node_pcidevice_current_link_width < bool node_pcidevice_max_link_width)", "narrower"),
-           ("sum(node_pcidevice_current_link_transfers_per_second < bool node_pcidevice_max_link_transfers_per_second)",
-            "slower")),
+           (_below("node_pcidevice_current_link_width", "node_pcidevice_max_link_width"), "narrower"),
+           (_below("node_pcidevice_current_link_transfers_per_second",
+                   "node_pcidevice_max_link_transfers_per_second"), "slower")),
 ))  # fmt: skip
 _PROGRAMS = Row("Programs", (
     _panel("Versions", "Processes by version: two during a rollout.", "short",
