@@ -2,8 +2,8 @@
 
 A Job is submitted at its creation, relative to the first one, or at the time of the annotation
 zonewise.dev/simulated-submit-seconds. Its run time counts from when all its pods are ready. It is that of the
-annotation zonewise.dev/simulated-run-seconds, else from start to completion in its status, and else its walltime. Its
-state does not matter.
+annotation zonewise.dev/simulated-run-seconds, else from start to completion or failure in its status, and else its
+walltime. Its state does not matter.
 """
 
 from __future__ import annotations

@@ -124,10 +124,20 @@ def _run_time(annotations: Mapping[str, str], content: Json, limit: float, probl
     if annotated is not None:
         return annotated
     status = FieldReader(content, "", problems).child("status")
-    start, end = status.time("startTime"), status.time("completionTime")
+    start = status.time("startTime")
+    end = None if start is None else _finished_at(status)
     if start is not None and end is not None and end >= start:
         return end - start
     return limit if limit < inf else None
+
+
+def _finished_at(status: FieldReader) -> float | None:
+    """Return when a Job ended; None: it has not. One that failed has no completionTime (batch/v1 JobStatus)."""
+    completed = status.time("completionTime")
+    if completed is not None:
+        return completed
+    failures = (entry for entry in status.children("conditions") if entry.text("type") == "Failed")
+    return next((entry.time("lastTransitionTime") for entry in failures if entry.text("status") == "True"), None)
 
 
 def _seconds(annotations: Mapping[str, str], name: str, problems: list[str]) -> float | None:

@@ -237,6 +237,21 @@ def test_how_long_a_job_ran_comes_from_its_status() -> None:
     assert (entry.run_time, entry.workload.walltime) == (120, inf)
 
 
+def test_how_long_a_failed_job_ran_comes_from_its_condition() -> None:
+    """It has no completionTime, and ended before its deadline."""
+    failed = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-02T03:02:00Z"}
+    status = {"startTime": "2026-01-02T03:00:00Z", "conditions": [{"type": "Suspended", "status": "False"}, failed]}
+    running = {**status, "conditions": [{**failed, "status": "False"}]}
+    result = read(
+        job("a", notes={}, status=status, activeDeadlineSeconds=3600),
+        job("b", notes={}, status=status),
+        job("c", notes={}, status=running, activeDeadlineSeconds=3600),
+        nodes="3x8",
+    )
+    assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 120), ("b", 120), ("c", 3600)]
+    assert result.problems == ()
+
+
 def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out() -> None:
     result = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
     assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 30)]
