@@ -84,13 +84,8 @@ def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None)
         fleet = build_fleet_from_objects(documents)
     problems += () if fleet is None else fleet.problems
     cluster = _cluster(documents, problems)
-    workload_classes = _read(_of_kind(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
-    pod_classes = _read(_of_kind(documents, "PriorityClass"), _read_pod_priority, problems)
-    classes = PriorityClasses(
-        {entry.name: entry.value for entry in workload_classes}, {entry.name: entry.value for entry in pod_classes}
-    )
     jobs = [entry for entry in documents if entry.kind in _JOB_KINDS]
-    submitted = read_submitted(jobs, classes, problems)
+    submitted = read_submitted(jobs, _priority_classes(documents, problems), problems)
     if not submitted:
         raise InputError(where, "; ".join(["no Job or Workload that could be read", *problems]))
     cluster = _with_queues_and_flavors(cluster, fleet, [entry.workload for entry in submitted], where, problems)
@@ -211,6 +206,23 @@ def _read(
         problems += [f"{object_label(document)}: {problem}" for problem in own_problems]
         values.append(value)
     return values
+
+
+def _priority_classes(documents: Sequence[Document], problems: list[str]) -> PriorityClasses:
+    """Return the priority classes; of several global defaults that of the smallest value counts, as on a cluster."""
+    workload_classes = _read(_of_kind(documents, "WorkloadPriorityClass"), read_workload_priority_class, problems)
+    pod_documents = _of_kind(documents, "PriorityClass")
+    pod_classes = _read(pod_documents, _read_pod_priority, problems)
+    defaults = [
+        entry
+        for document, entry in zip(pod_documents, pod_classes, strict=True)
+        if document.content.get("globalDefault") is True
+    ]
+    return PriorityClasses(
+        {entry.name: entry.value for entry in workload_classes},
+        {entry.name: entry.value for entry in pod_classes},
+        min(defaults, key=lambda entry: entry.value).name if defaults else "",
+    )
 
 
 def _read_pod_priority(content: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:

@@ -134,6 +134,19 @@ def test_pods_have_a_priority_where_the_job_has_none() -> None:
     assert [(entry.kind, entry.workload.priority) for entry in result.arrivals] == [("low", 3), ("high", 7)]
 
 
+def test_pods_without_a_class_have_the_global_default() -> None:
+    """As the API server gives it to them; it never takes the place of a class that a job names."""
+    scheduling = "scheduling.k8s.io/v1"
+    classes = (
+        obj("PriorityClass", "low", value=3, apiVersion=scheduling),
+        obj("PriorityClass", "usual", value=5, globalDefault=True, apiVersion=scheduling),
+        obj("PriorityClass", "older", value=4, globalDefault=True, apiVersion=scheduling),
+    )
+    named = {"spec": CONTAINERS | {"priorityClassName": "low"}}
+    result = read(*classes, job("a"), job("b", template=named), nodes="3x8")
+    assert [(entry.kind, entry.workload.priority) for entry in result.arrivals] == [("older", 4), ("low", 3)]
+
+
 def test_run_times_are_declared_as_on_a_cluster() -> None:
     """By the Job and its annotation; the smaller counts."""
     noted = {RUN_SECONDS_ANNOTATION: "60", "zonewise.dev/max-run-seconds": "5m"}
