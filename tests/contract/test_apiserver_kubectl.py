@@ -70,6 +70,14 @@ def test_apply_get_describe_and_delete(cluster: Cluster, kubectl: Callable[..., 
     assert kubectl("delete", "pod", "one").startswith('pod "one" deleted')
 
 
+def test_a_list_is_applied_as_its_items(cluster: Cluster, kubectl: Callable[..., str]) -> None:
+    """As `kubectl get -o yaml` prints it. kubectl reads the types of a List's items from another document."""
+    items = {"apiVersion": "v1", "kind": "List", "items": [config_map("one", a="1"), config_map("two", a="2")]}
+    told = kubectl("apply", "-f", "-", documents=[items]).splitlines()
+    assert told == ["configmap/one created", "configmap/two created"]
+    assert kubectl("get", "configmap", "two", "-o", "jsonpath={.data.a}") == "2"
+
+
 def test_custom_resources_and_server_side_apply(cluster: Cluster, kubectl: Callable[..., str]) -> None:
     cluster.define()
     told = kubectl("apply", "--server-side", "-f", "-", documents=[widget("one", size=7)])

@@ -1,7 +1,11 @@
-"""The part of OpenAPI v3 that kubectl reads before it applies: that the server validates fields and supports dry runs.
+"""The part of OpenAPI that kubectl reads before it applies: that the server validates fields and supports dry runs.
 
 kubectl reads /openapi/v3 and, for the version that it will write, whether PATCH has the parameters `dryRun` and
 `fieldValidation` (k8s.io/cli-runtime/pkg/resource/query_param_verifier_v3.go). Types are not described.
+
+A List is no kind of the server. kubectl validates its items by the types of /openapi/v2, and skips an item whose type
+is absent (k8s.io/kubectl/pkg/util/openapi/validation/validation.go ValidateBytes, validateResource). The server
+validates it.
 """
 
 from __future__ import annotations
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object
     from zonewise_sandbox.apiserver.kinds import Kind, Registry
 
+OPENAPI_V2 = b"\x0a\x032.0"
+"""A Document of OpenAPI v2 without types, in protobuf: field 1, `swagger`, is "2.0"."""
+OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""Its content type: protobuf is the only form in which kubectl reads it."""
 _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 

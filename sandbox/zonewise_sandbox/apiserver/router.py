@@ -12,7 +12,7 @@ from zonewise_sandbox.apiserver.discovery import VERSION, discover
 from zonewise_sandbox.apiserver.json_values import list_in, object_in
 from zonewise_sandbox.apiserver.kinds import POD
 from zonewise_sandbox.apiserver.listing import Lister, selector_predicate
-from zonewise_sandbox.apiserver.openapi import open_api
+from zonewise_sandbox.apiserver.openapi import OPENAPI_V2, OPENAPI_V2_TYPE, open_api
 from zonewise_sandbox.apiserver.request_info import DeleteOptions, Target, WriteOptions
 from zonewise_sandbox.apiserver.rest_storage import RestStorage
 from zonewise_sandbox.apiserver.reviews import is_review_kind
@@ -88,8 +88,8 @@ class Router:
             return Response(200, b"ok", "text/plain; charset=utf-8")
         if parts == ["version"]:
             return _json(200, VERSION)
-        if parts[:2] == ["openapi", "v3"] and (document := open_api(self._registry, parts[2:])):
-            return _json(200, document)
+        if parts[:1] == ["openapi"] and (response := self._open_api(parts[1:])):
+            return response
         if parts and parts[0] in {"api", "apis"}:
             document = discover(self._registry, parts)
             if document is not None:
@@ -100,6 +100,12 @@ class Router:
             if parts[0] == "api" or len(parts) < 4:
                 raise no_such_resource()
         return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+    def _open_api(self, parts: list[str]) -> Response | None:
+        if parts == ["v2"]:
+            return Response(200, OPENAPI_V2, OPENAPI_V2_TYPE)
+        document = open_api(self._registry, parts[1:]) if parts[:1] == ["v3"] else None
+        return None if document is None else _json(200, document)
 
     def _target(self, parts: list[str]) -> Target | None:
         group, rest = ("", parts[1:]) if parts[0] == "api" else (parts[1] if len(parts) > 1 else "", parts[2:])
