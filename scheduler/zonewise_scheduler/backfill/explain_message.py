@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.explain.phrases import amount, count, listed
+from zonewise_scheduler.admission.explain.phrases import amount, count, in_cpus, listed
 from zonewise_scheduler.admission.resource_names import CPU
 
 if TYPE_CHECKING:
@@ -134,4 +134,4 @@ def _amount(resource: str, size: int) -> str:
 
 
 def _count(resource: str, size: int) -> str:
-    return f"{size / 1000:g}" if resource == CPU else count(resource, size)
+    return in_cpus(size) if resource == CPU else count(resource, size)

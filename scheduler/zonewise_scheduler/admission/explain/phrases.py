@@ -45,7 +45,17 @@ def of_number(number: int, singular: str, plural: str) -> str:
 def gib(size: int, *, up: bool = True) -> str:
     """Return bytes in GiB, to the hundredth: requests are rounded up, free amounts down."""
     hundredths = -(-size * 100 // _GIB) if up else size * 100 // _GIB
-    return f"{hundredths / 100:g} GiB"
+    return f"{_decimal(hundredths, 2)} GiB"
+
+
+def in_cpus(size: int) -> str:
+    """Return thousandths of a CPU in CPUs: "6", "0.5"."""
+    return _decimal(size, 3)
+
+
+def _decimal(size: int, places: int) -> str:
+    """Return a number of which `size` is the multiple of its last decimal place; without zeros at the end."""
+    return f"{size / 10**places:.{places}f}".rstrip("0").rstrip(".")
 
 
 def listed(words: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_common.k8s.taints import find_matching_untolerated_taint
-from zonewise_scheduler.admission.explain.phrases import amount, count
+from zonewise_scheduler.admission.explain.phrases import amount, count, in_cpus
 from zonewise_scheduler.admission.explain.rejection import explain_rejection
 from zonewise_scheduler.admission.node import amounts_by_resource
 from zonewise_scheduler.admission.resource_names import CPU, PODS
@@ -128,11 +128,11 @@ def _insufficient(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np
 
 
 def _format_request(resource: str, size: int) -> str:
-    return f"{size / 1000:g} CPUs" if resource == CPU else amount(resource, size)
+    return f"{in_cpus(size)} CPUs" if resource == CPU else amount(resource, size)
 
 
 def _format_available(resource: str, size: int) -> str:
-    return f"{size / 1000:g}" if resource == CPU else count(resource, size)
+    return in_cpus(size) if resource == CPU else count(resource, size)
 
 
 # --- nodes whose kubelets reject

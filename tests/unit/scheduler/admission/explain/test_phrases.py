@@ -10,6 +10,7 @@ from zonewise_scheduler.admission.explain.phrases import (
     are_free,
     free_in_words,
     gib,
+    in_cpus,
     listed,
     zone_count,
     zones_in_words,
@@ -45,6 +46,13 @@ def test_amounts_in_words() -> None:
     assert free_in_words("cpu", {}) == "no zone has any"
     assert free_in_words("memory", {0: GIB + 1, 1: 0}) == "zone 0 has 1 GiB free, zone 1 has 0 GiB"
     assert amount("".join(["ephemeral", "-storage"]), GIB) == "1 GiB of ephemeral-storage"
+
+
+def test_amounts_of_a_large_cluster_have_all_their_digits() -> None:
+    """A thousand nodes of 2 TiB have more than a million GiB."""
+    assert [gib(size * GIB) for size in (0, 10, 2_048_000)] == ["0 GiB", "10 GiB", "2048000 GiB"]
+    assert gib(1_234_567 * GIB + GIB // 4) == "1234567.25 GiB"
+    assert [in_cpus(size) for size in (0, 500, 10_000, 1_234_567_800)] == ["0", "0.5", "10", "1234567.8"]
 
 
 @pytest.mark.parametrize(
