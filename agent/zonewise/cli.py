@@ -16,6 +16,7 @@ from zonewise import command_registry
 from zonewise.command_registry import BUILT_IN, DEPRECATED, KUBECTL_PROGRAM, PROGRAM, find_command, load
 from zonewise_common import __version__
 from zonewise_common.cli.command import CommandError
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,10 +68,10 @@ class _Parser(ArgumentParser):
 
 def _run(arguments: list[str], program: str) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_overview(program))
+        write(_overview(program), STANDARD_OUTPUT)
         return 0
     if arguments[0] == "--version":
-        sys.stdout.write(f"{PROGRAM} {__version__}\n")
+        write(f"{PROGRAM} {__version__}\n", STANDARD_OUTPUT)
         return 0
     name = arguments[0]
     command = find_command(name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from zonewise.machine.archive import open_root
 from zonewise.machine.capture.archive_writer import CaptureError, capture
 from zonewise.machine.files import LIVE_ROOT, RootError
 from zonewise_common.cli.command import Command, CommandError
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -35,8 +35,8 @@ def run(arguments: Namespace) -> int:
     sizes = (
         f"{summary.files} files and {summary.links} links, {summary.content >> 10} KiB in {summary.archive >> 10} KiB"
     )
-    sys.stdout.write(f"{arguments.file}: {sizes}; {identifiers}\n")
-    sys.stdout.write(f"`zonewise show --root {arguments.file}` shows the machine.\n")
+    write(f"{arguments.file}: {sizes}; {identifiers}\n", STANDARD_OUTPUT)
+    write(f"`zonewise show --root {arguments.file}` shows the machine.\n", STANDARD_OUTPUT)
     return 0
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zonewise_common.cli.argument_types import port
 from zonewise_common.cli.command import Command, CommandError, require_extra
 from zonewise_common.cli.interrupts import killed_by_interrupt
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_sandbox.up.node_kinds import DEFAULT_POLICY, NODE_KINDS, POLICIES
 
 if TYPE_CHECKING:
@@ -141,9 +142,9 @@ def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float, 
 
             stack.enter_context(LoadSubmitter(cluster.config, jobs, cluster.clock))
         seconds, load = time.monotonic() - start, values.get("load", "")
-        _write(cluster_summary(options.nodes, cluster, path, seconds, load, program_text()))
+        write(cluster_summary(options.nodes, cluster, path, seconds, load, program_text()), STANDARD_OUTPUT)
         stop.wait()
-        _write("\nending ...\n")
+        write("\nending ...\n", STANDARD_OUTPUT)
 
 
 def _run_observer(arguments: Namespace) -> int:
@@ -154,7 +155,7 @@ def _run_observer(arguments: Namespace) -> int:
     try:
         with open_observer(kubeconfig, context, arguments.status_port, lambda: _stop_event(arguments)) as observer:
             if not observer.stop.is_set():
-                _write(observer_summary(observer))
+                write(observer_summary(observer), STANDARD_OUTPUT)
             observer.stop.wait()
     except ObserverError as error:
         raise CommandError(str(error)) from error
@@ -190,11 +191,6 @@ def _progress(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"starting {text} ...\n")
         sys.stderr.flush()
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 def program_text() -> str:

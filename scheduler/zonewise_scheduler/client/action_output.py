@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.cli.terminal import printable
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 
@@ -42,7 +43,8 @@ def act_on_jobs(arguments: Namespace, act: Callable[[NamedJobs, str], ActionResu
         for name in arguments.jobs:
             result = act(jobs, name)
             if result.done:
-                sys.stdout.write(f"{printable(result.name if arguments.output == 'name' else result.message)}\n")
+                text = result.name if arguments.output == "name" else result.message
+                write(f"{printable(text)}\n", STANDARD_OUTPUT)
             else:
                 sys.stderr.write(f"zonewise: {printable(result.message)}\n")
                 status = _NOT_DONE

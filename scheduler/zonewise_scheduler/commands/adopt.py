@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
@@ -93,35 +94,35 @@ def _adopt(handover: Handover, arguments: Namespace) -> int:
         sys.stderr.write(f"obstacle: {obstacle}\n")
     if len(obstacles) > _MAX_OBSTACLES:
         sys.stderr.write(f"and {len(obstacles) - _MAX_OBSTACLES} more obstacles\n")
-    _print_changes(write for step in handover.adoption() for write in step)
+    _print_changes(change for step in handover.adoption() for change in step)
     if obstacles and not arguments.force:
         sys.stderr.write("zonewise: nothing is changed: mend the obstacles, or use --force\n")
         return _NOT_DONE
     if not arguments.dry_run:
         handover.adopt()
-        sys.stdout.write("The queues are adopted.\n")
+        write("The queues are adopted.\n", STANDARD_OUTPUT)
     return 0
 
 
 def _give_back(handover: Handover, arguments: Namespace) -> int:
-    _print_changes(write for step in handover.giving_back() for write in step)
+    _print_changes(change for step in handover.giving_back() for change in step)
     if not arguments.dry_run:
         handover.give_back()
-        sys.stdout.write("The queues are Kueue's: start it now.\n")
+        write("The queues are Kueue's: start it now.\n", STANDARD_OUTPUT)
     return 0
 
 
 def _print_changes(writes: Iterable[Write]) -> None:
     """Print a line for each kind of object and change, with the first names."""
     names: dict[tuple[str, str], list[str]] = {}
-    for write in writes:
-        key = write.key
+    for change in writes:
+        key = change.key
         name = key.namespaced_name if key.namespace else key.name
-        names.setdefault((key.resource.kind, write.purpose), []).append(name)
+        names.setdefault((key.resource.kind, change.purpose), []).append(name)
     rows = [("CHANGE", "KIND", "NUMBER", "OBJECTS")]
     for (kind, purpose), objects in names.items():
         more = f", and {len(objects) - _MAX_NAMES} more" if len(objects) > _MAX_NAMES else ""
         rows.append((purpose, kind, str(len(objects)), ", ".join(objects[:_MAX_NAMES]) + more))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     for row in rows:
-        sys.stdout.write("  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]) + "\n")
+        write("  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]) + "\n", STANDARD_OUTPUT)

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from zonewise_common.cli.command import Command, CommandError
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -52,7 +53,7 @@ def run(arguments: Namespace) -> int:
                 raise CommandError(f"{path}: no NodeResourceTopology with zones that can be used")
             admitted, lines = _verdict_lines(report.node, report.state, shape)
             fits = fits or admitted
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
+            write("".join(f"{line}\n" for line in lines), STANDARD_OUTPUT)
     return 0 if fits else _NO_NODE_FITS
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.argument_types import port
 from zonewise_common.cli.command import Command, CommandError
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_scheduler.client.session import add_cluster_arguments, open_session
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ def run(arguments: Namespace) -> int:
             raise CommandError(f"--port {arguments.port}: {error.strerror}; 0 is any free one") from error
         stop = stop_event()
         with server:
-            sys.stdout.write(
-                f"{server.url}\n\nOpen it in a browser. Ctrl-C ends the page; the cluster stays as it is.\n"
-            )
-            sys.stdout.flush()
+            text = f"{server.url}\n\nOpen it in a browser. Ctrl-C ends the page; the cluster stays as it is.\n"
+            write(text, STANDARD_OUTPUT)
             stop.wait()
     return 0
 

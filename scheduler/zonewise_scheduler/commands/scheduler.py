@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import Command, CommandError, require_extra
+from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.service.options import CONFIG_VARIABLE, PREFIX, SettingsError, read_settings_file
 from zonewise_scheduler.extender.settings import DEFAULT_FILE, OPTIONS, read_settings
 
@@ -55,7 +55,8 @@ def _replay(path: str) -> int:
     except (CaseError, UnicodeDecodeError) as error:
         raise CommandError(f"{path}: is no case: {error}") from error
     verdict = replay(case)
-    sys.stdout.write(f"kubelet:   {case.reason}: {case.message}\npredicted: {verdict.reason or 'admitted'}\n")
+    text = f"kubelet:   {case.reason}: {case.message}\npredicted: {verdict.reason or 'admitted'}\n"
+    write(text, STANDARD_OUTPUT)
     return 0 if verdict.reason == case.reason else 1
 
 

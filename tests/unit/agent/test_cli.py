@@ -179,9 +179,10 @@ def test_closed_streams_are_written_nowhere(server: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk(server: str) -> None:
+@pytest.mark.parametrize("arguments", ["show --root {server} -o json", "--help", "--version"])
+def test_a_full_disk(arguments: str, server: str) -> None:
     """What could not be written is no success."""
-    line = f"{sys.executable} -m zonewise show --root {server} -o json > /dev/full"
+    line = f"{sys.executable} -m zonewise {arguments.format(server=server)} > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     assert done.stderr == "zonewise: error: cannot write to standard output: No space left on device\n"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.client import action_output
 from zonewise_scheduler.client.action_output import act_on_jobs, add_action_arguments
 from zonewise_scheduler.client.job_actions import ActionResult
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    import pytest
 
 
 @contextmanager
@@ -31,3 +34,25 @@ def test_names_of_others_reach_no_terminal_as_commands(
     results = {"a": ActionResult(True, "Job\x1b[2J ns/a is held"), "b": ActionResult(False, "no Job\x1b[2J ns/b")}
     assert act_on_jobs(parser.parse_args(["a", "b"]), lambda _, name: results[name]) == 1
     assert capsys.readouterr() == ("Job^[[2J ns/a is held\n", "zonewise: no Job^[[2J ns/b\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_result_that_cannot_be_printed_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk no further job is changed without a word."""
+    monkeypatch.setattr(action_output, "open_session", no_session)
+    parser = ArgumentParser()
+    add_action_arguments(parser, done="all are done")
+    changed: list[str] = []
+
+    def act(_: object, name: str) -> ActionResult:
+        changed.append(name)
+        return ActionResult(True, f"Job {name} is held")
+
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(CommandError, match="cannot write to standard output: No space left on device"):
+            act_on_jobs(parser.parse_args(["a", "b"]), act)
+        monkeypatch.undo()
+        with pytest.raises(OSError, match="No space"):
+            full.close()
+    assert changed == ["a"]
