@@ -4,6 +4,8 @@
 
 The queue itself does not change. The copy is made in the controller's thread, the play in that of the request. Plays
 have a rate, and one runs at a time, so that clients cost the controller a bounded part of its time.
+
+The job counts with what the API server adds to its pods, as in the queue. One that a LimitRange rejects never starts.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import threading
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.fields import FieldError
 from zonewise_common.service.handlers import json_response, text_response
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.backfill.events import submit
@@ -24,6 +27,7 @@ from zonewise_scheduler.controller.readapi.query_parameters import read_paramete
 from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import latest_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
+from zonewise_scheduler.controller.workloads.pod_defaults import check_limits, with_pod_defaults
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
 from zonewise_scheduler.quota.api.workload_reader import read_workload
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.planning.forecaster import ForecastBasis
     from zonewise_scheduler.controller.status.reporter import StatusReporter
     from zonewise_scheduler.controller.types import Json
+    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 PATH = "/api/v1/forecast"
@@ -86,16 +91,17 @@ class HypotheticalForecasts:
     def _copy(self, controller: QueueController) -> _Copy:
         history = self._reporter.history
         basis = copy_basis(controller.feed.state, history, self._clock())
-        return _Copy(basis, history.calibration.copy())
+        return _Copy(basis, history.calibration.copy(), controller.configuration.pod_defaults)
 
 
 class _Copy(NamedTuple):
     basis: ForecastBasis
     calibration: ForecastCalibration
+    pod_defaults: PodDefaults
 
 
-def requested_workload(query: str, now: float) -> Workload:
-    """Return the workload of a query. Raises ValueError, naming parameter and value."""
+def requested_workload(query: str, now: float) -> Json:
+    """Return the Workload of a query. Raises ValueError, naming parameter and value."""
     values = read_parameters(query, _PARAMETERS)
     pods = parse_pod_count(values["pods"])
     if pods is None:
@@ -125,22 +131,32 @@ def requested_workload(query: str, now: float) -> Workload:
         },
         "spec": {"queueName": values["queue"], "podSets": [pod_set], "priority": int(priority)},
     }
-    result = read_workload(obj)
-    if result.workload is None or result.problems:
-        problem = next(iter(result.problems), "no workload")
-        raise ValueError(f"requests: {values['requests'][:200]!r}: {problem}")
-    return result.workload
+    try:
+        _read(obj)
+    except FieldError as error:
+        raise ValueError(f"requests: {values['requests'][:200]!r}: {error}") from error
+    return obj
 
 
-def hypothetical_forecast(copied: _Copy, workload: Workload) -> Json:
-    """Return when a workload would start if it were submitted now; the copy is used up."""
+def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
+    """Return when a Workload would start if it were submitted now; the copy is used up."""
     state, inputs, now = copied.basis.state, copied.basis.inputs, copied.basis.now
+    body: Json = {
+        "at": api_time(now),
+        "namespace": obj["metadata"]["namespace"],
+        "localQueue": obj["spec"]["queueName"],
+    }
+    nothing: Json = {"clusterQueue": None, "startsNow": False, "forecast": forecast_json(Forecast(inf, inf, inf))}
+    try:
+        completed = with_pod_defaults(obj, copied.pod_defaults)
+        check_limits(completed, copied.pod_defaults)
+        workload = _read(completed)
+    except FieldError as error:
+        return {**body, **nothing, "message": str(error)}
     submit(state, workload)
     key = workload.key
-    body: Json = {"at": api_time(now), "namespace": workload.namespace, "localQueue": workload.queue_name}
     if (inadmissible := state.inadmissible.get(key)) is not None:
-        nothing = forecast_json(Forecast(inf, inf, inf))
-        return {**body, "clusterQueue": None, "startsNow": False, "forecast": nothing, "message": inadmissible.message}
+        return {**body, **nothing, "message": inadmissible.message}
     queue = state.pending[key]
     explanation = explain(state, key, now)
     samples = sample_starts(state, now, inputs, [key], BOUNDED)[key]
@@ -158,6 +174,15 @@ def hypothetical_forecast(copied: _Copy, workload: Workload) -> Json:
         "waitsFor": [] if starts_now else list(explanation.waits_for),
         "message": "" if starts_now else explanation_message(explanation, latest_time),
     }
+
+
+def _read(obj: Json) -> Workload:
+    """Return the workload of an object. Raises FieldError."""
+    result = read_workload(obj)
+    if result.workload is None or result.problems:
+        field, _, problem = next(iter(result.problems), "spec: no workload").partition(": ")
+        raise FieldError(field, problem)
+    return result.workload
 
 
 def _requests(text: str) -> list[tuple[str, str]]:

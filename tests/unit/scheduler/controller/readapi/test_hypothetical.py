@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from support.model_cluster import NAMESPACE, ModelCluster
 from support.reported_queue import ReportedQueue
+from zonewise_common.kube.resources import LIMIT_RANGES
 from zonewise_common.service.handlers import Request, Response
 from zonewise_scheduler.controller.readapi.hypothetical import (
     PATH,
@@ -76,6 +77,26 @@ def test_it_never_fits() -> None:
     body = forecast(reported_queue(), pods=5)
     assert body["neverFits"]
     assert body["forecast"]["likely"] is None
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "message"),
+    [
+        ("", {"defaultRequest": {"cpu": "5"}}, "needs 10 CPUs of flavor f"),
+        (
+            "cpu=2",
+            {"max": {"cpu": "1"}},
+            "spec.podSets[0].template.spec.containers[0]: cpu: requests must not be above the limitRange max",
+        ),
+    ],
+)
+def test_limit_ranges_count_as_for_a_job(requests: str, limits: Json, message: str) -> None:
+    queue = reported_queue()
+    queue.cluster.create(LIMIT_RANGES, NAMESPACE, "r", spec={"limits": [{"type": "Container", **limits}]})
+    queue.tick(1.0)
+    body = forecast(queue, pods=2, requests=requests)
+    assert (body["startsNow"], body["forecast"]["likely"]) == (False, None)
+    assert message in body["message"]
 
 
 def test_an_unknown_queue_is_said_so() -> None:
