@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.types import Json, ObjectKey
+    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 
 
@@ -72,20 +73,21 @@ class ActiveJobs:
             self._owners.setdefault(noted[1], uid_of(job))
         return noted[1]
 
-    def lost_workload(self, key: str, flavors: Mapping[str, ResourceFlavor]) -> Json | None:
+    def lost_workload(self, key: str, flavors: Mapping[str, ResourceFlavor], defaults: PodDefaults) -> Json | None:
         """Return the admitted Workload that an active job was started by and that has no quota by its object.
 
-        `flavors`: ResourceFlavors by name. None: neither an active job nor active pods note its admission.
+        `flavors`: ResourceFlavors by name. `defaults`: what the API server adds to pods. None: neither an active job
+        nor active pods note its admission.
         """
-        return self._lost_by_job(key) or workload_of_pods(key, self._pods_of(key), flavors)
+        return self._lost_by_job(key, defaults) or workload_of_pods(key, self._pods_of(key), flavors)
 
-    def _lost_by_job(self, key: str) -> Json | None:
+    def _lost_by_job(self, key: str, defaults: PodDefaults) -> Json | None:
         found = self._find_job(key)
         if found is None or not is_injected(found[0]) or not self.is_active(key):
             return None
         job, adapter = found
         try:
-            lost = workload_of_job(job, adapter.resource, adapter.pod_sets(job))
+            lost = workload_of_job(job, adapter.resource, adapter.pod_sets(job), defaults)
         except FieldError:
             return None
         return lost if lost is not None and lost["metadata"]["name"] == key.partition("/")[2] else None

@@ -31,9 +31,11 @@ from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION, L
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.controller.workloads.manifest import owner_reference
 from zonewise_scheduler.controller.workloads.noted_admission import pod_set_assignment, read_noted_admission
+from zonewise_scheduler.controller.workloads.pod_defaults import with_pod_defaults
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES, pod_milli_requests
 from zonewise_scheduler.quota.api.amount import from_thousandths
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL
+from zonewise_scheduler.quota.api.pod_set_manifest import read_pod_set_manifests
 from zonewise_scheduler.quota.api.workload_reader import read_workload
 from zonewise_scheduler.quota.api.workload_types import DEFAULT_POD_SET
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.workloads.noted_admission import NotedAdmission
+    from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 
@@ -59,15 +62,21 @@ def noted_workload_name(job: Json) -> str:
     return next(filter(None, names), "")
 
 
-def workload_of_job(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest]) -> Json | None:
+def workload_of_job(
+    job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], defaults: PodDefaults
+) -> Json | None:
     """Return the admitted Workload by which a job was started; None: the job does not note its admission.
 
-    `pod_sets`: of the job as it is. The UID is that of the job, so no Workload object has it. Raises FieldError for
-    pod sets that are invalid.
+    `pod_sets`: of the job as it is. `defaults`: what the API server adds to its pods. The UID is that of the job, so no
+    Workload object has it. Raises FieldError for pod sets that are invalid.
     """
     injected, name = read_injected(job), noted_workload_name(job)
+    reader = FieldReader(job, "", [])
+    metadata, started = reader.child("metadata"), reader.child("status").text("startTime")
+    namespace = metadata.text("namespace")
+    originals = _with_pod_defaults(without_injected(job, pod_sets), namespace, defaults)
     noted: list[_NotedPodSet] = []
-    for pod_set, original in zip(pod_sets, without_injected(job, pod_sets), strict=True):
+    for pod_set, original in zip(pod_sets, originals, strict=True):
         admission = read_noted_admission(injected.child(pod_set.name).child("annotations").text(ADMISSION_ANNOTATION))
         if admission is not None:
             pods = min(admission.pods, pod_set.pods)
@@ -78,12 +87,10 @@ def workload_of_job(job: Json, resource: Resource, pod_sets: Sequence[PodSetMani
             noted.append(_NotedPodSet(admission, pods, requests, original.as_object()))
     if not name or not noted:
         return None
-    reader = FieldReader(job, "", [])
-    metadata, started = reader.child("metadata"), reader.child("status").text("startTime")
     uid, created = metadata.text("uid"), metadata.text("creationTimestamp")
     identity = {
         "name": name,
-        "namespace": metadata.text("namespace"),
+        "namespace": namespace,
         "uid": uid,
         "creationTimestamp": created,
         "ownerReferences": [owner_reference(resource, metadata.text("name"), uid)],
@@ -140,6 +147,13 @@ class _NotedPodSet(NamedTuple):
     """Of all pods together, as amounts by resource."""
     manifest: Json
     """The entry of spec.podSets."""
+
+
+def _with_pod_defaults(
+    pod_sets: Sequence[PodSetManifest], namespace: str, defaults: PodDefaults
+) -> tuple[PodSetManifest, ...]:
+    spec = {"podSets": [pod_set.as_object() for pod_set in pod_sets]}
+    return read_pod_set_manifests(with_pod_defaults({"metadata": {"namespace": namespace}, "spec": spec}, defaults))
 
 
 def _pod_set_of(name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]]) -> _NotedPodSet:

@@ -185,7 +185,7 @@ class WorkloadPlanner:
             return
         if key in state.running:
             self.feed.finish(key)
-        lost = self._jobs.lost_workload(key, state.snapshot.resource_flavors or {})
+        lost = self._jobs.lost_workload(key, state.snapshot.resource_flavors or {}, self._known_defaults)
         if lost is None:
             return
         is_deleted = self._is_namespace_deleted(lost["metadata"]["namespace"])

@@ -153,3 +153,19 @@ def test_running_pods_count_with_the_defaults_of_their_start(added: str, is_new_
     six = cluster.submit_with("six", 6, containers=containers({"cpu": "1"}))
     queue.settle(cluster.sync_jobs)
     assert is_started(cluster, six)
+
+
+def test_a_new_leader_holds_the_overhead_of_a_job_whose_workload_was_deleted() -> None:
+    cluster = AdmittingCluster()
+    cluster.limit(defaultRequest={"cpu": "1"})
+    cluster.create(RUNTIME_CLASSES, "", "kata", overhead={"podFixed": KATA})
+    queue = live_queue(cluster)
+    cluster.submit_with("a", 2, containers=containers({}), runtimeClassName="kata")
+    queue.settle(cluster.sync_jobs)
+    [workload] = [key for key in cluster.objects if key.resource == WORKLOADS]
+    del cluster.objects[workload]
+    successor = live_queue(cluster)
+    successor.observe()
+    successor.controller.step(NOW)
+    [run] = successor.controller.feed.state.running.values()
+    assert list(run.workload.usage.values()) == [3000], "two pods of 1.5 CPUs"

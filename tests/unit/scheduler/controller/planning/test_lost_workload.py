@@ -16,6 +16,7 @@ from zonewise_scheduler.controller.jobs.injected import INJECTED_ANNOTATION
 from zonewise_scheduler.controller.planning.lost_workload import noted_workload_name, workload_of_job, workload_of_pods
 from zonewise_scheduler.controller.pods.managed_pod import ManagedPod, read_managed_pod
 from zonewise_scheduler.controller.pods.pod_names import ADMISSION_ANNOTATION
+from zonewise_scheduler.controller.workloads.pod_defaults import NO_POD_DEFAULTS
 from zonewise_scheduler.nodes.node.pod_requests import pod_requests
 from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
 from zonewise_scheduler.quota.api.workload_reader import read_workload
@@ -34,7 +35,7 @@ def started_job() -> tuple[Json, Json]:
 
 def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
     job, workload = started_job()
-    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job))
+    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS)
     assert lost is not None
     for part in ("name", "namespace", "ownerReferences"):
         assert lost["metadata"][part] == workload["metadata"][part]
@@ -59,7 +60,10 @@ def test_it_has_run_since_its_job_or_its_oldest_pod_has() -> None:
     job["status"]["startTime"] = "2026-01-01T00:01:00Z"
     pods = [pod_of(job, name, f"2026-01-01T00:0{minute}:00Z") for name, minute in (("a", 3), ("b", 2))]
     flavors = {"f": ResourceFlavor("f")}
-    by_job, by_pods = workload_of_job(job, JOBS, ADAPTER.pod_sets(job)), workload_of_pods("ns/w", pods, flavors)
+    by_job, by_pods = (
+        workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS),
+        workload_of_pods("ns/w", pods, flavors),
+    )
     starts: list[float] = []
     for lost in (by_job, by_pods):
         assert lost is not None
@@ -83,7 +87,7 @@ def pod_of(job: Json, name: str, created: str) -> ManagedPod:
 def test_there_is_none_without_a_noted_admission(text: str) -> None:
     job, _ = started_job()
     job["metadata"]["annotations"] = {INJECTED_ANNOTATION: text}
-    assert workload_of_job(job, JOBS, ADAPTER.pod_sets(job)) is None
+    assert workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS) is None
 
 
 def test_neither_amounts_nor_the_placement_are_noted() -> None:
@@ -100,7 +104,7 @@ def test_a_job_uses_no_more_than_its_pods_request_whatever_it_notes() -> None:
     noted = {"clusterQueue": "q", "count": 1_000_000, "flavors": {"cpu": "f", "memory": "f"}}
     injected["main"] |= {"annotations": injected["main"]["annotations"] | {ADMISSION_ANNOTATION: json.dumps(noted)}}
     job["metadata"]["annotations"][INJECTED_ANNOTATION] = json.dumps(injected)
-    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job))
+    lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS)
     assert lost is not None
     (assignment,) = lost["status"]["admission"]["podSetAssignments"]
     assert assignment["resourceUsage"] == {"cpu": "6", "memory": "0"}
