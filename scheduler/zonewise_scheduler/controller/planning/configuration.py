@@ -24,7 +24,7 @@ from zonewise_common.kube.resources import (
 from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
 from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
-from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults
+from zonewise_scheduler.controller.workloads.pod_defaults import PodDefaults, runtime_class_defaults
 from zonewise_scheduler.quota.api.job_priority import PriorityClasses
 
 if TYPE_CHECKING:
@@ -123,15 +123,14 @@ class ConfigurationObjects:
     def pod_defaults(self) -> PodDefaults:
         """Return what the API server adds to pods; another value after each change."""
         if self._pod_defaults is None:
-            overheads = {
-                cast("str", obj["metadata"]["name"]): cast("Json", obj["overhead"].get("podFixed") or {})
+            runtime_classes = {
+                cast("str", obj["metadata"]["name"]): runtime_class_defaults(obj)
                 for obj in self.objects(RUNTIME_CLASSES)
-                if obj.get("overhead")
             }
             ranges: dict[str, list[Json]] = {}
             for obj in self.objects(LIMIT_RANGES):
                 ranges.setdefault(obj["metadata"]["namespace"], []).append(obj)
-            self._pod_defaults = PodDefaults(overheads, ranges)
+            self._pod_defaults = PodDefaults(runtime_classes, ranges)
         return self._pod_defaults
 
     def objects(self, resource: Resource) -> list[Json]:
@@ -191,6 +190,7 @@ def _decides(resource: Resource, obj: Json) -> Json:
         "annotations": metadata.get("annotations") or {},
         "spec": obj.get("spec") or {},
         "overhead": obj.get("overhead") or {},
+        "scheduling": obj.get("scheduling") or {},
         "value": (obj.get("value", 0), obj.get("globalDefault", False)),
         "active": resource == ADMISSION_CHECKS and is_true(obj, "Active"),
     }

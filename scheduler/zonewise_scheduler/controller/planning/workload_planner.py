@@ -20,7 +20,7 @@ from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.pod_defaults import (
     NO_POD_DEFAULTS,
     changed_namespaces,
-    check_limits,
+    check_pods,
     with_pod_defaults,
 )
 from zonewise_scheduler.controller.workloads.status import has_quota
@@ -169,7 +169,7 @@ class WorkloadPlanner:
             return None
         completed = with_pod_defaults(obj, self._known_defaults)
         if not has_quota(obj) and key not in self.feed.state.running:
-            check_limits(completed, self._known_defaults)
+            check_pods(completed, self._known_defaults)
         return completed
 
     def _restore_lost(self, key: str, obj: Json | None) -> None:

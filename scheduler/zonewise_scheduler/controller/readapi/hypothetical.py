@@ -27,7 +27,7 @@ from zonewise_scheduler.controller.readapi.query_parameters import read_paramete
 from zonewise_scheduler.controller.readapi.views import forecast_json
 from zonewise_scheduler.controller.status.pending_note import latest_time
 from zonewise_scheduler.controller.workloads.conditions import api_time
-from zonewise_scheduler.controller.workloads.pod_defaults import check_limits, with_pod_defaults
+from zonewise_scheduler.controller.workloads.pod_defaults import check_pods, with_pod_defaults
 from zonewise_scheduler.quota.api.declared_walltime import MAX_RUN_ANNOTATION, parse_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import MAX_PODS, parse_pod_count
 from zonewise_scheduler.quota.api.workload_reader import read_workload
@@ -149,7 +149,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
     nothing: Json = {"clusterQueue": None, "startsNow": False, "forecast": forecast_json(Forecast(inf, inf, inf))}
     try:
         completed = with_pod_defaults(obj, copied.pod_defaults)
-        check_limits(completed, copied.pod_defaults)
+        check_pods(completed, copied.pod_defaults)
         workload = _read(completed)
     except FieldError as error:
         return {**body, **nothing, "message": str(error)}

@@ -2,19 +2,19 @@
 
 | plugin of the API server | what it adds |
 |---|---|
-| RuntimeClass | the overhead of the pod's RuntimeClass |
+| RuntimeClass | the overhead of the pod's RuntimeClass, and its node selector and tolerations |
 | LimitRanger | requests and limits that a container lacks, by the LimitRanges of the namespace |
 
 The planner is given Workloads with all of it, and so quota and placement count it. Objects are not changed. So a
 Workload stays that of its job, whatever becomes of these classes and ranges (Kueue's pkg/workload/resources.go
-AdjustResources, ValidateResources, ValidateLimitRange).
+AdjustResources, ValidateResources, ValidateLimitRange). Kueue adds no node selector and no tolerations.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zonewise_common.k8s.fields import object_in, objects_in, string_in
+from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
 from zonewise_scheduler.controller.workloads.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
 if TYPE_CHECKING:
@@ -23,11 +23,22 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 
+class RuntimeClassDefaults(NamedTuple):
+    """What a RuntimeClass adds."""
+
+    overhead: Mapping[str, Any] = {}
+    node_selector: Mapping[str, Any] = {}
+    tolerations: Sequence[Json] = ()
+
+
+NO_RUNTIME_CLASS = RuntimeClassDefaults()
+
+
 class PodDefaults(NamedTuple):
     """The objects that decide about it."""
 
-    overheads: Mapping[str, Json] = {}
-    """The overhead of each RuntimeClass that has one, by name."""
+    runtime_classes: Mapping[str, RuntimeClassDefaults] = {}
+    """By name."""
     limit_ranges: Mapping[str, Sequence[Json]] = {}
     """LimitRanges by namespace."""
 
@@ -35,9 +46,20 @@ class PodDefaults(NamedTuple):
 NO_POD_DEFAULTS = PodDefaults()
 
 
+def runtime_class_defaults(runtime_class: Json) -> RuntimeClassDefaults:
+    """Return what a RuntimeClass adds (node.k8s.io/v1)."""
+    overhead: Json = runtime_class.get("overhead") or {}
+    scheduling: Json = runtime_class.get("scheduling") or {}
+    return RuntimeClassDefaults(
+        overhead.get("podFixed") or {},
+        scheduling.get("nodeSelector") or {},
+        scheduling.get("tolerations") or (),
+    )
+
+
 def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str], bool]:
     """Return a function that tells whether the pods of a namespace may get other defaults than before."""
-    if before.overheads != after.overheads:
+    if before.runtime_classes != after.runtime_classes:
         return lambda _namespace: True
     return lambda namespace: before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
 
@@ -45,42 +67,68 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     """Return a Workload as its pods will be; the same one where nothing is added. Raises FieldError."""
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
-    if not ranges and not defaults.overheads:
+    if not ranges and not defaults.runtime_classes:
         return workload
     of_containers = container_defaults(ranges)
     spec = object_in(workload, "spec", "")
     pod_sets = objects_in(spec, "podSets", "spec.")
     completed = [
-        _pod_set(pod_set, f"spec.podSets[{i}].", of_containers, defaults.overheads)
+        _pod_set(pod_set, f"spec.podSets[{i}].", of_containers, defaults.runtime_classes)
         for i, pod_set in enumerate(pod_sets)
     ]
     return workload if completed == pod_sets else {**workload, "spec": {**spec, "podSets": completed}}
 
 
-def check_limits(workload: Json, defaults: PodDefaults) -> None:
-    """Raise FieldError for a completed Workload whose pods the API server would reject for their requests."""
+def check_pods(workload: Json, defaults: PodDefaults) -> None:
+    """Raise FieldError for a completed Workload whose pods the API server would reject.
+
+    Their requests violate a LimitRange, or their node selector contradicts that of their RuntimeClass.
+    """
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
-    for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.") if ranges else ()):
+    if not ranges and not defaults.runtime_classes:
+        return
+    for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.")):
         path = f"spec.podSets[{i}].template."
-        check_pod(object_in(object_in(pod_set, "template", path), "spec", path), f"{path}spec.", ranges)
+        spec = object_in(object_in(pod_set, "template", path), "spec", path)
+        _check_node_selector(spec, f"{path}spec.", defaults.runtime_classes)
+        if ranges:
+            check_pod(spec, f"{path}spec.", ranges)
+
+
+def _check_node_selector(spec: Json, path: str, runtime_classes: Mapping[str, RuntimeClassDefaults]) -> None:
+    """Raise FieldError for a label that the RuntimeClass has otherwise (runtimeclass/admission.go setScheduling)."""
+    name = string_in(spec, "runtimeClassName", path)
+    wanted = runtime_classes.get(name, NO_RUNTIME_CLASS).node_selector
+    selector = object_in(spec, "nodeSelector", path)
+    for label in wanted:
+        if selector.get(label) != wanted[label]:
+            raise FieldError(f"{path}nodeSelector", f"RuntimeClass {name:.80} has another value of {label!r:.80}")
 
 
 def _namespace(workload: Json) -> str:
     return string_in(object_in(workload, "metadata", ""), "namespace", "metadata.")
 
 
-def _pod_set(pod_set: Json, path: str, of_containers: ContainerDefaults, overheads: Mapping[str, Json]) -> Json:
+def _pod_set(
+    pod_set: Json, path: str, of_containers: ContainerDefaults, runtime_classes: Mapping[str, RuntimeClassDefaults]
+) -> Json:
     template = object_in(pod_set, "template", path)
-    spec = object_in(template, "spec", f"{path}template.")
+    path += "template.spec."
+    spec = object_in(template, "spec", path)
+    runtime_class = runtime_classes.get(string_in(spec, "runtimeClassName", path), NO_RUNTIME_CLASS)
     added: Json = {}
-    overhead = overheads.get(string_in(spec, "runtimeClassName", f"{path}template.spec."))
-    if overhead and not spec.get("overhead"):
-        added["overhead"] = overhead
+    if runtime_class.overhead and not spec.get("overhead"):
+        added["overhead"] = runtime_class.overhead
+    if runtime_class.node_selector:
+        added["nodeSelector"] = {**runtime_class.node_selector, **object_in(spec, "nodeSelector", path)}
+    if runtime_class.tolerations:
+        own = objects_in(spec, "tolerations", path)
+        added["tolerations"] = [*own, *(each for each in runtime_class.tolerations if each not in own)]
     if any(of_containers):
         for name in ("initContainers", "containers"):
-            items = objects_in(spec, name, f"{path}template.spec.")
+            items = objects_in(spec, name, path)
             if items:
-                added[name] = [_container(item, f"{path}template.spec.{name}.", of_containers) for item in items]
+                added[name] = [_container(item, f"{path}{name}.", of_containers) for item in items]
     return {**pod_set, "template": {**template, "spec": {**spec, **added}}} if added else pod_set
 
 

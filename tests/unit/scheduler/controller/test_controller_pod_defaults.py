@@ -10,13 +10,14 @@ import pytest
 from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE
 from support.placed_cluster import NODE_CPUS, PlacedCluster
-from zonewise_common.kube.resources import LIMIT_RANGES, PODS, RUNTIME_CLASSES, WORKLOADS, Resource
+from zonewise_common.kube.resources import LIMIT_RANGES, NODES, PODS, RUNTIME_CLASSES, WORKLOADS, Resource
 from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
 
 NOW = 1_800_000_000.0
 KATA: Json = {"cpu": "500m"}
+GVISOR: Json = {"gvisor": "true"}
 RANGE = ObjectKey(LIMIT_RANGES, NAMESPACE, "r")
 
 
@@ -29,6 +30,8 @@ class AdmittingCluster(PlacedCluster):
             fields = copy.deepcopy(fields)
             if fields["spec"].get("runtimeClassName") == "kata":
                 fields["spec"]["overhead"] = KATA
+            if fields["spec"].get("runtimeClassName") == "gvisor":
+                fields["spec"].setdefault("nodeSelector", {}).update(GVISOR)
             for container in fields["spec"]["containers"] if RANGE in self.objects else ():
                 requests = container.setdefault("resources", {}).setdefault("requests", {})
                 requests.update({**self.get(RANGE)["spec"]["limits"][0]["defaultRequest"], **requests})
@@ -85,6 +88,17 @@ def test_a_runtime_class_that_comes_later_counts_for_pending_jobs() -> None:
     cluster.complete(first)
     queue.settle(cluster.sync_jobs)
     assert not is_started(cluster, waits)
+
+
+def test_a_gang_is_placed_on_the_nodes_of_its_runtime_class() -> None:
+    cluster = AdmittingCluster()
+    cluster.change(ObjectKey(NODES, "", "n1"), {"metadata": {"labels": GVISOR}})
+    cluster.create(RUNTIME_CLASSES, "", "gvisor", scheduling={"nodeSelector": GVISOR})
+    queue = live_queue(cluster)
+    large, small = (cluster.submit_with(f"of-{pods}", pods, runtimeClassName="gvisor") for pods in (3, 2))
+    queue.settle(cluster.sync_jobs)
+    assert not is_started(cluster, large), "one of the two nodes has the class, and room for two pods"
+    assert cluster.nodes_of(small) == ["n1", "n1"]
 
 
 def test_requests_that_containers_get_by_default_count() -> None:

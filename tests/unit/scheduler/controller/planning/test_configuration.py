@@ -21,6 +21,7 @@ from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.planning.configuration import ConfigurationObjects
 from zonewise_scheduler.controller.types import ObjectKey
+from zonewise_scheduler.controller.workloads.pod_defaults import RuntimeClassDefaults
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 
 Json = dict[str, Any]
@@ -107,11 +108,13 @@ def test_pod_defaults_are_another_value_after_each_change_that_decides() -> None
     objects.observe(key, limit_range)
     assert not objects.feed(feed)
     first = objects.pod_defaults
-    assert (first.overheads, first.limit_ranges) == ({"kata": {"cpu": "1"}}, {"ns": [limit_range]})
+    assert first.runtime_classes == {"kata": RuntimeClassDefaults({"cpu": "1"}), "runc": RuntimeClassDefaults()}
+    assert first.limit_ranges == {"ns": [limit_range]}
     objects.observe(key, {**limit_range, "metadata": {**limit_range["metadata"], "resourceVersion": "2"}})
     observe(objects, NAMESPACES, "other")
     assert objects.pod_defaults is first
-    observe(objects, RUNTIME_CLASSES, "kata", overhead={"podFixed": {"cpu": "2"}})
+    observe(objects, RUNTIME_CLASSES, "kata", scheduling={"nodeSelector": {"a": "b"}})
     objects.observe(key, None)
     second = objects.pod_defaults
-    assert (second.overheads, second.limit_ranges) == ({"kata": {"cpu": "2"}}, {})
+    assert second.runtime_classes["kata"] == RuntimeClassDefaults(node_selector={"a": "b"})
+    assert second.limit_ranges == {}

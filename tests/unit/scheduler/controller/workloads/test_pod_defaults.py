@@ -12,13 +12,18 @@ from zonewise_scheduler.controller.workloads.pod_defaults import (
     NO_POD_DEFAULTS,
     PodDefaults,
     changed_namespaces,
-    check_limits,
+    check_pods,
+    runtime_class_defaults,
     with_pod_defaults,
 )
 
 Json = dict[str, Any]
 
-OVERHEADS: Json = {"kata": {"cpu": "250m", "memory": "120Mi"}}
+OVERHEAD: Json = {"cpu": "250m", "memory": "120Mi"}
+SCHEDULING: Json = {"nodeSelector": {"kata": "true"}, "tolerations": [{"key": "kata", "operator": "Exists"}]}
+KATA = PodDefaults(
+    {"kata": runtime_class_defaults({"overhead": {"podFixed": OVERHEAD}, "scheduling": SCHEDULING})},
+)
 RANGE: Json = {
     "metadata": {"namespace": "ns", "name": "a"},
     "spec": {
@@ -45,17 +50,34 @@ def completed_spec(obj: Json, defaults: PodDefaults) -> Json:
 
 
 def test_pods_have_the_overhead_of_their_runtime_class() -> None:
-    defaults = PodDefaults(OVERHEADS)
-    assert completed_spec(workload(runtimeClassName="kata"), defaults)["overhead"] == OVERHEADS["kata"]
+    assert completed_spec(workload(runtimeClassName="kata"), KATA)["overhead"] == OVERHEAD
     own = workload(runtimeClassName="kata", overhead={"cpu": "1"})
-    assert completed_spec(own, defaults)["overhead"] == {"cpu": "1"}
+    assert completed_spec(own, KATA)["overhead"] == {"cpu": "1"}
+
+
+def test_pods_go_where_their_runtime_class_is() -> None:
+    spec = completed_spec(workload(runtimeClassName="kata"), KATA)
+    assert {name: spec[name] for name in SCHEDULING} == SCHEDULING
+    own: Json = {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "t"}, *SCHEDULING["tolerations"]]}
+    spec = completed_spec(workload(runtimeClassName="kata", **own), KATA)
+    assert spec["nodeSelector"] == {"a": "b", "kata": "true"}
+    assert spec["tolerations"] == own["tolerations"]
+
+
+def test_a_node_selector_that_contradicts_the_runtime_class_is_rejected() -> None:
+    completed = with_pod_defaults(workload(runtimeClassName="kata", nodeSelector={"kata": "false"}), KATA)
+    with pytest.raises(
+        FieldError, match=r"template\.spec\.nodeSelector: RuntimeClass kata has another value of 'kata'"
+    ):
+        check_pods(completed, KATA)
+    check_pods(with_pod_defaults(workload(runtimeClassName="kata"), KATA), KATA)
 
 
 @pytest.mark.parametrize("spec", [{}, {"runtimeClassName": "unknown"}, {"runtimeClassName": ""}])
 def test_other_pods_have_no_overhead(spec: Json) -> None:
     """A class that is unknown may exist by the time of the pods: as in Kueue, the Workload waits for nothing."""
     obj = workload(**spec)
-    assert with_pod_defaults(obj, PodDefaults(OVERHEADS)) is obj
+    assert with_pod_defaults(obj, KATA) is obj
 
 
 @pytest.mark.parametrize(
@@ -86,9 +108,9 @@ def test_a_workload_to_which_nothing_is_added_is_the_same() -> None:
 
 def test_the_limits_of_another_namespace_do_not_count() -> None:
     defaults = PodDefaults(limit_ranges={"ns": [RANGE]})
-    check_limits(workload(resources={"requests": {"cpu": "9"}}, namespace="other"), defaults)
+    check_pods(workload(resources={"requests": {"cpu": "9"}}, namespace="other"), defaults)
     with pytest.raises(FieldError, match=r"spec\.podSets\[0\]\.template\.spec\.containers\[0\]: cpu: .* max"):
-        check_limits(workload(resources={"requests": {"cpu": "9"}}), defaults)
+        check_pods(workload(resources={"requests": {"cpu": "9"}}), defaults)
 
 
 def test_a_change_concerns_the_namespaces_of_its_limit_ranges_or_all() -> None:
@@ -98,4 +120,4 @@ def test_a_change_concerns_the_namespaces_of_its_limit_ranges_or_all() -> None:
     assert not any(map(changed_namespaces(before, same), namespaces))
     assert list(filter(changed_namespaces(before, more), namespaces)) == ["other"]
     assert list(filter(changed_namespaces(before, NO_POD_DEFAULTS), namespaces)) == ["ns"]
-    assert all(map(changed_namespaces(before, before._replace(overheads=OVERHEADS)), namespaces))
+    assert all(map(changed_namespaces(before, before._replace(runtime_classes=KATA.runtime_classes)), namespaces))
