@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from support.held_pods import assigned_workload, held_pod, managed, pinned
 from zonewise_common.kube.resources import CLUSTER_QUEUES
+from zonewise_scheduler.controller.pods.bind_rules import BindVerdict, judge_binding
 from zonewise_scheduler.controller.pods.pod_binder import PodBinder
 from zonewise_scheduler.controller.pods.pod_context import PodContext
 from zonewise_scheduler.controller.workloads.queue_annotations import BIND_ANNOTATION
@@ -18,6 +19,7 @@ from zonewise_scheduler.nodes.node.node_info import PodInfo, read_node_info
 
 if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
+    from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.types import Write
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
@@ -63,6 +65,20 @@ class Site:
 def pod(name: str = "a", node: str = "node-1", cpus: str = "1", **spec: Any) -> Json:
     containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpus}}}]
     return pinned(held_pod(name, containers=containers, **spec), node)
+
+
+def test_a_defect_that_one_pod_reveals_keeps_no_other_pod_from_its_binding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A binding that is claimed and not returned would count as on its way for ever."""
+    site = Site()
+    site.observe(pod("a"), pod("b"), pod("c"))
+
+    def judge(each: ManagedPod, node: NodeInfo | None) -> BindVerdict:
+        if each.name == "b":
+            raise ZeroDivisionError
+        return judge_binding(each, node)
+
+    monkeypatch.setattr("zonewise_scheduler.controller.pods.pod_binder.judge_binding", judge)
+    assert site.bound() == ["a", "c"]
 
 
 def test_an_ungated_pod_is_bound_to_its_node_once() -> None:

@@ -71,6 +71,21 @@ def test_the_failure_of_one_pod_does_not_hold_others() -> None:
     assert [write.key.name for write in reconciler.writes(PodContext(WORKLOADS, NODES))] == ["b"]
 
 
+def test_a_defect_that_one_node_reveals_loses_no_patch_of_a_pod_that_counts_as_ungated() -> None:
+    reconciler = PodReconciler()
+    gang = {"ns/w": assigned_workload({"h1": 1, "h2": 1})}
+    for i, name in enumerate("ab"):
+        reconciler.observe("ns", name, managed(held_pod(name, index=i)))
+
+    def admits_next(_key: tuple[str, str], node: str, _sent: object) -> bool:
+        if node == "node-2":
+            raise ZeroDivisionError
+        return True
+
+    context = PodContext(gang, {"h1": "node-1", "h2": "node-2"}, admits_next=admits_next)
+    assert [write.key.name for write in reconciler.writes(context)] == ["a"]
+
+
 # --- nodes that the gang avoids
 
 
