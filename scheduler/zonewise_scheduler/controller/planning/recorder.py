@@ -27,8 +27,10 @@ class Recorder:
         """Append an entry, or the plan of the last one."""
         if self._file is None:
             return
+        line = _ENCODER.encode(document) + b"\n"
         try:
-            self._file.write(_ENCODER.encode(document) + b"\n")
+            while line:  # a file without a buffer may take a part, as one on a full disk
+                line = line[self._file.write(line) :]
         except OSError as error:
             log.error("the recording ends: %s", error)  # noqa: TRY400 -- the reason says all
             self._file = None
