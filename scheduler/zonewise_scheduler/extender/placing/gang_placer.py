@@ -97,6 +97,9 @@ class GangPlacer:
         if not unit.nodes and (resource := table.insufficient_resource(unit.group.min_resources)):
             why = f"all nodes together have less {resource} left than its minResources"
             return GangRejection(f"{unit.group.key} does not fit: {why}", lasting=True)
+        if (level := unit.group.level) and (node := table.unlabelled_node(level, unit.nodes)):
+            why = f"all must be in one {level}, and {node}, which has a pod of it, has no such label"
+            return GangRejection(f"{unit.group.key} does not fit: {why}", lasting=True)
         limits = self._known_limits(unit)
         lasting = not any(limits.values())
         for number in range(MAX_TRIES):

@@ -94,6 +94,11 @@ class GangTable:
             return frozenset()
         return frozenset(column.mask(lambda value: value not in values).nonzero()[0].tolist())
 
+    def unlabelled_node(self, level: str, nodes: Iterable[str]) -> str:
+        """Return the first known one of some nodes, if none has a label; "": one has it, or none is known."""
+        infos = [info for name in nodes if name in self._rows and (info := self._infos.infos[self._rows[name]])]
+        return infos[0].name if infos and all(info.label(level) is None for info in infos) else ""
+
     def _new_row(self, name: str) -> int:
         row = self._rows.get(name)
         if row is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from support.extender_caches import LARGE_NODE
 from support.gang_clusters import GangCluster
 from support.ledger_kubelets import pod_shape
 from zonewise_scheduler.extender.placing import gang_placer
 from zonewise_scheduler.nodes.gang.member_placement import place_members
+from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +57,22 @@ def test_single_pods_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cluster.filter_and_bind(names[0])
     assert ended == [True]
     start(cluster, [*names, "single"])
+
+
+def test_a_member_that_was_bound_to_a_node_outside_of_any_domain() -> None:
+    """The others wait, and are told why."""
+    cluster = GangCluster("n", "m", "o")
+    for node in "mo":
+        cluster.cache.update_node(None, NodeInfo(node, Labels(("rack",), ("r",)), allocatable=LARGE_NODE))
+    cluster.create_group("g", 3, level="rack")
+    names = cluster.create_members("g", [EIGHT] * 3)
+    cluster.bound[names[0]] = "n"
+    cluster.observe(names[0])
+    assert cluster.reason(names[1]).endswith(
+        "lab/g does not fit: all must be in one rack, and n, which has a pod of it, has no such label"
+    )
+    cluster.cache.update_node(None, NodeInfo("n", Labels(("rack",), ("r",)), allocatable=LARGE_NODE))
+    assert cluster.filter_and_bind(names[1])
 
 
 def test_a_member_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
