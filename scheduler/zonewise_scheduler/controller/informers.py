@@ -7,7 +7,7 @@ Kinds that a cluster need not have are probed with one request now and then, and
 | 200 | watch it |
 | 404 | end the watch; once the kind is served again, the first listing shows what was deleted meanwhile |
 | 403 | none: a watch lists anew once it may, and shows what was deleted meanwhile |
-| no response | probe again after a second; until the first response the kind counts as not listed |
+| no response, or 429, 503 or 504 | probe again after a second; until another response the kind counts as not listed |
 | any other | none |
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from zonewise_common.kube.errors import KubeError, NotFound, TransportError
+from zonewise_common.kube.errors import ApiError, KubeError, NotFound
 from zonewise_common.kube.probe import PROBE_PERIOD, probe
 from zonewise_common.kube.reflector import Reflector
 from zonewise_scheduler.controller.cluster_cache import drop_managed_fields
@@ -39,6 +39,8 @@ _STOP_TIMEOUT = 0.3
 _SYNC_PERIOD = 0.05
 _RETRY_PERIOD = 1.0
 """Seconds until a probe without a response is repeated."""
+_OVERLOADED = frozenset({429, 503, 504})
+"""Status codes of a server that cannot say now whether it serves a kind, as while it starts."""
 
 
 class WatchedKind(NamedTuple):
@@ -93,7 +95,7 @@ class ObjectInformers:
         self._ended: dict[Resource, Reflector[Any]] = {}
         """Of kinds that are not served any more."""
         self._unprobed = {kind.resource for kind in optional}
-        """Optional kinds whose probe has had no response yet."""
+        """Optional kinds of which no probe has shown yet whether they are served."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
@@ -148,7 +150,7 @@ class ObjectInformers:
                 self._ended[resource] = reflector
         except KubeError as error:
             log.debug("%s: %s", resource.plural, error)
-            if isinstance(error, TransportError):
+            if not isinstance(error, ApiError) or error.status in _OVERLOADED:
                 return
         else:
             if resource not in self._reflectors:

@@ -7,17 +7,24 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from support.waiting import eventually
-from zonewise_common.kube.errors import Forbidden, Gone, NotFound, TransportError
+from zonewise_common.kube.errors import (
+    ConfigError,
+    Forbidden,
+    Gone,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, WORKLOADS
 from zonewise_scheduler.controller import informers
 from zonewise_scheduler.controller.informers import ObjectInformers, WatchedKind, decode_object, watched_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-
-    import pytest
 
     from zonewise_common.kube.resources import Resource
 
@@ -85,15 +92,35 @@ class Server:
             raise self.failure
 
 
-def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        TransportError("connection refused"),
+        TooManyRequests(429, "TooManyRequests", "too many requests, please try again later"),
+        ServerError(503, "ServiceUnavailable", "the server is starting"),
+        ConfigError("the token cannot be renewed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds(failure: Exception) -> None:
+    """Else it would decide without LimitRanges, for example, until the next probe."""
     server = Server()
-    server.failure = TransportError("connection refused")
+    server.failure = failure
     kinds = ([watched_objects(each, print, print)] for each in (JOBS, NODE_RESOURCE_TOPOLOGIES))
     with ObjectInformers(server, *kinds) as watched:  # pyright: ignore[reportArgumentType]
         assert "noderesourcetopologies" in watched.unsynced
         server.failure = None
         assert watched.wait_synced(threading.Event())
         assert watched.ages.keys() == {"jobs", "noderesourcetopologies"}
+
+
+def test_an_optional_kind_that_fails_for_itself_keeps_no_controller_from_its_start() -> None:
+    """A webhook that converts its objects does not respond, for example."""
+    server = Server()
+    server.failure = ServerError(500, "InternalError", "conversion webhook failed")
+    optional = [watched_objects(NODE_RESOURCE_TOPOLOGIES, print, print)]
+    with ObjectInformers(server, [], optional) as watched:  # pyright: ignore[reportArgumentType]
+        assert watched.wait_synced(threading.Event())
 
 
 def test_what_is_deleted_while_a_kind_may_not_be_read_is_reported_later() -> None:
