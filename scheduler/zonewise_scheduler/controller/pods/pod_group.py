@@ -148,7 +148,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
 
     Raises FieldError where they disagree about their queue or number, or one is invalid.
     """
-    members = sorted((_read_pod(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
+    members = sorted((read_group_pod(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
     described = [pod for pod in members if pod.phase != "Failed"] or members
     queue = _common(described, "labels", QUEUE_LABEL)
     first = FieldReader(members[0].obj, "", []).child("metadata").pairs("annotations")
@@ -174,7 +174,8 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
     )
 
 
-def _read_pod(pod: Json) -> GroupPod:
+def read_group_pod(pod: Json) -> GroupPod:
+    """Return a pod of a job of plain pods, whatever the others are. Raises FieldError."""
     return read_strictly(pod, lambda reader: _pod(pod, reader))
 
 

@@ -44,7 +44,7 @@ from zonewise_scheduler.controller.pods.group_workload import (
     role_counts,
     workload_counts,
 )
-from zonewise_scheduler.controller.pods.pod_group import PlainPods, read_plain_pods
+from zonewise_scheduler.controller.pods.pod_group import PlainPods, read_group_pod, read_plain_pods
 from zonewise_scheduler.controller.pods.pod_writes import delete_pod, release_pod, start_pod, stop_pod
 from zonewise_scheduler.controller.reconcile.start_infos import start_infos
 from zonewise_scheduler.controller.reconcile.workload import patch_status, patch_workload, workload_key
@@ -93,9 +93,9 @@ class _Owned(NamedTuple):
 
 def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]:
     """Return the next write of each object of the job. Raises FieldError for pods that make no job."""
+    if state.is_surplus:  # the pods need not make a job: some of a set of Kueue name a group, and others do not
+        return _releases((pod for pod in map(read_group_pod, state.pods) if pod.is_gone), "")
     job, workload = read_plain_pods(state.pods, state.group), state.workload
-    if state.is_surplus:
-        return _releases((pod for pod in job.pods if pod.is_gone), "")
     if workload is None:
         return _without_workload(state, job, context)
     if job.is_group and not is_group_workload(workload):

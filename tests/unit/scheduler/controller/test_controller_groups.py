@@ -381,3 +381,20 @@ def test_a_pod_that_replaces_one_of_an_adopted_set_is_of_the_same_replica() -> N
         cluster.change(pod, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     queue.settle()
     assert is_true(cluster.get(workload), "PodsReady")
+
+
+def test_pods_of_an_adopted_set_that_was_deleted_are_released_though_some_name_no_group() -> None:
+    cluster = ModelCluster()
+    owner = leader_worker_set(cluster, replicas=1, size=2)
+    pods = [replica_pod(cluster, 0, index) for index in range(2)]
+    live_queue(cluster).settle()
+    [workload] = workload_keys(cluster)
+    name_groups(cluster, workload, pods[:1])
+    cluster.delete(owner)
+    set_phase(cluster, pods, "Succeeded")
+    for pod in pods:
+        cluster.change(pod, {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}})
+    queue = live_queue(cluster)
+    queue.settle()
+    assert not any(cluster.get(pod)["metadata"]["finalizers"] for pod in pods)
+    assert not queue.controller.invalid
