@@ -1,7 +1,8 @@
 """The LimitRanges of a namespace together: what containers get by default, and the bounds of containers and pods.
 
 Of several values the first default counts, the smallest maximum and the largest minimum (Kueue's
-pkg/util/limitrange/limitrange.go Summarize, ValidatePodSpec).
+pkg/util/limitrange/limitrange.go Summarize, ValidatePodSpec). A pod counts as for the API server: its limits as well as
+its requests, and no overhead (plugin/pkg/admission/limitranger/admission.go podRequests, podLimits, maxConstraint).
 """
 
 from __future__ import annotations
@@ -30,6 +31,15 @@ class ContainerDefaults(NamedTuple):
     limits: Quantities
 
 
+class _Bounds(NamedTuple):
+    """Of amounts, by resource."""
+
+    smallest: Amounts
+    largest: Amounts
+    ratios: Amounts
+    """Of limits to requests at most, in thousandths."""
+
+
 def container_defaults(ranges: Iterable[Json]) -> ContainerDefaults:
     """Return the defaults of some LimitRanges; raise FieldError for an invalid one."""
     requests: Quantities = {}
@@ -46,21 +56,54 @@ def check_pod(spec: Json, path: str, ranges: Iterable[Json]) -> None:
     A container requests no more than its limit, and no LimitRange is violated. `path`: of the spec.
     """
     ranges = tuple(ranges)
-    smallest, largest = _bounds(ranges, "Container")
+    bounds = _bounds(ranges, "Container")
     for _, container, within in containers(spec):
         field = path + within.removeprefix("spec.").removesuffix(".")
         resources = object_in(container, "resources", f"{field}.")
         requests, limits = (quantities_in(resources, name, f"{field}.resources.") for name in ("requests", "limits"))
         _check(field, requests, limits, "requests must not exceed its limits")
-        _check_bounds(field, _merged(requests, limits, min), _merged(requests, limits, max), smallest, largest)
-    smallest, largest = _bounds(ranges, "Pod")
-    total = pod_milli_requests({"spec": spec})
-    _check_bounds(path.removesuffix("."), total, total, smallest, largest)
+        _check_bounds(field, limits | requests, limits, bounds)  # a limit alone is the request too (SetDefaults_Pod)
+    bounds = _bounds(ranges, "Pod")
+    if not any(bounds):
+        return
+    field, requests, limits = path.removesuffix("."), _total_requests(spec), _total_limits(spec)
+    _check_present(field, bounds.smallest, requests, "must have requests: there is a limitRange min")
+    _check_present(field, bounds.largest, limits, "must have limits: there is a limitRange max")
+    _check_bounds(field, requests, limits, bounds)
 
 
-def _check_bounds(field: str, least: Amounts, most: Amounts, smallest: Amounts, largest: Amounts) -> None:
-    _check(field, most, largest, "requests must not be above the limitRange max")
-    _check(field, smallest, least, "requests must not be below the limitRange min")
+def _total_requests(spec: Json) -> Amounts:
+    return dict(pod_milli_requests({"spec": {**spec, "overhead": None}}))
+
+
+def _total_limits(spec: Json) -> Amounts:
+    """Return the limits of all containers together, which count as requests do."""
+    of_containers = {
+        name: [_with_limits_as_requests(container) for container in objects_in(spec, name, "spec.")]
+        for name in ("initContainers", "containers")
+    }
+    return _total_requests({**_with_limits_as_requests(spec), **of_containers})
+
+
+def _with_limits_as_requests(owner: Json) -> Json:
+    resources = object_in(owner, "resources", "spec.")
+    return {**owner, "resources": {"requests": object_in(resources, "limits", "spec.resources.")}}
+
+
+def _check_present(field: str, bounds: Amounts, amounts: Amounts, problem: str) -> None:
+    """Raise FieldError where a resource has a bound, and no amount."""
+    absent = sorted(bounds.keys() - amounts.keys())
+    if absent:
+        raise FieldError(field, f"{', '.join(absent)}: {problem}")
+
+
+def _check_bounds(field: str, requests: Amounts, limits: Amounts, bounds: _Bounds) -> None:
+    smallest, largest, ratios = bounds
+    _check(field, _merged(requests, limits, max), largest, "requests must not be above the limitRange max")
+    _check(field, smallest, _merged(requests, limits, min), "requests must not be below the limitRange min")
+    most = {name: requests.get(name, 0) * ratio // 1000 for name, ratio in ratios.items()}
+    problem = "limits must not be above the limitRange maxLimitRequestRatio times the requests"
+    _check(field, {name: limits.get(name, most[name] + 1) for name in ratios}, most, problem)
 
 
 def _check(field: str, amounts: Amounts, bounds: Mapping[str, int], problem: str) -> None:
@@ -70,13 +113,15 @@ def _check(field: str, amounts: Amounts, bounds: Mapping[str, int], problem: str
         raise FieldError(field, f"{', '.join(above)}: {problem}")
 
 
-def _bounds(ranges: Iterable[Json], kind: str) -> tuple[Amounts, Amounts]:
-    smallest: Amounts = {}
-    largest: Amounts = {}
+def _bounds(ranges: Iterable[Json], kind: str) -> _Bounds:
+    bounds = _Bounds({}, {}, {})
     for item, path in _items(ranges, kind):
-        smallest = _merged(smallest, quantities_in(item, "min", path), max)
-        largest = _merged(largest, quantities_in(item, "max", path), min)
-    return smallest, largest
+        bounds = _Bounds(
+            _merged(bounds.smallest, quantities_in(item, "min", path), max),
+            _merged(bounds.largest, quantities_in(item, "max", path), min),
+            _merged(bounds.ratios, quantities_in(item, "maxLimitRequestRatio", path), min),
+        )
+    return bounds
 
 
 def _merged(first: Amounts, second: Amounts, choose: Callable[[int, int], int]) -> Amounts:

@@ -66,13 +66,47 @@ def test_bounds_of_containers(spec: Json, expected: str) -> None:
     assert problem(spec, strict, loose) == problem(spec, loose, strict) == expected
 
 
-def test_bounds_of_pods_count_all_containers_and_the_overhead() -> None:
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (pod_spec(cpu="1", limits={"cpu": "1"}), f"cpu: {BELOW}"),
+        (pod_spec(cpu="2", limits={"cpu": "2"}, pods=2), ""),
+        (pod_spec(cpu="2", limits={"cpu": "2"}, pods=3), f"cpu: {ABOVE}"),
+        (pod_spec(cpu="1", limits={"cpu": "3"}, pods=2), f"cpu: {ABOVE}"),
+        (pod_spec(cpu="2", pods=2), "cpu: must have limits: there is a limitRange max"),
+        (pod_spec(memory="1Gi", limits={"cpu": "4"}), ""),
+        (pod_spec(memory="1Gi"), "cpu: must have requests: there is a limitRange min"),
+        ({**pod_spec(pods=2), "resources": {"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}}, ""),
+        ({**pod_spec(pods=2), "resources": {"limits": {"cpu": "5"}}}, f"cpu: {ABOVE}"),
+    ],
+)
+def test_bounds_of_pods_count_the_requests_and_limits_of_all_containers(spec: Json, expected: str) -> None:
     bounds = limit_range(kind="Pod", min={"cpu": "2"}, max={"cpu": "4"})
-    field = PATH.removesuffix(".")
-    assert problem(pod_spec(cpu="1"), bounds) == f"{field}: cpu: {BELOW}"
-    assert problem(pod_spec(cpu="2", pods=2), bounds) == ""
-    with_overhead = {**pod_spec(cpu="2", pods=2), "overhead": {"cpu": "1m"}}
-    assert problem(with_overhead, bounds) == f"{field}: cpu: {ABOVE}"
+    assert problem(spec, bounds) == (expected and f"{PATH.removesuffix('.')}: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_allowed"),
+    [
+        (pod_spec(cpu="2", limits={"cpu": "5"}), True),
+        (pod_spec(cpu="2", limits={"cpu": "5001m"}), False),
+        (pod_spec(cpu="0", limits={"cpu": "1"}), False),
+        (pod_spec(cpu="2"), False),
+        (pod_spec(limits={"cpu": "2"}), True),
+        (pod_spec(memory="1Gi"), False),
+    ],
+)
+@pytest.mark.parametrize(("kind", "field"), [("Container", CONTAINER), ("Pod", PATH.removesuffix("."))])
+def test_limits_are_bounded_by_requests(kind: str, field: str, spec: Json, *, is_allowed: bool) -> None:
+    """The smallest ratio counts. Without a limit there is none."""
+    ranges = [limit_range(kind=kind, maxLimitRequestRatio={"cpu": ratio}) for ratio in ("2500m", "3")]
+    ratio = "limits must not be above the limitRange maxLimitRequestRatio times the requests"
+    assert problem(spec, *ranges) == ("" if is_allowed else f"{field}: cpu: {ratio}")
+
+
+def test_bounds_of_pods_do_not_count_the_overhead_of_the_runtime_class() -> None:
+    bounds = limit_range(kind="Pod", max={"cpu": "4"})
+    assert problem({**pod_spec(cpu="4", limits={"cpu": "4"}), "overhead": {"cpu": "1"}}, bounds) == ""
 
 
 def test_a_request_must_not_exceed_its_limit() -> None:
