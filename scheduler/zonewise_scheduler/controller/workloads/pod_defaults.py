@@ -5,6 +5,8 @@
 | RuntimeClass | the overhead of the pod's RuntimeClass, and its node selector and tolerations |
 | LimitRanger | requests and limits that a container lacks, by the LimitRanges of the namespace |
 
+A Workload that was made of pods has it already: nothing is added to pods that exist, and none of them is rejected.
+
 The planner is given Workloads with all of it, and so quota and placement count it. Objects are not changed. So a
 Workload stays that of its job, whatever becomes of these classes and ranges (Kueue's pkg/workload/resources.go
 AdjustResources, ValidateResources, ValidateLimitRange). Kueue adds no node selector and no tolerations.
@@ -15,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
+from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, POD_GROUPS, PODS
 from zonewise_scheduler.controller.workloads.limit_ranges import ContainerDefaults, check_pod, container_defaults
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ class PodDefaults(NamedTuple):
 
 
 NO_POD_DEFAULTS = PodDefaults()
+_MADE_OF_PODS = frozenset({PODS.kind, POD_GROUPS.kind, IN_TREE_POD_GROUPS.kind})
+"""Kinds of owners of a Workload whose templates are those of its pods."""
 
 
 def runtime_class_defaults(runtime_class: Json) -> RuntimeClassDefaults:
@@ -67,7 +72,7 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
     """Return a Workload as its pods will be; the same one where nothing is added. Raises FieldError."""
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
-    if not ranges and not defaults.runtime_classes:
+    if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload
     of_containers = container_defaults(ranges)
     spec = object_in(workload, "spec", "")
@@ -85,7 +90,7 @@ def check_pods(workload: Json, defaults: PodDefaults) -> None:
     Their requests violate a LimitRange, or their node selector contradicts that of their RuntimeClass.
     """
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
-    if not ranges and not defaults.runtime_classes:
+    if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return
     for i, pod_set in enumerate(objects_in(object_in(workload, "spec", ""), "podSets", "spec.")):
         path = f"spec.podSets[{i}].template."
@@ -107,6 +112,11 @@ def _check_node_selector(spec: Json, path: str, runtime_classes: Mapping[str, Ru
 
 def _namespace(workload: Json) -> str:
     return string_in(object_in(workload, "metadata", ""), "namespace", "metadata.")
+
+
+def _is_made_of_pods(workload: Json) -> bool:
+    owners = objects_in(object_in(workload, "metadata", ""), "ownerReferences", "metadata.")
+    return any(owner.get("kind") in _MADE_OF_PODS for owner in owners)
 
 
 def _pod_set(

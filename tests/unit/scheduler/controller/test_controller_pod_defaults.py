@@ -10,6 +10,7 @@ import pytest
 from support.live_queue import LiveQueue
 from support.model_cluster import NAMESPACE
 from support.placed_cluster import NODE_CPUS, PlacedCluster
+from support.plain_pods import queued_pod
 from zonewise_common.kube.resources import LIMIT_RANGES, NODES, PODS, RUNTIME_CLASSES, WORKLOADS, Resource
 from zonewise_scheduler.controller.types import ObjectKey
 
@@ -183,3 +184,23 @@ def test_a_new_leader_holds_the_overhead_of_a_job_whose_workload_was_deleted() -
     successor.controller.step(NOW)
     [run] = successor.controller.feed.state.running.values()
     assert list(run.workload.usage.values()) == [3000], "two pods of 1.5 CPUs"
+
+
+def test_a_limit_range_that_comes_later_does_not_change_a_pod_that_waits() -> None:
+    """The API server has accepted the pod, and adds nothing to it any more."""
+    cluster = AdmittingCluster()
+    queue = live_queue(cluster)
+    first = cluster.submit("first", 4, pods=2)
+    queue.settle(cluster.sync_jobs)
+    plain = queued_pod("a", group="", cpu="2")
+    labels = {**plain["metadata"]["labels"], "kueue.x-k8s.io/queue-name": "l"}
+    pod = cluster.create(
+        PODS, NAMESPACE, "a", metadata={"labels": labels}, spec=plain["spec"], status={"phase": "Pending"}
+    )
+    queue.settle(cluster.sync_jobs)
+    cluster.limit(defaultRequest={"cpu": "9", "memory": "1Gi"}, max={"cpu": "1"})
+    queue.settle(cluster.sync_jobs)
+    cluster.complete(first)
+    queue.settle(cluster.sync_jobs)
+    assert not queue.controller.invalid
+    assert cluster.get(pod)["spec"]["schedulingGates"] == []
