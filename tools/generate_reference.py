@@ -74,7 +74,8 @@ def _cli() -> str:
 def _sections() -> str:
     sections = [
         "# Command line\n",
-        "Exit status: 0 done; 1 as the command says; 2 unusable arguments, source or destination; 130 interrupted.\n",
+        "Exit status: 0 for success, 1 as the command describes, 2 for unusable arguments, source or",
+        "destination, 130 after an interrupt.\n",
     ]
     for name, command in _commands().items():
         parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
@@ -97,16 +98,18 @@ def _subparsers(parser: ArgumentParser) -> list[tuple[str, ArgumentParser]]:
 def _settings() -> str:
     return "\n".join([
         "# Settings\n",
-        "The first source that has a setting wins: flag, environment, file, default.",
-        "Durations are `500ms`, `30s`, `5m` or `1h`.\n",
+        "The first source that sets a value wins: flag, environment, file, default.",
+        "Durations are written as `500ms`, `30s`, `5m` or `1h`.\n",
         "## zonewise agent\n",
-        f"File: `{agent_settings.DEFAULT_FILE}`, or the one that `ZONEWISE_CONFIG` or `--config` names.\n",
+        f"Settings file: `{agent_settings.DEFAULT_FILE}`, unless `ZONEWISE_CONFIG` or `--config` names another one.\n",
         _option_table(agent_settings.OPTIONS),
         "## zonewise scheduler\n",
-        f"File: `{scheduler_settings.DEFAULT_FILE}`, or the one that `ZONEWISE_CONFIG` or `--config` names.\n",
+        f"Settings file: `{scheduler_settings.DEFAULT_FILE}`, unless `ZONEWISE_CONFIG` or `--config` names",
+        "another one.\n",
         _option_table(scheduler_settings.OPTIONS),
         "## zonewise controller\n",
-        f"File: `{controller_settings.DEFAULT_FILE}`, or the one that `ZONEWISE_CONFIG` or `--config` names.\n",
+        f"Settings file: `{controller_settings.DEFAULT_FILE}`, unless `ZONEWISE_CONFIG` or `--config` names",
+        "another one.\n",
         _option_table(controller_settings.OPTIONS),
     ])  # fmt: skip
 
@@ -139,13 +142,14 @@ def _metrics() -> str:
         registry.register(ServiceMetrics(dict))
     return "\n".join([
         "# Metrics\n",
-        "Units are base units. An unknown fact has no sample. Names that begin with `node_` are node_exporter's.\n",
+        "Units are base units. An unknown value has no sample. Metrics that begin with `node_` have the",
+        "names of node_exporter.\n",
         "## Agent\n",
         _metric_table(agent_metrics.registry),
         "## Scheduler\n",
         _metric_table(scheduler_metrics.registry),
         "## Controller\n",
-        "Names that begin with `kueue_` mean what they mean in Kueue.\n",
+        "Metrics that begin with `kueue_` have the same meaning as in Kueue.\n",
         _metric_table(controller_metrics.registry),
     ])  # fmt: skip
 
@@ -169,7 +173,8 @@ def _attributes() -> str:
     ]
     return "\n".join([
         "# Attributes of a NodeResourceTopology\n",
-        "The agent writes these names, and the scheduler reads them. Those of `zonewise.dev/` are ours.\n",
+        "The agent writes these attributes and the scheduler reads them. Names with the prefix",
+        "`zonewise.dev/` are zonewise's own.\n",
         _table(("name", "meaning"), rows),
     ])  # fmt: skip
 

@@ -99,13 +99,13 @@ def _overview(program: str) -> str:
         [
             f"usage: {program} COMMAND [ARGUMENTS]",
             "",
-            "Fits jobs to hardware: sees what a machine is made of, and what is free in each",
-            "zone.",
+            "Fits jobs to hardware: shows what a machine has, what is free in each zone, and",
+            "where and when a job can run.",
             "",
             "commands:",
             *lines,
             "",
-            f"`{program} COMMAND --help` describes a command,",
+            f"`{program} COMMAND --help` describes a command.",
             f"`{program} --version` prints the version.",
             "",
         ]

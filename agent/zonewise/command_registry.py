@@ -30,7 +30,7 @@ def find_command(name: str) -> Command:
 
     names = sorted({*BUILT_IN, *registered} - DEPRECATED)
     similar = get_close_matches(name, names, 1)
-    advice = f"is it {similar[0]}?" if similar else f"there is {', '.join(names)}"
+    advice = f"did you mean {similar[0]}?" if similar else f"the commands are {', '.join(names)}"
     raise CommandError(f"unknown command {name}: {advice}")
 
 
@@ -48,7 +48,7 @@ def load(point: EntryPoint) -> Command:
         return point.load()
     except ImportError as error:
         raise CommandError(
-            f"command {point.name} cannot be loaded: {error}; is its part of {PROGRAM} installed?"
+            f"command {point.name} cannot be loaded: {error}; check that its part of {PROGRAM} is installed"
         ) from None
 
 

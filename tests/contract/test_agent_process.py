@@ -178,7 +178,7 @@ def test_the_node_selects_the_configuration_of_its_gpus(site: Site, tmp_path: Pa
         assert agent.ended() == 0
     finally:
         site.api.patch(NODE_PATH, {"metadata": {"labels": {label: None}}}).ok()
-    assert r"there is no configuration \"absent\" in the directory, but shared" in agent.said
+    assert r"the directory contains no configuration \"absent\", but shared" in agent.said
 
 
 def test_dry_run(site: Site) -> None:

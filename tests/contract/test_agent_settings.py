@@ -176,7 +176,7 @@ def test_what_is_not_to_be_published(site: Site) -> None:
 
 USAGE = "see `zonewise agent --help`"
 NO_CLUSTER = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set"
-HINT = "name it by --kubeconfig or --api-server, or look without writing by --dry-run"
+HINT = "set it with --kubeconfig or --api-server, or look without writing by --dry-run"
 
 
 MISTAKES: list[tuple[list[str], str]] = [
@@ -187,14 +187,14 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--interval", "5m"], "interval: 300 s must be less than readinessLimit (180 s): "),
     (["--config", "{}/none.yaml"], "{}/none.yaml: no such file"),
     (["--config", "{}"], "{}: cannot be read: Is a directory"),
-    (["--config", "{}/binary"], "{}/binary: is no text: 'utf-8' codec can't decode byte 0xff in position 0: "),
+    (["--config", "{}/binary"], "{}/binary: is not text: 'utf-8' codec can't decode byte 0xff in position 0: "),
     (["--root", "{}/none"], "root {}/none: No such file or directory"),
-    (["--api-server", "server"], "apiServer: 'server' is no URL of an API server: http://HOST[:PORT] or "),
+    (["--api-server", "server"], "apiServer: 'server' is not a URL of an API server: http://HOST[:PORT] or "),
     (["--kubelet-config", "http://k/configz"], "kubeletConfig: http://k/configz: must be an https URL: "),
     (["--tls-cert", "{}/c", "--tls-key", "{}/k"], "tls: {}/c, {}/k cannot be used: No such file or directory"),
-    (["--tls-cert", "{}/c"], "tls.cert and tls.key go together: one of them is missing"),
+    (["--tls-cert", "{}/c"], "tls.cert and tls.key must be set together: one of them is missing"),
     (["--notify-file", "{}/binary/file"], "notifyFile: {}/binary/file: File exists"),
-    (["--api-server", ""], f"no API server: not in a cluster: {NO_CLUSTER}; outside of a cluster {HINT}"),
+    (["--api-server", ""], f"no API server: not in a cluster: {NO_CLUSTER}; outside of a cluster, {HINT}"),
 ]
 
 

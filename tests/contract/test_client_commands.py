@@ -162,7 +162,7 @@ def test_a_dependency(cluster: CommandCluster, capsys: pytest.CaptureFixture[str
     until_state(cluster, "second", "Admitted")
     status, _, err = cluster.run(capsys, "submit", script, "-d", "afterok:none")
     assert status == 2
-    assert "-d afterok:none: there is no such Job in default" in err
+    assert "-d afterok:none: no such Job in namespace default" in err
 
 
 def test_forecast(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str) -> None:
@@ -213,7 +213,7 @@ def test_without_the_read_api_the_objects_alone_are_shown(
         out = capsys.readouterr().out
         assert status == 0
         assert ["a", "Admitted"] in [row[:2] for row in rows(out)]
-        assert "Positions and forecasts are missing, since the controller's read API is out of reach: " in out
+        assert "Positions and forecasts are missing because the controller's read API cannot be reached: " in out
 
 
 def test_dry_run_prints_what_kubectl_can_apply(
@@ -234,21 +234,21 @@ def test_dry_run_prints_what_kubectl_can_apply(
     ("arguments", "message"),
     [
         (("queue", "--kubeconfig", "/none"), "the kubeconfig: there is no file /none"),
-        (("queue", "--api-server", "http://127.0.0.1:1"), "is the server up, and the kubeconfig right?"),
-        (("queue", "--server", "localhost"), "--server: 'localhost' is no URL, such as http://127.0.0.1:9821"),
-        (("queue", "--server", "http://[::1"), "--server: 'http://[::1' is no URL"),
+        (("queue", "--api-server", "http://127.0.0.1:1"), "check that the server is up"),
+        (("queue", "--server", "localhost"), "--server: 'localhost' is not a URL, such as http://127.0.0.1:9821"),
+        (("queue", "--server", "http://[::1"), "--server: 'http://[::1' is not a URL"),
         (("queue", "--api-server", "http://[::1"), "http://[::1: Invalid IPv6 URL"),
         (("queue", "-o", "xml"), "invalid choice: 'xml'"),
         (("submit", "/none.sh"), "/none.sh: cannot be read: No such file or directory"),
         (
             ("submit", "--wrap", "true", "-p", "none"),
-            "there is no LocalQueue none in namespace default: name one by -p",
+            "there is no LocalQueue none in namespace default: select one with -p",
         ),
-        (("submit", "--wrap", "true", "-N", "0"), "argument -N/--nodes: '0' is no whole number from 1"),
-        (("submit", "--wrap", "true", "--exclusive"), "--exclusive has no meaning here: ask for all CPUs"),
+        (("submit", "--wrap", "true", "-N", "0"), "argument -N/--nodes: '0' is not a whole number from 1"),
+        (("submit", "--wrap", "true", "--exclusive"), "--exclusive is not supported: request all CPUs"),
         (("explain", "a/b/../c"), "there is no job, pod or node"),
-        (("forecast", "--pods", "3", "--gpus", "8"), "--gpus 8: is no multiple of 3 pods; --gpus-per-node is of each"),
-        (("forecast", "-t", "soon"), "argument -t/--time: 'soon' is no time limit"),
+        (("forecast", "--pods", "3", "--gpus", "8"), "--gpus 8: is not a multiple of 3 pods; use --gpus-per-node"),
+        (("forecast", "-t", "soon"), "argument -t/--time: 'soon' is not a time limit"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -268,7 +268,7 @@ def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caps
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["queue"]) == 2
-    assert "name a kubeconfig by --kubeconfig or $KUBECONFIG" in capsys.readouterr().err
+    assert "set a kubeconfig with --kubeconfig or $KUBECONFIG" in capsys.readouterr().err
 
 
 def test_kubectl_starts_it_as_a_plugin(

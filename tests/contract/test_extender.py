@@ -268,7 +268,7 @@ def test_the_report_of_another_agent(site: Site) -> None:
 def test_a_damaged_report(site: Site) -> None:
     """A report without any zone counts as none; the log says what is wrong with it."""
     site.world.publish({**plain_nrt("n", free=(8, 8)), "zones": []})
-    site.extender.until(lambda: "node=n report: zones: there is none" in site.extender.said)
+    site.extender.until(lambda: "node=n report: zones: is missing" in site.extender.said)
     site.extender.until(lambda: site.extender.metric('zonewise_nodes{state="unreported"}') == 1)
     assert site.select(site.create("p")) == ""
 
@@ -424,7 +424,7 @@ def run(*flags: str) -> CommandResult:
 MISTAKES: list[tuple[list[str], str]] = [
     ([], "--extender-only is required"),
     (["--extender-only", "--listen", "here"], "--listen: 'here' must be ADDRESS:PORT"),
-    (["--extender-only", "--listen", ""], "listen: the extender needs an address"),
+    (["--extender-only", "--listen", ""], "listen: must not be empty: the extender needs an address"),
     (["--extender-only", "--assume-timeout", "soon"], "--assume-timeout: 'soon' must be a duration"),
     (["--extender-only", "--unreported-nodes", "maybe"], "must be one of allow, allow-unaligned, deny"),
     (["--extender-only", "--config", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
@@ -440,7 +440,7 @@ MISTAKES: list[tuple[list[str], str]] = [
         "mispredictionDir: /dev/null",
     ),
     (["--replay", "/nowhere.json"], "/nowhere.json: cannot be read"),
-    (["--replay", __file__], "is no case"),
+    (["--replay", __file__], "not a case of a misprediction"),
     (["--extender-only", "--unknown"], "--unknown"),
 ]
 

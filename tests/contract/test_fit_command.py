@@ -108,10 +108,10 @@ def test_a_report_of_others(fitting: Fitting) -> None:
     ("name", "content", "error"),
     [
         ("absent", None, "cannot be read: No such file or directory"),
-        ("bad.yaml", "a: [", "no YAML: "),
-        ("text.yaml", "hello", "must hold objects, not str"),
-        ("none.yaml", "", "holds 0 objects, not one pod"),
-        ("node.yaml", "kind: Node", "Node is no Pod and has no pod template"),
+        ("bad.yaml", "a: [", "invalid YAML: "),
+        ("text.yaml", "hello", "must contain objects, not str"),
+        ("none.yaml", "", "contains 0 objects; it must contain one pod"),
+        ("node.yaml", "kind: Node", "Node is not a Pod and has no pod template"),
         ("pod.yaml", yaml.safe_dump(pod(cpu="four")), "not a quantity: 'four'"),
     ],
 )
@@ -129,7 +129,7 @@ def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) 
 def test_bad_reports(fitting: Fitting) -> None:
     """A file without a report is named; damage in a report is printed, and costs only the damaged part."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
-    assert "no NodeResourceTopology with zones that can be used" in fitting.predict("pod.yaml", "pod.yaml").err
+    assert "no usable zones: the object must be a NodeResourceTopology" in fitting.predict("pod.yaml", "pod.yaml").err
     fitting.report["zones"][0]["resources"][0]["available"] = "many"
     fitting.write("report.yaml", yaml.safe_dump(fitting.report))
     result = fitting.predict("pod.yaml")

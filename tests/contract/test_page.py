@@ -315,7 +315,7 @@ def test_the_page_of_the_command(window: Browser, cluster: PageCluster, url: str
         window.run("sessionStorage.clear()")
         window.run("location.reload()")
         window.until("document.querySelector('[role=alert]')")
-        assert "open the whole address that `zonewise page` has printed" in text(window)
+        assert "open the complete address that `zonewise page` printed" in text(window)
         window.open(server.url)  # in the same tab: the browser loads nothing, since the fragment alone differs
         window.until("document.querySelector('#connection').dataset.state == 'live'")
 

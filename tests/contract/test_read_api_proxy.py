@@ -230,7 +230,7 @@ def test_the_token_of_the_api_server_does_not_reach_the_controller(server: RealS
     """An administrator's request without another token is one without any."""
     transport = Transport(config_of(server, server.token), timeout=20.0, user_agent="test")
     with contextlib.closing(transport):
-        with pytest.raises(Unauthorized, match="a bearer token is needed"):
+        with pytest.raises(Unauthorized, match="a bearer token is required"):
             transport.request("GET", f"{PROXY}/api/v1/queues", {})
         with pytest.raises(Unauthorized, match="the token is not valid"):
             transport.request("GET", f"{PROXY}/api/v1/queues", {}, headers={"X-Zonewise-Token": "guessed"})

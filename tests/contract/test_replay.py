@@ -90,25 +90,26 @@ def test_an_entry_that_is_rejected_is_named_on_standard_error(replaying: Replayi
     path = replaying.write("run.jsonl", "".join([*replaying.lines, broken]))
     printed = replaying.run("--replay", path)
     assert printed.status == 0
-    assert printed.err.startswith(
-        f"{path}: 1 entry that the planner rejects:\n  line {len(replaying.lines) + 1}: submit"
-    )
+    assert printed.err.startswith(f"{path}: the planner rejects 1 entry:\n  line {len(replaying.lines) + 1}: submit")
     assert replaying.run("--replay", path, "--quiet").err == ""
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("log.swf", "--replay", "r"), "log.swf: a trace goes without --replay"),
+        (("log.swf", "--replay", "r"), "log.swf: --replay takes no TRACE: remove one of them"),
         ((), "TRACE is missing; see `zonewise simulate --help`"),
-        (("hpc", "--explain", "a/b"), "--explain goes with --replay"),
-        (("--replay", "r", "--at", "5"), "--at goes with --explain"),
-        (("--replay", "r", "--policy", "fifo"), "--policy is not of --replay: the recording has policy and settings"),
-        (("--replay", "r", "--image", "i"), "--image goes with --on-cluster or --gather"),
+        (("hpc", "--explain", "a/b"), "--explain works only with --replay"),
+        (("--replay", "r", "--at", "5"), "--at works only with --explain"),
+        (
+            ("--replay", "r", "--policy", "fifo"),
+            "--policy does not work with --replay: the recording contains the policy and the settings",
+        ),
+        (("--replay", "r", "--image", "i"), "--image works only with --on-cluster or --gather"),
         (("--replay", "/nowhere/r"), "/nowhere/r: cannot be read: No such file or directory"),
         (
             ("--replay", "r", "--explain", "a/b", "--at", "noon"),
-            "argument --at: 'noon' is no time, such as 2026-11-22T12:00:00Z; see `zonewise simulate --help`",
+            "argument --at: 'noon' is not a time, such as 2026-11-22T12:00:00Z; see `zonewise simulate --help`",
         ),
     ],
 )

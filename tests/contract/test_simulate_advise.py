@@ -136,19 +136,19 @@ def test_nodes_of_a_mix_keep_the_jobs_of_the_present_number(advising: Advising) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--advise", "nodes"], "--advise and --goal go together: write --advise nodes --goal 'p95 wait of queue"),
-        (["--goal", "p95 wait <= 1h"], "--advise and --goal go together"),
-        (["--advise", "memory", "--goal", "p95 wait <= 1h"], "'memory' is no setting: write nodes, reserve"),
-        (["--advise", "nodes:3", "--goal", "p95 wait <= 1h"], "'nodes:3' is no setting"),
-        (["--advise", "quota:", "--goal", "p95 wait <= 1h"], "'quota:' is no setting"),
-        (["--advise", "nodes", "--goal", "fast"], "'fast' is no goal: write STATISTIC wait"),
-        (["--advise", "nodes", "--goal", "p95 wait <= soon"], "'soon' is no duration, such as 90s"),
+        (["--advise", "nodes"], "--advise and --goal must be used together: write --advise nodes --goal"),
+        (["--goal", "p95 wait <= 1h"], "--advise and --goal must be used together"),
+        (["--advise", "memory", "--goal", "p95 wait <= 1h"], "'memory' is not a setting: write nodes, reserve"),
+        (["--advise", "nodes:3", "--goal", "p95 wait <= 1h"], "'nodes:3' is not a setting"),
+        (["--advise", "quota:", "--goal", "p95 wait <= 1h"], "'quota:' is not a setting"),
+        (["--advise", "nodes", "--goal", "fast"], "'fast' is not a goal: write STATISTIC wait"),
+        (["--advise", "nodes", "--goal", "p95 wait <= soon"], "'soon' is not a duration, such as 90s"),
         (["--advise", "nodes", "--goal", "p95 wait of queue q <= 1h"],
          "--goal 'p95 wait of queue q <= 1h': no job of queue q: the trace names none"),
         (["--advise", "quota", "--goal", "p95 wait <= 1h"], "a log on one pool has no queues: write --advise nodes"),
-        (["--advise", "nodes", "--goal", "p95 wait <= 1h", "--compare", "easy,fifo"], "--compare does not go with"),
-        (["--advise", "nodes", "--goal", "p95 wait <= 1h", "--forecast"], "--forecast does not go with --advise"),
-        (["--advise", "reserve-after", "--goal", "p95 wait <= 1h", "--policy", "easy"], "leave --policy out"),
+        (["--advise", "nodes", "--goal", "p95 wait <= 1h", "--compare", "easy,fifo"], "--compare does not work with"),
+        (["--advise", "nodes", "--goal", "p95 wait <= 1h", "--forecast"], "--forecast does not work with --advise"),
+        (["--advise", "reserve-after", "--goal", "p95 wait <= 1h", "--policy", "easy"], "remove --policy"),
         (["--advise", "nodes", "--goal", "p95 wait <= 1h", "--plot", "a.pdf"], "pictures are .svg or .png"),
     ],
 )  # fmt: skip
@@ -159,10 +159,10 @@ def test_mistakes(advising: Advising, arguments: list[str], message: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["hpc"], "--advise nodes: write the present number too, such as --nodes 64x48x256Gi"),
+        (["hpc"], "--advise nodes: set the present number too, such as --nodes 64x48x256Gi"),
         (["hpc", "--nodes", "demo.yaml"], "demo.yaml"),
         (["-", "--nodes", "4x4"], "standard input"),
-        (["--replay", "a.jsonl"], "--advise goes with a TRACE, not with --replay"),
+        (["--replay", "a.jsonl"], "--advise needs a TRACE, and does not work with --replay"),
     ],
 )
 def test_sources_that_cannot_be_searched(advising: Advising, arguments: list[str], message: str) -> None:

@@ -185,7 +185,7 @@ def test_a_job_whose_pods_are_gone_has_no_results(simulating: CliRunner, cluster
     for pod in cluster.get(f"{PODS}?labelSelector={SWEEP_LABEL}={name}").ok()["items"]:
         cluster.delete(f"{PODS}/{pod['metadata']['name']}").ok()
     message = simulating.usage_error(*sweep, "--gather", "--api-server", cluster.url)
-    assert message == "fifo, seed 0: the Job is Complete, and there is no result"
+    assert message == "fifo, seed 0: the Job is Complete, and this run has no result"
 
 
 def test_results_of_no_job_cannot_be_gathered(simulating: CliRunner, cluster: Api) -> None:
@@ -203,18 +203,18 @@ def test_a_part_needs_an_index(index: str, simulating: CliRunner, monkeypatch: p
 
 @pytest.mark.parametrize("option", ["--on-cluster", "--gather", "--part=x"])
 def test_these_options_go_with_repeat(option: str, simulating: CliRunner) -> None:
-    assert simulating.usage_error("hpc", option) == f"{option.partition('=')[0]} goes with --repeat"
+    assert simulating.usage_error("hpc", option) == f"{option.partition('=')[0]} works only with --repeat"
 
 
 def test_a_printed_job_has_no_results_yet(simulating: CliRunner) -> None:
     message = simulating.usage_error(*MIX, "--on-cluster", "--gather")
-    assert message.startswith("--gather goes with --on-cluster apply, or after it")
+    assert message.startswith("--gather works with --on-cluster apply, or after it")
 
 
 @pytest.mark.parametrize("what", ["print", "apply"])
 def test_a_job_that_is_not_gathered_has_no_numbers(what: str, simulating: CliRunner) -> None:
     message = simulating.usage_error(*MIX, "--on-cluster", what, "--json", "out.json")
-    assert message == "--json goes with --gather: --on-cluster alone has no results yet"
+    assert message == "--json works only with --gather: --on-cluster alone has no results yet"
 
 
 def test_a_part_that_cannot_be_simulated_says_why(simulating: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:

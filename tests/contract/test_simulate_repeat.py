@@ -61,12 +61,12 @@ def test_a_run_is_the_simulation_of_its_seed(simulating: CliRunner) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--repeat", "2", "--forecast"), "--forecast does not go with --repeat"),
-        (("--jobs-parallel",), "--jobs-parallel goes with --repeat"),
-        (("--loads", "0.5"), "--loads goes with --repeat"),
-        (("--repeat", "2", "--inputs", "/traces"), "--inputs goes with --on-cluster or --gather"),
-        (("--repeat", "2", "--nodes", "-"), "--repeat reads --nodes once for each run: name a file, not -"),
-        (("--repeat", "2", "--loads", "0.5", "--load", "1"), "--load and --loads are two ways to say the same"),
+        (("--repeat", "2", "--forecast"), "--forecast does not work with --repeat"),
+        (("--jobs-parallel",), "--jobs-parallel works only with --repeat"),
+        (("--loads", "0.5"), "--loads works only with --repeat"),
+        (("--repeat", "2", "--inputs", "/traces"), "--inputs works only with --on-cluster or --gather"),
+        (("--repeat", "2", "--nodes", "-"), "--repeat reads --nodes once for each run: use a file, not -"),
+        (("--repeat", "2", "--loads", "0.5", "--load", "1"), "--load and --loads set the same value"),
     ],
 )
 def test_mistakes(simulating: CliRunner, arguments: tuple[str, ...], message: str) -> None:

@@ -17,19 +17,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments: every setting that a file can hold, and the ways to run once or without writing."""
     add = parser.add_argument
     parser.epilog = (
-        f"Each setting is also read from the environment ({PREFIX}INTERVAL for --interval) and from the file, where it "
-        "is written in camelCase (interval, publish.labels). Flags win over the environment, it over the file."
+        f"Each setting can also come from the environment ({PREFIX}INTERVAL for --interval) or from the file, where "
+        "its name is in camelCase (interval, publish.labels). Flags win over the environment, and the environment over "
+        "the file."
     )
-    add("--config", metavar="FILE", help=f"settings, re-read when the file changes (default: ${CONFIG_VARIABLE}, or "
-        f"{DEFAULT_FILE} where it is)")  # fmt: skip
+    add("--config", metavar="FILE", help=f"settings file, reread when it changes (default: ${CONFIG_VARIABLE}, or "
+        f"{DEFAULT_FILE} if it exists)")  # fmt: skip
     add(
         "--oneshot",
         action="store_true",
-        help="scan and publish once, and end: status 0, or 1 where that failed; "
-        "needs no kubelet with --publish-nrt=false",
+        help="scan and publish once, then exit with status 0, or 1 if that failed; with --publish-nrt=false no kubelet "
+        "is needed",
     )
-    add("--dry-run", action="store_true", help="write nothing to the API server; show what would be written")
-    add("--output", metavar="FILE", help='write the objects there too, at each change, as YAML ("-": standard output)')
+    add("--dry-run", action="store_true", help="show what would be written to the API server, and write nothing")
+    add(
+        "--output",
+        metavar="FILE",
+        help='also write the objects to this file as YAML, each time they change ("-": standard output)',
+    )
     OPTIONS.add_arguments(parser)
 
 
@@ -51,4 +56,4 @@ def run(arguments: Namespace) -> int:
         raise CommandError(str(error)) from error
 
 
-COMMAND = Command("publish what this node has, zone by zone, and keep that right", add_arguments, run)
+COMMAND = Command("publish this node's resources by zone, and keep them up to date", add_arguments, run)

@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="the archive to write: .tar.zst or .tar.gz")
-    add("--root", default=LIVE_ROOT, metavar="PATH", help="capture from a directory or an archive instead")
-    add("--with-identifiers", action="store_true", help="keep MAC addresses, GUIDs, serial numbers, the hostname, the "
-        "kernel command line")  # fmt: skip
+    add("file", metavar="FILE", help="archive to write, .tar.zst or .tar.gz")
+    add(
+        "--root",
+        default=LIVE_ROOT,
+        metavar="PATH",
+        help="directory or archive to capture from, instead of this machine",
+    )
+    add("--with-identifiers", action="store_true", help="keep MAC addresses, GUIDs, serial numbers, the hostname and "
+        "the kernel command line")  # fmt: skip
     add("--force", action="store_true", help="replace the file if it exists")
 
 
@@ -36,8 +41,8 @@ def run(arguments: Namespace) -> int:
         f"{summary.files} files and {summary.links} links, {summary.content >> 10} KiB in {summary.archive >> 10} KiB"
     )
     write(f"{arguments.file}: {sizes}; {identifiers}\n", STANDARD_OUTPUT)
-    write(f"`zonewise show --root {arguments.file}` shows the machine.\n", STANDARD_OUTPUT)
+    write(f"Show the machine with `zonewise show --root {arguments.file}`.\n", STANDARD_OUTPUT)
     return 0
 
 
-COMMAND = Command("write what discovery reads of this machine to an archive", add_arguments, run)
+COMMAND = Command("archive everything that discovery reads on this machine", add_arguments, run)

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "Save it where the shell looks: bash in ~/.local/share/bash-completion/completions/zonewise, zsh as _zonewise "
-        "in a folder of $fpath, fish in ~/.config/fish/completions/zonewise.fish. Status 0: printed."
+        "Save the script where the shell looks for completions. For bash, that is "
+        "~/.local/share/bash-completion/completions/zonewise. For zsh, it is the file _zonewise in a folder of $fpath. "
+        "For fish, it is ~/.config/fish/completions/zonewise.fish. Status 0: the script was printed."
     )
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument("shell", choices=SHELLS, help="shell to print the script for")
 
 
 def run(arguments: Namespace) -> int:
@@ -30,4 +31,4 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("print the script of a shell that completes commands and options", add_arguments, run)
+COMMAND = Command("print a completion script for bash, zsh or fish", add_arguments, run)

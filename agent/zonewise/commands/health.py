@@ -35,12 +35,25 @@ _DEFAULT_WIDTH = 100
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("--root", default=LIVE_ROOT, metavar="PATH", help="a captured machine: a directory or an archive")
-    add("-o", "--output", choices=("table", "json"), default="table", help="the format (default: table)")
-    add("--baseline", metavar="FILE", help="what a healthy machine has, as --write-baseline writes it (default: what "
-        "the agent has learned)")  # fmt: skip
-    add("--write-baseline", metavar="FILE", help='write what the machine has now as a baseline; "-": standard output')
-    add("--state", metavar="FILE", help=f"the agent's state (default: {STATE_FILE} of the live machine, where it is)")
+    add(
+        "--root",
+        default=LIVE_ROOT,
+        metavar="PATH",
+        help="directory or archive of a captured machine (default: this machine)",
+    )
+    add("-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)")
+    add("--baseline", metavar="FILE", help="description of the machine in good health, as --write-baseline writes it "
+        "(default: the baseline that the agent learned)")  # fmt: skip
+    add(
+        "--write-baseline",
+        metavar="FILE",
+        help='write the present state of the machine as a baseline to this file ("-": standard output)',
+    )
+    add(
+        "--state",
+        metavar="FILE",
+        help=f"state file of the agent (default: {STATE_FILE} on the live machine, if it exists)",
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -64,7 +77,7 @@ def run(arguments: Namespace) -> int:
     return 0 if report.is_healthy else _FAULTY
 
 
-COMMAND = Command("judge the hardware: what is wrong, whose fault, and by which rule", add_arguments, run)
+COMMAND = Command("check the hardware for faults, with the rule and verdict of each", add_arguments, run)
 
 
 def _judge(
@@ -152,7 +165,7 @@ def _state(arguments: Namespace) -> HealthState:
     try:
         return decode_state(_content(path, MAX_STATE_BYTES))
     except StateError as error:
-        raise CommandError(f"{path}: is no state of the agent: {error}") from error
+        raise CommandError(f"{path}: not a state file of the agent: {error}") from error
 
 
 def _baseline(path: str | None) -> Baseline | None:
@@ -163,7 +176,7 @@ def _baseline(path: str | None) -> Baseline | None:
     try:
         return decode_baseline(_content(path, MAX_STATE_BYTES))
     except StateError as error:
-        raise CommandError(f"{path}: is no baseline: {error}") from error
+        raise CommandError(f"{path}: not a baseline: {error}") from error
 
 
 def _content(path: str, most: int) -> bytes:
@@ -180,9 +193,11 @@ def _write_baseline(observation: HardwareObservation, path: str) -> int:
 
     baseline = learn(observation, None)
     if baseline is None:
-        raise CommandError(f"no baseline: {', '.join(sorted(observation.silent))} could not be read")
+        raise CommandError(f"no baseline was written: {', '.join(sorted(observation.silent))} could not be read")
     output.write(encode_baseline(baseline).decode(), path)
     sys.stderr.write(
-        "" if path == output.STANDARD_OUTPUT else f"{path}: written; it is right if the machine is healthy\n"
+        ""
+        if path == output.STANDARD_OUTPUT
+        else f"{path}: written; use this baseline only if the machine is healthy now\n"
     )
     return 0

@@ -28,18 +28,34 @@ _FAILED = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the two commands and their arguments."""
     commands = parser.add_subparsers(dest="action", metavar="test|lint", required=True)
-    test = commands.add_parser("test", help="which rules match a machine, term by term, and what they set")
-    test.description = "Evaluate rules on a machine. Status 0: evaluated; 1: a rule failed; 2: it cannot be done."
-    test.add_argument(
-        "file", metavar="FILE", help='NodeFeatureRules and NodeFeatureGroups as YAML or JSON ("-": input)'
+    test = commands.add_parser("test", help="show which rules match a machine, term by term, and what they set")
+    test.description = (
+        "Evaluate rules on a machine. Status 0: all rules were evaluated; 1: a rule failed; 2: the rules, the machine "
+        "or an argument cannot be used."
     )
-    test.add_argument("--root", default=LIVE_ROOT, metavar="PATH", help="a captured machine (default: this one)")
-    test.add_argument("--node-feature", metavar="FILE", help="take the features of a NodeFeature object instead")
-    test.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    lint = commands.add_parser("lint", help="what is wrong with rules, without any machine")
-    lint.description = "Look for errors in rules. Status 0: none; 1: there are errors; 2: the file cannot be read."
+    test.add_argument(
+        "file",
+        metavar="FILE",
+        help='file of NodeFeatureRules and NodeFeatureGroups, as YAML or JSON ("-": standard input)',
+    )
+    test.add_argument(
+        "--root",
+        default=LIVE_ROOT,
+        metavar="PATH",
+        help="directory or archive of a captured machine (default: this machine)",
+    )
+    test.add_argument("--node-feature", metavar="FILE", help="read the features from a NodeFeature object instead")
+    test.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="output format (default: table)"
+    )
+    lint = commands.add_parser("lint", help="find errors in rules, without a machine")
+    lint.description = (
+        "Find errors in rules. Status 0: there are none; 1: there are errors; 2: the file cannot be read."
+    )
     lint.add_argument(
-        "file", metavar="FILE", help='NodeFeatureRules and NodeFeatureGroups as YAML or JSON ("-": input)'
+        "file",
+        metavar="FILE",
+        help='file of NodeFeatureRules and NodeFeatureGroups, as YAML or JSON ("-": standard input)',
     )
 
 
@@ -48,7 +64,7 @@ def run(arguments: Namespace) -> int:
     return _lint(arguments) if arguments.action == "lint" else _test(arguments)
 
 
-COMMAND = Command("try rules of Node Feature Discovery on a machine, or check them", add_arguments, run)
+COMMAND = Command("test Node Feature Discovery rules on a machine, or lint them", add_arguments, run)
 
 
 def _test(arguments: Namespace) -> int:
@@ -105,12 +121,12 @@ def _documents(path: str) -> list[object]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
-        raise CommandError(f"{path}: {where}is no YAML: {getattr(error, 'problem', None) or error}") from error
+        raise CommandError(f"{path}: {where}invalid YAML: {getattr(error, 'problem', None) or error}") from error
     except (RecursionError, ValueError) as error:
-        raise CommandError(f"{path}: is no YAML: {error}") from error
+        raise CommandError(f"{path}: invalid YAML: {error}") from error
     found = [item for document in documents if document is not None for item in _items_of_list(document)]
     if not found:
-        raise CommandError(f"{path}: holds no rules")
+        raise CommandError(f"{path}: no rules found")
     return found
 
 
@@ -130,7 +146,7 @@ def _read(path: str) -> str:
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: is no UTF-8 text") from error
+        raise CommandError(f"{path}: not UTF-8 text") from error
     if len(text) > MAX_FILE:
         raise CommandError(f"{path}: has more than {MAX_FILE} characters")
     return text

@@ -42,36 +42,50 @@ class _OutputTarget(NamedTuple):
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("--root", default=LIVE_ROOT, metavar="PATH", help="a captured machine: a directory or an archive")
+    add(
+        "--root",
+        default=LIVE_ROOT,
+        metavar="PATH",
+        help="directory or archive of a captured machine (default: this machine)",
+    )
     add("-o", "--output", nargs="+", default=[DEFAULT_FORMAT], metavar=("FORMAT", "FILE"),
-        help=f"{', '.join(FORMATS)}; to a file, or to standard output")  # fmt: skip
-    add("--explain", metavar="PATH", help="where a fact is from: zones.1.memory, pci.0000:3b:00.0, all; with -o json "
-        "and yaml, added to the machine as its key `sources`")  # fmt: skip
+        help=f"output format, and a file to write to (default: standard output): {', '.join(FORMATS)}")  # fmt: skip
+    add("--explain", metavar="PATH", help="show the source of a fact: zones.1.memory, pci.0000:3b:00.0, all; -o json "
+        "and -o yaml add it to the machine as the key `sources`")  # fmt: skip
     add(
         "--node-name",
         metavar="NAME",
-        help="of the objects that -o nrt and -o nodefeature make (default: $NODE_NAME, or the hostname)",
+        help="node name in the objects of -o nrt and -o nodefeature (default: $NODE_NAME, or the hostname)",
     )
-    add("--features", type=_groups, default=(), metavar="GROUP,...", help="groups of raw features that -o nodefeature "
-        "has besides: all, kernel.config, kernel.enabledmodule, network.pods")  # fmt: skip
-    add("--nfd-config", metavar="FILE", help="nfd-worker.conf, the configuration of NFD's worker, for -o labels and "
-        "-o nodefeature")  # fmt: skip
-    add("--gfd-config", metavar="FILE", help="the configuration of NVIDIA's device plugin: how GPUs are shared, for "
-        "-o labels and -o nodefeature")  # fmt: skip
-    add("--width", type=_width, metavar="COLUMNS", help="of the picture (default: the terminal's)")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="in the picture (default: auto)")
-    add("--pci-ids", metavar="FILE", help="the list of names of PCI devices (default: the system's, where it has one)")
-    add("--all-devices", action="store_true", help="draw the matrix of all devices, drives among them, and list them "
-        "(default: of GPUs and accelerators with network ports)")  # fmt: skip
+    add("--features", type=_groups, default=(), metavar="GROUP,...", help="groups of raw features to add to -o "
+        "nodefeature: all, kernel.config, kernel.enabledmodule, network.pods")  # fmt: skip
+    add("--nfd-config", metavar="FILE", help="configuration of NFD's worker (nfd-worker.conf), for -o labels and -o "
+        "nodefeature")  # fmt: skip
+    add("--gfd-config", metavar="FILE", help="configuration of NVIDIA's device plugin with the sharing of GPUs, for -o "
+        "labels and -o nodefeature")  # fmt: skip
+    add("--width", type=_width, metavar="COLUMNS", help="width of the picture (default: the terminal's width)")
+    add(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="use colours in the picture (default: auto)",
+    )
+    add(
+        "--pci-ids",
+        metavar="FILE",
+        help="file with the names of PCI devices (default: the system's file, if there is one)",
+    )
+    add("--all-devices", action="store_true", help="list all devices and draw their matrix, including drives (default: "
+        "only GPUs and accelerators with network ports)")  # fmt: skip
     add("--ascii", action="store_true", help="draw with ASCII characters only")
-    add("--timings", action="store_true", help="print on standard error how long each part of discovery took")
+    add("--timings", action="store_true", help="print to standard error how long each part of discovery took")
 
 
 def run(arguments: Namespace) -> int:
     """Scan the machine once and write it in the requested format. Raises CommandError."""
     target = _output_target(arguments.output)
     if arguments.explain is not None and target.format not in _EXPLAINABLE:
-        raise CommandError(f"--explain goes with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
+        raise CommandError(f"--explain works with -o {', '.join(_EXPLAINABLE)}, not with {target.format}")
     scan = Scanner(_open_files(arguments.root), explain=arguments.explain is not None).scan()
     if target.format in _NAMED:
         scan = scan._replace(machine=_with_names(scan.machine, arguments.pci_ids))
@@ -81,14 +95,14 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("show what this machine, or a captured one, is made of", add_arguments, run)
+COMMAND = Command("show the hardware of this machine, or of a captured one", add_arguments, run)
 
 
 def _output_target(words: list[str]) -> _OutputTarget:
     if words[0] not in FORMATS:
-        raise CommandError(f"unknown format {words[0]}: there is {', '.join(FORMATS)}")
+        raise CommandError(f"unknown format {words[0]}: the formats are {', '.join(FORMATS)}")
     if len(words) > 2:
-        raise CommandError(f"-o accepts a format and a file, not also {' '.join(words[2:])}")
+        raise CommandError(f"-o takes a format and at most one file; remove {' '.join(words[2:])}")
     return _OutputTarget(words[0], words[1] if len(words) == 2 else output.STANDARD_OUTPUT)
 
 
@@ -105,7 +119,7 @@ def _with_names(machine: Machine, path: str | None) -> Machine:
     paths = PCI_IDS if path is None else (os.path.abspath(path),)
     text = read_pci_ids(_open_files(LIVE_ROOT), paths)
     if path is not None and not text:
-        raise CommandError(f"--pci-ids {path}: cannot be read, or is empty")
+        raise CommandError(f"--pci-ids {path}: the file cannot be read, or is empty")
     return with_pci_names(machine, text)
 
 
@@ -262,9 +276,9 @@ def _node_name(scan: Scan, arguments: Namespace) -> str:
     # the kubelet registers the hostname in lower case (pkg/util/node, GetHostname)
     name: str | None = arguments.node_name or from_environment or (scan.machine.hostname or "").lower() or None
     if name is None:
-        raise CommandError("the machine's hostname is unknown: name the node by --node-name")
+        raise CommandError("the machine's hostname is unknown: set the node name with --node-name")
     if len(name) > MAX_NODE_NAME or not re.fullmatch(_NODE_NAME, name):
-        raise CommandError(f"{name!r} is no name of a node (DNS-1123): name the node by --node-name")
+        raise CommandError(f"{name!r} is not a valid node name (DNS-1123): set the node name with --node-name")
     return name
 
 
@@ -283,7 +297,7 @@ def _width(text: str) -> int:
     from argparse import ArgumentTypeError
 
     if not text.isdecimal() or int(text) < MIN_WIDTH:
-        raise ArgumentTypeError(f"{text} is no number of columns from {MIN_WIDTH}")
+        raise ArgumentTypeError(f"{text} is not a number of columns; the smallest is {MIN_WIDTH}")
     return int(text)
 
 

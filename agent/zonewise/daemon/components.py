@@ -353,7 +353,7 @@ def ensure_notify_file(path: str) -> None:
     # O_NONBLOCK: opening a FIFO would block for ever
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640))
     if not os.path.isfile(path):
-        raise OSError(errno.EINVAL, "is no regular file", path)
+        raise OSError(errno.EINVAL, "is not a regular file", path)
 
 
 def _file_or_directory(path: str, reason: Reason) -> WatchRule:

@@ -75,7 +75,7 @@ def _resources(value: object) -> Iterator[tuple[str, str]]:
 def _pod(value: object, field: str) -> PodPattern:
     fields = _mapping(value, field, _POD_KEYS)
     if not fields:
-        raise ValueError(f"{field}: excludes every pod; name a namespace, a name or labels")
+        raise ValueError(f"{field}: excludes every pod; set a namespace, a name or labels")
     labels = _mapping(fields.get("labels") or {}, f"{field}.labels", None)
     return PodPattern(
         _string(fields.get("namespace", "*"), f"{field}.namespace"),
@@ -88,11 +88,11 @@ def _mapping(value: object, field: str, known: tuple[str, ...] | None) -> Mappin
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{field}: {value!r} must be fields by name")
+        raise ValueError(f"{field}: {value!r} must be a mapping of fields")
     fields = cast("Mapping[Any, Any]", value)
     unknown = [name for name in fields if known is not None and name not in known]
     if unknown:
-        raise ValueError(f"{field}.{unknown[0]}: unknown key; there is {', '.join(known or ())}")
+        raise ValueError(f"{field}.{unknown[0]}: unknown key; the keys are {', '.join(known or ())}")
     return fields
 
 
@@ -106,5 +106,5 @@ def _list(value: object, field: str) -> list[Any]:
 
 def _string(value: object, field: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{field}: {value!r} must be a text")
+        raise ValueError(f"{field}: {value!r} must be a string")
     return value

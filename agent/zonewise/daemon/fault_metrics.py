@@ -26,20 +26,20 @@ class FaultMetrics:
         """Return the metrics of the last snapshot."""
         snapshot = self._snapshot()
         labels = ("kind", "device", "rule", "verdict", "severity")
-        active = GaugeMetricFamily("zonewise_hardware_fault", "1: an active fault of the hardware.", labels=labels)
+        active = GaugeMetricFamily("zonewise_hardware_fault", "1 for each active hardware fault.", labels=labels)
         for fault in snapshot.faults or ():
             sign = fault.sign
             values = (sign.device.kind, sign.device.name, sign.rule, sign.verdict.value, sign.severity.name.lower())
             active.add_metric(values, 1)
         yield active
-        text = "Active faults of the hardware, by severity; 0 where there is none."
+        text = "Active hardware faults, by severity; 0 if there are none."
         total = GaugeMetricFamily("zonewise_hardware_faults", text, labels=("severity",))
         for severity in _SEVERITIES if snapshot.faults is not None else ():
             total.add_metric((severity,), sum(f.sign.severity.name.lower() == severity for f in snapshot.faults or ()))
         yield total
         counts = CounterMetricFamily(
             "zonewise_hardware_fault_events",
-            "Faults raised, and repeated by events.",
+            "Hardware faults that were raised, and events that repeated them.",
             labels=("device", "rule", "verdict"),
         )
         for values, count in snapshot.fault_counts.items():

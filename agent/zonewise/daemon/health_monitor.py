@@ -242,4 +242,4 @@ def read_baseline(path: str) -> Baseline | None:
     except OSError as error:
         raise SettingsError(f"health.baselineFile: {path}: {error.strerror}") from error
     except StateError as error:
-        raise SettingsError(f"health.baselineFile: {path}: is no baseline: {error}") from error
+        raise SettingsError(f"health.baselineFile: {path}: is not a baseline: {error}") from error

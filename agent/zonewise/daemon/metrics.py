@@ -34,54 +34,64 @@ class AgentMetrics:
         self.registry = registry = CollectorRegistry()
         registry.register(PROCESS_COLLECTOR)
         registry.register(GC_COLLECTOR)
-        Info("zonewise_build", "The version of the agent.", registry=registry).info({"version": __version__})
-        self.wakeups = Counter("zonewise_wakeups", "Scans of the agent, by reason.", ["reason"], registry=registry)
+        Info("zonewise_build", "Version of the agent.", registry=registry).info({"version": __version__})
+        self.wakeups = Counter(
+            "zonewise_wakeups", "Scans of the agent, by the reason that started them.", ["reason"], registry=registry
+        )
         self.scan_seconds = Histogram(
-            "zonewise_scan_duration_seconds", "From an event to the snapshot of the node.", buckets=_FAST,
+            "zonewise_scan_duration_seconds", "Time from an event to the new snapshot of the node.", buckets=_FAST,
             registry=registry,
         )  # fmt: skip
         self.kubelet_requests = Counter(
             "zonewise_kubelet_requests", "Requests to the kubelet, by method.", ["method"], registry=registry
         )
         self.kubelet_errors = Counter(
-            "zonewise_kubelet_errors", "Requests that failed, by method and kind of error.", ["method", "error"],
+            "zonewise_kubelet_errors", "Requests to the kubelet that failed, by method "
+                "and kind of error.", ["method", "error"],
             registry=registry,
         )  # fmt: skip
         self.kubelet_ready = Gauge(
-            "zonewise_kubelet_ready", "1: the kubelet reports all allocations; 0: not, or not yet.", registry=registry
+            "zonewise_kubelet_ready", "1 if the kubelet reports all allocations, else 0.", registry=registry
         )
         self.publish_bytes = Histogram(
-            "zonewise_publish_size_bytes", "Bodies of the writes to the API server, by object and operation.",
+            "zonewise_publish_size_bytes", "Size of the request bodies of writes to the API server, by object and "
+                "operation.",
             ["object", "operation"], buckets=_SIZES, registry=registry,
         )  # fmt: skip
         self.publish_seconds = Histogram(
-            "zonewise_publish_duration_seconds", "How long these writes took.", ["object"], buckets=_REMOTE,
+            "zonewise_publish_duration_seconds", "Duration of the writes to "
+                "the API server.", ["object"], buckets=_REMOTE,
             registry=registry,
         )  # fmt: skip
         self.publish_errors = Counter(
-            "zonewise_publish_errors", "Writes that failed, by object and reason.", ["object", "reason"],
+            "zonewise_publish_errors", "Writes to the API server that failed, by "
+                "object and reason.", ["object", "reason"],
             registry=registry,
         )  # fmt: skip
         self.publish_repairs = Counter(
-            "zonewise_publish_repairs", "Objects that another client had deleted or edited, and that were repaired.",
+            "zonewise_publish_repairs", "Repairs of objects that another client had deleted or edited.",
             ["object", "cause"], registry=registry,
         )  # fmt: skip
         self.labels_written = Gauge(
-            "zonewise_labels", "Labels of the agent that the API server has: in its NodeFeature, or on the Node.",
+            "zonewise_labels", "Labels of the agent that the API server has, in its NodeFeature or on the Node.",
             ["path"], registry=registry,
         )  # fmt: skip
         self.rules = Gauge(
             "zonewise_rules",
-            "Rules of NodeFeatureRules and groups on this node, by state: matched, unmatched or failed.",
+            "Rules of NodeFeatureRules and NodeFeatureGroups on this node, by state: matched, unmatched or failed.",
             ["state"], registry=registry,
         )  # fmt: skip
         self.rule_rejections = Gauge(
-            "zonewise_rule_outputs_rejected", "Outputs of NodeFeatureRules that may not be set.", registry=registry
+            "zonewise_rule_outputs_rejected",
+            "Outputs of NodeFeatureRules that the agent may not set.",
+            registry=registry,
         )
-        self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=registry)
+        self.settings = Info("zonewise_settings", "Hash of the settings in force.", registry=registry)
         self._watch_ages: dict[str, Callable[[], float]] = {}
         self.reload_errors = Counter(
-            "zonewise_settings_errors", "New settings that were rejected; the old ones stay.", registry=registry
+            "zonewise_settings_errors",
+            "New settings that were rejected, so that the old ones remain in force.",
+            registry=registry,
         )
 
     def watch(self, status: Status) -> None:
@@ -120,8 +130,10 @@ class _Scans:
         runs = self._status.snapshot.runs
         seconds = ((run.collector, run.seconds) for run in runs)
         success = ((run.collector, float(run.outcome != "failed")) for run in runs)
-        yield _by_collector("zonewise_collector_duration_seconds", "How long a part of discovery took.", seconds)
-        yield _by_collector("zonewise_collector_success", "0: a part of discovery failed by a defect.", success)
+        yield _by_collector("zonewise_collector_duration_seconds", "Duration of each part of discovery.", seconds)
+        yield _by_collector(
+            "zonewise_collector_success", "0 if a part of discovery failed because of a defect, else 1.", success
+        )
         age = self._status.age()
         if age is not None:
             text = "Seconds since all published objects were last known to match the node."

@@ -47,7 +47,7 @@ class NodeMetrics:
         yield from _hardware(snapshot.machine)
         yield from _infiniband(snapshot.machine)
         yield from _links(snapshot.machine)
-        yield _gauge("zonewise_problems", "Problems with what was read, by source.", ("source",), [
+        yield _gauge("zonewise_problems", "Problems in the files that discovery read, by source.", ("source",), [
             (("machine",), len(snapshot.machine.problems)), (("report",), len(snapshot.problems)),
         ])  # fmt: skip
 
@@ -62,35 +62,50 @@ def _zones(snapshot: Snapshot) -> Iterator[Metric]:
     ]
     amounts += [(("", resource), amount) for resource, amount in snapshot.usage.unzoned.items()]
     for field, text in (
-        ("capacity", "What the hardware has"),
-        ("allocatable", "What the kubelet may allocate to pods exclusively"),
-        ("available", "What the kubelet would still allocate to the next pod"),
+        ("capacity", "Resources of the hardware"),
+        ("allocatable", "Resources that the kubelet may allocate to pods exclusively"),
+        ("available", "Resources that the kubelet would still allocate to the next pod"),
     ):
         samples = [(labels, getattr(amount, field)) for labels, amount in amounts]
-        help_text = f"{text}: CPUs, bytes of memory and hugepages, counts of devices; no zone: the kubelet knows none."
+        help_text = (
+            f"{text}: CPUs, bytes of memory and hugepages, number of devices. The label zone is empty if the kubelet "
+            "knows no zone."
+        )
         yield _gauge(f"zonewise_zone_{field}", help_text, ("zone", "resource"), samples)
 
 
 def _hardware(machine: Machine) -> Iterator[Metric]:
     states = [(("online",), len(machine.cpus.online)), (("offline",), len(machine.cpus.offline))]
     yield _gauge("zonewise_cpus", "Hardware threads, by state.", ("state",), states)
-    yield _gauge("zonewise_cores", "Cores.", (), [((), len(machine.cores))])
+    yield _gauge("zonewise_cores", "Processor cores.", (), [((), len(machine.cores))])
     yield _gauge("zonewise_packages", "Processor packages.", (), [((), len(machine.packages))])
     kinds = {zone.kind for zone in machine.zones}
     counts = [((kind,), sum(zone.kind == kind for zone in machine.zones)) for kind in sorted(kinds)]
-    yield _gauge("zonewise_zones", "NUMA nodes: with CPUs, of memory only, of a GPU's memory.", ("kind",), counts)
+    yield _gauge(
+        "zonewise_zones",
+        "NUMA nodes, by kind: with CPUs, with memory only, or with the memory of a GPU.",
+        ("kind",),
+        counts,
+    )
     gpus = [
         ((gpu.address or "", gpu.vendor or "", gpu.model or "", gpu.uuid or "", _name(gpu.zone), gpu.state or ""), 1)
         for gpu in machine.gpus
     ]
-    yield _gauge("zonewise_gpu_info", "A GPU.", ("address", "vendor", "model", "uuid", "zone", "state"), gpus)
+    yield _gauge(
+        "zonewise_gpu_info",
+        "1 for each GPU, with its properties as labels.",
+        ("address", "vendor", "model", "uuid", "zone", "state"),
+        gpus,
+    )
     nics = [
         ((nic.name, nic.address or "", nic.driver or "", nic.link_layer or "", nic.rdma or "", _name(nic.zone)), 1)
         for nic in machine.nics
         if nic.address is not None and nic.physical_function is None
     ]
     labels = ("device", "address", "driver", "link_layer", "rdma", "zone")
-    yield _gauge("zonewise_nic_info", "A physical network device.", labels, nics)
+    yield _gauge(
+        "zonewise_nic_info", "1 for each physical network device, with its properties as labels.", labels, nics
+    )
 
 
 def _infiniband(machine: Machine) -> Iterator[Metric]:
@@ -101,16 +116,18 @@ def _infiniband(machine: Machine) -> Iterator[Metric]:
 
     info = [(_device_labels(device), 1) for device in machine.infiniband]
     labels = ("device", "board_id", "firmware_version", "hca_type")
-    yield _gauge("node_infiniband_info", "An RDMA device.", labels, info)
+    yield _gauge("node_infiniband_info", "1 for each RDMA device, with its properties as labels.", labels, info)
     yield port_gauge(
-        "state_id", "Port state: 1 down, 2 init, 3 armed, 4 active.", lambda port: PORT_STATES.get(port.state or "")
+        "state_id",
+        "State of the port: 1 down, 2 init, 3 armed, 4 active.",
+        lambda port: PORT_STATES.get(port.state or ""),
     )
     yield port_gauge(
-        "physical_state_id", "Physical state: 2 polling, 3 disabled, 5 link up, 6 error recovery.",
+        "physical_state_id", "Physical state of the port: 2 polling, 3 disabled, 5 link up, 6 error recovery.",
         lambda port: PHYSICAL_STATES.get(port.physical_state or ""),
     )  # fmt: skip
     yield port_gauge(
-        "rate_bytes_per_second", "Rate of the link.",
+        "rate_bytes_per_second", "Rate of the port's link.",
         lambda port: None if port.rate_gbps is None else port.rate_gbps * 1e9 / 8,
     )  # fmt: skip
 
@@ -125,12 +142,14 @@ def _links(machine: Machine) -> Iterator[Metric]:
         for function in machine.pci
         if function.link is not None and (function.pci_class or "").startswith(_LINK_ENDS)
     ]
-    for when, text in (("current", "now"), ("max", "at best")):
+    for when, text in (("current", "Current"), ("max", "Maximum")):
         prefix = "" if when == "current" else "max_"
         speeds = [(at, _per_second(getattr(link, f"{prefix}speed_gts"))) for at, link in ends]
         widths = [(at, getattr(link, f"{prefix}width")) for at, link in ends]
-        yield _gauge(f"node_pcidevice_{when}_link_transfers_per_second", f"PCIe link speed {text}.", _ADDRESS, speeds)
-        yield _gauge(f"node_pcidevice_{when}_link_width", f"PCIe lanes {text}.", _ADDRESS, widths)
+        yield _gauge(
+            f"node_pcidevice_{when}_link_transfers_per_second", f"{text} speed of the PCIe link.", _ADDRESS, speeds
+        )
+        yield _gauge(f"node_pcidevice_{when}_link_width", f"{text} number of lanes of the PCIe link.", _ADDRESS, widths)
 
 
 def _per_second(gts: float | None) -> float | None:

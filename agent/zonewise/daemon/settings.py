@@ -127,13 +127,13 @@ class Settings(NamedTuple):
 
 def _node_name(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", value):
-        raise ValueError("must be the name of a Node: small letters, digits, dots and dashes")
+        raise ValueError("must be the name of a Node: lower-case letters, digits, dots and dashes")
     return value
 
 
 def _instance(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"([a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?)?", value):
-        raise ValueError("must be small letters, digits and dashes, at most 53")
+        raise ValueError("must consist of at most 53 lower-case letters, digits and dashes")
     return value
 
 
@@ -150,82 +150,92 @@ def _expression(value: object) -> str:
 
 
 OPTIONS = Options((
-    Option("nodeName", _node_name, "the name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
-    Option("nodeIp", text, "the node's address, where the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
-    Option("podName", text, "the agent's pod, the owner of its NodeFeature", "NAME", ("POD_NAME",)),
-    Option("namespace", text, "where the NodeFeature object goes, none without one", "NAME", ("POD_NAMESPACE",)),
-    Option("root", text, "below which the host's sys, proc and etc are seen (default: /)", "PATH"),
-    Option("kubeletDir", text, "the kubelet's directory (default: /var/lib/kubelet)", "PATH"),
-    Option("podresourcesSocket", text, "its PodResources socket (default: KUBELET-DIR/pod-resources/kubelet.sock)",
+    Option("nodeName", _node_name, "name of this node (default: the host's name)", "NAME", ("NODE_NAME",)),
+    Option("nodeIp", text, "address of this node, at which the kubelet serves /configz", "ADDRESS", ("NODE_IP",)),
+    Option("podName", text, "name of the agent's pod, which owns the NodeFeature", "NAME", ("POD_NAME",)),
+    Option("namespace", text, "namespace of the NodeFeature object; without it, the agent "
+           "writes no NodeFeature", "NAME", ("POD_NAMESPACE",)),
+    Option("root", text, "directory under which the host's /sys, /proc and /etc are mounted (default: /)", "PATH"),
+    Option("kubeletDir", text, "data directory of the kubelet (default: /var/lib/kubelet)", "PATH"),
+    Option("podresourcesSocket", text, "socket of the kubelet's PodResources API (default: "
+           "KUBELET-DIR/pod-resources/kubelet.sock)",
            "PATH"),
-    Option("podsApiSocket", text, "its PodsAPI socket (default: KUBELET-DIR/pods-api/pods-api.sock)", "PATH"),
-    Option("kubeletConfig", text, "its configuration: a file, or an https URL (default: /configz of NODE-IP where "
-           "that is known and responds, else KUBELET-DIR/config.yaml)", "LOCATION"),
-    Option("kubeletConfigDropIns", text, "the directory of its drop-in files, where it has one", "PATH"),
-    Option("kubeletCa", text, "the CA certificates that sign the kubelet's (default: the cluster's)", "FILE"),
+    Option("podsApiSocket", text, "socket of the kubelet's Pods API (default: "
+           "KUBELET-DIR/pods-api/pods-api.sock)", "PATH"),
+    Option("kubeletConfig", text, "configuration of the kubelet: a file, or an https URL (default: /configz at NODE-IP "
+           "if that is known and responds, else KUBELET-DIR/config.yaml)", "LOCATION"),
+    Option("kubeletConfigDropIns", text, "directory of the kubelet's drop-in configuration "
+           "files, if it has one", "PATH"),
+    Option("kubeletCa", text, "CA certificates that sign the kubelet's certificate (default: "
+           "the cluster's CA)", "FILE"),
     *API_SERVER,
-    Option("instance", _instance, "of several agents on one node, the name of this one: it tells apart what each sets "
+    Option("instance", _instance, "name of this agent if several run on one node; it keeps their outputs apart "
            "(default: none)", "NAME"),
-    Option("interval", duration, "scan at least this often (default: 60s)", "DURATION"),
-    Option("readinessLimit", duration, "not ready when the last good publish is older (default: 180s)",
+    Option("interval", duration, "longest time between two scans (default: 60s)", "DURATION"),
+    Option("readinessLimit", duration, "age of the last successful publish at which the agent stops being ready "
+           "(default: 180s)",
            "DURATION"),
-    Option("notifyFile", text, "scan when this file is written or touched; made where it is absent", "FILE"),
+    Option("notifyFile", text, "file that starts a scan when it is written or touched; the agent creates it if it is "
+           "missing", "FILE"),
     Option("publish.nrt", boolean, "publish the NodeResourceTopology (default: true)", "true|false"),
-    Option("publish.labels", choice("auto", "nodefeature", "node", "off"), "labels: through NFD's master, directly on "
-           "the Node, or the first where it is served (default: auto)", "auto|nodefeature|node|off"),
-    Option("publish.takeOver", boolean, "make labels ours that NFD, GFD or AMD's labeller has left behind on the Node "
-           "(default: false)", "true|false"),
-    Option("publish.features", parse_feature_groups, "groups of raw features that the NodeFeature has besides: all, "
-           f"none, or some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
-    Option("nfd.featuresDir", text, "the directory of feature files, which add features and labels (default: "
+    Option("publish.labels", choice("auto", "nodefeature", "node", "off"), "how to publish labels: through NFD's "
+           "master (nodefeature), directly on the Node (node), not at all (off), or through NFD's master if its API is "
+           "served, else directly (auto) (default: auto)", "auto|nodefeature|node|off"),
+    Option("publish.takeOver", boolean, "take over labels that NFD, GFD or AMD's labeller left on the Node (default: "
+           "false)", "true|false"),
+    Option("publish.features", parse_feature_groups, "groups of raw features to add to the NodeFeature: all, none, or "
+           f"some of {','.join(FEATURE_GROUPS)} (default: none)", "GROUP,..."),
+    Option("nfd.featuresDir", text, "directory of feature files, which add features and labels (default: "
            f"ROOT/{FEATURES_DIRECTORY})", "PATH"),
-    Option("nfd.workerConfig", text, "the configuration of NFD's worker, which decides about labels (default: "
-           f"ROOT/{WORKER_CONFIG_FILE}, where it is)", "FILE"),
-    Option("nfd.customDir", text, "the directory of the worker's custom rules (default: "
-           f"ROOT/{CUSTOM_DIRECTORY})", "PATH"),
-    Option("gfd.configFile", text, "the configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
-           "file, or the directory of a ConfigMap (default: none, no sharing)", "PATH",
+    Option("nfd.workerConfig", text, "configuration of NFD's worker, which controls the labels (default: "
+           f"ROOT/{WORKER_CONFIG_FILE}, if it exists)", "FILE"),
+    Option("nfd.customDir", text, f"directory of the worker's custom rules (default: ROOT/{CUSTOM_DIRECTORY})", "PATH"),
+    Option("gfd.configFile", text, "configuration of NVIDIA's device plugin, as GPU Feature Discovery reads it: a "
+           "file, or the directory of a ConfigMap (default: none, without sharing)", "PATH",
            ("GFD_CONFIG_FILE", "CONFIG_FILE")),
-    Option("gfd.configName", text, "the configuration in that directory where the Node has no label "
+    Option("gfd.configName", text, "configuration to use from that directory if the Node has no label "
            "nvidia.com/device-plugin.config (default: default, or the only one)", "NAME"),
-    Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as the configuration "
-           "has it; without one by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY", "MIG_STRATEGY")),
-    Option("gfd.machineTypeFile", text, "the file with the machine's type, for nvidia.com/gpu.machine (default: as the "
-           "configuration has it; else the firmware's product)", "FILE", ("GFD_MACHINE_TYPE_FILE",)),
+    Option("gfd.migStrategy", choice(*MIG_STRATEGIES), "how MIG devices are labelled (default: as in the "
+           "configuration; without one, by profile)", "|".join(MIG_STRATEGIES), ("GFD_MIG_STRATEGY", "MIG_STRATEGY")),
+    Option("gfd.machineTypeFile", text, "file with the machine type for nvidia.com/gpu.machine (default: the file in "
+           "the configuration, else the firmware's product name)", "FILE", ("GFD_MACHINE_TYPE_FILE",)),
     Option("rules.enabled", boolean, "evaluate the cluster's NodeFeatureRules on this node, and set their labels, "
            "annotations and extended resources (default: false)", "true|false"),
-    Option("rules.taints", boolean, "set the taints of NodeFeatureRules as well (default: false)", "true|false"),
-    Option("rules.annotations", boolean, "set their annotations (default: true)", "true|false"),
-    Option("rules.extendedResources", boolean, "set their extended resources (default: true)", "true|false"),
-    Option("rules.extraLabelNs", _namespaces, "namespaces of labels that rules may set although they are reserved or "
-           'denied, as of NFD\'s master (default: "")', "NAMESPACE,..."),
-    Option("rules.denyLabelNs", _namespaces, "namespaces of labels that rules may not set; *SUFFIX for all that end on "
-           'it (default: "")', "NAMESPACE,..."),
-    Option("rules.labelWhiteList", _expression, "a regular expression that names of rules' labels must match, without "
-           'their namespace (default: "")', "REGEXP"),
-    Option("fingerprint", choice("with-exclusive-resources", "all"), "the pods that the standard fingerprint covers "
-           "(default: with-exclusive-resources)", "with-exclusive-resources|all"),
-    Option("listen", listen_address, 'serve metrics and health there (default: ":9809"; "" for no server)',
+    Option("rules.taints", boolean, "also set the taints of NodeFeatureRules (default: false)", "true|false"),
+    Option("rules.annotations", boolean, "set the annotations of NodeFeatureRules (default: true)", "true|false"),
+    Option("rules.extendedResources", boolean, "set the extended resources of NodeFeatureRules "
+           "(default: true)", "true|false"),
+    Option("rules.extraLabelNs", _namespaces, "label namespaces that rules may use even if they are reserved or "
+           "denied, as in NFD's master (default: \"\")", "NAMESPACE,..."),
+    Option("rules.denyLabelNs", _namespaces, "label namespaces that rules may not use; *SUFFIX denies all that end "
+           'with it (default: "")', "NAMESPACE,..."),
+    Option("rules.labelWhiteList", _expression, "regular expression that the names of rules' labels must match, "
+           'without their namespace (default: "")', "REGEXP"),
+    Option("fingerprint", choice("with-exclusive-resources", "all"), "pods that the standard fingerprint covers: all, "
+           "or only those with exclusive resources (default: with-exclusive-resources)",
+           "with-exclusive-resources|all"),
+    Option("listen", listen_address, 'address at which to serve metrics and health (default: ":9809"; '
+           '"" for no server)',
            "ADDRESS:PORT"),
-    Option("health.mode", choice("off", "observe", "publish"), "judge the hardware: not at all, for metrics and the "
-           "report, or with conditions and events on the Node and on pods as well (default: off)",
+    Option("health.mode", choice("off", "observe", "publish"), "hardware checks: none (off), faults in metrics and the "
+           "report (observe), or also conditions and Events on the Node and on pods (publish) (default: off)",
            "off|observe|publish"),
-    Option("health.stateFile", text, "where faults, counters and the learned baseline survive a restart (default: "
-           "nowhere)", "FILE"),
-    Option("health.baselineFile", text, "what a healthy node has, as `zonewise health --write-baseline` writes it "
-           "(default: learned)", "FILE"),
-    Option("health.kernelLog", text, "the kernel log, or none (default: /dev/kmsg)", "FILE|none"),
-    Option("health.nvmlInterval", duration, "query NVML at least this often, where its driver drives a GPU (default: "
-           "60s)", "DURATION"),
-    Option("health.nvmlEvents", boolean, "have XIDs from NVML where the kernel log cannot be read, by a process of its "
-           "own (default: true)", "true|false"),
-    Option("health.suspectAfter", whole_number(0, 100), "suspect a GPU that had XID 13 or 31 under so many different "
+    Option("health.stateFile", text, "file in which faults, counters and the learned baseline survive a restart "
+           "(default: none)", "FILE"),
+    Option("health.baselineFile", text, "description of the node in good health, as `zonewise health --write-baseline` "
+           "writes it (default: learned)", "FILE"),
+    Option("health.kernelLog", text, "kernel log to read, or none (default: /dev/kmsg)", "FILE|none"),
+    Option("health.nvmlInterval", duration, "longest time between two queries of NVML, if the NVIDIA driver drives a "
+           "GPU (default: 60s)", "DURATION"),
+    Option("health.nvmlEvents", boolean, "read XIDs from NVML, in a separate process, if the kernel log cannot be read "
+           "(default: true)", "true|false"),
+    Option("health.suspectAfter", whole_number(0, 100), "suspect a GPU after XID 13 or 31 under this many different "
            "workloads within a day; 0 for never (default: 2)", "COUNT"),
-    Option("health.withhold", boolean, "take failed devices out of what is allocatable and available in the report "
+    Option("health.withhold", boolean, "remove failed devices from the allocatable and available amounts in the report "
            "(default: false)", "true|false"),
-    Option("health.taint", boolean, "taint the Node zonewise.dev/hardware-fault:NoSchedule while a device has failed "
-           "(default: false)", "true|false"),
-    *tls_options("serve", "accept clients"),
+    Option("health.taint", boolean, "taint the Node with zonewise.dev/hardware-fault:NoSchedule while a device is "
+           "failed (default: false)", "true|false"),
+    *tls_options("serve metrics and health", "accept clients"),
     METRICS_AUTH,
     *LOGS,
 ), {"exclude": parse_exclusions})  # fmt: skip
@@ -243,8 +253,8 @@ def read_settings(
     check_tls(settings)
     if settings.interval >= settings.readiness_limit:
         raise SettingsError(
-            f"interval: {settings.interval:g} s must be less than readinessLimit ({settings.readiness_limit:g} s): "
-            "published objects are verified once in an interval, and would count as too old in between"
+            f"interval: {settings.interval:g} s must be less than readinessLimit ({settings.readiness_limit:g} s): the "
+            "agent verifies its objects once per interval, and they would count as too old in between"
         )
     return settings.completed()
 

@@ -60,7 +60,7 @@ class DevicePluginConfigFile:
             config = self._parse(self._content())
         except (OSError, DevicePluginConfigError) as error:
             reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-            effect = "GFD's labels are left out" if self._last is None else "its last good content stays in force"
+            effect = "GFD's labels are left out" if self._last is None else "its last valid content remains in force"
             return self._last, (f"{self._path}: {reason}; {effect}",)
         if self._mig_strategy:
             config = config._replace(mig_strategy=self._mig_strategy)
@@ -100,7 +100,7 @@ class DevicePluginConfigFile:
         names = sorted(name for name in self._files.names(self._path) if not name.startswith("."))
         selected = self._selected()
         if selected is None:
-            raise DevicePluginConfigError("which configuration the Node selects cannot be read")
+            raise DevicePluginConfigError("the configuration that the Node selects cannot be read")
         by_name = selected or self._name
         name = by_name or _DEFAULT
         if name in names:
@@ -108,4 +108,4 @@ class DevicePluginConfigFile:
         if len(names) == 1 and not by_name:
             return names[0]
         listed = ", ".join(names) or "nothing"
-        raise DevicePluginConfigError(f'there is no configuration "{name}" in the directory, but {listed}')
+        raise DevicePluginConfigError(f'the directory contains no configuration "{name}", but {listed}')

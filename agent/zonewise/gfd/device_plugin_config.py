@@ -41,15 +41,15 @@ def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
         raise DevicePluginConfigError(f"is {error}") from error
     version = _get(document, "version")
     if version not in (None, "", _VERSION):
-        raise DevicePluginConfigError(f"version: {version!r} is unknown, only {_VERSION} is read")
+        raise DevicePluginConfigError(f"version: {version!r} is not supported; only {_VERSION} is")
     flags = _fields(_get(document, "flags"), "flags")
     strategy = _get(flags, "migStrategy")
     if strategy is not None and strategy not in MIG_STRATEGIES:
-        raise DevicePluginConfigError(f"flags.migStrategy: {strategy!r} is none of {', '.join(MIG_STRATEGIES)}")
+        raise DevicePluginConfigError(f"flags.migStrategy: {strategy!r} is not one of {', '.join(MIG_STRATEGIES)}")
     discovery = _get(flags, "deviceDiscoveryStrategy")
     if discovery is not None and discovery not in _DISCOVERY_STRATEGIES:
         raise DevicePluginConfigError(
-            f"flags.deviceDiscoveryStrategy: {discovery!r} is none of {', '.join(_DISCOVERY_STRATEGIES)}"
+            f"flags.deviceDiscoveryStrategy: {discovery!r} is not one of {', '.join(_DISCOVERY_STRATEGIES)}"
         )
     machine_type_file = _get(_fields(_get(flags, "gfd"), "flags.gfd"), "machineTypeFile") or ""
     if not isinstance(machine_type_file, str):
@@ -69,7 +69,7 @@ def _fields(value: object, name: str) -> _Fields:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DevicePluginConfigError(f"{name}: must have fields by name, not {type(value).__name__}")
+        raise DevicePluginConfigError(f"{name}: must be a mapping, not {type(value).__name__}")
     return cast("_Fields", value)
 
 
@@ -120,16 +120,16 @@ def _check_devices(value: object, path: str) -> None:
     entries = cast("list[object]", value) if isinstance(value, list) else ()
     is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
     if value != "all" and not is_count and not isinstance(value, list):
-        raise DevicePluginConfigError(f"{path}: {value!r} must be all, a number of devices, or a list of them")
+        raise DevicePluginConfigError(f"{path}: {value!r} must be all, a number of devices, or a list of devices")
     for i, entry in enumerate(entries):
         if not _DEVICE.fullmatch(entry if isinstance(entry, str) else str(entry)):
-            raise DevicePluginConfigError(f"{path}[{i}]: {entry!r} is neither an index nor a UUID of a device")
+            raise DevicePluginConfigError(f"{path}[{i}]: {entry!r} is neither the index nor the UUID of a device")
 
 
 def _resource_name(value: object, path: str) -> str:
     if not isinstance(value, str):
-        raise DevicePluginConfigError(f"{path}: {value!r} must be the name of a resource")
+        raise DevicePluginConfigError(f"{path}: {value!r} must be a resource name")
     name = value if value.startswith(_PREFIX) else _PREFIX + value
     if len(name) > _MAX_RESOURCE_NAME or not _RESOURCE_NAME.fullmatch(name.removeprefix(_PREFIX)):
-        raise DevicePluginConfigError(f"{path}: {value[:100]!r} is no name of a resource")
+        raise DevicePluginConfigError(f"{path}: {value[:100]!r} is not a resource name")
     return name

@@ -60,12 +60,12 @@ class CheckpointReader:
         try:
             decoded: object = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            reason = f"is no JSON: {error}" if content else "is empty"
+            reason = f"is not JSON: {error}" if content else "is empty"
             self._problems.append(f"{self._path}: {reason}")
             return {}
         if isinstance(decoded, dict):
             return cast("dict[str, Any]", decoded)
-        self._problems.append(f"{self._path}: {repr(decoded)[:80]} is no object of JSON")
+        self._problems.append(f"{self._path}: {repr(decoded)[:80]} is not a JSON object")
         return {}
 
     def entries(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
@@ -73,20 +73,20 @@ class CheckpointReader:
         if isinstance(value, Mapping):
             yield from cast("Mapping[str, Any]", value).items()
         elif value is not None:
-            self.problem(field, value, "is no object of JSON")
+            self.problem(field, value, "is not a JSON object")
 
     def items(self, field: str, value: object) -> Iterator[tuple[str, Any]]:
         """Yield the items of a list, each with the name of its field."""
         if isinstance(value, list):
             yield from ((f"{field}[{number}]", item) for number, item in enumerate(cast("list[Any]", value)))
         elif value is not None:
-            self.problem(field, value, "is no list")
+            self.problem(field, value, "is not a list")
 
     def text(self, field: str, value: object) -> str | None:
         """Return a text that is not empty."""
         if isinstance(value, str) and value:
             return value
-        self.problem(field, value, "is no name")
+        self.problem(field, value, "is not a name")
         return None
 
     def texts(self, field: str, value: object) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class CheckpointReader:
         """Return a number that is not negative."""
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        self.problem(field, value, "is no whole number")
+        self.problem(field, value, "is not a whole number")
         return None
 
     def zone(self, field: str, value: object, least: int = 0) -> int | None:
@@ -106,7 +106,7 @@ class CheckpointReader:
         number = int(value) if isinstance(value, str) and _ZONE.fullmatch(value) else value
         if isinstance(number, int) and not isinstance(number, bool) and least <= number < _MAX_ZONE:
             return number
-        self.problem(field, value, "is no NUMA node")
+        self.problem(field, value, "is not a NUMA node")
         return None
 
     def zones(self, field: str, value: object) -> tuple[int, ...]:
@@ -121,5 +121,5 @@ class CheckpointReader:
                 return CpuSet.parse_list(value)
         except ValueError:
             pass
-        self.problem(field, value, "is no CPU list")
+        self.problem(field, value, "is not a CPU list")
         return None

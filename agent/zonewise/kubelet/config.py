@@ -160,13 +160,13 @@ class _Fields:
 
 def _cpus(value: object) -> CpuSet:
     if not isinstance(value, str):
-        raise ValueError("must be a text")
+        raise ValueError("must be a string")
     return CpuSet.parse_list(value)
 
 
 def _option(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("must be a text")
+        raise ValueError("must be a string")
     if name in _BOOLEAN_OPTIONS and value not in _PARSE_BOOL:
         raise ValueError('must be "true" or "false"')
     if name == _MAX_ZONES and not (re.fullmatch(r"\+?[0-9]{1,18}", value, re.ASCII) and int(value) >= _LEAST_MAX_ZONES):

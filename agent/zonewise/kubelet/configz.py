@@ -138,7 +138,7 @@ def _document(body: bytes, url: str) -> Mapping[str, object]:
     try:
         decoded: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise KubeletConfigError(f"{url}: the response is no JSON: {error}") from error
+        raise KubeletConfigError(f"{url}: the response is not JSON: {error}") from error
     inner = cast("Mapping[str, object]", decoded).get("kubeletconfig") if isinstance(decoded, Mapping) else None
     if not isinstance(inner, Mapping):
         raise KubeletConfigError(f"{url}: kubeletconfig: is missing in the response")

@@ -52,7 +52,7 @@ def read(path: str) -> Content:
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "is no regular file", path)
+            raise OSError(errno.EINVAL, "is not a regular file", path)
         content = file.read(READ_LIMIT + 1)
     if len(content) > READ_LIMIT:
         raise OSError(errno.EFBIG, f"is larger than {READ_LIMIT >> 20} MiB", path)

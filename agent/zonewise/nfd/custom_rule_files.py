@@ -74,4 +74,4 @@ def _parse(content: bytes) -> _Content:
         return (), f"is {error}"
     if document is None:
         return (), ""
-    return (tuple(cast("list[Any]", document)), "") if isinstance(document, list) else ((), "is no list of rules")
+    return (tuple(cast("list[Any]", document)), "") if isinstance(document, list) else ((), "is not a list of rules")

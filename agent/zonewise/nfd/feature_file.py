@@ -49,7 +49,9 @@ class _Directives:
         elif key in (_NO_FEATURE, _NO_LABEL):
             self.skipped.add(key)
         else:
-            raise ValueError(f"{line[:100]!r} is no directive: there is expiry-time, {_NO_FEATURE}, {_NO_LABEL}")
+            raise ValueError(
+                f"{line[:100]!r} is not a directive: the directives are expiry-time, {_NO_FEATURE}, {_NO_LABEL}"
+            )
 
 
 def parse_feature_file(content: bytes, name: str, now: datetime) -> LocalFeatures:
@@ -87,11 +89,11 @@ def _set(elements: dict[str, _T], key: str, value: _T | None) -> None:
 def _parse_time(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
-        raise ValueError(f"expiry-time {text[:100]!r} is no time such as 2030-01-31T12:00:00Z")
+        raise ValueError(f"expiry-time {text[:100]!r} is not a time, such as 2030-01-31T12:00:00Z")
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     sign, hours, minutes = match[8], int(match[9] or 0), int(match[10] or 0)
     if hours > 24 or minutes > 60:  # Go's limits of an offset
-        raise ValueError(f"expiry-time {text[:100]!r} has an offset out of range")
+        raise ValueError(f"expiry-time {text[:100]!r}: the offset is out of range")
     fraction = int((match[7] or "0")[:6].ljust(6, "0"))
     try:
         # a datetime has no year 0, which is long ago as well
@@ -99,11 +101,11 @@ def _parse_time(text: str) -> datetime:
         offset = timedelta(hours=hours, minutes=minutes)
         return local + offset if sign == "-" else local - offset
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"expiry-time {text[:100]!r} is no time: {error}") from error
+        raise ValueError(f"expiry-time {text[:100]!r} is not a time: {error}") from error
 
 
 def _reason(error: ValueError) -> str:
-    return f"is no UTF-8: {error.object[:100]!r}" if isinstance(error, UnicodeDecodeError) else str(error)
+    return f"is not UTF-8: {error.object[:100]!r}" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _first_problems(problems: list[str], name: str) -> tuple[str, ...]:

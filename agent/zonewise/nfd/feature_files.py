@@ -52,7 +52,7 @@ def _read_file(files: Files, path: str, now: datetime) -> LocalFeatures:
     except OSError as error:
         return LocalFeatures(problems=() if error.errno == errno.EISDIR else (_unreadable(path, error),))
     if len(content) > MAX_FILE_SIZE:
-        return LocalFeatures(problems=(f"{_absolute(path)}: is ignored, it has more than {MAX_FILE_SIZE} bytes",))
+        return LocalFeatures(problems=(f"{_absolute(path)}: ignored, because it has more than {MAX_FILE_SIZE} bytes",))
     return parse_feature_file(content, _absolute(path), now)
 
 

@@ -103,8 +103,8 @@ class _WorkerConfigParser:
             if lower in canonical:
                 yield name, keys[canonical[lower]]
             elif section[name] is not None:
-                reason = reasons.get(lower, "there is no such key")
-                self.problems.append(f"{path}{name} is not honoured: {reason}")
+                reason = reasons.get(lower, "unknown key")
+                self.problems.append(f"{path}{name} is ignored: {reason}")
 
     def core(self, section: Mapping[str, Any]) -> dict[str, Any]:
         """Parse the section `core`."""
@@ -138,7 +138,7 @@ class _WorkerConfigParser:
             "usb": self._usb,
             "custom": None,
         }
-        ignored = {"fake": "there is no source of test data"}
+        ignored = {"fake": "zonewise has no source of test data"}
         changes: dict[str, Any] = {}
         for name, parse in self.known(section, parsers, "sources.", ignored):
             if parse is None:
@@ -186,7 +186,7 @@ class _WorkerConfigParser:
                 labels = labels._replace(classes=tuple(text.lower() for text in values))
                 continue
             if unknown := sorted(set(values).difference(fields)):
-                self.problems.append(f"{path}: {', '.join(unknown)[:100]} is ignored: there is {', '.join(fields)}")
+                self.problems.append(f"{path}: {', '.join(unknown)[:100]} is ignored: the keys are {', '.join(fields)}")
             # no valid field is the default (source/pci/pci.go, GetLabels)
             labels = labels._replace(fields=tuple(field for field in fields if field in values) or default.fields)
         return {bus: labels}
@@ -199,7 +199,9 @@ class _WorkerConfigParser:
             if text == "all":
                 chosen |= names
             elif name not in names:
-                self.problems.append(f"{path}: {text[:100]!r} is ignored: there is all, {', '.join(sorted(names))}")
+                self.problems.append(
+                    f"{path}: {text[:100]!r} is ignored: the values are all, {', '.join(sorted(names))}"
+                )
             elif text == name:
                 chosen.add(name)
             else:
@@ -218,7 +220,7 @@ def _mapping(value: object, path: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise WorkerConfigError(f"{path}: must have keys, not be {str(value)[:100]!r}")
+        raise WorkerConfigError(f"{path}: must be a mapping, not {str(value)[:100]!r}")
     return cast("Mapping[str, Any]", value)
 
 
@@ -232,7 +234,7 @@ def _list(value: object, path: str) -> tuple[Any, ...]:
 
 def _text(value: object, path: str) -> str:
     if not isinstance(value, str):
-        raise WorkerConfigError(f"{path}: {str(value)[:100]} must be a text; put quotes around it")
+        raise WorkerConfigError(f"{path}: {str(value)[:100]} must be a string; put it in quotes")
     return value
 
 

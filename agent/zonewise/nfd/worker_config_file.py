@@ -38,7 +38,11 @@ class WorkerConfigFile:
                 config, problems = self._with_kernel_config(config, problems)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                missing = () if self._optional else (f"{self._path}: does not exist; the worker's defaults are used",)
+                missing = (
+                    ()
+                    if self._optional
+                    else (f"{self._path}: the file does not exist; the worker's defaults are used",)
+                )
                 self._last = DEFAULT_WORKER_CONFIG
                 return self._last, missing
             return self._damaged(f"cannot be read: {error.strerror}")
@@ -53,7 +57,7 @@ class WorkerConfigFile:
         return self._parsed[1]
 
     def _damaged(self, reason: str) -> tuple[WorkerConfig | None, tuple[str, ...]]:
-        effect = "no labels are written" if self._last is None else "its last good content stays in force"
+        effect = "no labels are written" if self._last is None else "its last valid content remains in force"
         return self._last, (f"{self._path}: {reason}; {effect}",)
 
     def _with_kernel_config(

@@ -24,5 +24,7 @@ def parse_feature_groups(value: object) -> tuple[str, ...]:
     names = [] if value in (NONE, "") else str(value).split(",")
     chosen = {name.strip() for name in names}
     if unknown := sorted(chosen.difference(FEATURE_GROUPS)):
-        raise ValueError(f"{unknown[0]!r} is no group of features: there is {', '.join((ALL, NONE, *FEATURE_GROUPS))}")
+        raise ValueError(
+            f"{unknown[0]!r} is not a feature group: the groups are {', '.join((ALL, NONE, *FEATURE_GROUPS))}"
+        )
     return tuple(group for group in FEATURE_GROUPS if group in chosen)

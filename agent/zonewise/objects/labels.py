@@ -110,9 +110,9 @@ def validate_labels(labels: Mapping[str, str]) -> Labels:
             valid[name] = text
         elif (value := sanitized_label_value(text)) and not name.startswith(f"{NFD}/"):
             valid[name] = value
-            problems.append(f"label {name}: {text[:100]!r} is no value of a label, {value!r} is used")
+            problems.append(f"label {name}: {text[:100]!r} is not a valid label value, {value!r} is used")
         else:
-            problems.append(f"label {name} is left out: {text[:100]!r} is no value of a label")
+            problems.append(f"label {name} is left out: {text[:100]!r} is not a valid label value")
     return Labels(valid, tuple(problems))
 
 
@@ -148,7 +148,9 @@ def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
         if wrong := label_name_error(full):
             problems.append(f"{label.origin}: label {name[:300]!r} is left out: {wrong}")
         elif not is_label_value(label.value):
-            problems.append(f"{label.origin}: label {name} is left out: {label.value[:100]!r} is no value of a label")
+            problems.append(
+                f"{label.origin}: label {name} is left out: {label.value[:100]!r} is not a valid label value"
+            )
         else:
             valid[full] = label.value
     return Labels(valid, tuple(problems))

@@ -135,7 +135,9 @@ class LabelPublisher:
                 self._object_removed = True
             return _PathResult()
         if not target.namespace or not is_label_value(target.node):
-            reason = "no namespace is configured" if not target.namespace else f"{target.node} is no value of a label"
+            reason = (
+                "no namespace is configured" if not target.namespace else f"{target.node} is not a valid label value"
+            )
         else:
             try:
                 size = _retry_conflicts(lambda: self._writer.write(labels, features))

@@ -98,7 +98,7 @@ def resolve_reference(value: str, attributes: Mapping[str, Mapping[str, str]]) -
     domain, _, rest = value[1:].partition(".")
     feature, dot, element = rest.partition(".")
     if not dot:
-        raise RuleError(f"{value[:100]!r} is no reference @domain.feature.element")
+        raise RuleError(f"{value[:100]!r} is not a reference @domain.feature.element")
     name = f"{domain}.{feature}"
     if name not in attributes:
         raise RuleError(f"{value[:100]!r}: there are no attributes {name}")

@@ -50,11 +50,11 @@ def namespaces(value: object) -> tuple[str, ...]:
     """Accept namespaces of labels, as a list or separated by commas."""
     items = cast("list[object]", value) if isinstance(value, list) else str(value).split(",")
     if not isinstance(value, str | list) or not all(isinstance(item, str) for item in items):
-        raise ValueError("must be namespaces of labels, separated by commas")
+        raise ValueError("must be label namespaces, separated by commas")
     names = tuple(name for item in items if (name := str(item).strip()))
     for name in names:
         if "/" in name or " " in name:
-            raise ValueError(f"must be namespaces of labels, such as example.com: {name!r} is none")
+            raise ValueError(f"must be label namespaces, such as example.com: {name!r} is not one")
     return names
 
 

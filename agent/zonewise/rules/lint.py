@@ -52,7 +52,7 @@ def _lint_rule(rule: Rule) -> Iterator[LintProblem]:
     if not rule.name:
         yield LintProblem(ERROR, where, "its name is empty")
     if not rule.match_features and not rule.match_any:
-        yield LintProblem(WARNING, where, "has neither matchFeatures nor matchAny: it matches every node")
+        yield LintProblem(WARNING, where, "has neither matchFeatures nor matchAny, so it matches every node")
     for name, matcher in (("matchFeatures", rule.match_features), *_alternatives(rule)):
         yield from _lint_matcher(f"{where}: {name}", matcher)
     for name, template in (("labelsTemplate", rule.labels_template), ("varsTemplate", rule.vars_template)):
@@ -75,23 +75,23 @@ def _lint_matcher(where: str, matcher: FeatureMatcher) -> Iterator[LintProblem]:
         if term.match_name is not None:
             yield from _lint_expression(f"{at}: matchName", term.match_name)
             if term.match_name.op == "DoesNotExist":
-                yield LintProblem(ERROR, f"{at}: matchName", "DoesNotExist matches no name")
+                yield LintProblem(ERROR, f"{at}: matchName", "DoesNotExist never matches a name")
 
 
 def _lint_expression(where: str, expression: MatchExpression) -> Iterator[LintProblem]:
     operator = expression.op
     if operator == ANY:
-        yield LintProblem(ERROR, where, "op is missing: an API server rejects the rule")
+        yield LintProblem(ERROR, where, "op is missing: the API server rejects the rule")
         return
     if operator not in OPERATORS:
-        yield LintProblem(ERROR, where, f"{operator!r} is no operator: there is {', '.join(OPERATORS)}")
+        yield LintProblem(ERROR, where, f"{operator!r} is not an operator: the operators are {', '.join(OPERATORS)}")
         return
     try:
         check_constants(expression)
     except RuleError as error:
         yield LintProblem(ERROR, where, str(error))
     if expression.type and operator not in TYPED_OPERATORS:
-        yield LintProblem(WARNING, where, f"type has no meaning for the operator {operator}")
+        yield LintProblem(WARNING, where, f"the operator {operator} ignores type")
 
 
 def _lint_template(where: str, template: str) -> Iterator[LintProblem]:
@@ -110,7 +110,7 @@ def _lint_outputs(where: str, rule: Rule) -> Iterator[LintProblem]:
         for name, value in sorted(entries.items()):
             if is_reference and value.startswith("@") and value.count(".") < 2:
                 yield LintProblem(
-                    ERROR, f"{where}: {what} {name}", f"{value!r} is no reference @domain.feature.element"
+                    ERROR, f"{where}: {what} {name}", f"{value!r} is not a reference @domain.feature.element"
                 )
             checked = _STAND_IN if is_reference and value.startswith("@") else value
             if reason := error(full_name(name), checked):

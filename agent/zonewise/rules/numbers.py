@@ -29,7 +29,7 @@ class Version(NamedTuple):
 def parse_integer(text: str) -> int:
     """Return the number that Go's strconv.Atoi reads: base 10, 64 bits, ASCII digits. Raises ValueError."""
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is no whole number")
+        raise ValueError(f"{text[:100]!r} is not a whole number")
     digits = text.lstrip("+-").lstrip("0") or "0"
     number = int(digits) if len(digits) <= _MAX_DIGITS else _HIGHEST + 1
     if text.startswith("-"):
@@ -46,10 +46,10 @@ def parse_version(text: str) -> Version:
     """
     match = _VERSION.fullmatch(text) if len(text.encode(errors="replace")) <= _MAX_VERSION else None
     if match is None:
-        raise ValueError(f"{text[:100]!r} is no version")
+        raise ValueError(f"{text[:100]!r} is not a version")
     parts = [int(part or "0") for part in match.groups()[:3]]
     if max(parts) > _HIGHEST_PART:
-        raise ValueError(f"{text[:100]!r} is no version: a part is out of the range of 64 bits")
+        raise ValueError(f"{text[:100]!r} is not a version: a part is out of the range of 64 bits")
     if any(_LEADING_ZERO.fullmatch(part) for part in (match[4] or "").split(".")):
-        raise ValueError(f"{text[:100]!r} is no version: a number of its pre-release begins with 0")
+        raise ValueError(f"{text[:100]!r} is not a version: a number of its pre-release begins with 0")
     return Version(parts[0], parts[1], parts[2])

@@ -48,7 +48,7 @@ def matches(expression: MatchExpression, value: str | None, *, present: bool) ->
     """Return whether an element matches; `value` is None for a flag, and for one that is missing. Raises RuleError."""
     operator = expression.op
     if operator not in OPERATORS and operator != ANY:
-        raise RuleError(f"{operator[:100]!r} is no operator: there is {', '.join(OPERATORS)}")
+        raise RuleError(f"{operator[:100]!r} is not an operator: the operators are {', '.join(OPERATORS)}")
     if operator in _PRESENCE:
         check_operands(expression)
         return operator == ANY or present == (operator == EXISTS)
@@ -65,16 +65,16 @@ def matches(expression: MatchExpression, value: str | None, *, present: bool) ->
 def check_operands(expression: MatchExpression) -> None:
     """Raise RuleError where the number of operands, or the type, is not that of the operator."""
     operator, count = expression.op, len(expression.value)
-    name = f"operator {operator}" if operator else "an expression without an operator"
+    name = f"operator {operator}" if operator else "the expression has no operator"
     if operator in _NO_OPERANDS and count:
-        raise RuleError(f"{name} has no value, and not {_shown(expression)}")
+        raise RuleError(f"{name} takes no value, but has {_shown(expression)}")
     if operator in _LISTS and not count:
         raise RuleError(f"{name} needs a value")
     for operators, wanted in ((_COMPARISONS, 1), (_RANGES, 2)):
         if operator in operators and count != wanted:
-            raise RuleError(f"{name} needs {wanted} value{'s'[: wanted - 1]}, and not {_shown(expression)}")
+            raise RuleError(f"{name} needs {wanted} value{'s'[: wanted - 1]}, not {_shown(expression)}")
     if operator in TYPED_OPERATORS and expression.type not in ("", VERSION):
-        raise RuleError(f"{name} accepts the type {VERSION!r}, and not {expression.type[:100]!r}")
+        raise RuleError(f"{name} accepts the type {VERSION!r}, not {expression.type[:100]!r}")
 
 
 def check_constants(expression: MatchExpression) -> None:

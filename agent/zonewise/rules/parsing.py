@@ -202,7 +202,7 @@ def _checked(kind: type, name: str) -> Callable[[object, str], object]:
     def check(value: object, where: str) -> object:
         if isinstance(value, kind):
             return value
-        raise RuleError(f"{where} is not {name}, but {_shown(value)}")
+        raise RuleError(f"{where}: must be {name}, not {_shown(value)}")
 
     return check
 

@@ -42,9 +42,9 @@ def compile_regexp(pattern: str) -> RegularExpression:
         raise RuleError("the operator InRegexp needs the package google-re2: install zonewise[agent]") from error
     content = encoded(pattern)
     if len(content) > MAX_LENGTH:
-        raise RuleError(f"a regular expression has more than {MAX_LENGTH} bytes")
+        raise RuleError(f"the regular expression has more than {MAX_LENGTH} bytes")
     if _has_one_byte(pattern):
-        raise RuleError(f"{pattern[:100]!r} is no regular expression: \\C")
+        raise RuleError(f"{pattern[:100]!r} is not a regular expression: \\C")
     options = re2.Options()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     options.max_mem, options.log_errors = _MAX_MEMORY, False
     compiled = cast("Callable[[bytes, object], RegularExpression]", re2.compile)  # pyright: ignore[reportUnknownMemberType]
@@ -52,7 +52,7 @@ def compile_regexp(pattern: str) -> RegularExpression:
         return compiled(content, options)
     except re2.error as error:  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         reason = _reason(cast("object", error))
-        raise RuleError(f"{pattern[:100]!r} is no regular expression: {reason}") from None
+        raise RuleError(f"{pattern[:100]!r} is not a regular expression: {reason}") from None
 
 
 def encoded(text: str) -> bytes:

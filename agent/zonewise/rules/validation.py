@@ -34,7 +34,10 @@ _NAME = re.compile(_PART)
 _VALUE = re.compile(f"(?:{_PART})?")
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _MAX_PREFIX = 253
-_NO_VALUE = "no value of a label: at most 63 letters, digits, -, _ and ., of which the first and last are alphanumeric"
+_NO_VALUE = (
+    "not a valid label value: it must have at most 63 letters, digits, -, _ and ., and begin and end with a letter or "
+    "digit"
+)
 
 
 def full_name(name: str) -> str:
@@ -74,8 +77,8 @@ def extended_resource_error(name: str, value: str) -> str:
     try:
         quantity = parse_milli_value(value)
     except ValueError:
-        return f"{value[:100]!r} is no quantity"
-    return f"{value[:100]!r} is no whole number from 0" if quantity < 0 or quantity % 1000 else ""
+        return f"{value[:100]!r} is not a quantity"
+    return f"{value[:100]!r} is not a whole number from 0" if quantity < 0 or quantity % 1000 else ""
 
 
 def taint_error(taint: Taint) -> str:
@@ -83,14 +86,14 @@ def taint_error(taint: Taint) -> str:
     if error := _name_error(taint.key):
         return error
     if taint.effect not in TAINT_EFFECTS:
-        return f"its effect {taint.effect[:100]!r} is none of {', '.join(TAINT_EFFECTS)}"
+        return f"its effect {taint.effect[:100]!r} is not one of {', '.join(TAINT_EFFECTS)}"
     return "" if is_label_value(taint.value) else f"{taint.value[:100]!r} is {_NO_VALUE}"
 
 
 def _name_error(name: str, excepted: tuple[str, ...] = (FEATURE_NAMESPACE,)) -> str:
     namespace, slash, base = name.partition("/")
     if not slash or not _NAME.fullmatch(base) or not _PREFIX.fullmatch(namespace) or len(namespace) > _MAX_PREFIX:
-        return "it is no qualified name with a prefix"
+        return "not a qualified name with a prefix"
     if _is_within(namespace, _RESERVED) and not any(_is_within(namespace, domain) for domain in excepted):
         return f"the namespace {namespace} is reserved"
     return ""

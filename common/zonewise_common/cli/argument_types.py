@@ -11,5 +11,5 @@ MAX_PORT = 65535
 def port(text: str) -> int:
     """Return a port of TCP; 0 is any free one."""
     if not (re.fullmatch(r"[0-9]{1,5}", text, re.ASCII) and int(text) <= MAX_PORT):
-        raise ArgumentTypeError(f"{text!r} is no port from 0 to {MAX_PORT}")
+        raise ArgumentTypeError(f"{text!r} is not a port from 0 to {MAX_PORT}")
     return int(text)

@@ -40,4 +40,4 @@ def require_extra(extra: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
             raise
-        raise CommandError(f"{error}; install zonewise with its extra: [{extra}]") from None
+        raise CommandError(f"{error}; install zonewise with the extra [{extra}]") from None

@@ -20,7 +20,7 @@ def completion_script(shell: str, program: str, commands: Sequence[CommandSpec])
     """Return the script of a shell for a program. Raises ValueError for an unknown shell."""
     writers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     if shell not in writers:
-        raise ValueError(f"unknown shell {shell}: there is {', '.join(SHELLS)}")
+        raise ValueError(f"unknown shell {shell}: the shells are {', '.join(SHELLS)}")
     return writers[shell](program, commands)
 
 

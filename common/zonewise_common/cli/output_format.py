@@ -39,12 +39,10 @@ class Listing(NamedTuple):
 
 def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = FORMATS, default: str = TABLE) -> None:
     """Declare -o and --color."""
-    parser.add_argument(
-        "-o", "--output", choices=formats, default=default, help=f"the form of the output (default: {default})"
-    )
+    parser.add_argument("-o", "--output", choices=formats, default=default, help=f"output format (default: {default})")
     parser.add_argument(
         "--color", choices=COLOR_CHOICES, default="auto",
-        help="colours; auto: on a terminal, unless NO_COLOR is set (default: auto)",
+        help="use colours; auto: only on a terminal, and not if NO_COLOR is set (default: auto)",
     )  # fmt: skip
 
 
@@ -65,7 +63,7 @@ def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any J
     if output == JSON:
         return json.dumps(document, indent=2) + "\n"
     if output != YAML:
-        raise CommandError(f"unknown format {output}: there is {JSON}, {YAML}")
+        raise CommandError(f"unknown format {output}: the formats are {JSON} and {YAML}")
     import yaml  # not at the top: it takes 20 ms
 
     def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

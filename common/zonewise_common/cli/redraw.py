@@ -22,10 +22,10 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 def add_watch_arguments(parser: ArgumentParser) -> None:
     """Declare --watch and --interval."""
-    parser.add_argument("-w", "--watch", action="store_true", help="show it anew when it changes, until Ctrl-C")
+    parser.add_argument("-w", "--watch", action="store_true", help="redraw the output when it changes, until Ctrl-C")
     parser.add_argument(
         "--interval", type=_interval, default=DEFAULT_INTERVAL, metavar="SECONDS",
-        help=f"between two looks of --watch, at least {_MIN_INTERVAL:g} (default: {DEFAULT_INTERVAL:g})",
+        help=f"time between two reads of --watch, at least {_MIN_INTERVAL:g} (default: {DEFAULT_INTERVAL:g})",
     )  # fmt: skip
 
 
@@ -59,5 +59,5 @@ def _interval(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not _MIN_INTERVAL <= seconds < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no number of seconds from {_MIN_INTERVAL:g} on")
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds; the smallest is {_MIN_INTERVAL:g}")
     return seconds

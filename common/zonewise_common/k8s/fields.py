@@ -275,12 +275,12 @@ class FieldReader:
     def report_missing(self, *names: str) -> bool:
         """Append a problem for each field that is absent; tell whether any is."""
         missing = [name for name in names if not self.has(name)]
-        self.problems += [f"{self.path}{name}: there is none" for name in missing]
+        self.problems += [f"{self.path}{name}: is missing" for name in missing]
         return bool(missing)
 
     def report_unknown(self) -> None:
         """Append a problem for each field that was neither read nor ignored."""
-        self.problems += [f"{self.path}{name}: not a known field" for name in self.obj if name not in self._known]
+        self.problems += [f"{self.path}{name}: unknown field" for name in self.obj if name not in self._known]
 
     def _value(self, name: str) -> object:
         self._known.add(name)

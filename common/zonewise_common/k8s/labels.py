@@ -206,6 +206,6 @@ class _Parser:
         while text[position:].strip():
             match = _TOKEN.match(text, position)
             if match is None:
-                raise SelectorError(f"unable to parse requirement: {text[position:]!r} is no selector")
+                raise SelectorError(f"unable to parse requirement: {text[position:]!r} is not a selector")
             position = match.end()
             yield match["word"] or match["sign"]

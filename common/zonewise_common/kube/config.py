@@ -60,7 +60,7 @@ class Config(NamedTuple):
         directory = Path(root)
         ca = directory / "ca.crt"
         if not ca.is_file():
-            raise ConfigError(f"{ca}: there is no such file; is a service account's token mounted?")
+            raise ConfigError(f"{ca}: no such file; check that a service account token is mounted")
         url = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         return cls(url, str(ca), FileToken(directory / "token"), namespace=_namespace(directory / "namespace"))
 
@@ -74,7 +74,7 @@ class Config(NamedTuple):
         path = path or default_kubeconfig(os.environ)
         loaded = _load(path, context)
         if not loaded.verify_ssl:
-            raise ConfigError(f"{path}: insecure-skip-tls-verify is not supported: name the certificate-authority")
+            raise ConfigError(f"{path}: insecure-skip-tls-verify is not supported: set certificate-authority")
         if loaded.proxy:
             raise ConfigError(f"{path}: proxy-url is not supported")
         certificate = _certificate(loaded)
@@ -121,7 +121,7 @@ def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the officia
 def _load_certificate(path: str, context: str | None) -> Certificate:
     certificate = _certificate(_load(path, context))
     if certificate is None:
-        raise ConfigError(f"{path}: the user has no client certificate any more")
+        raise ConfigError(f"{path}: the user no longer has a client certificate")
     return certificate
 
 
@@ -148,5 +148,5 @@ def _official(module: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
-            "reading a kubeconfig needs the official Kubernetes client: install zonewise with its extra: [client]"
+            "reading a kubeconfig needs the official Kubernetes client: install zonewise with the extra [client]"
         ) from error

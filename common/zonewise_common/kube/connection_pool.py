@@ -62,7 +62,9 @@ class ConnectionPool:
         except ValueError as error:
             raise ConfigError(f"{config.url}: {error}") from error
         if url.scheme not in {"http", "https"} or not host:
-            raise ConfigError(f"{config.url!r} is no URL of an API server: http://HOST[:PORT] or https://HOST[:PORT]")
+            raise ConfigError(
+                f"{config.url!r} is not a URL of an API server: http://HOST[:PORT] or https://HOST[:PORT]"
+            )
         self._encrypted = url.scheme == "https"
         self._address = host, port or (443 if self._encrypted else 80)
         self.reload_certificates()

@@ -69,7 +69,7 @@ class FileToken:
         except (OSError, UnicodeDecodeError, ConfigError) as error:
             if not self._header:
                 raise ConfigError(f"{self._path}: no token: {error}") from error
-            log.warning("%s: the token cannot be read again, the last one is used: %s", self._path, error)
+            log.warning("%s: the token cannot be read again, so the last one is used: %s", self._path, error)
         self._read_at = self._clock()
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ def checked_token(token: str) -> str:
         raise ConfigError("the token is empty")
     if not token.isascii() or not token.isprintable():
         # http.client would reject it too, with a message that quotes it
-        raise ConfigError("the token has characters that a header cannot have")
+        raise ConfigError("the token contains characters that are not allowed in a header")
     return token
 
 

@@ -161,7 +161,7 @@ def error_from_status(
     wait = _seconds(retry_after, time.time() if now is None else now)
     if wait is None:
         wait = _retry_after_seconds(decoded.details)
-    return kind(code, reason, decoded.message or "the server gives no reason", wait, decoded.details)
+    return kind(code, reason, decoded.message or "the server gave no reason", wait, decoded.details)
 
 
 def _seconds(header: str, now: float) -> float | None:

@@ -234,7 +234,7 @@ class Reflector(Generic[T]):
             raise BadResponse(f"the listing is stale: {error}") from error
         if restored:
             log.warning(
-                "%s: the server's history went back to %d, which counts from now on", self._resource.plural, version
+                "%s: the server's history went back to %d, which is used from now on", self._resource.plural, version
             )
         self._stale_listings = self._unanswered = 0
         self._lost = False
@@ -317,7 +317,7 @@ class Reflector(Generic[T]):
         try:
             value = self._decode(raw)
         except (msgspec.DecodeError, ValueError) as error:
-            log.warning("%s: its last known state stays: %s", display_name(self._resource, raw), error)
+            log.warning("%s: the last known state is kept: %s", display_name(self._resource, raw), error)
         return ReceivedObject(
             (identity.namespace, identity.name), identity.uid, _number(identity.resource_version), value
         )

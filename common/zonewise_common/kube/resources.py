@@ -32,11 +32,11 @@ class Resource(NamedTuple):
         """
         for part in (name, namespace or ""):
             if part in {".", ".."} or "/" in part or "%" in part:
-                raise ValueError(f"{self.kind}: {part!r} is no name")
+                raise ValueError(f"{self.kind}: {part!r} is not a name")
         if namespace and not self.namespaced:
-            raise ValueError(f"a {self.kind} has no namespace, but {namespace!r} is given")
+            raise ValueError(f"a {self.kind} has no namespace, but the namespace {namespace!r} is set")
         if name and self.namespaced and not namespace:
-            raise ValueError(f"{self.kind} {name}: its namespace is not given")
+            raise ValueError(f"{self.kind} {name}: the namespace is missing")
         parts = ["apis" if self.group else "api", self.api_version]
         parts += ["namespaces", quote(namespace, safe="")] if namespace else []
         parts += [self.plural, *(quote(part, safe="") for part in (name, subresource) if part)]

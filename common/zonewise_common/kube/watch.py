@@ -42,7 +42,7 @@ class Watch:
             try:
                 event = _EVENT.decode(line)
             except msgspec.DecodeError as error:
-                raise BadResponse(f"a line of the watch is no event: {error}") from error
+                raise BadResponse(f"a line of the watch is not an event: {error}") from error
             if event.type == "ERROR":
                 raise error_from_status(event.object)
             yield event

@@ -24,5 +24,5 @@ def open_client(api_server: str, kubeconfig: str, otherwise: str = "", *, timeou
     try:
         return Client(Config.in_cluster(), timeout=timeout)
     except ConfigError as error:
-        ways = "outside of a cluster name it by --kubeconfig or --api-server"
+        ways = "outside of a cluster, set it with --kubeconfig or --api-server"
         raise SettingsError(f"no API server: {error}; {ways}{otherwise}") from error

@@ -47,7 +47,9 @@ class Decision(NamedTuple):
 
 
 ALLOWED = Decision(200)
-_TOO_MANY = Decision(429, f"too many unknown tokens come from this address or at once; try again in {RETRY_AFTER} s")
+_TOO_MANY = Decision(
+    429, f"too many requests with unknown tokens, from this address or in all; try again in {RETRY_AFTER} s"
+)
 
 
 class _Cached(NamedTuple):
@@ -102,7 +104,7 @@ class Authorizer:
     def _decide(self, authorization: str, path: str, address: str) -> Decision:
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            return Decision(401, "a bearer token is needed")
+            return Decision(401, "a bearer token is required")
         key = hashlib.sha256(f"{path}\0{token.strip()}".encode()).digest()  # the cache has no tokens
         with self._lock:
             allowed = self._allowed.get(key)

@@ -24,20 +24,20 @@ def _not_after(der: bytes) -> float:
     validity = signed[3:4]  # after serialNumber, signature and issuer
     times = _elements(_only(validity))
     if len(times) != 2:
-        raise ValueError("a certificate's validity is no pair of times")
+        raise ValueError("the validity of a certificate is not a pair of times")
     kind, text = times[1]
     digits = text.decode("ascii")
     if kind == _UTC_TIME:  # RFC 5280 section 4.1.2.5.1: years from 1950 to 2049
         digits = ("19" if digits >= "50" else "20") + digits
     elif kind != _GENERALIZED_TIME:
-        raise ValueError("the end of a certificate's validity is no time")
+        raise ValueError("the end of a certificate's validity is not a time")
     return datetime.strptime(digits, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
 
 
 def _only(elements: list[tuple[int, bytes]]) -> bytes:
     """Return the content of a sequence."""
     if not elements or elements[0][0] != _SEQUENCE:
-        raise ValueError("a certificate is no DER of RFC 5280")
+        raise ValueError("a certificate is not valid DER (RFC 5280)")
     return elements[0][1]
 
 

@@ -22,14 +22,14 @@ def condition_types(value: object) -> tuple[str, ...]:
     types: dict[str, None] = {}
     for item in filter(None, (str(item).strip() for item in items)):
         if item == "Ready":
-            raise ValueError("must not have Ready: a node whose condition Ready is True is healthy")
+            raise ValueError("must not include Ready: a node whose condition Ready is True is healthy")
         if not _TYPE.fullmatch(item):
-            raise ValueError(f"must be types of node conditions, such as {NODE_CONDITIONS[0]}: {item!r} is none")
+            raise ValueError(f"must be types of node conditions, such as {NODE_CONDITIONS[0]}: {item!r} is not one")
         types |= dict.fromkeys(NODE_CONDITIONS if item == HARDWARE else (item,))
     return tuple(types)
 
 
 AVOID_CONDITIONS = Option(
-    "avoidConditions", condition_types, f"keep gangs off nodes of which one of these conditions is True, such as "
-    f'GPUHardwareFault; "{HARDWARE}" for all that the agent sets (default: "")', "TYPE[,TYPE]",
+    "avoidConditions", condition_types, "keep gangs off nodes on which one of these conditions is True, such as "
+    f'GPUHardwareFault; "{HARDWARE}" stands for all that the agent sets (default: "")', "TYPE[,TYPE]",
 )  # fmt: skip

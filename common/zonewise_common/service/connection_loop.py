@@ -266,7 +266,7 @@ class ConnectionLoop:
         connection.started = False
         connection.closing = not request.keep_alive
         if not self._threads.enqueue(connection, probe=request.path in UNAUTHENTICATED_PATHS):
-            self._reject(connection, HttpError(503, f"{MAX_WAITING} requests wait already"))
+            self._reject(connection, HttpError(503, f"{MAX_WAITING} requests are already waiting"))
 
     def _serve(self, connection: Connection) -> None:
         request = connection.request
@@ -274,7 +274,7 @@ class ConnectionLoop:
             return
         response = self._respond(request, connection.address)
         if response.stream is not None and len(self._streams) >= MAX_STREAMS:
-            response = text_response(503, f"{MAX_STREAMS} clients have a stream already\n")
+            response = text_response(503, f"{MAX_STREAMS} clients already have a stream\n")
         log.debug("%s %s %d", request.method, request.path, response.status)
         connection.establishes = response.status == 200 and not is_public(request.path)
         if response.stream is not None:

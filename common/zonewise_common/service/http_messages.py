@@ -161,7 +161,7 @@ def _parse_headers(lines: list[str]) -> dict[str, str]:
             raise HttpError(400, f"no header: {line[:80]!r}")
         key, value = name.lower(), value.strip(" \t")
         if key == "content-length" and headers.get(key, value) != value:
-            raise HttpError(400, "two different headers Content-Length")
+            raise HttpError(400, "two Content-Length headers differ")
         headers[key] = f"{headers[key]}, {value}" if key in headers and key != "content-length" else value
     return headers
 

@@ -96,12 +96,16 @@ class HttpServer:
                 return text_response(decision.status, f"{decision.reason}\n")
         methods = self._handler.methods(path)
         if not methods:
-            return text_response(404, f"nothing under {path[:80]}; see /\n")
+            return text_response(404, f"nothing is served under {path[:80]}; see /\n")
         if self._authorizer is None and path.startswith(LOCAL_PREFIXES) and not is_loopback(address):
-            reason = "is for clients on the loopback interface, or with metricsAuth: token for bearers of a token"
+            reason = (
+                "is served only to clients on the loopback interface, or with metricsAuth: token to bearers of a token"
+            )
             return text_response(403, f"{path} {reason}\n")
         if self._authorizer is None and path.startswith(LOCAL_PREFIXES) and not _is_address(request.headers):
-            return text_response(403, f"{path} is for clients that name this server localhost or by its address\n")
+            return text_response(
+                403, f"{path} is served only to clients that address this server as localhost or by its IP address\n"
+            )
         return None if method in methods else text_response(405, f"{path} supports {', '.join(methods)} only\n")
 
 

@@ -49,7 +49,9 @@ class ServiceMetrics(Collector):
             failures.add_metric(labels, count)
         yield failures
         rejections = CounterMetricFamily(
-            "zonewise_token_rejections", "Requests for metrics that were rejected for their token.", labels=["reason"]
+            "zonewise_token_rejections",
+            "Requests for metrics that were rejected because of their token.",
+            labels=["reason"],
         )
         for status, count in (self._authorizer.rejections if self._authorizer is not None else {}).items():
             rejections.add_metric([_REJECTIONS[status]], count)
@@ -58,7 +60,7 @@ class ServiceMetrics(Collector):
     def _expiries(self) -> Metric:
         expiries = GaugeMetricFamily(
             "zonewise_tls_certificate_expiry_timestamp_seconds",
-            "When the first certificate of a server's chain expires, in seconds since 1970.",
+            "Earliest expiry of the certificates in the server's chain, in seconds since 1970.",
             labels=["file"],
         )
         for file, certificates in self._certificates.items():
@@ -79,8 +81,8 @@ class WatchAges(Collector):
         """Return the metrics."""
         ages = GaugeMetricFamily(
             "zonewise_watch_age_seconds",
-            "Seconds since the copy of a resource was last known to be current: 0 while its watch is open and sends "
-            "an event or a bookmark at least every 75 s.",
+            "Seconds since the copy of a resource was last known to be current. It is 0 while the watch is open and "
+            "delivers an event or a bookmark at least every 75 s.",
             labels=["resource"],
         )
         for resource, age in self._ages().items():

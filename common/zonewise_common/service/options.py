@@ -103,7 +103,7 @@ class Options:
         if document is None:
             return
         if not isinstance(document, dict):
-            raise SettingsError(f"{file}: must be settings by name, not {type(document).__name__}")
+            raise SettingsError(f"{file}: must be a mapping of settings, not {type(document).__name__}")
         for key, value in self._flat(cast("Mapping[Any, Any]", document)):
             if key in self._nested:
                 try:
@@ -127,7 +127,7 @@ class Options:
 
         known = [*self._by_key, *self._nested]
         near = difflib.get_close_matches(key, known, 1)
-        return f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"
+        return f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
 
 
 def read_settings_file(path: str | None, default: str) -> str | None:
@@ -142,7 +142,7 @@ def read_settings_file(path: str | None, default: str) -> str | None:
     except OSError as error:
         raise SettingsError(f"{path or default}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path or default}: is no text: {error}") from error
+        raise SettingsError(f"{path or default}: is not text: {error}") from error
 
 
 def settings_digest(settings: tuple[object, ...]) -> str:
@@ -156,7 +156,7 @@ def settings_digest(settings: tuple[object, ...]) -> str:
 def text(value: object) -> str:
     """Accept any text."""
     if not isinstance(value, str):
-        raise ValueError("must be a text")
+        raise ValueError("must be a string")
     return value
 
 

@@ -41,7 +41,7 @@ class Certificates:
                 self._signature = signature
                 log.info("new certificates are in force: %s", ", ".join(self._files))
         except OSError as error:
-            log.warning("certificates changed and cannot be used, the old ones stay: %s", error)
+            log.warning("the new certificates cannot be used, and the old ones remain in force: %s", error)
         return self._context
 
     def _stat_files(self) -> tuple[tuple[int, int, int], ...]:
@@ -62,7 +62,7 @@ class Certificates:
             with open(self._cert, encoding="latin-1") as file:
                 return earliest_expiry(file.read())
         except ValueError as error:
-            log.warning("%s: it is unknown when the certificate expires: %s", self._cert, error)
+            log.warning("%s: the expiry of the certificate is unknown: %s", self._cert, error)
             return None
 
 

@@ -116,7 +116,7 @@ def _validate_labels(metadata: Object) -> Iterator[Cause]:
 def check_types(kind: Kind, metadata: Value) -> None:
     """Raise StatusError (400) where metadata, labels or annotations have another type."""
     if metadata is not None and not is_object(metadata):
-        raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled: metadata is no object")
+        raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled: metadata is not an object")
     for field in ("labels", "annotations"):
         strings = object_in(metadata or {}, field)
         if not is_object(strings) or any(not isinstance(value, str) for value in strings.values() if value is not None):

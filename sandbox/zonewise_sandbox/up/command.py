@@ -35,16 +35,16 @@ _SIMULATED = ("nodes", "topology_policy", "load", "load_share", "seed", "speed",
 """Arguments of a cluster that is simulated."""
 _EXAMPLES = """\
 examples:
-  zonewise up                              four nodes of eight GPUs
+  zonewise up                              four nodes with eight GPUs each
   zonewise up --nodes 1000 --load ai --speed 60
-                                           1,000 of them, with jobs; an hour
+                                           1,000 such nodes with jobs; an hour
                                            passes in a minute
   zonewise up --nodes 2xgb200,8xepyc-9654  nodes of two kinds
-  zonewise up --nodes 4xnode.tar.zst       four as a captured machine
-  zonewise up --nodes fleet.yaml           those of a file, as for simulate
-  zonewise up --kubeconfig ~/.kube/config  no cluster of its own: the page of
-                                           that one, read-only. Where zonewise's
-                                           controller runs: `zonewise page`
+  zonewise up --nodes 4xnode.tar.zst       four copies of a captured machine
+  zonewise up --nodes fleet.yaml           the nodes of a file, as for simulate
+  zonewise up --kubeconfig ~/.kube/config  the page of an existing cluster,
+                                           read-only. If zonewise's controller
+                                           runs there, use `zonewise page`
 """
 
 
@@ -52,33 +52,41 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.description = (
-        "Run a cluster in this process, on loopback: an API server in memory, simulated\n"
-        "nodes with the real agent, a Job controller, a stand-in for kube-scheduler, the\n"
-        "real extender and controller. Ctrl-C ends it and leaves nothing."
+        "Run a cluster in this process, on loopback. It has an API server in memory,\n"
+        "simulated nodes with the real agent, a Job controller, a stand-in for\n"
+        "kube-scheduler, and the real extender and controller. Ctrl-C ends it and leaves\n"
+        "nothing behind."
     )
     parser.epilog = f"{_EXAMPLES}\nkinds of nodes:\n{_kinds()}"
     add = parser.add_argument
-    add("--nodes", default=SUPPRESS, metavar="NODES", help="NUMBERxKIND, NUMBER, NUMBERxCPUSxMEMORY, captures, or a "
-        f"file; several joined by commas (default: {DEFAULT_NODES})")  # fmt: skip
-    add("--topology-policy", default=SUPPRESS, choices=POLICIES, metavar="POLICY", help="of their kubelets, where no "
-        f"file of nodes has another: {', '.join(POLICIES)} (default: {DEFAULT_POLICY})")  # fmt: skip
-    add("--load", default=SUPPRESS, metavar="MIX", help=f"have jobs arrive by themselves: {', '.join(MIX_NAMES)}")
-    add("--load-share", default=SUPPRESS, type=_positive, metavar="NUMBER", help="their work, as a share of the nodes "
-        "(default: 0.9)")  # fmt: skip
-    add("--seed", default=SUPPRESS, type=_natural, metavar="NUMBER", help="of these jobs (default: 0)")
-    add("--speed", default=SUPPRESS, type=_speed, metavar="NUMBER", help="seconds of the cluster that pass in a second "
+    add("--nodes", default=SUPPRESS, metavar="NODES", help="nodes to simulate: NUMBERxKIND, NUMBER, "
+        "NUMBERxCPUSxMEMORY, captures or a file, or several of these joined by commas (default: "
+        f"{DEFAULT_NODES})")  # fmt: skip
+    add("--topology-policy", default=SUPPRESS, choices=POLICIES, metavar="POLICY", help="Topology Manager policy of "
+        f"the nodes' kubelets, unless a file of nodes sets another one: {', '.join(POLICIES)} (default: "
+        f"{DEFAULT_POLICY})")  # fmt: skip
+    add(
+        "--load",
+        default=SUPPRESS,
+        metavar="MIX",
+        help=f"mix of jobs to submit: {', '.join(MIX_NAMES)} (default: no jobs)",
+    )
+    add("--load-share", default=SUPPRESS, type=_positive, metavar="NUMBER", help="work of these jobs, as a share of "
+        "the nodes' capacity (default: 0.9)")  # fmt: skip
+    add("--seed", default=SUPPRESS, type=_natural, metavar="NUMBER", help="seed of these jobs (default: 0)")
+    add("--speed", default=SUPPRESS, type=_speed, metavar="NUMBER", help="seconds of the cluster's clock per second "
         "(default: 1)")  # fmt: skip
-    add("--port", default=SUPPRESS, type=port, metavar="PORT", help="of the API server, on 127.0.0.1; 0: any free one "
-        f"(default: {DEFAULT_PORT})")  # fmt: skip
-    add("--status-port", type=port, default=DEFAULT_STATUS_PORT, metavar="PORT", help="of the controller's page, read "
-        f"API and metrics; 0: any free one (default: {DEFAULT_STATUS_PORT})")  # fmt: skip
-    add("--write-kubeconfig", default=SUPPRESS, metavar="FILE", help="write the kubeconfig there rather than into a "
-        "temporary file; it is removed at the end")  # fmt: skip
-    add("--kubeconfig", nargs="?", const="", metavar="FILE", help="run no cluster, but the page of this one, "
-        "read-only (without FILE: kubectl's)")  # fmt: skip
-    add("--context", metavar="NAME", help="the context of that kubeconfig (default: the current one)")
-    add("--log-level", choices=("debug", "info", "warning", "error"), default="error", help="of the log on standard "
-        "error (default: error)")  # fmt: skip
+    add("--port", default=SUPPRESS, type=port, metavar="PORT", help="port of the API server on 127.0.0.1; 0 for any "
+        f"free one (default: {DEFAULT_PORT})")  # fmt: skip
+    add("--status-port", type=port, default=DEFAULT_STATUS_PORT, metavar="PORT", help="port of the controller's page, "
+        f"read API and metrics; 0 for any free one (default: {DEFAULT_STATUS_PORT})")  # fmt: skip
+    add("--write-kubeconfig", default=SUPPRESS, metavar="FILE", help="file for the kubeconfig, instead of a temporary "
+        "one; it is removed at the end")  # fmt: skip
+    add("--kubeconfig", nargs="?", const="", metavar="FILE", help="show the page of this cluster, read-only, and run "
+        "no simulated one (without FILE: kubectl's kubeconfig)")  # fmt: skip
+    add("--context", metavar="NAME", help="context of that kubeconfig (default: the current one)")
+    add("--log-level", choices=("debug", "info", "warning", "error"), default="error", help="lowest level of messages "
+        "on standard error (default: error)")  # fmt: skip
 
 
 def run(arguments: Namespace) -> int:
@@ -92,7 +100,9 @@ def run(arguments: Namespace) -> int:
     simulated = [name for name in _SIMULATED if hasattr(arguments, name)]
     if simulated:
         flag = simulated[0].replace("_", "-")
-        raise CommandError(f"--{flag} is of a simulated cluster, and --kubeconfig and --context are of a real one")
+        raise CommandError(
+            f"--{flag} is for a simulated cluster, but --kubeconfig and --context select a real one: remove one of them"
+        )
     return _run_observer(arguments)
 
 
@@ -104,7 +114,7 @@ def _run_cluster(arguments: Namespace) -> int:
     values = vars(arguments)
     api_port, status_port = values.get("port", DEFAULT_PORT), arguments.status_port
     if api_port and api_port == status_port:
-        raise CommandError(f"--port and --status-port are both {api_port}: choose two ports")
+        raise CommandError(f"--port and --status-port are both {api_port}: choose two different ports")
     with killed_by_interrupt(), require_extra("agent,scheduler"):
         from zonewise_sandbox.up.cluster import ClusterError, ClusterOptions, ClusterStopped
         from zonewise_sandbox.up.node_descriptions import NodesError, parse_nodes
@@ -177,7 +187,7 @@ def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:
     if "load" not in given:
         absent = next((name for name in ("load_share", "seed") if name in given), None)
         if absent is not None:
-            raise CommandError(f"--{absent.replace('_', '-')} goes with --load")
+            raise CommandError(f"--{absent.replace('_', '-')} works only with --load")
         return None
     from zonewise_sandbox.up.load import DEFAULT_LOAD, LoadError, load_jobs
 
@@ -223,11 +233,11 @@ def _speed(text: str) -> float:
 
     value = _positive(text)
     if value > MAX_SPEED:
-        raise ArgumentTypeError(f"not up to {MAX_SPEED:g}: {text}")
+        raise ArgumentTypeError(f"must be at most {MAX_SPEED:g}: {text}")
     return value
 
 
 def _natural(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise ArgumentTypeError(f"not a number from 0 on: {text}")
+        raise ArgumentTypeError(f"not a whole number from 0: {text}")
     return int(text)

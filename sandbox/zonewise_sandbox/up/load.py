@@ -64,7 +64,7 @@ def load_jobs(name: str, nodes: NodeSet, *, share: float = DEFAULT_LOAD, seed: i
     documents = [Document(f"Node {node.name}", _node(node.name, node.machine.allocatable)) for node in nodes.nodes]
     fleet = fleet_from_reports((), documents)
     if name not in MIXES:
-        raise LoadError(f"--load {name}: there is no such mix; there is {', '.join(MIXES)}")
+        raise LoadError(f"--load {name}: unknown mix; the mixes are {', '.join(MIXES)}")
     resource = MIXES[name].resource
     capacity = fleet.total_capacity.get(resource, 0)
     memory_per_cpu = min(node.machine.capacity["memory"] // node.machine.capacity["cpu"] for node in nodes.nodes)

@@ -80,7 +80,7 @@ def parse_nodes(text: str, policy: str = DEFAULT_POLICY) -> NodeSet:
         groups = [_group(part.strip(), policy) for part in text.split(",")]
         node_set = NodeSet(tuple(_numbered(groups)), (RACK_LABEL, HOSTNAME))
     if not 0 < len(node_set.nodes) <= MAX_NODES:
-        raise NodesError(f"--nodes {text}: not from 1 to {MAX_NODES} nodes: {len(node_set.nodes)}")
+        raise NodesError(f"--nodes {text}: {len(node_set.nodes)} nodes are not from 1 to {MAX_NODES}")
     return node_set
 
 
@@ -98,15 +98,15 @@ def _group(part: str, policy: str) -> _Group:
     if size is not None:
         return _Group(machine_of_kind(_kind_of_size(size, part)._replace(policy=policy)), number)
     raise NodesError(
-        f"--nodes {part or repr(part)}: there is neither a kind nor a file {name!r}: can be {', '.join(NODE_KINDS)}, "
-        "NUMBER, NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes"
+        f"--nodes {part or repr(part)}: {name!r} is neither a kind nor a file: use {', '.join(NODE_KINDS)}, NUMBER, "
+        "NUMBERxCPUS, NUMBERxCPUSxMEMORY (8x64x256Gi), a capture, or a file of nodes"
     )
 
 
 def _number(text: str, part: str) -> int:
     number = int(text[:8])
     if not 0 < number <= MAX_NODES:
-        raise NodesError(f"--nodes {part}: not from 1 to {MAX_NODES} nodes: {text}")
+        raise NodesError(f"--nodes {part}: {text} nodes are not from 1 to {MAX_NODES}")
     return number
 
 
@@ -117,7 +117,9 @@ def _kind_of_size(size: re.Match[str], part: str) -> NodeKind:
     except ValueError as error:
         raise NodesError(f"--nodes {part}: memory: {error}") from error
     if cpus < 2 or memory <= 1 << 30:
-        raise NodesError(f"--nodes {part}: a node has at least 2 CPUs and more than 1 GiB: its kubelet keeps one CPU")
+        raise NodesError(
+            f"--nodes {part}: a node needs at least 2 CPUs and more than 1 GiB, because its kubelet reserves one CPU"
+        )
     return NodeKind(f"cpu-{cpus}", "", 1, cpus, 1, memory)
 
 
@@ -182,7 +184,7 @@ def _kind_of_node(info: NodeInfo, fleet: Fleet) -> NodeKind:
     is_known = memory < MAX_AMOUNT
     memory = memory if is_known else cpus * _GIB_PER_CPU << 30
     if cpus < 2 * zones or memory <= zones << 30:
-        raise NodesError(f"Node {info.name}: a zone has at least 2 CPUs and more than 1 GiB")
+        raise NodesError(f"Node {info.name}: a zone needs at least 2 CPUs and more than 1 GiB")
     devices = {
         resource: tuple(amount // zones + (zone < amount % zones) for zone in range(zones))
         for resource, amount in info.allocatable.scalar_resources

@@ -59,28 +59,28 @@ def _kinds(*kinds: NodeKind) -> Mapping[str, NodeKind]:
 
 NODE_KINDS = _kinds(
     NodeKind(
-        "hgx-h100", "2 zones of 56 cores and 1 TiB, 8 GPUs H100", 2, 56, 2, 1024 * _GIB, {NVIDIA_GPU: (4, 4)},
+        "hgx-h100", "2 zones of 56 cores and 1 TiB, 8 H100 GPUs", 2, 56, 2, 1024 * _GIB, {NVIDIA_GPU: (4, 4)},
         gpu_model="NVIDIA H100 80GB HBM3",
     ),
     NodeKind(
-        "dgx-h100", "2 zones of 56 cores and 1 TiB, 8 GPUs H100, 8 InfiniBand ports", 2, 56, 2, 1024 * _GIB,
+        "dgx-h100", "2 zones of 56 cores and 1 TiB, 8 H100 GPUs, 8 InfiniBand ports", 2, 56, 2, 1024 * _GIB,
         {NVIDIA_GPU: (4, 4), RDMA_HCA: (4, 4)}, gpu_model="NVIDIA H100 80GB HBM3",
     ),
     NodeKind(
-        "dgx-a100", "8 zones of 16 cores and 256 GiB (NPS4), 8 GPUs A100", 8, 16, 2, 256 * _GIB,
+        "dgx-a100", "8 zones of 16 cores and 256 GiB (NPS4), 8 A100 GPUs", 8, 16, 2, 256 * _GIB,
         {NVIDIA_GPU: (0, 2, 0, 2, 0, 2, 0, 2)}, zones_per_package=4, gpu_model="NVIDIA A100-SXM4-80GB",
     ),
     NodeKind(
-        "gb200", "2 zones of 72 cores and 480 GiB, 4 GPUs B200", 2, 72, 1, 480 * _GIB, {NVIDIA_GPU: (2, 2)},
+        "gb200", "2 zones of 72 cores and 480 GiB, 4 B200 GPUs", 2, 72, 1, 480 * _GIB, {NVIDIA_GPU: (2, 2)},
         gpu_model="NVIDIA GB200",
     ),
     NodeKind(
-        "mi300x", "2 zones of 96 cores and 1152 GiB, 8 GPUs MI300X", 2, 96, 2, 1152 * _GIB, {AMD_GPU: (4, 4)},
+        "mi300x", "2 zones of 96 cores and 1152 GiB, 8 MI300X GPUs", 2, 96, 2, 1152 * _GIB, {AMD_GPU: (4, 4)},
         gpu_model="AMD Instinct MI300X",
     ),
     NodeKind(
-        "epyc-9654", "8 zones of 24 cores and 96 GiB (NPS4), no GPU", 8, 24, 1, 96 * _GIB, zones_per_package=4,
+        "epyc-9654", "8 zones of 24 cores and 96 GiB (NPS4), no GPUs", 8, 24, 1, 96 * _GIB, zones_per_package=4,
     ),
-    NodeKind("xeon-8358", "2 zones of 32 cores and 128 GiB, no GPU", 2, 32, 1, 128 * _GIB),
+    NodeKind("xeon-8358", "2 zones of 32 cores and 128 GiB, no GPUs", 2, 32, 1, 128 * _GIB),
 )  # fmt: skip
 """By name. CPUs of HGX and DGX H100: Xeon Platinum 8480C; of DGX A100: EPYC 7742 with four zones a package."""

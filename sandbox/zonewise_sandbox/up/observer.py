@@ -82,7 +82,7 @@ def _wait_until_synced(program: ProgramThread, port: int, stop: threading.Event)
         _check_alive(program)
         if time.monotonic() > deadline:
             raise ObserverError(
-                f"the cluster cannot be shown: {problem}; are these kinds served, and may you list them?"
+                f"the cluster cannot be shown: {problem}; check that it serves these kinds and that you may list them"
             )
     _check_alive(program)  # else another program has responded, which took the port
 

@@ -69,7 +69,10 @@ def listens(port: int) -> bool:
 
 def port_in_use(port: int, flag: str) -> str:
     """Return what is wrong with a port that another program listens on, and the flag that chooses another."""
-    return f"port {port} is in use: end the program that listens there, or choose another port by {flag} (0: any)"
+    return (
+        f"port {port} is in use: stop the program that listens there, or choose another port with {flag} (0: any free "
+        "one)"
+    )
 
 
 def readiness_problem(port: int) -> str:

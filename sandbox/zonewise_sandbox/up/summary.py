@@ -42,7 +42,7 @@ def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: 
         f"  {program} explain hello",
         "  kubectl get nodes,workloads,pods",
         "",
-        "Ctrl-C ends the cluster, and nothing of it stays.",
+        "Ctrl-C ends the cluster and removes all of it.",
         "",
     ]
     return "\n".join(lines)

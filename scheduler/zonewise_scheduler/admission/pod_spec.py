@@ -42,7 +42,7 @@ def read_pod(pod: Mapping[str, Any]) -> PodShape:
     overhead = object_in(spec, "overhead", "spec.")
     parsed = [_container(role, container, path) for role, container, path in containers(spec)]
     if not spec.get("containers"):
-        raise FieldError("spec.containers", "there is none")
+        raise FieldError("spec.containers", "is missing")
     pod_level = None if spec.get("resources") is None else _pod_level(spec, parsed)
     return PodShape(
         tuple([each.container for each in parsed]),

@@ -129,5 +129,5 @@ def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> Bac
     if depth := _DEPTH.fullmatch(name):
         return BackfillPolicy(depth=int(depth[1]), eager=True)
     if name not in _PLAIN:
-        raise ValueError(f"policy: {name}: no such policy; there are {', '.join(POLICY_NAMES)}")
+        raise ValueError(f"policy: {name}: unknown policy; the policies are {', '.join(POLICY_NAMES)}")
     return _PLAIN[name]

@@ -22,14 +22,14 @@ _NOT_DONE = 1
 def add_action_arguments(parser: ArgumentParser, *, done: str, not_done: str = "some are not") -> None:
     """Declare the arguments of a command that changes jobs; `done` and `not_done`: what status 0 and 1 mean."""
     status = (
-        f"Status 0: {done}; 1: {not_done}, and standard error has the reasons; 2: unusable arguments, or no API server."
+        f"Status 0: {done}; 1: {not_done}, for the reasons on standard error; 2: unusable arguments, or no API server."
     )
     parser.epilog = " ".join(filter(None, (parser.epilog, status)))
-    parser.add_argument("jobs", metavar="JOB", nargs="+", help="a job of a queue: NAME, job/NAME, jobset/NAME, "
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help="job of a queue: NAME, job/NAME, jobset/NAME or "
         "workload/NAME")  # fmt: skip
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and print what would be done")
-    parser.add_argument("-o", "--output", choices=("text", "name"), default="text", help="sentences, or names alone "
-        "(default: text)")  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
+    parser.add_argument("-o", "--output", choices=("text", "name"), default="text", help="print sentences, or only "
+        "names (default: text)")  # fmt: skip
     add_cluster_arguments(parser, all_namespaces=False, read_api=False)
 
 

@@ -25,17 +25,19 @@ class BatchScript(NamedTuple):
 def read_script(content: str, path: str) -> BatchScript:
     """Return a script with its options. Raises CommandError, naming the line, for one that cannot be read."""
     if not content:
-        raise CommandError(f"{path}: is empty: name a batch script, or a command by --wrap")
+        raise CommandError(f"{path}: is empty: use a batch script, or a command with --wrap")
     if not content.startswith("#!"):
-        raise CommandError(f"{path}: line 1: a script begins with #! and its interpreter, such as #!/bin/bash")
+        raise CommandError(f"{path}: line 1: a script must begin with #! and its interpreter, such as #!/bin/bash")
     if "\0" in content:
-        raise CommandError(f"{path}: is no script: it has a zero byte")
+        raise CommandError(f"{path}: is not a script: it contains a zero byte")
     try:
         size = len(content.encode())
     except UnicodeEncodeError:  # standard input in a locale without UTF-8 (PEP 383)
-        raise CommandError(f"{path}: is no text: it has bytes that are no UTF-8") from None
+        raise CommandError(f"{path}: is not text: it contains bytes that are not UTF-8") from None
     if size > MAX_BYTES:
-        raise CommandError(f"{path}: has more than {MAX_BYTES} bytes, which no ConfigMap holds: put it into the image")
+        raise CommandError(
+            f"{path}: has more than {MAX_BYTES} bytes and does not fit into a ConfigMap: put it into the image"
+        )
     words: list[str] = []
     lines: list[int] = []
     for number, line in enumerate(content.replace("\r\n", "\n").split("\n"), 1):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.session import Json, Session
 
 _JOB_KINDS = frozenset({"", "job", "jobs", "job.batch"})
-MISSING = "Positions and forecasts are missing, since the controller's read API is out of reach: {reason}"
+MISSING = "Positions and forecasts are missing because the controller's read API cannot be reached: {reason}"
 
 
 def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFacts], list[str]]:
@@ -36,7 +36,7 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
             raise
         scope = session.namespace
         workloads = session.list(WORKLOADS, scope=scope)
-        notes.append(f"Only jobs of namespace {scope} are listed: you may not list those of all namespaces.")
+        notes.append(f"Only jobs of namespace {scope} are listed: you may not list the jobs of all namespaces.")
     rows: dict[tuple[str, str], Json] = {}
     try:
         rows = session.read_api.workloads(scope)

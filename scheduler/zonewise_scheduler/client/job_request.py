@@ -66,12 +66,12 @@ def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]
     pods, tasks = _pods_and_tasks(options)
     array: JobArray | None = options.array
     if array is not None and pods > 1:
-        raise CommandError(f"--array with {pods} pods: each element of an array is one pod; leave -N and -n out")
+        raise CommandError(f"--array with {pods} pods: each element of an array is one pod; remove -N and -n")
     if options.mpi and (pods < 2 or array is not None):
-        raise CommandError("--mpi needs several pods: -N or --nodes from 2 on, and no --array")
+        raise CommandError("--mpi needs several pods: set -N or --nodes to at least 2, and remove --array")
     image = options.image or environ.get("ZONEWISE_IMAGE", "")
     if not image:
-        raise CommandError("no image: name the container image by --image or $ZONEWISE_IMAGE")
+        raise CommandError("no image: name the container image with --image or $ZONEWISE_IMAGE")
     cpus = (options.cpus_per_task or 1) * tasks
     devices = pod_devices(options, pods, tasks)
     gpus = devices.get(options.gpu_resource, 0)
@@ -113,7 +113,7 @@ def _pods_and_tasks(options: Namespace) -> tuple[int, int]:
         raise CommandError(f"-n {tasks} tasks cannot be spread evenly over {nodes} pods: all pods of a Job are alike")
     each = tasks // nodes
     if tasks_per_node is not None and each > tasks_per_node:
-        raise CommandError(f"-n {tasks} tasks on {nodes} pods are more than --ntasks-per-node {tasks_per_node}")
+        raise CommandError(f"-n {tasks} tasks on {nodes} pods are more than --ntasks-per-node {tasks_per_node} allows")
     return nodes, each
 
 
@@ -126,19 +126,19 @@ def pod_devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
     unknown = next((name for name in devices if "/" not in name), "")
     if unknown:
         raise CommandError(
-            f"--gres {unknown}: name the resource as nodes have it, such as rdma/hca; gpu alone is short"
+            f"--gres {unknown}: use the resource name of the nodes, such as rdma/hca; only gpu has a short form"
         )
     counts = {"--gpus-per-node": options.gpus_per_node}
     counts["--gpus-per-task"] = None if options.gpus_per_task is None else options.gpus_per_task * tasks
     if options.gpus is not None:
         if options.gpus % pods:
-            raise CommandError(f"--gpus {options.gpus}: is no multiple of {pods} pods; --gpus-per-node is of each pod")
+            raise CommandError(f"--gpus {options.gpus}: is not a multiple of {pods} pods; use --gpus-per-node")
         counts["--gpus"] = options.gpus // pods
     counts["--gres"] = devices.get(options.gpu_resource)
     named = {flag: number for flag, number in counts.items() if number is not None}
     if len(set(named.values())) > 1:
         texts = " and ".join(f"{flag} ({number} of each pod)" for flag, number in named.items())
-        raise CommandError(f"{texts} differ: name the GPUs once")
+        raise CommandError(f"{texts} differ: set the GPUs only once")
     if named:
         devices[options.gpu_resource] = next(iter(named.values()))
     return devices
@@ -147,9 +147,9 @@ def pod_devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
 def _memory(options: Namespace, cpus: int, gpus: int) -> int | None:
     named = [name for name in ("mem", "mem_per_cpu", "mem_per_gpu") if getattr(options, name) is not None]
     if len(named) > 1:
-        raise CommandError(" and ".join(f"--{name.replace('_', '-')}" for name in named) + ": name the memory once")
+        raise CommandError(" and ".join(f"--{name.replace('_', '-')}" for name in named) + ": set the memory only once")
     if options.mem_per_gpu is not None and not gpus:
-        raise CommandError("--mem-per-gpu without GPUs: name them by --gpus, --gpus-per-node or --gres")
+        raise CommandError("--mem-per-gpu needs GPUs: set them with --gpus, --gpus-per-node or --gres")
     if options.mem_per_cpu is not None:
         return options.mem_per_cpu * cpus
     return options.mem_per_gpu * gpus if options.mem_per_gpu is not None else options.mem
@@ -162,9 +162,11 @@ def _job_name(options: Namespace, script_path: str, pods: int) -> str:
         text = "batch"
     name = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9-]", "-", text.lower()))[:MAX_NAME].strip("-")
     if not _NAME.fullmatch(name):
-        raise CommandError(f"{text!r} makes no name of a Job: name it by -J")
+        raise CommandError(f"{text!r} cannot become the name of a Job: choose a name with -J")
     if pods > 1 and name[0].isdecimal():  # apimachinery pkg/util/validation IsDNS1035Label
-        raise CommandError(f"{text!r}: the name of a job with several pods begins with a letter: name it by -J")
+        raise CommandError(
+            f"{text!r}: the name of a job with several pods must begin with a letter: choose a name with -J"
+        )
     return name
 
 
@@ -173,13 +175,15 @@ def _environment(texts: list[str] | tuple[str, ...], environ: Mapping[str, str])
     for part in (part for text in texts for part in text.split(",")):
         name, equals, value = part.partition("=")
         if name == "ALL" and not equals:
-            raise CommandError("--export ALL: this machine's environment has no meaning in a container: name variables")
+            raise CommandError(
+                "--export ALL: the environment of this machine has no meaning in a container: list the variables"
+            )
         if name in {"NONE", "NIL"} and not equals:
             continue
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise CommandError(f"--export: {name!r} is no name of a variable")
+            raise CommandError(f"--export: {name!r} is not a variable name")
         if not equals and name not in environ:
-            raise CommandError(f"--export: {name} is not set here: name a value, {name}=VALUE")
+            raise CommandError(f"--export: {name} is not set here: write {name}=VALUE")
         variables[name] = value if equals else environ[name]
     return variables
 
@@ -189,7 +193,7 @@ def _pairs(texts: list[str], flag: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise CommandError(f"{flag}: {text!r} is no KEY=VALUE")
+            raise CommandError(f"{flag}: {text!r} is not of the form KEY=VALUE")
         pairs[key] = value
     return pairs
 
@@ -197,5 +201,5 @@ def _pairs(texts: list[str], flag: str) -> dict[str, str]:
 def _volume(text: str) -> tuple[str, str]:
     claim, colon, path = text.partition(":")
     if not colon or not path.startswith("/") or not _CLAIM_NAME.fullmatch(claim):
-        raise CommandError(f"--pvc: {text!r} is no CLAIM:/PATH")
+        raise CommandError(f"--pvc: {text!r} is not of the form CLAIM:/PATH")
     return claim, path

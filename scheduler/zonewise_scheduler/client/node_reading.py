@@ -37,7 +37,7 @@ def read_nodes(
         for name, node in sorted((_name(node), node) for node in objects)
     ]
     if nodes and reports is not None and all(node.zones is None for node in nodes):
-        notes.append("Zones are missing: no node has a NodeResourceTopology. Does the agent run?")
+        notes.append("Zones are missing: no node has a NodeResourceTopology. Check that the agent runs.")
     return nodes, [*notes, *problems]
 
 

@@ -94,9 +94,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.startswith("/api/"):
             self.send(_file(path, {name.lower(): value for name, value in self.headers.items()}))
         elif not hmac.compare_digest(self.headers.get(TOKEN_HEADER, "").encode(), server.token.encode()):
-            self.send(text_response(401, "open the whole address that `zonewise page` has printed\n"))
+            self.send(text_response(401, "open the complete address that `zonewise page` printed\n"))
         elif not _DATA.fullmatch(path):
-            self.send(text_response(404, f"nothing under {path[:80]}\n"))
+            self.send(text_response(404, f"nothing is served under {path[:80]}\n"))
         elif path == EVENTS:
             self.stream(server.read_api)
         else:
@@ -140,7 +140,11 @@ def _file(path: str, headers: dict[str, str]) -> Response:
     request = Request("GET", path, headers.get("accept", ""), headers=headers)
     if path.startswith(PREFIX):
         return serve_file(request)
-    return redirect_browser(request, _INDEX) if path == "/" else text_response(404, f"nothing under {path[:80]}\n")
+    return (
+        redirect_browser(request, _INDEX)
+        if path == "/"
+        else text_response(404, f"nothing is served under {path[:80]}\n")
+    )
 
 
 def _data(read_api: ReadApi, path: str, query: str) -> Response:

@@ -87,9 +87,9 @@ class ReadApi:
             parts = urlsplit(url)
             transport = _transport(Config.from_url(url, token or None))
         except (ValueError, ConfigError) as error:
-            raise CommandError(f"--server: {url!r} is no URL, such as http://127.0.0.1:9821") from error
+            raise CommandError(f"--server: {url!r} is not a URL, such as http://127.0.0.1:9821") from error
         if token and parts.scheme == "http" and parts.hostname != "localhost" and not is_loopback(parts.hostname or ""):
-            raise CommandError(f"--server: {url!r}: a token is sent over https alone, or to this machine")
+            raise CommandError(f"--server: {url!r}: a token is sent only over https, or to this machine")
         return cls(transport)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class ReadApi:
         try:
             return msgspec.json.decode(gzip.decompress(body) if body.startswith(GZIP_MAGIC) else body, type=Json)
         except (msgspec.DecodeError, OSError, EOFError, zlib.error) as error:
-            raise ReadApiUnavailable(f"its response is no JSON object: {error}") from error
+            raise ReadApiUnavailable(f"its response is not a JSON object: {error}") from error
 
     def body(self, path: str, query: Mapping[str, object]) -> bytes:
         """Return the body of a response as the controller has sent it: by gzip where it begins with GZIP_MAGIC.
@@ -201,11 +201,11 @@ class ReadApi:
 
     def _problem(self, error: KubeError) -> str:
         if isinstance(error, TransportError) and not self._namespace:
-            return f"{error}; is the URL right, and does the controller serve there?"
+            return f"{error}; check the URL, and that the controller serves there"
         if isinstance(error, Forbidden | Unauthorized):
             problem = "" if self._token is None else self._token.problem
             way = f"; a way around: {_FORWARD.format(namespace=self._namespace)}" if self._namespace else ""
-            return f"it rejects the request: {problem or error.message.rstrip()}{way}"
+            return f"it rejected the request: {problem or error.message.rstrip()}{way}"
         if isinstance(error, ApiError) and error.status == _MISDIRECTED:
             return "no replica of the controller leads; try again in a few seconds"
         if isinstance(error, ServerError) and self._namespace:

@@ -31,45 +31,45 @@ T = TypeVar("T")
 
 PASSED_OVER = {
     "-A --account": "the LocalQueue (-p) decides whose quota counts",
-    "--mail-type": "no mail is sent: `kubectl wait --for condition=complete job/NAME` waits for the end",
+    "--mail-type": "no mail is sent; to wait for the end, use `kubectl wait --for condition=complete job/NAME`",
     "--mail-user": "no mail is sent",
-    "--comment": "it has no place in a Job",
-    "-e --error": "standard output and standard error are one log: `kubectl logs job/NAME`",
+    "--comment": "a Job has no field for it",
+    "-e --error": "standard output and standard error go to one log: `kubectl logs job/NAME`",
     "-s --oversubscribe": "pods share a node as far as their requests fit",
     "--signal": "a pod gets SIGTERM before its end",
     "--open-mode": "each pod has a log of its own",
-    "-k --no-kill": "a Job decides by its backoffLimit",
-    "--get-user-env": "the image decides about the environment",
-    "--distribution": "ranks are placed by the topology of the queue",
-    "-m": "ranks are placed by the topology of the queue",
+    "-k --no-kill": "the Job's backoffLimit decides",
+    "--get-user-env": "the image determines the environment",
+    "--distribution": "the queue's topology determines where ranks run",
+    "-m": "the queue's topology determines where ranks run",
 }
 """Options that change nothing, and why."""
 
 REJECTED = {
-    "--exclusive": "ask for all CPUs and GPUs of a node: -c, --gpus-per-node",
-    "-w --nodelist": "choose nodes by label: --node-selector kubernetes.io/hostname=NODE",
-    "-x --exclude": "choose nodes by label: --node-selector",
-    "-C --constraint": "choose nodes by label: --node-selector KEY=VALUE",
-    "-H --hold": "submit it, then `zonewise hold JOB`",
-    "-b --begin": "a start time cannot be given; `zonewise forecast` says when a job would start",
-    "--deadline": "a deadline cannot be given; -t limits the run time",
-    "-q --qos": "name a priority: --priority-class",
-    "--nice": "name a priority: --priority-class",
-    "--priority": "name a priority: --priority-class",
-    "--reservation": "a reservation is made by the queue itself, for the first job that waits",
-    "-L --licenses": "an administrator gives the ClusterQueue an AdmissionCheck for licences",
-    "-M --clusters": "name a cluster by --context",
-    "--uid": "the image decides about the user",
-    "--gid": "the image decides about the group",
+    "--exclusive": "request all CPUs and GPUs of a node with -c and --gpus-per-node",
+    "-w --nodelist": "select the node by label with --node-selector kubernetes.io/hostname=NODE",
+    "-x --exclude": "select nodes by label with --node-selector",
+    "-C --constraint": "select nodes by label with --node-selector KEY=VALUE",
+    "-H --hold": "submit the job, then run `zonewise hold JOB`",
+    "-b --begin": "a job cannot have a start time; `zonewise forecast` predicts when it would start",
+    "--deadline": "a job cannot have a deadline; -t limits its run time",
+    "-q --qos": "set the priority with --priority-class",
+    "--nice": "set the priority with --priority-class",
+    "--priority": "set the priority with --priority-class",
+    "--reservation": "the queue itself makes a reservation for the first job that waits",
+    "-L --licenses": "an administrator can add an AdmissionCheck for licences to the ClusterQueue",
+    "-M --clusters": "select the cluster with --context",
+    "--uid": "the image determines the user",
+    "--gid": "the image determines the group",
     "--gpu-bind": "each container sees only its own GPUs",
-    "--cpu-bind": "the kubelet binds CPUs: `zonewise explain POD` has them",
-    "--mem-bind": "the kubelet binds memory: `zonewise explain POD` has its zones",
-    "-B --extra-node-info": "the kubelet aligns CPUs and GPUs by its Topology Manager",
-    "--sockets-per-node": "the kubelet aligns CPUs and GPUs by its Topology Manager",
-    "--switches": "name a level of the topology: --topology LABEL",
-    "--bb": "volumes are PersistentVolumeClaims: --pvc NAME:PATH",
-    "--tmp": "local storage is the container's own",
-    "-W --wait": "`kubectl wait --for condition=complete job/NAME` waits for the end",
+    "--cpu-bind": "the kubelet binds CPUs; `zonewise explain POD` shows them",
+    "--mem-bind": "the kubelet binds memory; `zonewise explain POD` shows its zones",
+    "-B --extra-node-info": "the kubelet's Topology Manager aligns CPUs and GPUs",
+    "--sockets-per-node": "the kubelet's Topology Manager aligns CPUs and GPUs",
+    "--switches": "select a level of the topology with --topology LABEL",
+    "--bb": "volumes are PersistentVolumeClaims; mount one with --pvc NAME:PATH",
+    "--tmp": "each container has local storage of its own",
+    "-W --wait": "to wait for the end, use `kubectl wait --for condition=complete job/NAME`",
 }
 """Options that would change what a job does, and what to write in place of them."""
 _FLAGS = frozenset({"--exclusive", "-s", "--oversubscribe", "-k", "--no-kill", "-H", "--hold", "-W", "--wait",
@@ -82,18 +82,34 @@ def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> No
 
     `namespace`: -n with a name is kubectl's --namespace.
     """
-    add = parser.add_argument_group("job, as sbatch has it").add_argument
-    add("-J", "--job-name", metavar="NAME", help="default: the name of the script")
-    add("-p", "--partition", "--queue", metavar="QUEUE", help="the LocalQueue (default: $ZONEWISE_QUEUE, else "
+    add = parser.add_argument_group("job, with sbatch's options").add_argument
+    add("-J", "--job-name", metavar="NAME", help="name of the job (default: the name of the script)")
+    add("-p", "--partition", "--queue", metavar="QUEUE", help="LocalQueue of the job (default: $ZONEWISE_QUEUE, else "
         "`default`)")  # fmt: skip
-    add("-N", "--nodes", type=checked(parse_nodes), metavar="NUMBER", help="pods, each on a node or a part of one "
-        "(default: 1)")  # fmt: skip
-    add(*([] if namespace else ["-n"]), "--ntasks", type=checked(parse_count), metavar="NUMBER", help="tasks of all "
-        "pods together; without -N and --ntasks-per-node each is a pod")  # fmt: skip
+    add("-N", "--nodes", type=checked(parse_nodes), metavar="NUMBER", help="number of pods, each on a node or a part "
+        "of one (default: 1)")  # fmt: skip
+    add(*([] if namespace else ["-n"]), "--ntasks", type=checked(parse_count), metavar="NUMBER", help="number of tasks "
+        "of all pods together; without -N and --ntasks-per-node, each task is a pod")  # fmt: skip
     if namespace:
-        add("-n", action=_TasksOrNamespace, metavar="NUMBER|NAME", help="a number: --ntasks; a name: --namespace")
-    add("--ntasks-per-node", type=checked(parse_count), metavar="NUMBER", help="tasks of each pod (default: 1)")
-    add("-c", "--cpus-per-task", type=checked(parse_count), metavar="NUMBER", help="CPUs of each task (default: 1)")
+        add(
+            "-n",
+            action=_TasksOrNamespace,
+            metavar="NUMBER|NAME",
+            help="a number means --ntasks, a name means --namespace",
+        )
+    add(
+        "--ntasks-per-node",
+        type=checked(parse_count),
+        metavar="NUMBER",
+        help="number of tasks of each pod (default: 1)",
+    )
+    add(
+        "-c",
+        "--cpus-per-task",
+        type=checked(parse_count),
+        metavar="NUMBER",
+        help="number of CPUs of each task (default: 1)",
+    )
     add("--mem", type=checked(parse_memory), metavar="SIZE", help="memory of each pod: 64G, 512M, 4096 (MiB)")
     add("--mem-per-cpu", type=checked(parse_memory), metavar="SIZE", help="memory of each CPU of a pod")
     add("--mem-per-gpu", type=checked(parse_memory), metavar="SIZE", help="memory of each GPU of a pod")
@@ -101,25 +117,31 @@ def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> No
     add("--gpus-per-node", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
     add("--gpus-per-task", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each task")
     add("--gres", type=checked(parse_gres), metavar="NAME:NUMBER,...", help="devices of each pod: gpu:8, rdma/hca:1")
-    add("-t", "--time", type=checked(_time_limit), metavar="TIME", help="the job is ended after it: 2h, 90 (minutes), "
-        "1:30:00, 1-12 (days-hours)")  # fmt: skip
-    add("-a", "--array", type=checked(parse_array), metavar="INDEXES", help="one pod for each: 0-15, 1,3,5-7, 0-99%%8")
-    add("-d", "--dependency", type=checked(_dependency), metavar="afterok:JOB", help="queue it once these Jobs have "
-        "succeeded; also afterany, afternotok")  # fmt: skip
-    add("-D", "--chdir", metavar="PATH", help="the working directory in the container")
-    add("--output-file", metavar="FILE", help="standard output and error go there, in the container; %%x: job name, "
-        "%%a: index of the array, %%n: number of the pod (default: the pod's log)")  # fmt: skip
-    add("--export", action="append", metavar="NAME=VALUE,...", help="environment variables; NAME alone: with its value "
-        "here")  # fmt: skip
-    add("--requeue", action="store_true", default=None, help="start anew a pod that fails, up to 6 times")
+    add("-t", "--time", type=checked(_time_limit), metavar="TIME", help="walltime, after which the job is ended: 2h, "
+        "90 (minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
+    add(
+        "-a",
+        "--array",
+        type=checked(parse_array),
+        metavar="INDEXES",
+        help="run one pod for each index: 0-15, 1,3,5-7, 0-99%%8",
+    )
+    add("-d", "--dependency", type=checked(_dependency), metavar="afterok:JOB", help="queue the job once these Jobs "
+        "have succeeded; also afterany, afternotok")  # fmt: skip
+    add("-D", "--chdir", metavar="PATH", help="working directory in the container")
+    add("--output-file", metavar="FILE", help="file in the container for standard output and error; %%x: job name, "
+        "%%a: array index, %%n: number of the pod (default: the pod's log)")  # fmt: skip
+    add("--export", action="append", metavar="NAME=VALUE,...", help="environment variables of the script; NAME without "
+        "a value exports its value from here")  # fmt: skip
+    add("--requeue", action="store_true", default=None, help="restart a pod that fails, up to 6 times")
     add("--no-requeue", dest="requeue", action="store_false", default=None, help=argparse.SUPPRESS)
-    add("--wrap", metavar="COMMAND", help="run this shell command in place of a script")
+    add("--wrap", metavar="COMMAND", help="run this shell command instead of a script")
 
 
 def add_unsupported_options(parser: ArgumentParser, note: Callable[[str], object]) -> None:
     """Declare the options of sbatch without a meaning here, hidden in the help; `note` takes what is passed over."""
     for names, advice in PASSED_OVER.items():
-        _add_unsupported(parser, names, lambda name, advice=advice: note(f"{name} changes nothing: {advice}"))
+        _add_unsupported(parser, names, lambda name, advice=advice: note(f"{name} has no effect: {advice}"))
     for names, advice in REJECTED.items():
         _add_unsupported(parser, names, lambda name, advice=advice: _reject(name, advice))
 
@@ -194,7 +216,7 @@ def _add_unsupported(parser: ArgumentParser, names: str, report: Callable[[str],
 
 
 def _reject(name: str, advice: str) -> NoReturn:
-    raise CommandError(f"{name} has no meaning here: {advice}")
+    raise CommandError(f"{name} is not supported: {advice}")
 
 
 def _time_limit(text: str) -> float:

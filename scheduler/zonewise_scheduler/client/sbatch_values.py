@@ -35,7 +35,7 @@ def parse_time_limit(text: str) -> float | None:
         try:
             return parse_walltime(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no time limit, such as 2h, 90 (minutes), 1:30:00 or 1-12") from None
+            raise ValueError(f"{text!r} is not a time limit, such as 2h, 90 (minutes), 1:30:00 or 1-12") from None
     parts = [int(part) for part in match["parts"].split(":")]
     if match["days"] is not None:
         hours, minutes, seconds = [*parts, 0, 0][:3]
@@ -46,7 +46,7 @@ def parse_time_limit(text: str) -> float | None:
         minutes, seconds = [*parts, 0][:2]
         total = minutes * 60 + seconds
     if not total:
-        raise ValueError(f"{text!r} is no time limit above zero")
+        raise ValueError(f"{text!r} is not a time limit above zero")
     return float(total)
 
 
@@ -54,13 +54,11 @@ def parse_memory(text: str) -> int:
     """Return bytes of 4096 (MiB), 16G, 512M, 1.5T; Kubernetes' 16Gi means the same as sbatch's 16G."""
     match = _MEMORY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no amount of memory, such as 16G, 512M or 4096 (MiB)")
+        raise ValueError(f"{text!r} is not an amount of memory, such as 16G, 512M or 4096 (MiB)")
     fraction = match[2] or ""
     size = -(-int(match[1] + fraction) * _UNITS[(match[3] or "").upper()] // 10 ** len(fraction))
     if not size:
-        raise ValueError(
-            f"{text!r}: all memory of a node (sbatch's 0) has no meaning here: name an amount, such as 64G"
-        )
+        raise ValueError(f"{text!r}: all memory of a node (sbatch's 0) is not supported: set an amount, such as 64G")
     return size
 
 
@@ -85,15 +83,15 @@ def parse_array(text: str) -> JobArray:
     for part in ranges.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise ValueError(f"{text!r} is no array, such as 0-15, 1,3,5-7, 0-30:10 or 0-99%8")
+            raise ValueError(f"{text!r} is not an array, such as 0-15, 1,3,5-7, 0-30:10 or 0-99%8")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if last < first or not step:
-            raise ValueError(f"{text!r}: {part} is no range from a smaller to a larger index")
+            raise ValueError(f"{text!r}: {part} is not a range from a smaller to a larger index")
         if (last - first) // step >= MAX_ARRAY:
             raise ValueError(f"{text!r} has more than {MAX_ARRAY} elements")
         indexes.update(range(first, last + 1, step))
     if percent and not (limit.isascii() and limit.isdecimal() and int(limit)):
-        raise ValueError(f"{text!r}: {limit!r} after % is no number of elements that run at once")
+        raise ValueError(f"{text!r}: {limit!r} after % is not a number of elements that may run at once")
     array = JobArray(tuple(sorted(indexes)), min(int(limit) if percent else len(indexes), len(indexes)))
     most = MAX_ARRAY if array.is_plain else MAX_LISTED_ARRAY
     if len(indexes) > most:
@@ -106,8 +104,8 @@ def parse_gpus(text: str) -> int:
     kind, colon, number = text.rpartition(":")
     if colon:
         raise ValueError(
-            f"{text!r}: a type of GPU is a label of the node here: --gpus {number or 1} --node-selector "
-            f"nvidia.com/gpu.product={kind}, with the product as `kubectl get nodes --show-labels` has it"
+            f"{text!r}: the type of a GPU is a label of the node here: --gpus {number or 1} --node-selector "
+            f"nvidia.com/gpu.product={kind}, with the product that `kubectl get nodes --show-labels` shows"
         )
     return parse_count(text)
 
@@ -118,7 +116,7 @@ def parse_gres(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, *words = part.split(":")
         if not name:
-            raise ValueError(f"{text!r} is no list of resources, such as gpu:8 or rdma/hca:1")
+            raise ValueError(f"{text!r} is not a list of resources, such as gpu:8 or rdma/hca:1")
         number = parse_gpus(":".join(words)) if words else 1
         devices[name] = devices.get(name, 0) + number
     return devices
@@ -127,7 +125,7 @@ def parse_gres(text: str) -> dict[str, int]:
 def parse_count(text: str) -> int:
     """Return a whole number from 1."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
-        raise ValueError(f"{text!r} is no whole number from 1")
+        raise ValueError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
@@ -135,5 +133,5 @@ def parse_nodes(text: str) -> int:
     """Return the number of nodes of 4; a range, as in 2-4, is rejected."""
     first, dash, last = text.partition("-")
     if dash and first != last:
-        raise ValueError(f"{text!r}: a range of nodes has no meaning here: a job starts with all of its pods")
+        raise ValueError(f"{text!r}: a range of nodes is not supported: a job starts with all of its pods")
     return parse_count(first)

@@ -97,19 +97,19 @@ def add_cluster_arguments(
     group = parser.add_argument_group("cluster")
     add = group.add_argument
     if namespaced:
-        add(*(["-n"] if short_namespace else []), "--namespace", metavar="NAME", default="", help="default: that of "
-            "the kubeconfig's context")  # fmt: skip
+        add(*(["-n"] if short_namespace else []), "--namespace", metavar="NAME", default="", help="namespace (default: "
+            "that of the kubeconfig's context)")  # fmt: skip
     if all_namespaces:
-        add("-A", "--all-namespaces", action="store_true", help="look at all namespaces")
-    add("--kubeconfig", metavar="FILE", default="", help="default: $KUBECONFIG, ~/.kube/config, or in a pod its own "
-        "service account")  # fmt: skip
-    add("--context", metavar="NAME", default="", help="a context of the kubeconfig (default: its current one)")
-    add("--api-server", metavar="URL", default="", help="reach the API server there, without credentials")
+        add("-A", "--all-namespaces", action="store_true", help="read all namespaces")
+    add("--kubeconfig", metavar="FILE", default="", help="kubeconfig to use (default: $KUBECONFIG, ~/.kube/config, or "
+        "the service account of a pod)")  # fmt: skip
+    add("--context", metavar="NAME", default="", help="context of the kubeconfig (default: the current one)")
+    add("--api-server", metavar="URL", default="", help="URL of an API server that needs no credentials")
     if read_api:
-        add("--server", metavar="URL", default="", help="reach the controller's read API there (default: "
+        add("--server", metavar="URL", default="", help="URL of the controller's read API (default: "
             f"${READ_API_VARIABLE}, else through the API server)")  # fmt: skip
-        add("--controller-namespace", metavar="NAME", default="zonewise", help="where the controller runs (default: "
-            "zonewise)")  # fmt: skip
+        add("--controller-namespace", metavar="NAME", default="zonewise", help="namespace in which the controller runs "
+            "(default: zonewise)")  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -139,7 +139,7 @@ def _config(arguments: Namespace, environ: Mapping[str, str]) -> Config:
     if not (arguments.kubeconfig or environ.get("KUBECONFIG") or Path(path).is_file()):
         if environ.get("KUBERNETES_SERVICE_HOST"):
             return Config.in_cluster(environ=environ)
-        raise CommandError(f"no cluster: there is no {path}; name a kubeconfig by --kubeconfig or $KUBECONFIG")
+        raise CommandError(f"no cluster: there is no file {path}; set a kubeconfig with --kubeconfig or $KUBECONFIG")
     try:
         return Config.from_kubeconfig(path, arguments.context or None)
     except ConfigError as error:
@@ -168,7 +168,7 @@ def _advice(error: Exception) -> str:
     from zonewise_common.kube.errors import Forbidden, TransportError, Unauthorized
 
     if isinstance(error, Unauthorized):
-        return "; log in again, or name another kubeconfig or context"
+        return "; log in again, or use another kubeconfig or context"
     if isinstance(error, Forbidden):
-        return "; an administrator of the cluster can give this right by RBAC"
-    return "; is the server up, and the kubeconfig right?" if isinstance(error, TransportError) else ""
+        return "; an administrator of the cluster can grant this right with RBAC"
+    return "; check that the server is up and that the kubeconfig is right" if isinstance(error, TransportError) else ""

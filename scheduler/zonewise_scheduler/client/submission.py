@@ -34,8 +34,8 @@ def submit(
     """
     if session.find(LOCAL_QUEUES, request.queue, namespace=session.namespace) is None:
         raise CommandError(
-            f"there is no LocalQueue {request.queue} in namespace {session.namespace}: name one by -p; "
-            "`zonewise queue` lists them"
+            f"there is no LocalQueue {request.queue} in namespace {session.namespace}: select one with -p; `zonewise "
+            "queue` lists them"
         )
     _check_dependencies(session, request, note)
     base = request.name
@@ -44,7 +44,7 @@ def submit(
         named = request._replace(name=f"{base[: MAX_NAME - len(suffix)].rstrip('-')}{suffix}")
         with contextlib.suppress(AlreadyExists):
             return named, _create(session, job_objects(named, script))
-    raise CommandError(f"there are {_MAX_ATTEMPTS} Jobs {base}-NUMBER already: name it by -J")
+    raise CommandError(f"there are already {_MAX_ATTEMPTS} Jobs {base}-NUMBER: choose another name with -J")
 
 
 def _create(session: Session, objects: list[Json]) -> list[Json]:
@@ -81,9 +81,11 @@ def _check_dependencies(session: Session, request: JobRequest, note: Callable[[s
     for dependency in parse_dependency(request.dependency) if request.dependency else ():
         job = session.find(JOBS, dependency.job, namespace=session.namespace)
         if job is None:
-            raise CommandError(f"-d {dependency.kind}:{dependency.job}: there is no such Job in {session.namespace}")
+            raise CommandError(f"-d {dependency.kind}:{dependency.job}: no such Job in namespace {session.namespace}")
         if dependency_state(dependency, job) == "never":
-            note(f"-d {dependency.kind}:{dependency.job}: that Job has ended otherwise, so this one never starts")
+            note(
+                f"-d {dependency.kind}:{dependency.job}: that Job has ended differently, so this one would never start"
+            )
 
 
 def _owned(obj: Json, job: Json) -> Json:

@@ -86,7 +86,9 @@ class ViewerToken:
                 "the Role zonewise-user gives this right"
             )
         except (KubeError, msgspec.DecodeError, LookupError, TypeError) as error:
-            self.problem = f"the API server issues no token of ServiceAccount {self._namespace}/{ACCOUNT}: {error}"
+            self.problem = (
+                f"the API server does not issue a token of ServiceAccount {self._namespace}/{ACCOUNT}: {error}"
+            )
         return ""
 
     def __repr__(self) -> str:

@@ -35,7 +35,9 @@ def show_text(
             if last is None:
                 raise
             if not is_out:
-                sys.stderr.write(f"zonewise: the API server: {error}; this is the last state, and it is asked again\n")
+                sys.stderr.write(
+                    f"zonewise: the API server: {error}; the output shows the last known state until it responds\n"
+                )
             is_out = True
         else:
             if is_out:

@@ -27,16 +27,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
     parser.epilog = (
-        "Stop Kueue before: `kubectl scale -n kueue-system deployment kueue-controller-manager --replicas 0`. No job "
-        "is started or stopped. Each step can be repeated. Status 0: done; 1: not done, for the reasons that it prints."
+        "Stop Kueue first: `kubectl scale -n kueue-system deployment kueue-controller-manager --replicas 0`. The "
+        "command starts and stops no job, and each of its steps can be repeated. Status 0: done; 1: not done, for the "
+        "reasons on standard error."
     )
-    add("--back", action="store_true", help="give the queues back to Kueue; start it afterwards")
+    add("--back", action="store_true", help="give the queues back to Kueue; start Kueue afterwards")
     add("--dry-run", action="store_true", help="print what would change, and change nothing")
-    add("--force", action="store_true", help="adopt in spite of the obstacles that are printed: jobs may be stopped")
-    add("--config", metavar="FILE", default="", help="the settings of the controller: jobs of its `jobKinds` are "
-        "handed over too (default: none)")  # fmt: skip
-    add("--namespace", metavar="NAME", default="zonewise", help="the controller's namespace (default: zonewise)")
-    add("--kueue-lease", metavar="NAMESPACE/NAME", default="", help="the Lease of Kueue's leader election (default: "
+    add("--force", action="store_true", help="adopt despite the obstacles that are printed; jobs may be stopped")
+    add("--config", metavar="FILE", default="", help="settings file of the controller, whose `jobKinds` are handed "
+        "over too (default: none)")  # fmt: skip
+    add("--namespace", metavar="NAME", default="zonewise", help="namespace of the controller (default: zonewise)")
+    add("--kueue-lease", metavar="NAMESPACE/NAME", default="", help="Lease of Kueue's leader election (default: "
         "kueue-system/c1f6bfd2.kueue.x-k8s.io)")  # fmt: skip
     add_cluster_arguments(parser, namespaced=False, all_namespaces=False, read_api=False)
 
@@ -60,7 +61,7 @@ def run(arguments: Namespace) -> int:
         return _NOT_DONE
 
 
-COMMAND = Command("take the queues of a stopped Kueue over, or give them back", add_arguments, run)
+COMMAND = Command("take over the queues of a stopped Kueue, or give them back", add_arguments, run)
 
 
 def _options(arguments: Namespace) -> HandoverOptions:
@@ -87,7 +88,9 @@ def _adapters(config: str) -> Mapping[tuple[str, str], JobAdapter]:
 
 def _adopt(handover: Handover, arguments: Namespace) -> int:
     if handover.kueue_runs():
-        sys.stderr.write("zonewise: Kueue runs: it renews its Lease. Scale its Deployment to 0, and run this again\n")
+        sys.stderr.write(
+            "zonewise: Kueue is running: it renews its Lease. Scale its Deployment to 0, and run this command again\n"
+        )
         return _NOT_DONE
     obstacles = handover.obstacles(time.time())
     for obstacle in obstacles[:_MAX_OBSTACLES]:
@@ -96,7 +99,7 @@ def _adopt(handover: Handover, arguments: Namespace) -> int:
         sys.stderr.write(f"and {len(obstacles) - _MAX_OBSTACLES} more obstacles\n")
     _print_changes(change for step in handover.adoption() for change in step)
     if obstacles and not arguments.force:
-        sys.stderr.write("zonewise: nothing is changed: mend the obstacles, or use --force\n")
+        sys.stderr.write("zonewise: nothing was changed: remove the obstacles, or use --force\n")
         return _NOT_DONE
     if not arguments.dry_run:
         handover.adopt()
@@ -108,7 +111,7 @@ def _give_back(handover: Handover, arguments: Namespace) -> int:
     _print_changes(change for step in handover.giving_back() for change in step)
     if not arguments.dry_run:
         handover.give_back()
-        write("The queues are Kueue's: start it now.\n", STANDARD_OUTPUT)
+        write("The queues belong to Kueue again: start it now.\n", STANDARD_OUTPUT)
     return 0
 
 

@@ -71,10 +71,10 @@ def _policy(arguments: Namespace) -> dict[str, BackfillPolicy]:
     """Return the one policy by its name."""
     for flag in ("compare", "json_jobs", "forecast"):
         if getattr(arguments, flag):
-            raise CommandError(f"--{flag.replace('_', '-')} does not go with --advise")
+            raise CommandError(f"--{flag.replace('_', '-')} does not work with --advise")
     kind, _ = arguments.advise
     if kind == "reserve-after" and arguments.policy not in (None, DEFAULT_POLICY):
-        raise CommandError(f"--advise reserve-after is of {DEFAULT_POLICY}: leave --policy out")
+        raise CommandError(f"--advise reserve-after works only with {DEFAULT_POLICY}: remove --policy")
     return selected_policies(arguments)
 
 
@@ -96,9 +96,9 @@ def _node_count(arguments: Namespace, source: SwfLog | Scenario, policy: Backfil
     if isinstance(source, SwfLog):
         return NodeCount(source, policy, source.processors or 1)
     if arguments.trace == STANDARD_INPUT:
-        raise CommandError("--advise nodes reads TRACE once for each number: name a file, not -")
+        raise CommandError("--advise nodes reads TRACE once for each number: use a file, not -")
     if arguments.nodes is None:
-        raise CommandError("--advise nodes: write the present number too, such as --nodes 64x48x256Gi")
+        raise CommandError("--advise nodes: set the present number too, such as --nodes 64x48x256Gi")
     count, width = parse_node_count(arguments.nodes)
     return NodeCount(source, policy, count, partial(_load_on, arguments, width))
 

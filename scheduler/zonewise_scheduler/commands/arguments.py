@@ -22,7 +22,7 @@ def duration(text: str) -> float:
         return inf
     match = _DURATION.fullmatch(text)
     if match is None or len(match[1]) > _MOST_DIGITS:
-        raise ArgumentTypeError(f"{text!r} is no duration, such as 90s, 15m, 24h or 7d")
+        raise ArgumentTypeError(f"{text!r} is not a duration, such as 90s, 15m, 24h or 7d")
     return float(match[1]) * UNITS[match[2]]
 
 
@@ -30,7 +30,7 @@ def finite_duration(text: str) -> float:
     """Return seconds as duration() does, without "never"."""
     seconds = duration(text)
     if seconds == inf:
-        raise ArgumentTypeError(f"{text!r} is no finite duration, such as 90s, 15m, 24h or 7d")
+        raise ArgumentTypeError(f"{text!r} is not a finite duration, such as 90s, 15m, 24h or 7d")
     return seconds
 
 
@@ -43,7 +43,7 @@ def span(text: str) -> tuple[float, float]:
         first += second.lstrip("0123456789.")
     shortest, longest = duration(first), duration(second)
     if shortest > longest or longest == inf:
-        raise ArgumentTypeError(f"{text!r} is no span of time, such as 2s or 1-2s")
+        raise ArgumentTypeError(f"{text!r} is not a span of time, such as 2s or 1-2s")
     return shortest, longest
 
 
@@ -51,7 +51,7 @@ def rate(text: str) -> tuple[float, int]:
     """Return requests per second and the burst of 50/100; without a burst it is the requests of a second."""
     per_second, slash, burst = text.partition("/")
     if not _NUMBER.fullmatch(per_second) or not float(per_second) or (slash and not _is_count(burst)):
-        raise ArgumentTypeError(f"{text!r} is no rate, such as 50/100: requests per second, and burst")
+        raise ArgumentTypeError(f"{text!r} is not a rate, such as 50/100: requests per second, and burst")
     return float(per_second), int(burst) if slash else max(1, int(float(per_second)))
 
 
@@ -61,14 +61,14 @@ def moment(text: str) -> float:
         seconds = float(text) if _NUMBER.fullmatch(text) else _timestamp(text)
         datetime.fromtimestamp(seconds, UTC)  # raises where the year has more than four digits
     except (ValueError, OverflowError, OSError):
-        raise ArgumentTypeError(f"{text!r} is no time, such as 2026-11-22T12:00:00Z") from None
+        raise ArgumentTypeError(f"{text!r} is not a time, such as 2026-11-22T12:00:00Z") from None
     return seconds
 
 
 def positive(text: str) -> float:
     """Return a number above zero."""
     if not _NUMBER.fullmatch(text) or not float(text):
-        raise ArgumentTypeError(f"{text!r} is no number above zero")
+        raise ArgumentTypeError(f"{text!r} is not a number above zero")
     return float(text)
 
 
@@ -80,7 +80,7 @@ def positives(text: str) -> list[float]:
 def count(text: str) -> int:
     """Return a whole number from one."""
     if not _is_count(text):
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
@@ -88,7 +88,7 @@ def advised_setting(text: str) -> tuple[str, str]:
     """Return the setting of nodes, reserve-after, quota or quota:QUEUE:RESOURCE:FLAVOR, and what follows the colon."""
     setting, colon, target = text.partition(":")
     if setting not in ("nodes", "quota", "reserve-after") or (colon and (setting != "quota" or not target)):
-        raise ArgumentTypeError(f"{text!r} is no setting: write nodes, reserve-after or quota:QUEUE:RESOURCE:FLAVOR")
+        raise ArgumentTypeError(f"{text!r} is not a setting: write nodes, reserve-after or quota:QUEUE:RESOURCE:FLAVOR")
     return setting, target
 
 
@@ -104,14 +104,14 @@ def names(text: str) -> list[str]:
     """Return the distinct names of a comma-separated list, without blanks."""
     distinct = dict.fromkeys(name.strip() for name in text.split(","))
     if "" in distinct:
-        raise ArgumentTypeError(f"{text!r} is no list of names, such as easy,greedy")
+        raise ArgumentTypeError(f"{text!r} is not a list of names, such as easy,greedy")
     return list(distinct)
 
 
 def _timestamp(text: str) -> float:
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
-        raise ValueError("no time zone")
+        raise ValueError("the time zone is missing")
     return time.timestamp()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_action_arguments(parser, done="all are cancelled")
+    add_action_arguments(parser, done="all jobs are cancelled")
 
 
 def run(arguments: Namespace) -> int:
@@ -30,4 +30,4 @@ def run(arguments: Namespace) -> int:
     return act_on_jobs(arguments, act)
 
 
-COMMAND = Command("cancel jobs: delete them with their pods", add_arguments, run)
+COMMAND = Command("cancel jobs: delete them and their pods", add_arguments, run)

@@ -85,7 +85,7 @@ def _apply(client: Client, job: SweepJob) -> None:
     remove = f"kubectl delete job,configmap -n {job.namespace} -l {SWEEP_LABEL}={job.name}"
     sys.stderr.write(
         f"zonewise: Job {job.namespace}/{job.name} has {job.runs} runs; the same command with --gather prints their "
-        f"means; `{remove}` removes it\n"
+        f"means; `{remove}` deletes it\n"
     )
 
 
@@ -114,7 +114,7 @@ def _lost_run(done: PodResults, runs: Sequence[SweepRun], state: str) -> str:
     failed = [index for index in lost if index in done.failures]
     if failed:
         return f"{runs[failed[0]]}: {done.failures[failed[0]]}"
-    return f"{runs[lost[0]]}: the Job is {state}, and there is no result"
+    return f"{runs[lost[0]]}: the Job is {state}, and this run has no result"
 
 
 def _job_state(client: Client, job: SweepJob) -> str:

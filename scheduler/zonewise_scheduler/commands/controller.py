@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare an argument for each setting."""
     parser.epilog = (
-        f"Each setting is also read from the environment ({PREFIX}POLICY for --policy) and from the file, where it is "
-        "written in camelCase (reserveAfter, tls.cert). Flags win over the environment, it over the file."
+        f"Each setting can also come from the environment ({PREFIX}POLICY for --policy) or from the file, where its "
+        "name is in camelCase (reserveAfter, tls.cert). Flags win over the environment, and the environment over the "
+        "file."
     )
     parser.add_argument(
-        "--config", metavar="FILE", help=f"settings (default: ${CONFIG_VARIABLE}, or {DEFAULT_FILE} where it is)"
+        "--config", metavar="FILE", help=f"settings file (default: ${CONFIG_VARIABLE}, or {DEFAULT_FILE} if it exists)"
     )
     OPTIONS.add_arguments(parser)
 
@@ -38,4 +39,4 @@ def run(arguments: Namespace) -> int:
         raise CommandError(str(error)) from error
 
 
-COMMAND = Command("queue jobs by quota, and start gangs whole", add_arguments, run)
+COMMAND = Command("queue jobs by quota, and start each gang as a whole", add_arguments, run)

@@ -21,11 +21,11 @@ _UNKNOWN_NAME = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "A name alone is looked for among jobs, pods and nodes, in this order; job/NAME, jobset/NAME, workload/NAME, "
-        "pod/NAME and node/NAME say which. Status 0: done; 1: nothing has this name; 2: unusable arguments, or no API "
-        "server."
+        "A name without a kind is looked up among jobs, pods and nodes, in this order. To select a kind, write "
+        "job/NAME, jobset/NAME, workload/NAME, pod/NAME or node/NAME. Status 0: done; 1: nothing has this name; 2: "
+        "unusable arguments, or no API server."
     )
-    parser.add_argument("name", metavar="JOB|POD|NODE", help="a job of a queue, a pod, or a node")
+    parser.add_argument("name", metavar="JOB|POD|NODE", help="job of a queue, pod or node")
     add_output_arguments(parser)
     add_watch_arguments(parser)
     add_cluster_arguments(parser, all_namespaces=False)
@@ -49,11 +49,11 @@ def run(arguments: Namespace) -> int:
         def text() -> str:
             description = first.pop() if first else explain(session, arguments.name)
             if description is None:
-                return f"{arguments.name} does not exist any more.\n"
+                return f"{arguments.name} no longer exists.\n"
             return render_description(description, arguments.output, terminal)
 
         show_text(text, terminal, arguments)
     return 0
 
 
-COMMAND = Command("explain why a job waits and when it starts, a pod's zones, a node", add_arguments, run)
+COMMAND = Command("explain why a job waits, where a pod runs, or what a node has free", add_arguments, run)

@@ -27,13 +27,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
     parser.epilog = (
-        "A report is what `kubectl get noderesourcetopologies NODE -o yaml` prints, or on a node `zonewise agent "
-        "--oneshot --dry-run`. Status 0: some node would admit the pod; 1: none would."
+        "A report is the output of `kubectl get noderesourcetopologies NODE -o yaml`, or, on a node, of `zonewise "
+        "agent --oneshot --dry-run`. Status 0: at least one node would admit the pod; 1: no node would."
     )
-    add("pod", metavar="POD", help='a Pod, or anything with a pod template (Job, Deployment), as YAML or JSON; "-" is '
-        "standard input")  # fmt: skip
+    add("pod", metavar="POD", help='Pod, or an object with a pod template (Job, Deployment), as YAML or JSON ("-": '
+        "standard input)")  # fmt: skip
     add("--report", metavar="FILE", action="append", required=True, dest="reports",
-        help="a NodeResourceTopology, or a list of them; may be repeated")  # fmt: skip
+        help="NodeResourceTopology, or a list of them; repeat the option for more files")  # fmt: skip
 
 
 def run(arguments: Namespace) -> int:
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> int:
             for problem in report.problems:
                 sys.stderr.write(f"{path}: {problem}\n")
             if report.state is None:
-                raise CommandError(f"{path}: no NodeResourceTopology with zones that can be used")
+                raise CommandError(f"{path}: no usable zones: the object must be a NodeResourceTopology with zones")
             admitted, lines = _verdict_lines(report.node, report.state, shape)
             fits = fits or admitted
             write("".join(f"{line}\n" for line in lines), STANDARD_OUTPUT)
@@ -121,7 +121,7 @@ def _read_shape(path: str) -> PodShape:
 
     objects = list(_read_objects(path))
     if len(objects) != 1:
-        raise CommandError(f"{path}: holds {len(objects)} objects, not one pod")
+        raise CommandError(f"{path}: contains {len(objects)} objects; it must contain one pod")
     try:
         return read_pod(_pod(objects[0], path))
     except FieldError as error:
@@ -134,7 +134,7 @@ def _pod(obj: Json, path: str) -> Json:
         spec: Json = obj.get("spec") or {}
         template = spec.get("template") or spec.get("jobTemplate")
         if not isinstance(template, dict):
-            raise CommandError(f"{path}: {obj.get('kind', 'it')} is no Pod and has no pod template")
+            raise CommandError(f"{path}: {obj.get('kind', 'it')} is not a Pod and has no pod template")
         obj = {"kind": "Pod", **cast("Json", template)} if "template" in spec else cast("Json", template)
     return obj
 
@@ -153,16 +153,16 @@ def _read_objects(path: str) -> Iterator[Json]:
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: is no text: {error}") from error
+        raise CommandError(f"{path}: not a text file: {error}") from error
     except yaml.YAMLError as error:
-        raise CommandError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+        raise CommandError(f"{path}: invalid YAML: {' '.join(str(error).split())}") from error
 
 
 def _items(document: object, path: str) -> Iterator[Json]:
     if document is None:
         return
     if not isinstance(document, dict):
-        raise CommandError(f"{path}: must hold objects, not {type(document).__name__}")
+        raise CommandError(f"{path}: must contain objects, not {type(document).__name__}")
     obj = cast("Json", document)
     items = obj.get("items")
     if isinstance(items, list):

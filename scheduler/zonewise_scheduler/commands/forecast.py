@@ -28,14 +28,22 @@ _NO_START = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "The controller plays its queue forward with this job in it, and submits nothing. Status 0: a start is known; "
-        "1: it never fits, or its start is unknown since jobs before it declare no walltime; 2: unusable arguments, or "
-        "no read API."
+        "The controller simulates its queue with this job in it, and submits nothing. Status 0: a start is known; 1: "
+        "the job never fits, or its start is unknown because jobs before it declare no walltime; 2: unusable "
+        "arguments, or no read API."
     )
     add = parser.add_argument
-    add("-p", "--queue", "--partition", metavar="QUEUE", default="", help="the LocalQueue (default: $ZONEWISE_QUEUE, "
-        "else `default`)")  # fmt: skip
-    add("-N", "--pods", "--nodes", type=count, default=1, metavar="NUMBER", help="how many, all at once (default: 1)")
+    add("-p", "--queue", "--partition", metavar="QUEUE", default="", help="LocalQueue of the job (default: "
+        "$ZONEWISE_QUEUE, else `default`)")  # fmt: skip
+    add(
+        "-N",
+        "--pods",
+        "--nodes",
+        type=count,
+        default=1,
+        metavar="NUMBER",
+        help="number of pods, which all start together (default: 1)",
+    )
     add("-c", "--cpus", type=count, default=1, metavar="NUMBER", help="CPUs of each pod (default: 1)")
     add(
         "--mem",
@@ -46,12 +54,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add("-G", "--gpus", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of all pods together")
     add("--gpus-per-node", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
-    add("--gpu-resource", metavar="NAME", default=GPU, help=f"what --gpus asks for (default: {GPU})")
+    add("--gpu-resource", metavar="NAME", default=GPU, help=f"resource that --gpus requests (default: {GPU})")
     parser.set_defaults(gres=None, gpus_per_task=None)  # pod_devices() reads those of `zonewise submit`
-    add("-t", "--time", type=checked(parse_time_limit), default=None, metavar="TIME", help="its walltime: 2h, 90 "
-        "(minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
-    add("--priority", type=int, default=0, metavar="NUMBER", help="default: 0")
-    add("--topology", metavar="LABEL", default="", help="all pods in one domain of this level of the queue's Topology")
+    add("-t", "--time", type=checked(parse_time_limit), default=None, metavar="TIME", help="walltime of the job: 2h, "
+        "90 (minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
+    add("--priority", type=int, default=0, metavar="NUMBER", help="priority of the job (default: 0)")
+    add(
+        "--topology", metavar="LABEL", default="", help="level of the queue's Topology; all pods go to one domain of it"
+    )
     add_output_arguments(parser, (TABLE, JSON, YAML))
     add_cluster_arguments(parser, all_namespaces=False)
 
@@ -72,7 +82,9 @@ def run(arguments: Namespace) -> int:
             query = _query(arguments, session.namespace, request, pod_requests(request))
             answer = session.read_api.get("/api/v1/forecast", query)
         except NotFound as error:
-            raise CommandError("the controller makes no forecasts: it is older than this command") from error
+            raise CommandError(
+                "the controller is older than this command and makes no forecasts: upgrade it"
+            ) from error
         except ReadApiUnavailable as error:
             raise CommandError(f"a forecast needs the controller's read API: {error}") from error
     now = parse_time(answer.get("at"))  # by the controller's clock, as the forecast is

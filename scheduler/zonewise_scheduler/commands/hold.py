@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = "A held job is not considered until `zonewise release`."
-    parser.add_argument("--requeue", action="store_true", help="stop a job that runs, and hold it")
-    add_action_arguments(parser, done="all are held")
+    parser.add_argument("--requeue", action="store_true", help="also stop and hold jobs that run")
+    add_action_arguments(parser, done="all jobs are held")
 
 
 def run(arguments: Namespace) -> int:
@@ -32,4 +32,4 @@ def run(arguments: Namespace) -> int:
     return act_on_jobs(arguments, act)
 
 
-COMMAND = Command("hold jobs that wait: they do not start until they are released", add_arguments, run)
+COMMAND = Command("hold pending jobs: they do not start until they are released", add_arguments, run)

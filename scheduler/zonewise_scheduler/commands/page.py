@@ -19,15 +19,15 @@ _HINT = "Open it in a browser. Ctrl-C ends the page; the cluster stays as it is.
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
-        "Serve the controller's page on 127.0.0.1, until Ctrl-C. What it shows comes through the API server, with the "
-        "kubeconfig's credentials; the browser gets none of them, and the page can only read."
+        "Serve the controller's page on 127.0.0.1 until Ctrl-C. The page reads its data through the API server with "
+        "the credentials of the kubeconfig. The browser receives none of them, and the page is read-only."
     )
     parser.epilog = (
-        "The printed address has a token, since other users of this machine reach the port as well. "
-        "Status 2: unusable arguments, or no controller that responds."
+        "The printed address contains a token, because other users of this machine can reach the port as well. Status "
+        "2: unusable arguments, or no controller responds."
     )
-    parser.add_argument("--port", type=port, default=DEFAULT_PORT, metavar="PORT", help="0: any free one (default: "
-        f"{DEFAULT_PORT})")  # fmt: skip
+    parser.add_argument("--port", type=port, default=DEFAULT_PORT, metavar="PORT", help="port to serve on; 0 for any "
+        f"free one (default: {DEFAULT_PORT})")  # fmt: skip
     add_cluster_arguments(parser, namespaced=False, all_namespaces=False)
 
 
@@ -46,7 +46,9 @@ def run(arguments: Namespace) -> int:
         try:
             server = PageServer(session.read_api, arguments.port)
         except OSError as error:
-            raise CommandError(f"--port {arguments.port}: {error.strerror}; 0 is any free one") from error
+            raise CommandError(
+                f"--port {arguments.port}: {error.strerror}; choose another port, or 0 for any free one"
+            ) from error
         stop = stop_event()
         with server:
             text = f"{server.url}\n\nOpen it in a browser. Ctrl-C ends the page; the cluster stays as it is.\n"

@@ -39,8 +39,8 @@ def input_files(arguments: Namespace) -> dict[str, bytes]:
     size = sum(map(len, files.values()))
     if size > MAX_INPUT_BYTES:
         raise CommandError(
-            f"{arguments.trace}: the files have {size} bytes, and a ConfigMap {MAX_INPUT_BYTES} at most: put them into "
-            "the image, and name their directory there by --inputs"
+            f"{arguments.trace}: the files have {size} bytes, but a ConfigMap holds at most {MAX_INPUT_BYTES}: put "
+            "them into the image, and set their directory there with --inputs"
         )
     return files
 

@@ -26,15 +26,15 @@ _NO_QUEUE = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "USED counts what is reserved by workloads with quota. SHARE is that of fair sharing: the lowest is next. "
-        "START is the likely start of a waiting job, LATEST the time by which it starts at the latest; "
-        "both are unknown where jobs before it declare no walltime. -o wide has more. Status 0: done; 1: there is no "
-        "such queue; 2: unusable arguments, or no API server."
+        "USED is the quota that workloads have reserved. SHARE is the share of fair sharing; the queue with the lowest "
+        "share is next. START is the likely start of a pending job, and LATEST the latest one. Both are unknown if "
+        "jobs before it declare no walltime. For more columns, use -o wide. Status 0: done; 1: there is no such queue; "
+        "2: unusable arguments, or no API server."
     )
-    parser.add_argument("queue", metavar="QUEUE", nargs="?", default="", help="the jobs of this LocalQueue, or "
-        "ClusterQueue")  # fmt: skip
-    parser.add_argument("-j", "--jobs", action="store_true", help="the jobs of all queues of the namespace")
-    parser.add_argument("--all-states", action="store_true", help="jobs that have finished, too")
+    parser.add_argument("queue", metavar="QUEUE", nargs="?", default="", help="LocalQueue or ClusterQueue whose jobs "
+        "to list")  # fmt: skip
+    parser.add_argument("-j", "--jobs", action="store_true", help="list the jobs of all queues in the namespace")
+    parser.add_argument("--all-states", action="store_true", help="include finished jobs")
     add_output_arguments(parser)
     add_watch_arguments(parser)
     add_cluster_arguments(parser)
@@ -63,7 +63,7 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("list queues with quota, use and waiting, or the jobs of a queue", add_arguments, run)
+COMMAND = Command("list queues with their quota and usage, or the jobs of a queue", add_arguments, run)
 
 
 def _queues(session: Session) -> Listing:

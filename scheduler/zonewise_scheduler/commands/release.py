@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    add_action_arguments(parser, done="none is held any more", not_done="some are")
+    add_action_arguments(parser, done="no job is held any more", not_done="some still are")
 
 
 def run(arguments: Namespace) -> int:

@@ -42,9 +42,12 @@ def run_replay(arguments: Namespace) -> int:
     """Replay the recording `arguments.replay`, and print the result. Returns the status. Raises CommandError."""
     for name in _OTHER_OPTIONS:
         if getattr(arguments, name) not in (None, False, []):
-            raise CommandError(f"--{name.replace('_', '-')} is not of --replay: the recording has policy and settings")
+            raise CommandError(
+                f"--{name.replace('_', '-')} does not work with --replay: the recording contains the "
+                "policy and the settings"
+            )
     if arguments.at is not None and arguments.explain is None:
-        raise CommandError("--at goes with --explain")
+        raise CommandError("--at works only with --explain")
     try:
         with open(arguments.replay, "rb") as file:
             work: Callable[[BinaryIO, Namespace], int] = _explain if arguments.explain is not None else _compare
@@ -77,7 +80,7 @@ def _compare(file: BinaryIO, arguments: Namespace) -> int:
             differences = "; ".join(plan_differences(replayed.recorded, replayed.replayed))
             differing.append(f"line {replayed.line}, {_time(replayed.at)}: {differences}")
     if replayer.failed and not arguments.quiet:
-        head = f"{arguments.replay}: {count_noun(len(replayer.failed), 'entry', 'entries')} that the planner rejects"
+        head = f"{arguments.replay}: the planner rejects {count_noun(len(replayer.failed), 'entry', 'entries')}"
         lines = [f"line {failed.line}: {failed.message}" for failed in replayer.failed]
         sys.stderr.write(bullet_list(head, lines, whole=arguments.verbose))
     write(f"{arguments.replay}: {_summary(totals)}\n", STANDARD_OUTPUT)
@@ -102,7 +105,7 @@ def _summary(totals: _Totals) -> str:
         return "no scheduling passes"
     passes = count_noun(totals.passes, "scheduling pass", "scheduling passes")
     text = f"{passes}, {_time(totals.first)} to {_time(totals.last)}; {totals.agreeing:,} agree"
-    return f"{text}, {totals.interrupted:,} have no plan in the recording" if totals.interrupted else text
+    return f"{text}; {totals.interrupted:,} have no plan in the recording" if totals.interrupted else text
 
 
 def _time(seconds: float) -> str:

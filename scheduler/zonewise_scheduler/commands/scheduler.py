@@ -18,13 +18,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare an argument for each setting, and for the modes of the command."""
     add = parser.add_argument
     parser.epilog = (
-        f"Each setting is also read from the environment ({PREFIX}LISTEN for --listen) and from the file, where it is "
-        "written in camelCase (staleAfter, tls.cert). Flags win over the environment, it over the file."
+        f"Each setting can also come from the environment ({PREFIX}LISTEN for --listen) or from the file, where its "
+        "name is in camelCase (staleAfter, tls.cert). Flags win over the environment, and the environment over the "
+        "file."
     )
     add("--extender-only", action="store_true", help="serve kube-scheduler as an extender, and queue nothing")
-    add("--replay", metavar="FILE", help="predict the admission of a case of --misprediction-dir again, and compare it "
-        "with the kubelet's: status 0 where both agree, 1 where not")  # fmt: skip
-    add("--config", metavar="FILE", help=f"settings (default: ${CONFIG_VARIABLE}, or {DEFAULT_FILE} where it is)")
+    add("--replay", metavar="FILE", help="predict the admission in a case of --misprediction-dir again, and compare it "
+        "with the kubelet's: status 0 if they agree, 1 if not")  # fmt: skip
+    add("--config", metavar="FILE", help=f"settings file (default: ${CONFIG_VARIABLE}, or {DEFAULT_FILE} if it exists)")
     OPTIONS.add_arguments(parser)
 
 
@@ -33,7 +34,7 @@ def run(arguments: Namespace) -> int:
     if arguments.replay:
         return _replay(arguments.replay)
     if not arguments.extender_only:
-        raise CommandError("--extender-only is required: this version only serves kube-scheduler")
+        raise CommandError("--extender-only is required: this version of the command can only serve kube-scheduler")
     with require_extra("scheduler"):
         from zonewise_scheduler.extender.main import run_extender
     path = arguments.config or os.environ.get(CONFIG_VARIABLE)
@@ -53,11 +54,11 @@ def _replay(path: str) -> int:
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except (CaseError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: is no case: {error}") from error
+        raise CommandError(f"{path}: not a case of a misprediction: {error}") from error
     verdict = replay(case)
     text = f"kubelet:   {case.reason}: {case.message}\npredicted: {verdict.reason or 'admitted'}\n"
     write(text, STANDARD_OUTPUT)
     return 0 if verdict.reason == case.reason else 1
 
 
-COMMAND = Command("serve kube-scheduler with each node's zones", add_arguments, run)
+COMMAND = Command("run the extender through which kube-scheduler respects zones", add_arguments, run)

@@ -34,30 +34,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 POLICIES = {
-    DEFAULT_POLICY: "any job that fits starts, the shortest less half of its wait first; after a wait of 6 h and six "
-    "walltimes, a job has a reservation if its start is at most 0.3 of the wait away, after 14 d (--reserve-after) any",
-    "fifo": "jobs start in order of submission: Kueue's StrictFIFO",
-    "greedy": "any job that fits starts: Kueue's BestEffortFIFO, Volcano, YuniKorn",
-    "easy": "any job that fits starts, unless it delays the first that does not fit, which has a reservation",
-    "easy-sjbf": "as easy, but the shortest job is backfilled first",
+    DEFAULT_POLICY: "any job that fits starts, in the order of walltime minus half of the wait; after a wait of 6 h "
+    "and six walltimes, a job may get a reservation if its start is at most 0.3 of the wait away, after 14 d "
+    "(--reserve-after) for any start",
+    "fifo": "jobs start in order of submission, as with Kueue's StrictFIFO",
+    "greedy": "any job that fits starts, as with Kueue's BestEffortFIFO, Volcano and YuniKorn",
+    "easy": "any job that fits starts, unless it delays the first job that does not fit, which has a reservation",
+    "easy-sjbf": "like easy, but the shortest job is backfilled first",
     "conservative": "every job has a reservation from its submission",
-    "depth-K": "the first K jobs that do not fit have reservations: depth-4",
+    "depth-K": "the first K jobs that do not fit have reservations, such as depth-4",
 }
 MIXES = {
-    "hpc": "a supercomputer's: from one CPU to all nodes, a minute to a day",
-    "ai": "trainings on whole nodes with GPUs for days, and many small jobs",
+    "hpc": "jobs of a supercomputer, from one CPU to all nodes and from a minute to a day",
+    "ai": "training jobs on whole GPU nodes for days, and many small jobs",
     "batch": "many short jobs of a few pods, and some long ones",
 }
 EXAMPLES = {
-    "KTH-SP2.swf.gz --compare easy,greedy": "a log of a real machine, policies side by side",
-    "KTH-SP2.swf.gz --forecast --plot run.svg": "how good forecasts of starts are, and a picture",
-    "generator.yaml --start-latency 1-2s --rate 50/100": "Kueue's performance test, with the delays of a live cluster",
-    "jobs.yaml --nodes 100x64x256Gi --json out.json": "your own jobs on a hundred nodes, as numbers",
-    "jobs.yaml --nodes 64x48 --advise nodes --goal 'p95 wait <= 1h'": "the fewest nodes at which 95 % of the jobs "
-    "start within an hour",
-    "hpc --nodes 64x64 --compare easy,greedy --repeat 20 --jobs-parallel": "means of 20 draws, on all cores",
-    "hpc --nodes 64x64 --repeat 20 --on-cluster apply --gather": "the same as a Job of a cluster: 20 pods",
-    "- --nodes nodes.yaml --forecast 1": "objects of a cluster, piped in from `kubectl get ... -A -o yaml`",
+    "KTH-SP2.swf.gz --compare easy,greedy": "compare two policies on the log of a real machine",
+    "KTH-SP2.swf.gz --forecast --plot run.svg": "measure how good forecasts of starts are, and draw a picture",
+    "generator.yaml --start-latency 1-2s --rate 50/100": "run Kueue's performance test with the delays of a live "
+    "cluster",
+    "jobs.yaml --nodes 100x64x256Gi --json out.json": "run your own jobs on a hundred nodes, and write the results as "
+    "JSON",
+    "jobs.yaml --nodes 64x48 --advise nodes --goal 'p95 wait <= 1h'": "find the fewest nodes with which 95 % of the "
+    "jobs start within an hour",
+    "hpc --nodes 64x64 --compare easy,greedy --repeat 20 --jobs-parallel": "print the means of 20 random runs, on all "
+    "cores",
+    "hpc --nodes 64x64 --repeat 20 --on-cluster apply --gather": "run the same as a Job on a cluster, with 20 pods",
+    "- --nodes nodes.yaml --forecast 1": "read the objects of a cluster from `kubectl get ... -A -o yaml`",
 }
 _INTERRUPTED = 130
 _FORECAST_EVERY = 10
@@ -73,18 +77,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _epilog()
     add = parser.add_argument
     add("trace", metavar="TRACE", nargs="?", help="an SWF log (text or gzip), a generator file of Kueue's, jobs as "
-        "JSON or YAML, objects of Kubernetes and Kueue, a directory of these, or a mix by name; - is standard "
-        "input")  # fmt: skip
-    add("--policy", metavar="NAME", help=f"see below (default: {DEFAULT_POLICY})")
-    add("--compare", metavar="A,B,...", type=names, default=[], help="several policies, side by side")
-    add("--reserve-after", metavar="DURATION", type=duration, help=f"of {DEFAULT_POLICY} (default: "
-        f"{DEFAULT_RESERVE_AFTER / 3600:.0f}h; or never)")  # fmt: skip
+        "JSON or YAML, Kubernetes and Kueue objects, a directory of these, the name of a mix, or - "
+        "for standard input")  # fmt: skip
+    add("--policy", metavar="NAME", help=f"policy to simulate, from the list below (default: {DEFAULT_POLICY})")
+    add("--compare", metavar="A,B,...", type=names, default=[], help="several policies to compare side by side")
+    add("--reserve-after", metavar="DURATION", type=duration, help=f"wait after which {DEFAULT_POLICY} reserves any "
+        f"start (default: {DEFAULT_RESERVE_AFTER / 3600:.0f}h; or never)")  # fmt: skip
     add("--nodes", metavar="SPEC", help="processors (100), nodes (100x64, 100x64x256Gi), a fleet file, or "
-        "NodeResourceTopologies (default: those of the trace)")  # fmt: skip
-    add("--exact", action="store_true", default=None, help="jobs declare their true run times")
-    add("--whole-nodes", action="store_true", default=None, help="of a log on nodes: each pod is as wide as a node")
-    add("--jobs", metavar="N", type=count, help="the number of jobs of a mix; the first N of any other trace")
-    add("--load", metavar="X", type=positive, help="of a mix: submitted work, as a share of the capacity")
+        "NodeResourceTopologies (default: the nodes of the trace)")  # fmt: skip
+    add("--exact", action="store_true", default=None, help="assume that jobs declare their true run times")
+    add("--whole-nodes", action="store_true", default=None, help="for a log on nodes: make each pod as wide as a node")
+    add("--jobs", metavar="N", type=count, help="number of jobs of a mix; for any other trace, only its first N jobs")
+    add("--load", metavar="X", type=positive, help="for a mix: submitted work as a share of the capacity")
     add("--seed", metavar="N", type=int, help="seed of all random numbers (default: 0)")
     _add_sweep(parser)
     _add_cluster_sweep(parser)
@@ -95,72 +99,82 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _add_sweep(parser: ArgumentParser) -> None:
-    add = parser.add_argument_group("means over many runs, with 95 % confidence intervals").add_argument
-    add("--repeat", metavar="N", type=count, help="simulate each policy with N seeds, from --seed on")
-    add("--loads", metavar="X,Y,...", type=positives, help="of a mix: and with each of these loads")
-    add("--jobs-parallel", metavar="N", nargs="?", type=count, const=0, help="in N processes at once (default: one; "
-        "without a number one for each CPU); the results are the same")  # fmt: skip
+    add = parser.add_argument_group("repeated runs, with means and 95 % confidence intervals").add_argument
+    add("--repeat", metavar="N", type=count, help="simulate each policy with N seeds, counting up from --seed")
+    add("--loads", metavar="X,Y,...", type=positives, help="for a mix: also with each of these loads")
+    add("--jobs-parallel", metavar="N", nargs="?", type=count, const=0, help="number of processes that run at once "
+        "(default: one; without N, one for each CPU); the results are the same")  # fmt: skip
 
 
 def _add_cluster_sweep(parser: ArgumentParser) -> None:
     add = parser.add_argument_group(
-        "the runs of --repeat as an Indexed Job of a cluster, one pod for each"
+        "repeated runs as an Indexed Job on a cluster, with one pod for each run"
     ).add_argument
     add("--on-cluster", nargs="?", choices=("print", "apply"), const="print", help="print the Job as YAML, with the "
-        "files in a ConfigMap, or apply it (default: print); --jobs-parallel N has N pods at once")  # fmt: skip
-    add("--gather", action="store_true", default=None, help="wait for the pods of this very command, and print the "
-        "means; after --on-cluster apply, or with it")  # fmt: skip
-    add("--image", metavar="IMAGE", help="of the pods (default: zonewise-scheduler of this version)")
-    add("--inputs", metavar="DIRECTORY", help="of the image, with the files of TRACE and --nodes (default: a "
+        "files in a ConfigMap, or apply it (default: print); with --jobs-parallel N, N pods run at once")  # fmt: skip
+    add("--gather", action="store_true", default=None, help="wait for the pods of the same command and print the "
+        "means; use it with --on-cluster apply, or after it")  # fmt: skip
+    add("--image", metavar="IMAGE", help="image of the pods (default: zonewise-scheduler of this version)")
+    add("--inputs", metavar="DIRECTORY", help="directory in the image with the files of TRACE and --nodes (default: a "
         "ConfigMap, for files of up to 1 MiB)")  # fmt: skip
-    add("--namespace", metavar="NAME", help="of the Job (default: default)")
+    add("--namespace", metavar="NAME", help="namespace of the Job (default: default)")
     add("--part", metavar="FILE", help="in a pod: simulate only the run of JOB_COMPLETION_INDEX, and write its result "
         "to FILE")  # fmt: skip
     add_cluster_arguments(parser, namespaced=False, all_namespaces=False, read_api=False)
 
 
 def _add_advice(parser: ArgumentParser) -> None:
-    add = parser.add_argument_group("the smallest value of a setting that meets a goal, by a search").add_argument
-    add("--advise", metavar="SETTING", type=advised_setting, help="nodes (of --nodes; processors of a log), "
-        "quota:QUEUE:RESOURCE:FLAVOR (a nominal quota), or reserve-after; status 1 where no value meets the goal; "
-        "--plot draws the curve")  # fmt: skip
+    add = parser.add_argument_group("search for the smallest value of a setting that meets a goal").add_argument
+    add("--advise", metavar="SETTING", type=advised_setting, help="setting to search: nodes (those of --nodes, or the "
+        "processors of a log), quota:QUEUE:RESOURCE:FLAVOR (a nominal quota), or reserve-after; --plot draws the "
+        "curve; status 1 if no value meets the goal")  # fmt: skip
     add("--goal", metavar="GOAL", type=goal, help="STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where "
-        "STATISTIC is mean, longest or pN: 'p95 wait of queue gpu <= 1h' is met where 95 %% of these jobs start within "
-        "an hour; jobs that never start miss it")  # fmt: skip
+        "STATISTIC is mean, longest or pN; 'p95 wait of queue gpu <= 1h' is met if 95 %% of these jobs start within an "
+        "hour, and jobs that never start count as later")  # fmt: skip
 
 
 def _add_live(parser: ArgumentParser) -> None:
-    add = parser.add_argument_group("delays of a live cluster (not of a log on one pool of processors)").add_argument
-    add("--start-latency", metavar="SPAN", type=span, help="from a job's start until a pod of it is ready, "
-        "for each pod anew: 2s, 1-2s; the work begins when all are")  # fmt: skip
-    add("--rate", metavar="QPS/BURST", type=rate, help="admissions written per second, and at once: 50/100")
-    add("--release-latency", metavar="DURATION", type=finite_duration, help="from the end of pods until their "
+    add = parser.add_argument_group("delays of a live cluster (not for a log on one pool of processors)").add_argument
+    add("--start-latency", metavar="SPAN", type=span, help="time from the start of a job until a pod is ready, drawn "
+        "for each pod: 2s, 1-2s; the work begins when all pods are ready")  # fmt: skip
+    add("--rate", metavar="QPS/BURST", type=rate, help="admissions written per second, and in a burst: 50/100")
+    add("--release-latency", metavar="DURATION", type=finite_duration, help="time from the end of pods until their "
         "quota is free")  # fmt: skip
-    add("--grace", metavar="DURATION", type=finite_duration, help="termination grace period of preempted and "
-        "killed pods")  # fmt: skip
-    add("--deadlines", action=BooleanOptionalAction, help="whether a job is killed at its walltime, as in Kubernetes "
-        "(default: it is)")  # fmt: skip
+    add("--grace", metavar="DURATION", type=finite_duration, help="termination grace period of preempted and killed "
+        "pods")  # fmt: skip
+    add("--deadlines", action=BooleanOptionalAction, help="kill a job at its walltime, as Kubernetes does (default: "
+        "yes)")  # fmt: skip
 
 
 def _add_replay(parser: ArgumentParser) -> None:
-    add = parser.add_argument_group("recordings of `zonewise controller`, in the place of TRACE").add_argument
-    add("--replay", metavar="RECORDING", help="decide again what the controller has decided, and compare: status 0 "
-        "where all scheduling passes agree, 1 where not")  # fmt: skip
-    add("--explain", metavar="NAMESPACE/NAME", help="why a Workload, or a job, waited; status 1 where it is not queued")
-    add("--at", metavar="TIME", type=moment, help="then: 2026-11-22T12:00:00Z, or seconds since 1970 (default: at the "
-        "end of the recording)")  # fmt: skip
+    add = parser.add_argument_group("recordings of `zonewise controller`, instead of TRACE").add_argument
+    add("--replay", metavar="RECORDING", help="repeat the decisions of the controller and compare them: status 0 if "
+        "all scheduling passes agree, 1 if not")  # fmt: skip
+    add(
+        "--explain",
+        metavar="NAMESPACE/NAME",
+        help="explain why a Workload or a job waited; status 1 if it is not queued",
+    )
+    add("--at", metavar="TIME", type=moment, help="time to explain: 2026-11-22T12:00:00Z, or seconds since 1970 "
+        "(default: the end of the recording)")  # fmt: skip
 
 
 def _add_output(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--json", metavar="FILE", nargs="?", const=STANDARD_OUTPUT, help="all numbers as JSON; without a FILE to "
-        "standard output, and no table")  # fmt: skip
-    add("--json-jobs", action="store_true", help="and each job in it")
-    add("--plot", metavar="FILE", type=Path, help="a picture, .svg or .png: utilisation, queue, waits, Gantt chart")
+    add("--json", metavar="FILE", nargs="?", const=STANDARD_OUTPUT, help="write all results as JSON; without FILE, to "
+        "standard output in place of the table")  # fmt: skip
+    add("--json-jobs", action="store_true", help="include each job in the JSON")
+    add(
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw a picture, .svg or .png, of utilisation, queue, waits and a Gantt chart",
+    )
     add("--forecast", metavar="EVERY", nargs="?", type=count, const=_FORECAST_EVERY, help="forecast the start of every "
-        f"EVERYth pending job, and compare it with the true start (every {_FORECAST_EVERY}th)")  # fmt: skip
-    add("--verbose", action="store_true", help="list every problem of the trace, not the first few")
-    add("--quiet", action="store_true", help="no progress, and no problems of the trace")
+        "EVERYth pending job, and compare it with the true start (without EVERY: every "
+        f"{_FORECAST_EVERY}th)")  # fmt: skip
+    add("--verbose", action="store_true", help="list every problem of the trace, not only the first few")
+    add("--quiet", action="store_true", help="show neither progress nor problems of the trace")
 
 
 def run(arguments: Namespace) -> int:
@@ -206,40 +220,40 @@ def _run_repeated(arguments: Namespace) -> None:
 
 def _check_source(arguments: Namespace) -> None:
     if (arguments.advise is None) != (arguments.goal is None):
-        raise CommandError(f"--advise and --goal go together: write --advise nodes --goal '{EXAMPLE}'")
+        raise CommandError(f"--advise and --goal must be used together: write --advise nodes --goal '{EXAMPLE}'")
     _check_sweep(arguments)
     if arguments.replay is not None and arguments.advise is not None:
-        raise CommandError("--advise goes with a TRACE, not with --replay")
+        raise CommandError("--advise needs a TRACE, and does not work with --replay")
     if arguments.replay is not None and arguments.trace is not None:
-        raise CommandError(f"{arguments.trace}: a trace goes without --replay")
+        raise CommandError(f"{arguments.trace}: --replay takes no TRACE: remove one of them")
     if arguments.replay is None:
         if arguments.trace is None:
             raise CommandError("TRACE is missing; see `zonewise simulate --help`")
         for name in ("explain", "at"):
             if getattr(arguments, name) is not None:
-                raise CommandError(f"--{name} goes with --replay")
+                raise CommandError(f"--{name} works only with --replay")
 
 
 def _check_sweep(arguments: Namespace) -> None:
     for name in ("loads", "jobs_parallel", "on_cluster", "gather", "part"):
         if arguments.repeat is None and getattr(arguments, name) is not None:
-            raise CommandError(f"--{name.replace('_', '-')} goes with --repeat")
+            raise CommandError(f"--{name.replace('_', '-')} works only with --repeat")
     on_cluster = arguments.on_cluster is not None or arguments.gather
     for name in ("image", "inputs", "namespace"):
         if not on_cluster and getattr(arguments, name) is not None:
-            raise CommandError(f"--{name} goes with --on-cluster or --gather")
+            raise CommandError(f"--{name} works only with --on-cluster or --gather")
     if arguments.on_cluster is not None and not arguments.gather and arguments.json is not None:
-        raise CommandError("--json goes with --gather: --on-cluster alone has no results yet")
+        raise CommandError("--json works only with --gather: --on-cluster alone has no results yet")
     if arguments.gather and arguments.on_cluster == "print":
-        raise CommandError("--gather goes with --on-cluster apply, or after it: --on-cluster alone prints the Job")
+        raise CommandError("--gather works with --on-cluster apply, or after it: --on-cluster alone prints the Job")
     for name in ("advise", "replay"):
         if arguments.repeat is not None and getattr(arguments, name) is not None:
-            raise CommandError(f"--{name} does not go with --repeat")
+            raise CommandError(f"--{name} does not work with --repeat")
     if arguments.loads is not None and arguments.load is not None:
-        raise CommandError("--load and --loads are two ways to say the same: write one of them")
+        raise CommandError("--load and --loads set the same value: use one of them")
 
 
-COMMAND = Command("simulate the jobs of a log, a file or a mix, on a virtual clock", add_arguments, run)
+COMMAND = Command("simulate the jobs of a log, a file or a mix on a virtual clock", add_arguments, run)
 
 
 def _epilog() -> str:
@@ -247,7 +261,7 @@ def _epilog() -> str:
     width = get_terminal_size((_WIDTH, 24)).columns - 2
     examples = {f"zonewise simulate {arguments}": meaning for arguments, meaning in EXAMPLES.items()}
     notes = wrap(
-        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 1: as --replay and --advise say; "
+        "A DURATION is 90, 90s, 15m, 24h or 7d. Status 0: the simulation ran; 1: see --replay, --explain and --advise; "
         "2: an argument is invalid, or a file cannot be read or written; 130: interrupted.", width
     )  # fmt: skip
     return "\n".join(

@@ -34,7 +34,7 @@ def selected_policies(arguments: Namespace) -> dict[str, BackfillPolicy]:
     first: list[str] = [arguments.policy] if arguments.policy else []
     selected = list(dict.fromkeys([*first, *arguments.compare])) or [DEFAULT_POLICY]
     if arguments.reserve_after is not None and DEFAULT_POLICY not in selected:
-        raise CommandError(f"--reserve-after is of {DEFAULT_POLICY}, not of {', '.join(selected)}")
+        raise CommandError(f"--reserve-after works only with {DEFAULT_POLICY}, not with {', '.join(selected)}")
     after = DEFAULT_RESERVE_AFTER if arguments.reserve_after is None else arguments.reserve_after
     try:
         return {name: policy_named(name, after) for name in selected}
@@ -59,16 +59,18 @@ def load_trace(arguments: Namespace) -> SwfLog | Scenario:
 def _check_log(log: SwfLog, arguments: Namespace) -> None:
     trace = source_name(arguments.trace)
     if not log.jobs:
-        raise CommandError(f"{trace}: holds no jobs{f': {log.problems[0]}' if log.problems else ''}")
+        raise CommandError(f"{trace}: contains no jobs{f': {log.problems[0]}' if log.problems else ''}")
     for name in (*_DELAYS, "whole_nodes"):
         if getattr(arguments, name) is not None:
             flag = name.replace("_", "-")
-            raise CommandError(f"--{flag} is not of a log on one pool of processors: say --nodes, such as 100x64, too")
+            raise CommandError(
+                f"--{flag} does not work for a log on one pool of processors: also set --nodes, such as 100x64"
+            )
     if log.processors is None:
-        raise CommandError(f"{trace}: header: neither MaxProcs nor MaxNodes: say --nodes PROCESSORS")
+        raise CommandError(f"{trace}: header: neither MaxProcs nor MaxNodes is set: add --nodes PROCESSORS")
     if log.processors > MAX_PROCESSORS:
         raise CommandError(
-            f"{trace}: header: MaxProcs: not from 1 to {MAX_PROCESSORS}: {log.processors}: say --nodes PROCESSORS"
+            f"{trace}: header: MaxProcs: {log.processors} is not from 1 to {MAX_PROCESSORS}: add --nodes PROCESSORS"
         )
 
 
@@ -89,7 +91,9 @@ def print_problems(trace: TraceInfo, source: SwfLog | Scenario, *, whole: bool) 
         sys.stderr.write(bullet_list(f"{trace.trace}: {what}", trace.problems, whole=whole))
     if trace.partial:
         lines = count_noun(trace.partial, "line")
-        sys.stderr.write(f"{trace.trace}: {lines} of parts of jobs left out: the log has lines of the whole jobs\n")
+        sys.stderr.write(
+            f"{trace.trace}: {lines} with parts of jobs ignored: the log also has lines for the whole jobs\n"
+        )
 
 
 def run_options(arguments: Namespace) -> RunOptions:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check_outputs(arguments: Namespace) -> None:
     """Check before the simulation that every file can be written after it."""
     if arguments.json_jobs and arguments.json is None:
-        raise CommandError("--json-jobs goes with --json")
+        raise CommandError("--json-jobs works only with --json")
     try:
         if arguments.plot is not None:
             with require_extra("plot"):
@@ -32,7 +32,7 @@ def check_outputs(arguments: Namespace) -> None:
             check_writable(path)
             if reason := reserved.get(path.resolve()):
                 raise CommandError(f"{path}: {reason}")
-            reserved[path.resolve()] = "is the file of the JSON: the picture needs a file of its own"
+            reserved[path.resolve()] = "is also the file of the JSON: write the picture to another file"
     except ValueError as error:
         raise CommandError(str(error)) from error
     except OSError as error:

@@ -24,21 +24,24 @@ _FORMATS = (JSON, YAML, NAME)
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "Options of #SBATCH lines count, and those of the command line override them. The script, in a ConfigMap, runs "
-        "once in each pod; with --mpi it runs in the first one alone. -o FILE is --output-file, unless it is json, "
-        "yaml or name. Status 0: submitted, or printed; 2: unusable arguments or script, or no API server."
+        "Options on #SBATCH lines are used, and options on the command line override them. A ConfigMap holds the "
+        "script, which runs once in each pod; with --mpi it runs only in the first one. -o FILE means --output-file, "
+        "unless FILE is json, yaml or name. Status 0: submitted, or printed; 2: unusable arguments or script, or no "
+        "API server."
     )
-    parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help="a batch script; \"-\" or nothing: "
-        "standard input")  # fmt: skip
-    parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", default=[], help="an argument of the script, "
-        "directly behind it")  # fmt: skip
+    parser.add_argument("script", metavar="SCRIPT", nargs="?", default="", help='batch script (default, or "-": '
+        "standard input)")  # fmt: skip
+    parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", default=[], help="arguments of the script, "
+        "directly after it")  # fmt: skip
     add_sbatch_options(parser, namespace=True)
     add_unsupported_options(parser, _note)
     _add_job_options(parser)
-    parser.add_argument("--dry-run", action="store_true", help="create nothing; with -o yaml or json print the objects")
-    parser.add_argument("-o", "--output", metavar="FORMAT|FILE", default="", help="json, yaml: the objects; name: the "
-        "name of the Job alone")  # fmt: skip
-    parser.add_argument("--parsable", action="store_true", help="print the name of the job alone, without its kind")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="create nothing; with -o yaml or -o json, print the objects"
+    )
+    parser.add_argument("-o", "--output", metavar="FORMAT|FILE", default="", help="json or yaml prints the objects, "
+        "name prints only the name of the Job")  # fmt: skip
+    parser.add_argument("--parsable", action="store_true", help="print only the name of the job, without its kind")
     add_cluster_arguments(parser, all_namespaces=False, read_api=False, short_namespace=False)
 
 
@@ -52,7 +55,7 @@ def run(arguments: Namespace) -> int:
     if request.memory is None:
         _note("without --mem a pod is not Guaranteed: the kubelet aligns its CPUs and GPUs to no zone")
     if request.walltime is None:
-        _note("without -t it is unknown when the job ends: jobs that wait for it have no start time")
+        _note("without -t the end of the job is unknown: jobs that wait for it have no start time")
     if arguments.dry_run:
         _print(request, job_objects(request, script.content), arguments, created=False)
         return 0
@@ -65,24 +68,35 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("submit a batch script as a Job, with the options of sbatch", add_arguments, run)
+COMMAND = Command("submit a batch script as a Job, with sbatch's options", add_arguments, run)
 
 
 def _add_job_options(parser: ArgumentParser) -> None:
     from zonewise_scheduler.client.job_request import GPU
 
-    add = parser.add_argument_group("job, as Kubernetes has it").add_argument
-    add("--image", metavar="IMAGE", default="", help="the container image, with a shell (default: $ZONEWISE_IMAGE)")
-    add("--gpu-resource", metavar="NAME", default=GPU, help=f"what --gpus asks for (default: {GPU})")
-    add("--pvc", metavar="CLAIM:PATH", action="append", default=[], help="mount a PersistentVolumeClaim")
-    add("--node-selector", metavar="KEY=VALUE", action="append", default=[], help="only nodes with this label")
-    add("--topology", metavar="LABEL", default="", help="all pods in one domain of this level of the queue's Topology, "
-        "such as a rack")  # fmt: skip
-    add("--priority-class", metavar="NAME", default="", help="a WorkloadPriorityClass")
-    add("--mpi", action="store_true", help="the first pod runs the script, the others sshd; `mpirun` takes its hosts "
-        "from a host file")  # fmt: skip
-    add("--ssh-secret", metavar="NAME", default="", help="a Secret of the type kubernetes.io/ssh-auth, for --mpi "
-        "(default: the image has keys)")  # fmt: skip
+    add = parser.add_argument_group("job, with Kubernetes' options").add_argument
+    add(
+        "--image",
+        metavar="IMAGE",
+        default="",
+        help="container image, which must include a shell (default: $ZONEWISE_IMAGE)",
+    )
+    add("--gpu-resource", metavar="NAME", default=GPU, help=f"resource that --gpus requests (default: {GPU})")
+    add(
+        "--pvc",
+        metavar="CLAIM:PATH",
+        action="append",
+        default=[],
+        help="PersistentVolumeClaim to mount, and the path in the container",
+    )
+    add("--node-selector", metavar="KEY=VALUE", action="append", default=[], help="run only on nodes with this label")
+    add("--topology", metavar="LABEL", default="", help="level of the queue's Topology, such as a rack; all pods go to "
+        "one domain of it")  # fmt: skip
+    add("--priority-class", metavar="NAME", default="", help="WorkloadPriorityClass of the job")
+    add("--mpi", action="store_true", help="run the script in the first pod and sshd in the others; `mpirun` reads its "
+        "hosts from a host file")  # fmt: skip
+    add("--ssh-secret", metavar="NAME", default="", help="Secret of type kubernetes.io/ssh-auth for --mpi (default: "
+        "the keys in the image)")  # fmt: skip
 
 
 def _request(arguments: Namespace) -> tuple[JobRequest, BatchScript]:
@@ -92,7 +106,7 @@ def _request(arguments: Namespace) -> tuple[JobRequest, BatchScript]:
 
     path = arguments.script or "-"
     if arguments.wrap is not None and arguments.script:
-        raise CommandError(f"--wrap in place of a script, not beside {arguments.script}")
+        raise CommandError(f"--wrap replaces the script: remove {arguments.script}, or --wrap")
     script = _read(path) if arguments.wrap is None else wrapped_script(arguments.wrap)
     shown = "standard input" if path == "-" else path
     options = merged_options(parse_directives(script, shown, _note), arguments)
@@ -114,7 +128,7 @@ def _read(path: str) -> BatchScript:
     except OSError as error:
         raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: is no text: {error}") from error
+        raise CommandError(f"{path}: not a text file: {error}") from error
     return read_script(content.replace("\r\n", "\n"), "standard input" if path == "-" else path)
 
 

@@ -54,10 +54,10 @@ def prepare_sweep(arguments: Namespace) -> Sweep:
     """Return the runs, and print the problems of the trace. Raises CommandError."""
     for name in _REJECTED:
         if getattr(arguments, name):
-            raise CommandError(f"--{name.replace('_', '-')} does not go with --repeat")
+            raise CommandError(f"--{name.replace('_', '-')} does not work with --repeat")
     for name, value in (("TRACE", arguments.trace), ("--nodes", arguments.nodes)):
         if value == STANDARD_INPUT:
-            raise CommandError(f"--repeat reads {name} once for each run: name a file, not -")
+            raise CommandError(f"--repeat reads {name} once for each run: use a file, not -")
     policies = selected_policies(arguments)
     check_outputs(arguments)
     first = arguments.seed or 0
@@ -65,7 +65,7 @@ def prepare_sweep(arguments: Namespace) -> Sweep:
     runs = sweep_runs([*policies], loads, range(first, first + arguments.repeat))
     source = load_trace(_of_run(arguments, runs[0]))
     if isinstance(source, SwfLog):
-        raise CommandError("--repeat: a log on one pool draws no random numbers: write --nodes and --start-latency too")
+        raise CommandError("--repeat: a log on one pool draws no random numbers: also set --nodes and --start-latency")
     trace = trace_info(arguments, source)
     if not arguments.quiet:
         print_problems(trace, source, whole=arguments.verbose)

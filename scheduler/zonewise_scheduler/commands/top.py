@@ -21,17 +21,16 @@ _NO_NODE = 1
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "The line of a node has what its pods do not request. The lines of its zones have what a Guaranteed pod could "
-        "get exclusively, as the agent reports it. LARGEST is the largest free block of one zone: the most that one "
-        "pod on one zone can get, of GPUs where there are any, else of CPUs; in the last line, on any of these nodes. "
-        "With -o wide, IN ONE ZONE is this block over all that is free on the node: 100% is no fragmentation. "
-        "Status 0: done; 1: there is no such node; 2: unusable arguments, or no API "
-        "server."
+        "The line of a node shows what its pods do not request. The lines of its zones show what a Guaranteed pod "
+        "could get exclusively, as the agent reports it. LARGEST is the largest free block of one zone, the most that "
+        "one pod can get on one zone. It counts GPUs on nodes with GPUs, else CPUs. The last line has the largest "
+        "block of all these nodes. IN ONE ZONE (-o wide) is this block divided by all that is free on the node; 100% "
+        "means no fragmentation. Status 0: done; 1: there is no such node; 2: unusable arguments, or no API server."
     )
-    parser.add_argument("nodes", metavar="NODE", nargs="*", help="only these nodes")
-    parser.add_argument("-l", "--selector", metavar="LABELS", default="", help="only nodes with these labels, such as "
-        "pool=gpu")  # fmt: skip
-    parser.add_argument("--no-zones", action="store_true", help="one line for each node")
+    parser.add_argument("nodes", metavar="NODE", nargs="*", help="nodes to list (default: all)")
+    parser.add_argument("-l", "--selector", metavar="LABELS", default="", help="list only nodes with these labels, "
+        "such as pool=gpu")  # fmt: skip
+    parser.add_argument("--no-zones", action="store_true", help="print one line for each node")
     add_output_arguments(parser)
     add_watch_arguments(parser)
     add_cluster_arguments(parser, all_namespaces=False, read_api=False)
@@ -60,4 +59,4 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("list nodes zone by zone: free CPUs, memory, GPUs, largest block", add_arguments, run)
+COMMAND = Command("list free CPUs, memory, GPUs and the largest block, zone by zone", add_arguments, run)

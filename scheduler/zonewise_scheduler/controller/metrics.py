@@ -61,25 +61,28 @@ class ControllerMetrics:
         """The first likely start that was forecast."""
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        Info("zonewise_build", "The version of the scheduler.", registry=registry).info({"version": __version__})
-        self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=registry)
-        self._attempts = _counter(self, "kueue_admission_attempts", "Scheduling passes.", "result")
+        Info("zonewise_build", "Version of the controller.", registry=registry).info({"version": __version__})
+        self.settings = Info("zonewise_settings", "Hash of the settings in force.", registry=registry)
+        self._attempts = _counter(self, "kueue_admission_attempts", "Scheduling passes, by result.", "result")
         self._attempt_seconds = _histogram(self, "kueue_admission_attempt_duration_seconds",
-                                           "Duration of a scheduling pass.", _PASS_BUCKETS, "result")  # fmt: skip
-        self._reservations = _counter(self, "kueue_quota_reserved_workloads", "Workloads that got quota.",
+                                           "Duration of the scheduling passes.", _PASS_BUCKETS, "result")  # fmt: skip
+        self._reservations = _counter(self, "kueue_quota_reserved_workloads", "Workloads that reserved quota.",
                                       "cluster_queue")  # fmt: skip
         self._reserved_wait = _histogram(
             self, "kueue_quota_reserved_wait_time_seconds",
-            "From the creation or the last eviction of a workload to its quota.", _WAIT_BUCKETS, "cluster_queue",
+            "Time from the creation or the last eviction of a workload to its quota reservation.",
+            _WAIT_BUCKETS, "cluster_queue",
         )  # fmt: skip
         self._admissions = _counter(self, "kueue_admitted_workloads", "Workloads that were admitted.", "cluster_queue")
         self._admission_wait = _histogram(
             self, "kueue_admission_wait_time_seconds",
-            "From the creation or the last eviction of a workload to its admission.", _WAIT_BUCKETS, "cluster_queue",
+            "Time from the creation or the last eviction of a workload to its admission.",
+            _WAIT_BUCKETS, "cluster_queue",
         )  # fmt: skip
         self._checks_wait = _histogram(
             self, "kueue_admission_checks_wait_time_seconds",
-            "From the quota of a workload with admission checks to its admission.", _WAIT_BUCKETS, "cluster_queue",
+            "Time from the quota reservation of a workload with admission checks to its admission.",
+            _WAIT_BUCKETS, "cluster_queue",
         )  # fmt: skip
         self._evictions = _counter(self, "kueue_evicted_workloads", "Workloads that were evicted.", "cluster_queue",
                                    "reason")  # fmt: skip
@@ -88,19 +91,23 @@ class ControllerMetrics:
         self._finished = _counter(self, "kueue_finished_workloads", "Workloads that have ended.", "cluster_queue")
         self._reservation_error = _histogram(
             self, "zonewise_reservation_error_seconds",
-            "Actual start minus the first reserved start; above 0: a reservation was not kept.", _ERROR_BUCKETS,
+            "Actual start minus the first reserved start. A value above 0 means that a "
+            "reservation was not kept.", _ERROR_BUCKETS,
         )  # fmt: skip
         self._forecast_error = _histogram(
             self, "zonewise_forecast_error_seconds", "Actual start minus the likely start of the first forecast.",
             _ERROR_BUCKETS,
         )  # fmt: skip
-        self._rejections = _counter(self, "zonewise_kubelet_rejections", "Pods of the queue that kubelets rejected.",
+        self._rejections = _counter(self, "zonewise_kubelet_rejections", "Pods of queued workloads that kubelets "
+            "rejected.",
                                     "reason")  # fmt: skip
         self._writes = _counter(
-            self, "zonewise_writes", "Attempts to write to the API server: done; stale: the object is another one by "
-            "now; rejected; unknown: repeated.", "purpose", "verb", "result",
+            self, "zonewise_writes", "Attempts to write to the API server, by result: done, stale (the object has "
+            "changed since), rejected, or unknown (repeated).", "purpose", "verb", "result",
         )  # fmt: skip
-        self._dropped_events = _counter(self, "zonewise_dropped_events", "Events that were not written: too many.")
+        self._dropped_events = _counter(
+            self, "zonewise_dropped_events", "Events that were dropped because there were too many."
+        )
 
     def run_pass(self, feed: PlannerFeed, at: float, max_admissions: int) -> Plan:
         """Run a scheduling pass, and count and measure it."""
@@ -167,7 +174,7 @@ class ControllerMetrics:
         """Export at every scrape whether Kueue manages the queues; `claim` returns why, "" where it does not."""
         gauge = Gauge(
             "zonewise_kueue_manages_queues",
-            "1 while Kueue manages the queues and this program stands by, else 0.",
+            "1 while Kueue manages the queues and this controller stands by, else 0.",
             registry=self.registry,
         )
         gauge.set_function(lambda: float(bool(claim())))
@@ -201,34 +208,44 @@ class _SnapshotCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         snapshot = self._snapshot()
-        yield GaugeMetricFamily("zonewise_leader", "Whether this replica leads.", int(snapshot.leads))
-        yield GaugeMetricFamily("zonewise_reservations", "Starts that are reserved.", snapshot.reservations)
-        yield GaugeMetricFamily("zonewise_assumed_admissions", "Decisions that no object shows yet.", snapshot.assumed)
+        yield GaugeMetricFamily("zonewise_leader", "1 if this replica leads, else 0.", int(snapshot.leads))
+        yield GaugeMetricFamily("zonewise_reservations", "Workloads with a reserved start.", snapshot.reservations)
+        yield GaugeMetricFamily(
+            "zonewise_assumed_admissions",
+            "Admissions that were decided, but are not visible in any object yet.",
+            snapshot.assumed,
+        )
         yield GaugeMetricFamily(
             "zonewise_inadmissible_workloads",
-            "Workloads that no queue takes: deactivated, or their LocalQueue or ClusterQueue is missing or on hold.",
+            "Workloads that no queue accepts: they are deactivated, or their LocalQueue or ClusterQueue is missing or "
+            "on hold.",
             snapshot.inadmissible,
         )
         yield GaugeMetricFamily("zonewise_invalid_objects", "Jobs and Workloads that cannot be read.",
                                 len(snapshot.invalid))  # fmt: skip
-        left = CounterMetricFamily("zonewise_pods_left_to_kube_scheduler", "Pods that the controller did not bind, "
-                                   "though their queue asks for it.", labels=["reason"])  # fmt: skip
+        left = CounterMetricFamily("zonewise_pods_left_to_kube_scheduler", "Pods that the controller did not bind "
+                                   "although their queue requests it, by reason.", labels=["reason"])  # fmt: skip
         for reason, pods in snapshot.pods_left.items():
             left.add_metric([reason], pods)
         yield left
         queues = snapshot.queues.cluster_queues.values()
         yield from _workload_gauges(queues)
         yield from _resource_gauges(queues)
-        share = _gauge("kueue_cluster_queue_weighted_share", "The largest ratio of borrowed to lendable quota, in "
-                       "thousandths, divided by the weight.", "cluster_queue", "cohort")  # fmt: skip
+        share = _gauge("kueue_cluster_queue_weighted_share", "Largest ratio of borrowed to lendable quota of the "
+                       "ClusterQueue, in thousandths, divided by its weight.", "cluster_queue", "cohort")  # fmt: skip
         for queue in queues:
             share.add_metric([queue.name, queue.cohort], queue.share.precise_weighted_share)
         yield share
-        cohorts = _gauge("kueue_cohort_weighted_share", "The same of a Cohort.", "cohort")
+        cohorts = _gauge(
+            "kueue_cohort_weighted_share",
+            "Largest ratio of borrowed to lendable quota of the Cohort, in thousandths, divided by its weight.",
+            "cohort",
+        )
         for name, drs in snapshot.queues.cohorts.items():
             cohorts.add_metric([name], drs.precise_weighted_share)
         yield cohorts
-        local = _gauge("kueue_local_queue_pending_workloads", "Pending workloads of a LocalQueue.", "name", "namespace",
+        local = _gauge("kueue_local_queue_pending_workloads", "Pending workloads of the "
+            "LocalQueue, by status.", "name", "namespace",
                        "status")  # fmt: skip
         for entry in snapshot.queues.local_queues.values():
             local.add_metric([entry.name, entry.namespace, "active"], entry.counts.active)
@@ -244,16 +261,18 @@ class _BacklogCollector(Collector):
         self._writes = writes
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("zonewise_inbox_messages", "Messages that wait for the controller.", self._inbox())
-        yield GaugeMetricFamily("zonewise_write_backlog", "Writes whose outcome is not known yet.", self._writes())
+        yield GaugeMetricFamily("zonewise_inbox_messages", "Messages in the inbox of the controller.", self._inbox())
+        yield GaugeMetricFamily("zonewise_write_backlog", "Writes whose outcome is not yet known.", self._writes())
 
 
 def _workload_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
-    pending = _gauge("kueue_pending_workloads", "Pending workloads: active, or inadmissible until the cluster changes.",
+    pending = _gauge("kueue_pending_workloads", "Pending workloads, by status: active, or inadmissible until the "
+        "cluster changes.",
                      "cluster_queue", "status")  # fmt: skip
-    reserving = _gauge("kueue_reserving_active_workloads", "Workloads with quota.", "cluster_queue")
+    reserving = _gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", "cluster_queue")
     admitted = _gauge("kueue_admitted_active_workloads", "Admitted workloads that have not ended.", "cluster_queue")
-    status = _gauge("kueue_cluster_queue_status", "1 for the status of the queue: pending, active or terminating.",
+    status = _gauge("kueue_cluster_queue_status", "1 for the current status of the ClusterQueue (pending, active or "
+        "terminating), else 0.",
                     "cluster_queue", "status")  # fmt: skip
     for queue in queues:
         pending.add_metric([queue.name, "active"], queue.counts.active)
@@ -270,10 +289,10 @@ def _workload_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
 def _resource_gauges(queues: Iterable[ClusterQueueSummary]) -> Iterator[Metric]:
     labels = ("cohort", "cluster_queue", "flavor", "resource")
     used = _gauge("kueue_cluster_queue_resource_usage", "Quota that admitted workloads use.", *labels)
-    reserved = _gauge("kueue_cluster_queue_resource_reservation", "Quota that is reserved.", *labels)
-    nominal = _gauge("kueue_cluster_queue_nominal_quota", "The nominal quota.", *labels)
-    borrowing = _gauge("kueue_cluster_queue_borrowing_limit", "The borrowing limit; +Inf: none.", *labels)
-    lending = _gauge("kueue_cluster_queue_lending_limit", "The lending limit; +Inf: none.", *labels)
+    reserved = _gauge("kueue_cluster_queue_resource_reservation", "Quota that workloads have reserved.", *labels)
+    nominal = _gauge("kueue_cluster_queue_nominal_quota", "Nominal quota.", *labels)
+    borrowing = _gauge("kueue_cluster_queue_borrowing_limit", "Borrowing limit; +Inf if there is none.", *labels)
+    lending = _gauge("kueue_cluster_queue_lending_limit", "Lending limit; +Inf if there is none.", *labels)
     for queue in queues:
         for key, summary in queue.resources.items():
             values = [queue.cohort, queue.name, key.flavor, key.resource]

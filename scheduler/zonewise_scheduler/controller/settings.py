@@ -68,45 +68,50 @@ class ControllerSettings(NamedTuple):
 
 OPTIONS = Options((
     *API_SERVER,
-    Option("namespace", text, "keep the lease, the checkpoint and the certificate there (default: zonewise)", "NAME",
+    Option("namespace", text, "namespace for the Lease, the checkpoint and the certificate (default: zonewise)", "NAME",
            ("POD_NAMESPACE",)),
-    Option("leaderElection", boolean, "decide and write only while holding the lease, so that replicas can stand by "
-           "(default: true)", "true|false"),
-    Option("metricsListen", listen_address, 'serve metrics, health and the read API there (default: ":9821"; "" for '
-           "none)", "ADDRESS:PORT"),
-    *tls_options("serve them", "take clients"),
+    Option("leaderElection", boolean, "decide and write only while holding the Lease, so that other replicas can stand "
+           "by (default: true)", "true|false"),
+    Option("metricsListen", listen_address, "address at which to serve metrics, health and the read API (default: "
+           '":9821"; "" for none)', "ADDRESS:PORT"),
+    *tls_options("serve metrics, health and the read API", "accept clients"),
     METRICS_AUTH,
-    Option("policy", text, f"which workloads may start before others, and which get reservations: "
+    Option("policy", text, "backfill policy: which workloads may start before others, and which get reservations: "
            f"{', '.join(POLICY_NAMES)} (default: {DEFAULT_POLICY})", "NAME"),
-    Option("reserveAfter", duration, "under the default policy, reserve any start for a workload that has waited for "
-           "so long; before, one at most 0.3 of its wait away, after 6h and six times its walltime (default: "
+    Option("reserveAfter", duration, "wait after which the default policy reserves any start for a workload; after 6h "
+           "and six times its walltime, it reserves only a start at most 0.3 of the wait away (default: "
            f"{DEFAULT_RESERVE_AFTER / 3600:.0f}h)",
            "DURATION"),
-    Option("fairSharing", boolean, "share quota of a cohort by weight, as Kueue's fairSharing (default: false)",
+    Option("fairSharing", boolean, "share the quota of a cohort by weight, as Kueue's fairSharing does "
+           "(default: false)",
            "true|false"),
-    Option("writesPerSecond", whole_number(1, 100_000), "write to the API server at most so often (default: 300)",
+    Option("writesPerSecond", whole_number(1, 100_000), "number of writes per second to the API server, on average "
+           "(default: 300)",
            "NUMBER"),
-    Option("writeBurst", whole_number(1, 100_000), "and so often at once after a rest (default: 500)", "NUMBER"),
-    Option("podsReadyTimeout", duration, "evict a workload whose pods are not all ready so long after its admission "
-           "(default: never)", "DURATION"),
-    Option("podsRecoveryTimeout", duration, "evict a workload of which a pod has failed and is not ready again after "
-           "so long (default: never)", "DURATION"),
-    Option("requeueLimit", whole_number(0, 1_000_000), "deactivate a workload whose pods were not ready in time after "
-           "so many requeues (default: never)", "NUMBER"),
-    Option("requeueBackoff", duration, "requeue a workload whose pods were not ready in time after so long, and after "
-           "twice as long each further time (default: 60s)", "DURATION"),
-    Option("requeueBackoffMax", duration, "and after so long at most (default: 1h)", "DURATION"),
-    Option("watchStaleAfter", duration, "not ready once a kind of object has not been known to be current for so long "
-           "(default: 30s)", "DURATION"),
-    Option("webhookListen", listen_address, "serve the admission webhooks there, over TLS with a certificate that the "
-           "controller renews itself (default: none)", "ADDRESS:PORT"),
-    Option("webhookCertDir", text, "keep that certificate with its key there (default: /run/zonewise)", "PATH"),
-    Option("manageJobsWithoutQueueName", boolean, "hold jobs without a queue too, until they have one (default: false)",
+    Option("writeBurst", whole_number(1, 100_000), "number of writes that may follow each other at once after a quiet "
+           "period (default: 500)", "NUMBER"),
+    Option("podsReadyTimeout", duration, "evict a workload if not all of its pods are ready this long after its "
+           "admission (default: never)", "DURATION"),
+    Option("podsRecoveryTimeout", duration, "evict a workload if a failed pod of it is not ready again within this "
+           "time (default: never)", "DURATION"),
+    Option("requeueLimit", whole_number(0, 1_000_000), "deactivate a workload whose pods were not ready in time, after "
+           "this many requeues (default: never)", "NUMBER"),
+    Option("requeueBackoff", duration, "delay before a workload whose pods were not ready in time is requeued; it "
+           "doubles with each further requeue (default: 60s)", "DURATION"),
+    Option("requeueBackoffMax", duration, "longest delay before such a workload is requeued (default: 1h)", "DURATION"),
+    Option("watchStaleAfter", duration, "the controller is not ready once a kind of object has not been known to be "
+           "current for this long (default: 30s)", "DURATION"),
+    Option("webhookListen", listen_address, "address at which to serve the admission webhooks, over TLS with a "
+           "certificate that the controller renews itself (default: none)", "ADDRESS:PORT"),
+    Option("webhookCertDir", text, "directory for the certificate and the key of the webhooks "
+           "(default: /run/zonewise)", "PATH"),
+    Option("manageJobsWithoutQueueName", boolean, "also hold jobs without a queue, until they name one "
+           "(default: false)",
            "true|false"),
     AVOID_CONDITIONS,
     Option("kueueLease", text, "stand by while Kueue's leader election holds this Lease, until `zonewise adopt` "
-           f'(default: {DEFAULT_LEASE}; "": look for no Kueue)', "NAMESPACE/NAME"),
-    Option("recording", text, "append what the planner is told and decides to this file, for `zonewise simulate "
+           f'(default: {DEFAULT_LEASE}; "": do not look for Kueue)', "NAMESPACE/NAME"),
+    Option("recording", text, "file to which the planner's inputs and decisions are appended, for `zonewise simulate "
            "--replay`", "PATH"),
     *LOGS,
 ), {JOB_KINDS: parse_job_kinds})  # fmt: skip
@@ -130,5 +135,5 @@ def read_settings(
     except ValueError as error:
         raise SettingsError(f"kueueLease: {error}") from error
     if not settings.namespace:
-        raise SettingsError("namespace: the controller needs one for its lease")
+        raise SettingsError("namespace: must not be empty: the controller needs a namespace for its Lease")
     return settings

@@ -206,7 +206,7 @@ class ControllerStatusHandler(GetHandler):
     def _workload(self, request: Request) -> Response:
         key = unquote(request.path.removeprefix(f"{_WORKLOADS}/"))
         if not self._explanations.try_acquire():
-            return text_response(429, "too many explanations are asked for at once\n")
+            return text_response(429, "too many explanations are requested at once\n")
         forecasts = self._reporter.forecasts
 
         def function(controller: QueueController) -> Json | None:

@@ -33,43 +33,58 @@ class ExtenderMetrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        Info("zonewise_build", "The version of the scheduler.", registry=self.registry).info({"version": __version__})
-        self.settings = Info("zonewise_settings", "The settings in force, as a hash.", registry=self.registry)
+        Info("zonewise_build", "Version of the scheduler.", registry=self.registry).info({"version": __version__})
+        self.settings = Info("zonewise_settings", "Hash of the settings in force.", registry=self.registry)
         self._requests = Counter(
-            "zonewise_extender_requests", "Calls of kube-scheduler.", ["verb", "code"], registry=self.registry
+            "zonewise_extender_requests",
+            "Calls of kube-scheduler, by verb and status code.",
+            ["verb", "code"],
+            registry=self.registry,
         )
         self._seconds = Histogram(
-            "zonewise_extender_request_duration_seconds", "From the request read to the response built.", ["verb"],
+            "zonewise_extender_request_duration_seconds", "Time from the read of the request to the "
+                "complete response.", ["verb"],
             buckets=_BUCKETS, registry=self.registry,
         )  # fmt: skip
         self._results = Counter(
-            "zonewise_extender_filter_results", "Pods by the result of filter.", ["result"], registry=self.registry
+            "zonewise_extender_filter_results",
+            "Pods that were filtered, by result.",
+            ["result"],
+            registry=self.registry,
         )
         self._rejections = Counter(
-            "zonewise_extender_rejections", "Pods that every candidate rejects at filter, by the cause of most: the "
-            "reason of a kubelet or of the extender, and the resource that decides ('several' where more do).",
+            "zonewise_extender_rejections", "Pods that every candidate node rejected at filter, by the most frequent "
+            "cause. It consists of the reason of the kubelet or the extender, and the decisive resource ('several' if "
+            "there are more).",
             ["reason", "resource"], registry=self.registry,
         )  # fmt: skip
         self._mispredictions = Counter(
-            "zonewise_mispredictions", "Pods that a kubelet rejected though their admission was predicted.", ["reason"],
+            "zonewise_mispredictions", "Pods that a kubelet rejected although their "
+                "admission was predicted.", ["reason"],
             registry=self.registry,
         )  # fmt: skip
         self._requeued = Counter(
-            "zonewise_pods_requeued", "Unschedulable pods that were requeued since a node changed.",
+            "zonewise_pods_requeued", "Unschedulable pods that were requeued because a node changed.",
             registry=self.registry,
         )  # fmt: skip
         self._bindings = Counter(
-            "zonewise_direct_bindings", "Pods that a scheduling pass has placed, by the end of their binding.",
+            "zonewise_direct_bindings", "Pods that a scheduling pass placed, by the result of their binding.",
             ["result"], registry=self.registry,
         )  # fmt: skip
         self._preemptions = Counter(
-            "zonewise_preemptions", "Pods for which others end, by the scheduler that evicts these.", ["by"],
+            "zonewise_preemptions", "Pods for which other pods were preempted, by the scheduler "
+                "that evicts them.", ["by"],
             registry=self.registry,
         )  # fmt: skip
-        self._victims = Counter("zonewise_preemption_victims", "Their victims.", ["by"], registry=self.registry)
+        self._victims = Counter(
+            "zonewise_preemption_victims",
+            "Pods that were preempted, by the scheduler that evicts them.",
+            ["by"],
+            registry=self.registry,
+        )
         self._budgets_forbidden = Gauge(
             "zonewise_disruption_budgets_forbidden",
-            "1 while the extender may not read PodDisruptionBudgets, so that it preempts nothing.",
+            "1 while the extender may not read PodDisruptionBudgets and therefore preempts nothing, else 0.",
             registry=self.registry,
         )
         # deprecated in 0.1.0, dropped in the next minor version
@@ -147,13 +162,15 @@ class _ProblemCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         nodes = GaugeMetricFamily(
-            "zonewise_damaged_reports", "Reports with a problem at present, by its kind.", labels=["kind"]
+            "zonewise_damaged_reports",
+            "Reports that have a problem at present, by the kind of problem.",
+            labels=["kind"],
         )
         for kind, count in sorted(self._problems.nodes_by_kind().items()):
             nodes.add_metric([kind], count)
         yield nodes
         yield _counter(
-            "zonewise_report_problems", "Problems that have appeared in reports.", "kind",
+            "zonewise_report_problems", "Problems that appeared in reports.", "kind",
             sorted(self._problems.totals().items()),
         )  # fmt: skip
 
@@ -172,7 +189,7 @@ class _CacheCollector(Collector):
             "zonewise_assumptions", "Pods that were assumed on a node with a report.", counters.assumed_total
         )
         yield _counter(
-            "zonewise_assumed_pods", "Assumed pods that are no longer assumed, by outcome.", "outcome",
+            "zonewise_assumed_pods", "Pods that are no longer assumed, by outcome.", "outcome",
             {"covered": covered, "forgotten": forgotten, "expired": expired}.items(),
         )  # fmt: skip
         yield _counter(
@@ -183,7 +200,7 @@ class _CacheCollector(Collector):
         yield _counter("zonewise_kubelet_refusals", _deprecated("zonewise_kubelet_rejections"), "reason", rejections)
         yield GaugeMetricFamily("zonewise_pods_assumed", "Pods that are assumed at present.", counters.assumed)
         yield GaugeMetricFamily("zonewise_pods_in_flight", _deprecated("zonewise_pods_assumed"), counters.assumed)
-        nodes = GaugeMetricFamily("zonewise_nodes", "Nodes by the state of their report.", labels=["state"])
+        nodes = GaugeMetricFamily("zonewise_nodes", "Nodes, by the state of their report.", labels=["state"])
         for state, count in {**self._view.node_counts(), "blocked": counters.blocked}.items():
             nodes.add_metric([state], count)
         yield nodes
@@ -192,12 +209,14 @@ class _CacheCollector(Collector):
     def _zones(self) -> Iterator[Metric]:
         largest = GaugeMetricFamily(
             "zonewise_largest_zone_free",
-            "The most that one zone of any node has free, assumed pods subtracted: CPUs, bytes, counts of devices.",
+            "Largest free amount in one zone of any node, with assumed pods subtracted: CPUs, bytes, "
+            "number of devices.",
             labels=["resource"],
         )
         ratio = GaugeMetricFamily(
             "zonewise_largest_zone_free_ratio",
-            "Of all that is free, the part in the largest free zone of each node: 1: all of it; towards 0: scattered.",
+            "Share of all free resources that is in the largest free zone of each node: 1 is unfragmented, values near "
+            "0 are scattered.",
             labels=["resource"],
         )
         for resource, amount in sorted(self._view.free_by_zone().items()):
@@ -216,4 +235,4 @@ def _counter(name: str, text: str, label: str, values: Iterable[tuple[str, int]]
 
 
 def _deprecated(name: str) -> str:
-    return f"Deprecated, dropped in the next minor version: use {name}."
+    return f"Deprecated, removed in the next minor version: use {name}."

@@ -69,14 +69,17 @@ def _fallback_policy(value: object) -> str:
 
 
 _ASSUME_TIMEOUT = Option(
-    "assumeTimeout", duration, "forget an assumed pod that is not bound within this time (default: 120s)", "DURATION"
+    "assumeTimeout",
+    duration,
+    "time after which an assumed pod that is not bound is forgotten (default: 120s)",
+    "DURATION",
 )
 _MISPREDICTION_DIR = Option(
-    "mispredictionDir", text, "write a case for --replay there when a kubelet rejects a pod whose admission was "
-    "predicted", "PATH",
+    "mispredictionDir", text, "directory for a case to --replay, written whenever a kubelet rejects a pod whose "
+    "admission was predicted", "PATH",
 )  # fmt: skip
 _MISPREDICTION_FILES = Option(
-    "mispredictionFiles", whole_number(1, 100_000), "keep the newest so many cases (default: 100)", "NUMBER"
+    "mispredictionFiles", whole_number(1, 100_000), "number of cases to keep, the newest ones (default: 100)", "NUMBER"
 )
 _RENAMED = {"promiseLimit": _ASSUME_TIMEOUT, "missDir": _MISPREDICTION_DIR, "missFiles": _MISPREDICTION_FILES}
 """Deprecated in 0.1.0, dropped in the next minor version; with the option that replaces each."""
@@ -87,29 +90,32 @@ _DEPRECATED = tuple(
 
 OPTIONS = Options((
     *API_SERVER,
-    Option("listen", listen_address, "serve the extender there (default: 127.0.0.1:9810)", "ADDRESS:PORT"),
-    Option("metricsListen", listen_address, 'serve metrics and health there (default: ":9811"; "" for none)',
+    Option("listen", listen_address, "address at which to serve the extender (default: "
+           "127.0.0.1:9810)", "ADDRESS:PORT"),
+    Option("metricsListen", listen_address, 'address at which to serve metrics and health (default: ":9811"; "" for '
+           "none)",
            "ADDRESS:PORT"),
-    *tls_options("serve both", "take callers of the extender"),
+    *tls_options("serve the extender, metrics and health", "accept callers of the extender"),
     METRICS_AUTH,
-    Option("metricsTls.cert", text, "serve metrics and health over TLS with this certificate, without it with "
-           "tls.cert", "FILE"),
-    Option("metricsTls.key", text, "and this key", "FILE"),
-    Option("unreportedNodes", _fallback_policy, "pods on nodes without a report: all (allow), those that no kubelet "
-           "aligns (allow-unaligned), none (deny) (default: allow-unaligned)", "|".join(_POLICIES)),
-    Option("staleReports", _fallback_policy, "the same for nodes whose report is stale (default: allow-unaligned)",
+    Option("metricsTls.cert", text, "serve metrics and health over TLS with this certificate "
+           "instead of tls.cert", "FILE"),
+    Option("metricsTls.key", text, "private key of that certificate", "FILE"),
+    Option("unreportedNodes", _fallback_policy, "which pods may go to nodes without a report: all (allow), those that "
+           "no kubelet aligns (allow-unaligned), or none (deny) (default: allow-unaligned)", "|".join(_POLICIES)),
+    Option("staleReports", _fallback_policy, "which pods may go to nodes whose report is stale, with the same values "
+           "(default: allow-unaligned)",
            "|".join(_POLICIES)),
-    Option("staleAfter", duration, "a report is stale once a pod has run so long without being in it, or 90s longer "
-           "where the agent may poll (default: 60s)", "DURATION"),
-    Option("watchStaleAfter", duration, "not ready, and every report stale, once nodes, reports or pods have not been "
-           "known to be current for so long (default: 30s)", "DURATION"),
+    Option("staleAfter", duration, "time that a pod may run without appearing in a report before the report is stale, "
+           "plus 90s if the agent may poll (default: 60s)", "DURATION"),
+    Option("watchStaleAfter", duration, "the extender is not ready, and every report is stale, once nodes, reports or "
+           "pods have not been known to be current for this long (default: 30s)", "DURATION"),
     _ASSUME_TIMEOUT,
-    Option("bind", boolean, "serve the verb bind too: bind pods, with the predicted zones as an annotation "
-           "(default: false)", "true|false"),
+    Option("bind", boolean, "also serve the verb bind: bind pods, and annotate them with the predicted zones (default: "
+           "false)", "true|false"),
     Option("directBinding", boolean, "bind a rejected pod as soon as a node admits it, without another call of "
-           "kube-scheduler, where zonewise checks all of its constraints (default: true)", "true|false"),
-    Option("preemption", boolean, "evict pods of lower priority for a pod that no node admits for want of a zone, and "
-           "serve the verb preempt (default: true)", "true|false"),
+           "kube-scheduler, if zonewise checks all of its constraints (default: true)", "true|false"),
+    Option("preemption", boolean, "evict pods of lower priority if no node admits a pod for lack of a zone, and serve "
+           "the verb preempt (default: true)", "true|false"),
     AVOID_CONDITIONS,
     _MISPREDICTION_DIR,
     _MISPREDICTION_FILES,
@@ -133,9 +139,9 @@ def read_settings(
     settings = ExtenderSettings(**values)
     check_tls(settings)
     if bool(settings.metrics_tls_cert) != bool(settings.metrics_tls_key):
-        raise SettingsError("metricsTls.cert and metricsTls.key go together: one of them is missing")
+        raise SettingsError("metricsTls.cert and metricsTls.key must be set together: one of them is missing")
     if settings.tls_client_ca and not settings.tls_cert:
-        raise SettingsError("tls.clientCa needs tls.cert and tls.key: without TLS no client shows a certificate")
+        raise SettingsError("tls.clientCa needs tls.cert and tls.key: clients present certificates only over TLS")
     if not settings.listen:
-        raise SettingsError("listen: the extender needs an address")
+        raise SettingsError("listen: must not be empty: the extender needs an address to serve at")
     return settings

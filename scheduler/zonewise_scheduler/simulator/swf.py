@@ -217,7 +217,7 @@ def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
         try:
             numbers.append(float(fields[column]))
         except ValueError:
-            return SwfProblem(0, _field(column + 1), f"{fields[column]!r} is no number")
+            return SwfProblem(0, _field(column + 1), f"{fields[column]!r} is not a number")
         if not isfinite(numbers[-1]):
             return _invalid(column + 1, numbers[-1])
     return numbers

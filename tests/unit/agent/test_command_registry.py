@@ -27,12 +27,12 @@ def test_a_command_whose_part_is_missing_is_left_out(monkeypatch: pytest.MonkeyP
     missing = EntryPoint("queue", "no_such_package:COMMAND", "zonewise.commands")
     monkeypatch.setattr("zonewise.command_registry.entry_points", lambda: {"queue": missing})
     assert "queue" not in installed_commands()
-    with pytest.raises(CommandError, match="is its part of zonewise installed"):
+    with pytest.raises(CommandError, match="check that its part of zonewise is installed"):
         load(missing)
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(CommandError, match=r"unknown command quue: is it queue\?"):
+    with pytest.raises(CommandError, match=r"unknown command quue: did you mean queue\?"):
         find_command("quue")
     with pytest.raises(CommandError, match="unknown command nope: there is adopt, agent"):
         find_command("nope")

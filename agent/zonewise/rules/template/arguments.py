@@ -21,21 +21,21 @@ def text_of(value: Value, function: str) -> str:
     """Return a text. Raises RuleError, naming the function, for another value."""
     if isinstance(value, str):
         return value
-    raise RuleError(f"{function} needs a text, and not a {kind(value)}")
+    raise RuleError(f"{function} needs a string, not a {kind(value)}")
 
 
 def number_of(value: Value, function: str) -> int:
     """Return a number. Raises RuleError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise RuleError(f"{function} needs a number, and not a {kind(value)}")
+    raise RuleError(f"{function} needs a number, not a {kind(value)}")
 
 
 def items_of(value: Value, function: str) -> Sequence[Value]:
     """Return the items of a list. Raises RuleError."""
     items = as_list(value)
     if items is None:
-        raise RuleError(f"{function} needs a list, and not a {kind(value)}")
+        raise RuleError(f"{function} needs a list, not a {kind(value)}")
     return items
 
 

@@ -46,7 +46,7 @@ def expand_map(source: str, data: Value) -> dict[str, str]:
     for line in expand(source, data).split("\n"):
         name, equals, value = line.strip(WHITE_SPACE).partition("=")
         if not equals and name:
-            raise RuleError(f'template: its line {name[:100]!r} has no "=": a line is NAME=VALUE')
+            raise RuleError(f'template: the line {name[:100]!r} has no "=": a line must be NAME=VALUE')
         if equals:
             entries[name] = value
     return entries
@@ -91,7 +91,7 @@ class _Execution:
     def _walk(self, nodes: Iterable[Node], dot: Value) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise RuleError(f"more than {MAX_DEPTH} blocks and templates within each other")
+            raise RuleError(f"blocks and templates are nested more than {MAX_DEPTH} deep")
         try:
             self._walk_nodes(nodes, dot)
         finally:
@@ -179,9 +179,9 @@ class _Execution:
         if isinstance(first, Identifier):
             return self._call(first.name, others, dot, final)
         if others or final:
-            raise RuleError(f"{_shown(first)} is no function, and gets arguments")
+            raise RuleError(f"{_shown(first)} is not a function, but has arguments")
         if first == Literal(None) and isinstance(first, Literal):
-            raise RuleError("nil is no command")
+            raise RuleError("nil is not a command")
         return self._evaluate(first, dot)
 
     def _call(self, name: str, operands: list[Operand], dot: Value, final: tuple[Value, ...]) -> Value:
@@ -242,13 +242,13 @@ class _Execution:
     def _write(self, text: str) -> None:
         self._size += len(text)
         if self._size > MAX_OUTPUT:
-            raise RuleError(f"template: its output has more than {MAX_OUTPUT} characters")
+            raise RuleError(f"template: the output has more than {MAX_OUTPUT} characters")
         self._output.append(text)
 
     def _step(self, count: int = 1) -> None:
         self._steps += count
         if self._steps > MAX_STEPS:
-            raise RuleError(f"template: it takes more than {MAX_STEPS} steps")
+            raise RuleError(f"template: the evaluation takes more than {MAX_STEPS} steps")
 
 
 def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
@@ -262,7 +262,7 @@ def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
     elif (entries := as_map(value)) is not None:
         yield from sorted(entries.items())
     else:
-        raise RuleError(f"range cannot go over a {kind(value)}")
+        raise RuleError(f"range: cannot iterate over a {kind(value)}")
 
 
 def _size(value: Value) -> int:
@@ -278,7 +278,7 @@ def _field(value: Value, name: str) -> Value:
     if entries is None:
         raise RuleError(f"a {kind(value)} has no field .{name}")
     if name not in entries:
-        raise RuleError(f"there is no .{name}: there is {', '.join(sorted(entries))[:200] or 'nothing'}")
+        raise RuleError(f"there is no field .{name}: the fields are {', '.join(sorted(entries))[:200] or 'none'}")
     return entries[name]
 
 

@@ -37,11 +37,11 @@ def sprintf(form: str, values: Sequence[Value]) -> str:
             parts.append("%")
             continue
         if used >= len(values):
-            raise RuleError(f"printf: there is no value for {match[0]!r}")
+            raise RuleError(f"printf: no value for {match[0]!r}")
         parts.append(_formatted(match, values[used]))
         used += 1
     if used < len(values):
-        raise RuleError(f"printf: {len(values) - used} values more than verbs in {form[:100]!r}")
+        raise RuleError(f"printf: {len(values) - used} more values than verbs in {form[:100]!r}")
     return limited("".join([*parts, form[position:]]))
 
 

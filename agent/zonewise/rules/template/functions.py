@@ -38,7 +38,7 @@ def _index(value: Value, *keys: Value) -> Value:
             sequence = items if items is not None else encoded(cast("str", value))
             position = number_of(key, "index of a list")
             if not 0 <= position < len(sequence):
-                raise RuleError(f"index: {position} is out of range, there are {len(sequence)}")
+                raise RuleError(f"index: {position} is out of range: the sequence has {len(sequence)} elements")
             value = sequence[position]
         else:
             raise RuleError(f"index: a {kind(value)} has no elements")

@@ -75,10 +75,10 @@ def split_template(source: str) -> Iterator[TemplateText | Action]:
         if comment := _COMMENT.match(source, inside) if source.startswith("/*", inside) else None:
             end = _COMMENT_END.match(source, comment.end())
             if end is None:
-                raise _error(line, "a comment ends with */}}")
+                raise _error(line, "a comment must end with */}}")
             position = end.end()
         elif source.startswith("/*", inside):
-            raise _error(line, "a comment without its end */}}")
+            raise _error(line, "a comment has no end */}}")
         else:
             tokens, position = _tokens(source, inside, line)
             yield Action(tokens, line)
@@ -95,14 +95,14 @@ def _tokens(source: str, position: int, line: int) -> tuple[tuple[Token, ...], i
             return tuple(tokens), position + 3
         match = _TOKEN.match(source, position)
         if match is None:
-            raise _error(line, f"{source[position : position + 20]!r} is no part of an action")
+            raise _error(line, f"{source[position : position + 20]!r} is not part of an action")
         kind, text = str(match.lastgroup), match[0]
         position = match.end()
         if kind == "end":
             return tuple(tokens), position
         tokens.append(Token(kind, text, line))
         line += text.count("\n")
-    raise _error(line, "an action without its end }}")
+    raise _error(line, "an action has no end }}")
 
 
 def unquoted(token: Token) -> str:
@@ -117,10 +117,10 @@ def _escaped(match: re.Match[str], token: Token) -> str:
     if simple:
         return _SIMPLE_ESCAPES[simple]
     if unknown is not None:
-        raise _error(token.line, f"{match[0]} is no escape in {token.text[:50]}")
+        raise _error(token.line, f"{match[0]} is not an escape sequence in {token.text[:50]}")
     code = int(octal, 8) if octal else int(next(code for code in codes if code), 16)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise _error(token.line, f"{match[0]} is no character in {token.text[:50]}")
+        raise _error(token.line, f"{match[0]} is not a character in {token.text[:50]}")
     return chr(code)
 
 

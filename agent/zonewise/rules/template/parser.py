@@ -74,14 +74,14 @@ class _TemplateParser:
             keyword = words.peek().text if words.peek().kind == "name" else ""
             if keyword in ("end", "else"):
                 if keyword not in ends:
-                    raise _error(part.line, f"{{{{{keyword}}}}} without a block that it belongs to")
+                    raise _error(part.line, f"{{{{{keyword}}}}} belongs to no block")
                 return tuple(nodes), part
             if keyword == "define" and "" in ends:
                 self._define(words)
                 continue
             nodes.append(self._node(part, words, keyword, loops))
         if "" not in ends:
-            raise _error(0, "a block without its {{end}}")
+            raise _error(0, "a block has no {{end}}")
         return tuple(nodes), None
 
     def _node(self, part: Action, words: _Words, keyword: str, loops: int) -> Node:
@@ -142,7 +142,7 @@ class _TemplateParser:
         if _is_empty(self._templates.get(name, ())):
             self._templates[name] = nodes
         elif not _is_empty(nodes):
-            raise _error(line, f"there are two templates {name[:50]!r}")
+            raise _error(line, f"two templates have the name {name[:50]!r}")
 
     def _otherwise(self, end: Action, kind: str, loops: int) -> tuple[Node, ...]:
         words = _Words(end)
@@ -167,7 +167,7 @@ class _TemplateParser:
         while words.accept("|"):
             commands.append(self._command(words))
         if any(isinstance(command[0], Literal) for command in commands[1:]):
-            raise _error(words.line, "a constant cannot get the result of a command")
+            raise _error(words.line, "a constant cannot take the result of a command")
         if declares:
             self._variables += variables
         self._nest(words.line, -1)
@@ -178,7 +178,7 @@ class _TemplateParser:
         if not names:
             return (), False
         if len(names) > most:
-            raise _error(words.line, f"{len(names)} variables get one value")
+            raise _error(words.line, f"{len(names)} variables are assigned one value")
         if mark == "=":
             for name in names:
                 self._check_variable(name, words.line)
@@ -193,7 +193,7 @@ class _TemplateParser:
                 break
             operands.append(self._operand(words))
             if words.peek().kind not in ("space", "end") and words.peek().text not in ("|", ")"):
-                raise _error(words.line, f"{words.peek().text!r} directly behind an operand")
+                raise _error(words.line, f"{words.peek().text!r} follows an operand without a blank")
         if not operands:
             raise _error(words.line, "a command is missing")
         return tuple(operands)
@@ -224,7 +224,7 @@ class _TemplateParser:
     def _nest(self, line: int, step: int) -> None:
         self._depth += step
         if self._depth > MAX_DEPTH:
-            raise _error(line, f"more than {MAX_DEPTH} blocks and parentheses within each other")
+            raise _error(line, f"blocks and parentheses are nested more than {MAX_DEPTH} deep")
 
 
 class _Words:
@@ -258,7 +258,7 @@ class _Words:
 
     def expect_end(self) -> None:
         if not self.is_at_end():
-            raise _error(self.line, f"{self.peek().text!r} is not expected")
+            raise _error(self.line, f"unexpected {self.peek().text!r}")
 
     def is_at_end(self) -> bool:
         self.skip_space()
@@ -270,7 +270,7 @@ class _Words:
         self.skip_space()
         token = self.next()
         if space.kind != "space" or token.kind not in ("string", "raw"):
-            raise _error(self.line, f"{{{{{keyword}}}}} without a name in quotes")
+            raise _error(self.line, f"{{{{{keyword}}}}} needs a name in quotes")
         return unquoted(token)
 
     def fields(self) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _substr(start: Value, end: Value, text: Value) -> str:
 def _repeat(count: Value, text: Value) -> str:
     times, content = number_of(count, "repeat"), text_of(text, "repeat")
     if times < 0 or times * len(content) > 1 << 16:
-        raise RuleError(f"repeat: {times} times is too often")
+        raise RuleError(f"repeat: {times} repetitions are too many")
     return content * times
 
 
@@ -160,7 +160,7 @@ def _slice(value: Value, *bounds: Value) -> Value:
     items = items_of(value, "slice")
     first, last = ([number_of(bound, "slice") for bound in bounds] + [0, len(items)][len(bounds) :])[:2]
     if not 0 <= first <= last <= len(items):
-        raise RuleError(f"slice: {first} to {last} is out of range, there are {len(items)}")
+        raise RuleError(f"slice: {first} to {last} is out of range: the list has {len(items)} elements")
     return items[first:last]
 
 

@@ -58,7 +58,7 @@ def printed(value: Value) -> str:
 def limited(text: str) -> str:
     """Return a text. Raises RuleError where it is too long."""
     if len(text) > MAX_TEXT:
-        raise RuleError(f"a text of a template has more than {MAX_TEXT} characters")
+        raise RuleError(f"a string of a template has more than {MAX_TEXT} characters")
     return text
 
 

@@ -126,7 +126,7 @@ def _holdings(nrt: NrtObject) -> tuple[tuple[int, str], ...] | None:
 
 def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> NodeState | None:
     if not nrt.zones:
-        nrt.problems.append("zones: there is none of type Node that could be read")
+        nrt.problems.append("zones: no zone of type Node could be read")
         return None
     if nrt.attributes.get(names.USAGE) == names.USAGE_UNKNOWN:
         nrt.problems.append(f"{names.USAGE}: {names.USAGE_UNKNOWN!r}: no kubelet was asked")

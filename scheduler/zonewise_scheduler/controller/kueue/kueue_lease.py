@@ -56,7 +56,7 @@ def parse_lease_name(text: str) -> LeaseName | None:
         return None
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise ValueError(f"{text[:80]!r} is no Lease: use NAMESPACE/NAME")
+        raise ValueError(f"{text[:80]!r} is not a Lease: use NAMESPACE/NAME")
     return LeaseName(namespace, name)
 
 

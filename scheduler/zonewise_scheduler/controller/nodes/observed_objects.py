@@ -167,7 +167,7 @@ def slim_node(node: Mapping[str, Any]) -> Json:
     metadata, spec, status = (object_in(node, name, "") for name in ("metadata", "spec", "status"))
     name = string_in(metadata, "name", "metadata.")
     if not name:
-        raise FieldError("metadata.name", "there is none")
+        raise FieldError("metadata.name", "is missing")
     ready = _ready_condition(node)
     return {
         "metadata": {"name": name, "labels": metadata.get("labels") or {}},

@@ -79,7 +79,7 @@ class HypotheticalForecasts:
         except ValueError as error:
             return text_response(400, f"{error}\n")
         if not self._plays.try_acquire() or not self._lock.acquire(timeout=_PLAY_TIMEOUT):
-            return text_response(429, "too many forecasts are requested at once: try again in 2 s\n")
+            return text_response(429, "too many forecasts are requested at once; try again in 2 s\n")
         try:
             copied = self._call(self._copy, _CALL_TIMEOUT)
             return json_response(hypothetical_forecast(copied, workload))
@@ -105,9 +105,9 @@ def requested_workload(query: str, now: float) -> Json:
     values = read_parameters(query, _PARAMETERS)
     pods = parse_pod_count(values["pods"])
     if pods is None:
-        raise ValueError(f"pods: {values['pods'][:80]!r} is no number from 1 to {MAX_PODS}")
+        raise ValueError(f"pods: {values['pods'][:80]!r} is not a number from 1 to {MAX_PODS}")
     if not values["queue"]:
-        raise ValueError("queue: names no LocalQueue")
+        raise ValueError("queue: the name of a LocalQueue is missing")
     try:
         seconds = parse_walltime(values["walltime"]) if values["walltime"] else None
     except ValueError as error:
@@ -120,7 +120,7 @@ def requested_workload(query: str, now: float) -> Json:
     annotations = {} if seconds is None else {MAX_RUN_ANNOTATION: str(int(seconds))}
     priority = values["priority"]
     if not (priority.removeprefix("-").isdecimal() and priority.isascii() and len(priority) < 12):
-        raise ValueError(f"priority: {priority[:80]!r} is no whole number")
+        raise ValueError(f"priority: {priority[:80]!r} is not a whole number")
     obj: Json = {
         "metadata": {
             "namespace": values["namespace"],
@@ -189,5 +189,5 @@ def _requests(text: str) -> list[tuple[str, str]]:
     pairs = [part.partition("=") for part in text.split(",")] if text else []
     for name, equals, amount in pairs:
         if not (name and equals and amount):
-            raise ValueError(f"requests: {text[:80]!r} is no list such as cpu=8,memory=64Gi")
+            raise ValueError(f"requests: {text[:80]!r} is not a list, such as cpu=8,memory=64Gi")
     return [(name, amount) for name, _, amount in pairs]

@@ -20,7 +20,7 @@ def read_parameters(query: str, defaults: Mapping[str, str]) -> dict[str, str]:
     unknown = sorted(parsed.keys() - defaults.keys())
     if unknown:
         names = ", ".join(sorted(defaults))
-        raise ValueError(f"query: there is no parameter {unknown[0][:80]!r}; there are {names}")
+        raise ValueError(f"query: unknown parameter {unknown[0][:80]!r}; the parameters are {names}")
     return {name: parsed.get(name, [default])[-1] for name, default in defaults.items()}
 
 

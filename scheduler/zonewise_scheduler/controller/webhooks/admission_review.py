@@ -47,7 +47,7 @@ def read_review(review: Mapping[str, Any]) -> AdmissionRequest:
     kind = object_in(request, "kind", "request.")
     uid = string_in(request, "uid", "request.")
     if not uid:
-        raise FieldError("request.uid", "there is none")
+        raise FieldError("request.uid", "is missing")
     return AdmissionRequest(
         uid,
         string_in(kind, "group", "request.kind."),

@@ -63,7 +63,7 @@ def whole_number(value: object, maximum: int = MAX_WALLTIME) -> int | None:
 def check_object_name(field: str, value: object) -> Iterator[str]:
     """Yield a problem where a value cannot be the name of an object (RFC 1123 subdomain)."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _MAX_NAME:
-        yield problem(field, value, "is no name of an object: use lower-case letters, digits, '-' and '.'")
+        yield problem(field, value, "is not a valid object name: use lower-case letters, digits, '-' and '.'")
 
 
 def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:

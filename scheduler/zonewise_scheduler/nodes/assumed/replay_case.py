@@ -93,7 +93,7 @@ def _scalar_from_json(value: object, kind: object, path: str) -> object:
         try:
             return int(value, 16)
         except ValueError:
-            raise CaseError(f"{path} is no integer: {value[:80]!r}") from None
+            raise CaseError(f"{path} is not an integer: {value[:80]!r}") from None
     if kind is float and type(value) is int:
         return float(value)
     is_valid = value in get_args(kind) if get_origin(kind) is Literal else type(value) is kind

@@ -39,10 +39,10 @@ def parse_dependency(text: str) -> tuple[JobDependency, ...]:
         if "?" in part:
             raise ValueError(f"{part!r}: one of several dependencies (?) is not supported: all must hold")
         if kind not in get_args(DependencyKind) or not jobs:
-            raise ValueError(f"{part!r} is no dependency, such as {':JOB, '.join(get_args(DependencyKind))}:JOB")
+            raise ValueError(f"{part!r} is not a dependency, such as {':JOB, '.join(get_args(DependencyKind))}:JOB")
         for job in jobs:
             if not _NAME.fullmatch(job):
-                raise ValueError(f"{part!r}: {job!r} is no name of a Job")
+                raise ValueError(f"{part!r}: {job!r} is not a Job name")
             dependencies.append(JobDependency(_kind(kind), job))
     return tuple(dependencies)
 

@@ -83,8 +83,8 @@ def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
     match = _GOAL.fullmatch(text.strip())
     if match is None or (match["percent"] and not float(match["percent"])):
         raise ValueError(
-            f"{text!r} is no goal: write STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where STATISTIC is "
-            f"mean, longest or pN; such as {EXAMPLE!r}"
+            f"{text!r} is not a goal: write STATISTIC wait [of queue|kind|resource NAME] <= DURATION, where STATISTIC "
+            f"is mean, longest or pN, such as {EXAMPLE!r}"
         )
     percent = float(match["percent"]) if match["percent"] else {"longest": 100.0, "mean": 0.0}[match["statistic"]]
     selection = JobSelection(match["group"] or "", match["name"] or "")
@@ -97,7 +97,7 @@ def measure(goal: Goal, history: History) -> Measurement:
     if not waits:
         group, name = goal.selection
         names = _names(group, history.jobs)
-        known = f"there are {', '.join(names)}" if names else "the trace names none"
+        known = f"the trace has {', '.join(names)}" if names else "the trace names none"
         raise ValueError(f"no job of {group} {name}: {known}" if group else "the trace has no jobs")
     wait = sum(waits) / len(waits) if goal.statistic == "mean" else order_statistic(waits, goal.percent)
     return Measurement(wait, len(waits), wait <= goal.bound)

@@ -150,7 +150,7 @@ def _with_queues_and_flavors(
     )
     for name in flavor_names:
         if name not in flavors_by_name:
-            problems.append(f"{where}: ResourceFlavor {name}: there is none, and it is taken for one of any nodes")
+            problems.append(f"{where}: ResourceFlavor {name}: does not exist, and is treated as a flavor for any node")
             flavors_by_name[name] = ResourceFlavor(name)
     topologies = dict(cluster.topologies) if fleet is None else {**fleet.topologies, **cluster.topologies}
     if fleet is not None and not any(flavors_by_name[name].topology_name in topologies for name in flavor_names):

@@ -158,7 +158,7 @@ def _inconsistencies(levels: Sequence[Level], extents: Sequence[_Extent], nodes:
     """Return the problems of fields that are valid on their own."""
     problems: list[str] = []
     if not levels or not extents:
-        return [f"{name}: there is none" for name, items in (("levels", levels), ("kinds", extents)) if not items]
+        return [f"{name}: is missing" for name, items in (("levels", levels), ("kinds", extents)) if not items]
     if nodes > MAX_NODES:
         problems.append(f"levels: more than {MAX_NODES} nodes: {nodes}")
     labels = [level.label for level in levels]

@@ -94,7 +94,7 @@ def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: in
     arrivals = _arrivals(groups_with_queues, own_seed if seed is None else seed, problems)
     texts = tuple(f"{where}: {group}" for group in problems)
     if not arrivals:
-        raise InputError(where, "; ".join(["jobs: there is none", *problems]))
+        raise InputError(where, "; ".join(["jobs: is missing", *problems]))
     return build_fleet_scenario(name, fleet, arrivals, queue_set, texts, settings)
 
 

@@ -79,7 +79,7 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     run = _run_time(annotations, document.content, limit, problems)
     submit = _seconds(annotations, SUBMIT_SECONDS_ANNOTATION, problems)
     if run is None and not problems:
-        problems.append(f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and the run time is unknown")
+        problems.append(f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: is missing, so the run time is unknown")
     valid = not problems
     problems += result.problems
     if not valid or run is None:

@@ -274,7 +274,7 @@ def read_generated_nodes(parent: FieldReader, where: str) -> GeneratedNodes:
     if not topology or not label:
         topology_reader.problems.append("resourceFlavor: with a topology it has a nodeLabel and a topologyName")
     elif name_ != topology:
-        topology_reader.problems.append(f"resourceFlavor.topologyName: there is none but {name_!r}: {topology!r}")
+        topology_reader.problems.append(f"resourceFlavor.topologyName: there is only {name_!r}: {topology!r}")
     if len(parent.problems) > before:
         raise InputError(where, "; ".join(parent.problems[before:]))
     fleet = build_fleet(name_, [level for level, _ in levels], [(NodeGroup(name, levels[-1][1], labels), nodes)])

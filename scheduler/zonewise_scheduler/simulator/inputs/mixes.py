@@ -79,18 +79,18 @@ def build_mix(
 ) -> Scenario:
     """Return jobs of a mix. Raises InputError for an unknown mix, or nodes without its resource."""
     if name not in MIXES:
-        raise InputError(name, f"there is no such mix; there are {', '.join(MIXES)}")
+        raise InputError(name, f"unknown mix; the mixes are {', '.join(MIXES)}")
     count, target_load = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
     if not 1 <= count <= MAX_JOBS:
-        raise InputError(name, f"jobs: not from 1 to {MAX_JOBS}: {count}")
+        raise InputError(name, f"jobs: {count} is not from 1 to {MAX_JOBS}")
     if not 0 < target_load < inf:
-        raise InputError(name, f"load: not above 0: {target_load}")
+        raise InputError(name, f"load: {target_load} is not above 0")
     mix = MIXES[name]
     nodes = mix.fleet() if fleet is None else fleet
     capacity = nodes.total_capacity.get(mix.resource, 0)
     size = _size(nodes, mix.resource)
     if not size.per_node or capacity == UNLIMITED:
-        raise InputError(name, f"nodes: none has {mix.resource}")
+        raise InputError(name, f"nodes: no node has {mix.resource}")
     stream = UniformStream(seed)
     classes = mix.generate(stream, count, size)
     unit = _MILLI if mix.resource == CPU else 1

@@ -117,7 +117,7 @@ def _add(
         problems.append(f"{where}: {error}")
         return
     if not info.name:
-        problems.append(f"{where}: metadata.name: there is none")
+        problems.append(f"{where}: metadata.name: is missing")
     elif info.name in nodes:
         problems.append(f"{where}: Node {info.name}: duplicate name: the first one counts")
     else:  # the kubelet sets the label on the Node; a report may lack it

@@ -91,7 +91,7 @@ def test_what_cannot_be_used_is_named(server: str, tmp_path: Path, capsys: pytes
     message = run_rejected(capsys, "health", "--root", server, "--baseline", str(wrong))
     assert str(wrong) in message
     assert "gpu" in message
-    assert "is no state of the agent" in run_rejected(capsys, "health", "--root", server, "--state", str(wrong))
+    assert "not a state file of the agent" in run_rejected(capsys, "health", "--root", server, "--state", str(wrong))
     assert "No such file" in run_rejected(capsys, "health", "--root", server, "--state", "/no/such/file")
     assert "no such file" in run_rejected(capsys, "health", "--root", "/no/such/place")
 

@@ -57,7 +57,7 @@ def test_lint(tmp_path: Path, capsys: Capture) -> None:
     file = written(tmp_path, rule_object(MATCHING, FAILING, name="object"))
     assert main(["rules", "lint", file]) == 1
     assert capsys.readouterr().out == (
-        f"{file}: object: error: rule 'rule 1': matchFeatures: cpu.cpuid: matchName: '(' is no regular expression: "
+        f"{file}: object: error: rule 'rule 1': matchFeatures: cpu.cpuid: matchName: '(' is not a regular expression: "
         "missing ): (\n1 object, 1 error, 0 warnings\n"
     )
 
@@ -65,11 +65,11 @@ def test_lint(tmp_path: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("a: [", ": is no YAML: "),
-        ("", "holds no rules"),
-        ("---\n---\n", "holds no rules"),
+        ("a: [", ": invalid YAML: "),
+        ("", "no rules found"),
+        ("---\n---\n", "no rules found"),
         ("kind: Pod", "document 1: kind 'Pod' of None is neither NodeFeatureRule nor NodeFeatureGroup"),
-        ("[" * 5000, "is no YAML"),
+        ("[" * 5000, "invalid YAML"),
     ],
 )
 def test_files_that_hold_no_rules(content: str, words: str, tmp_path: Path, capsys: Capture) -> None:

@@ -92,10 +92,10 @@ def test_labels_with_the_workers_configuration(server: str, tmp_path: Path, caps
     assert cli.main(["show", "--root", server, "-o", "labels", "--nfd-config", str(config)]) == 0
     out, err = capsys.readouterr()
     assert "feature.node.kubernetes.io/" not in out.replace("feature.node.kubernetes.io/system-", "")
-    assert err == f"{config}: core.klog is not honoured: the settings logLevel and logFormat decide\n"
+    assert err == f"{config}: core.klog is ignored: the settings logLevel and logFormat decide\n"
     config.write_text("core: 5")
     message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--nfd-config", str(config))
-    assert message == f"{config}: core: must have keys, not be '5'"
+    assert message == f"{config}: core: must be a mapping, not '5'"
     config.unlink()
     message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--nfd-config", str(config))
     assert message == f"{config}: does not exist"
@@ -116,7 +116,7 @@ def test_node_feature(groups: list[str], options: bool, tmp_path: Path, capsys: 
 def test_unknown_groups(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A group that does not exist is an error of the command line."""
     error = run_rejected(capsys, "show", "--root", server, "-o", "nodefeature", "--features", "kernel")
-    assert "'kernel' is no group of features" in error
+    assert "'kernel' is not a feature group" in error
 
 
 def test_svg_is_xml(server: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_a_node_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """Where the capture has no hostname, the name is required: ours is another machine's."""
     tree = {path: content for path, content in server_tree().items() if not path.endswith("kernel/hostname")}
     root = str(lay_out(tree, tmp_path))
-    assert "name the node by --node-name" in run_rejected(capsys, "show", "--root", root, "-o", "nrt")
+    assert "set the node name with --node-name" in run_rejected(capsys, "show", "--root", root, "-o", "nrt")
 
 
 def test_the_name_of_the_pods_node(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

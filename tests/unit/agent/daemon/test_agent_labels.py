@@ -78,14 +78,14 @@ def test_a_feature_file_that_changes_is_published() -> None:
     """At the event, and not at one that says nothing about files; its problems are among the snapshot's."""
     loop = Loop()
     loop.run_once(START)
-    loop.local_features = LocalFeatures({"rack": "r7"}, {"rack": LocalLabel("r7", "/f:1")}, ("/f:2: is no UTF-8",))
+    loop.local_features = LocalFeatures({"rack": "r7"}, {"rack": LocalLabel("r7", "/f:1")}, ("/f:2: is not UTF-8",))
     loop.run_once(STATE)
     assert "local.feature" not in loop.sink.snapshots[-1].features.attributes
     loop.run_once(Reason.FEATURES)
     last = loop.sink.snapshots[-1]
     assert last.features.attributes["local.feature"] == {"rack": "r7"}
     assert (last.labels or {})["feature.node.kubernetes.io/rack"] == "r7"
-    assert "/f:2: is no UTF-8" in last.problems
+    assert "/f:2: is not UTF-8" in last.problems
     loop.local_features = LocalFeatures()
     loop.run_once(Reason.TIMER)
     assert loop.sink.snapshots[-1] == loop.sink.snapshots[0]

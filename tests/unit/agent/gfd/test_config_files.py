@@ -51,7 +51,7 @@ def test_directory_of_a_configmap(names: tuple[str, ...], name: str, strategy: s
     config, problems = config_file(tmp_path, name).read()
     assert (config and config.mig_strategy) == strategy
     listed = ", ".join(sorted(names)) or "nothing"
-    message = f'there is no configuration "{name or "default"}" in the directory, but {listed}'
+    message = f'the directory contains no configuration "{name or "default"}", but {listed}'
     assert list(problems) == ([] if config else [f"{tmp_path}: {message}; GFD's labels are left out"])
 
 
@@ -76,7 +76,7 @@ def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
     good = file.read()
     assert good == (DevicePluginConfig("mixed"), ())
     path.write_text("version: v3")
-    problem = f"{path}: version: 'v3' is unknown, only v1 is read; its last good content stays in force"
+    problem = f"{path}: version: 'v3' is not supported; only v1 is; its last valid content remains in force"
     assert file.read() == (good[0], (problem,))
     path.write_text("")
     assert file.read() == (DevicePluginConfig("none"), ())

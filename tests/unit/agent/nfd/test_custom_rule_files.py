@@ -38,7 +38,7 @@ def test_a_damaged_file_costs_itself(tmp_path: Path) -> None:
     rules, problems = names(tmp_path)
     assert rules == ["good"]
     assert problems[0].startswith(f"{tmp_path}/a: is no YAML")
-    assert problems[1] == f"{tmp_path}/b: is no list of rules; the file is ignored"
+    assert problems[1] == f"{tmp_path}/b: is not a list of rules; the file is ignored"
 
 
 def test_a_changed_file_counts(tmp_path: Path) -> None:

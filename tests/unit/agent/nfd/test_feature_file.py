@@ -111,16 +111,17 @@ def test_extreme_expiry_times() -> None:
 def test_other_directives_are_problems() -> None:
     content = parse("# +no-le\n# +expiry-time\na=1")
     assert values(content) == both(a="1")
+    directives = "the directives are expiry-time, no-feature, no-label"
     assert content.problems == (
-        "/features.d/a:1: '# +no-le' is no directive: there is expiry-time, no-feature, no-label; the line is ignored",
-        "/features.d/a:2: expiry-time '' is no time such as 2030-01-31T12:00:00Z; the line is ignored",
+        f"/features.d/a:1: '# +no-le' is not a directive: {directives}; the line is ignored",
+        "/features.d/a:2: expiry-time '' is not a time, such as 2030-01-31T12:00:00Z; the line is ignored",
     )
 
 
 def test_a_line_of_bytes_costs_itself_alone() -> None:
     content = parse(b"a=1\nb=\xff\nc=3")
     assert values(content) == both(a="1", c="3")
-    assert content.problems == ("/features.d/a:2: is no UTF-8: b'b=\\xff'; the line is ignored",)
+    assert content.problems == ("/features.d/a:2: is not UTF-8: b'b=\\xff'; the line is ignored",)
 
 
 def test_a_file_of_another_kind_has_few_problems() -> None:

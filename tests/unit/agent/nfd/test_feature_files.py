@@ -57,7 +57,7 @@ def test_large_files(size: int, read_whole: bool, tmp_path: Path) -> None:
     content = read(tmp_path)
     assert ("x" in content.features) == read_whole
     assert "y" in content.features
-    expected = f"{tmp_path}/a: is ignored, it has more than 65536 bytes"
+    expected = f"{tmp_path}/a: ignored, because it has more than 65536 bytes"
     assert content.problems == (() if read_whole else (expected,))
 
 

@@ -61,18 +61,27 @@ def test_honoured(content: str, changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("core: {klog: {v: 3}}", "core.klog is not honoured: the settings logLevel and logFormat decide"),
-        ("core: {sleepInterval: 10s}", "core.sleepInterval is not honoured: the setting interval decides"),
-        ("core: {noOwnerRefs: true}", "core.noOwnerRefs is not honoured: the agent's object belongs to its pod"),
-        ("core: {ownerRefs: []}", "core.ownerRefs is not honoured: the agent's object belongs to its pod"),
-        ("core: {labelWhitelst: a}", "core.labelWhitelst is not honoured: there is no such key"),
-        ("corr: {a: 1}", "corr is not honoured: there is no such key"),
-        ("sources: {fake: {labels: {a: b}}}", "sources.fake is not honoured: there is no source of test data"),
-        ("sources: {gpu: {a: 1}}", "sources.gpu is not honoured: there is no such key"),
-        ("sources: {cpu: {cpuid: {list: []}}}", "sources.cpu.cpuid.list is not honoured: there is no such key"),
-        ("core: {labelSources: [gpu]}", "core.labelSources: 'gpu' is ignored: there is all, cpu, custom, kernel,"),
-        ("core: {featureSources: [custom]}", "core.featureSources: 'custom' is ignored: there is all, cpu, kernel,"),
-        ("sources: {usb: {deviceLabelFields: [serial]}}", "sources.usb.deviceLabelFields: serial is ignored: there is"),
+        ("core: {klog: {v: 3}}", "core.klog is ignored: the settings logLevel and logFormat decide"),
+        ("core: {sleepInterval: 10s}", "core.sleepInterval is ignored: the setting interval decides"),
+        ("core: {noOwnerRefs: true}", "core.noOwnerRefs is ignored: the agent's object belongs to its pod"),
+        ("core: {ownerRefs: []}", "core.ownerRefs is ignored: the agent's object belongs to its pod"),
+        ("core: {labelWhitelst: a}", "core.labelWhitelst is ignored: unknown key"),
+        ("corr: {a: 1}", "corr is ignored: unknown key"),
+        ("sources: {fake: {labels: {a: b}}}", "sources.fake is ignored: zonewise has no source of test data"),
+        ("sources: {gpu: {a: 1}}", "sources.gpu is ignored: unknown key"),
+        ("sources: {cpu: {cpuid: {list: []}}}", "sources.cpu.cpuid.list is ignored: unknown key"),
+        (
+            "core: {labelSources: [gpu]}",
+            "core.labelSources: 'gpu' is ignored: the values are all, cpu, custom, kernel,",
+        ),
+        (
+            "core: {featureSources: [custom]}",
+            "core.featureSources: 'custom' is ignored: the values are all, cpu, kernel,",
+        ),
+        (
+            "sources: {usb: {deviceLabelFields: [serial]}}",
+            "sources.usb.deviceLabelFields: serial is ignored: the keys are",
+        ),
     ],
 )
 def test_not_honoured(content: str, problem: str) -> None:
@@ -87,13 +96,13 @@ def test_not_honoured(content: str, problem: str) -> None:
     [
         ("core: [", "is no YAML"),
         ("core: !!bool x", "is no YAML"),
-        ("[1]", "the file: must have keys, not be '[1]'"),
-        ("core: 5", "core: must have keys, not be '5'"),
-        ("core: {labelWhiteList: '('}", "core.labelWhiteList: '(' is no regular expression"),
+        ("[1]", "the file: must be a mapping, not '[1]'"),
+        ("core: 5", "core: must be a mapping, not '5'"),
+        ("core: {labelWhiteList: '('}", "core.labelWhiteList: '(' is not a regular expression"),
         ("core: {noPublish: 1}", "core.noPublish: '1' must be true or false"),
         ("core: {labelSources: cpu}", "core.labelSources: must be a list, not 'cpu'"),
-        ("sources: {pci: {deviceClassWhitelist: [03]}}", "sources.pci.deviceClassWhitelist[0]: 3 must be a text"),
-        ("sources: {kernel: {kconfigFile: 5}}", "sources.kernel.kconfigFile: 5 must be a text"),
+        ("sources: {pci: {deviceClassWhitelist: [03]}}", "sources.pci.deviceClassWhitelist[0]: 3 must be a string"),
+        ("sources: {kernel: {kconfigFile: 5}}", "sources.kernel.kconfigFile: 5 must be a string"),
         ("sources: {custom: {}}", "sources.custom: must be a list, not '{}'"),
     ],
 )

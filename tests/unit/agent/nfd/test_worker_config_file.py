@@ -21,7 +21,7 @@ def test_absent(tmp_path: Path) -> None:
     """The worker's defaults count, as for the worker; that is worth a word where the file is a setting."""
     path = tmp_path / "nfd-worker.conf"
     assert config_file(path).read() == (DEFAULT_WORKER_CONFIG, ())
-    problem = f"{path}: does not exist; the worker's defaults are used"
+    problem = f"{path}: the file does not exist; the worker's defaults are used"
     assert config_file(path, optional=False).read() == (DEFAULT_WORKER_CONFIG, (problem,))
 
 
@@ -30,15 +30,15 @@ def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
     path = tmp_path / "nfd-worker.conf"
     path.write_text("core: 5")
     file = config_file(path)
-    assert file.read() == (None, (f"{path}: core: must have keys, not be '5'; no labels are written",))
+    assert file.read() == (None, (f"{path}: core: must be a mapping, not '5'; no labels are written",))
     path.write_text("core: {noPublish: true, klog: {v: 1}}")
     good = DEFAULT_WORKER_CONFIG._replace(no_publish=True)
-    problem = f"{path}: core.klog is not honoured: the settings logLevel and logFormat decide"
+    problem = f"{path}: core.klog is ignored: the settings logLevel and logFormat decide"
     assert file.read() == (good, (problem,))
     path.write_text("core: [")
     config, problems = file.read()
     assert config == good
-    assert problems[0].endswith("; its last good content stays in force")
+    assert problems[0].endswith("; its last valid content remains in force")
     path.unlink()
     assert file.read() == (DEFAULT_WORKER_CONFIG, ())
 

@@ -24,5 +24,5 @@ def test_groups(value: str, groups: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("value", ["kernel", "kernel.config,", 7, None])
 def test_no_groups(value: object) -> None:
     """What is no group is named, with those that there are."""
-    with pytest.raises(ValueError, match=r"is no group of features: there is all, none, kernel\.config"):
+    with pytest.raises(ValueError, match=r"is not a feature group: the groups are all, none, kernel\.config"):
         parse_feature_groups(value)

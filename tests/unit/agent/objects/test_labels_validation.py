@@ -106,11 +106,11 @@ def test_bad_labels_of_files_cost_themselves() -> None:
     assert result.values == {**machine_to_labels(gpu_server()), "feature.node.kubernetes.io/x": "5"}
     assert result.problems == (
         "/f:1: label 'kubernetes.io/a' is left out: the namespace kubernetes.io is reserved",
-        "/f:2: label 'a b' is left out: it is no qualified name with a prefix",
-        "/f:3: label '' is left out: it is no qualified name with a prefix",
-        "/f:4: label example.com/v is left out: 'a b' is no value of a label",
-        "/f:5: label 'x/y/z' is left out: it is no qualified name with a prefix",
-        "/f:7: label '-' is left out: it is no qualified name with a prefix",
+        "/f:2: label 'a b' is left out: not a qualified name with a prefix",
+        "/f:3: label '' is left out: not a qualified name with a prefix",
+        "/f:4: label example.com/v is left out: 'a b' is not a valid label value",
+        "/f:5: label 'x/y/z' is left out: not a qualified name with a prefix",
+        "/f:7: label '-' is left out: not a qualified name with a prefix",
     )
 
 

@@ -16,5 +16,5 @@ def test_ports(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "65536", "http", "8 0", "٨", "1e3", "000080"])
 def test_other_texts_are_no_ports(text: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="is no port from 0 to 65535"):
+    with pytest.raises(ArgumentTypeError, match="is not a port from 0 to 65535"):
         port(text)

@@ -10,7 +10,7 @@ from zonewise_common.cli.command import CommandError, require_extra
 
 
 def test_a_missing_library_names_the_extra() -> None:
-    message = r"No module named 'no_such_library'; install zonewise with its extra: \[agent\]"
+    message = r"No module named 'no_such_library'; install zonewise with the extra \[agent\]"
     with pytest.raises(CommandError, match=message), require_extra("agent"):
         import_module("no_such_library.part")
 

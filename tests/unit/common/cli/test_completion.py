@@ -86,6 +86,6 @@ def test_quotes_and_brackets_are_escaped() -> None:
 
 
 def test_an_unknown_shell() -> None:
-    with pytest.raises(ValueError, match="unknown shell tcsh: there is bash, zsh, fish"):
+    with pytest.raises(ValueError, match="unknown shell tcsh: the shells are bash, zsh, fish"):
         completion_script("tcsh", "prog", COMMANDS)
     assert len({completion_script(shell, "prog", COMMANDS) for shell in SHELLS}) == len(SHELLS)

@@ -72,5 +72,5 @@ def test_arguments() -> None:
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(CommandError, match="unknown format xml: there is json, yaml"):
+    with pytest.raises(CommandError, match="unknown format xml: the formats are json and yaml"):
         render_document({}, "xml")

@@ -46,4 +46,4 @@ def test_an_interval_has_a_least_value(text: str, capsys: pytest.CaptureFixture[
     assert parser.parse_args(["--interval", "0.5"]).interval == 0.5
     with pytest.raises(SystemExit):
         parser.parse_args([f"--interval={text}"])
-    assert "is no number of seconds from 0.5 on" in capsys.readouterr().err
+    assert "is not a number of seconds; the smallest is 0.5" in capsys.readouterr().err

@@ -135,7 +135,7 @@ def test_a_token_that_no_header_can_have_is_not_quoted(tmp_path: Path, token: st
     assert credentials is not None
     with pytest.raises(ConfigError) as damaged:
         credentials.header()
-    assert str(damaged.value) == "the token has characters that a header cannot have"
+    assert str(damaged.value) == "the token contains characters that are not allowed in a header"
 
 
 def test_the_line_end_of_a_token_is_removed(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_kubeconfig_that_loses_its_client_certificate(tmp_path: Path) -> None:
     config = Config.from_kubeconfig(kubeconfig(tmp_path, user))
     kubeconfig(tmp_path, {})
     assert config.load_certificate is not None
-    with pytest.raises(ConfigError, match="the user has no client certificate any more"):
+    with pytest.raises(ConfigError, match="the user no longer has a client certificate"):
         config.load_certificate()
 
 

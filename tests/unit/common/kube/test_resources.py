@@ -21,9 +21,9 @@ def test_paths() -> None:
 @pytest.mark.parametrize("name", [".", "..", "../secrets", "a%2e"])
 def test_names_stay_one_element(name: str) -> None:
     """A name cannot reach another object, whatever it holds."""
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         NODES.path(name)
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         PODS.path(namespace=name)
     assert NODES.path("a?x=1") == "/api/v1/nodes/a%3Fx%3D1"
 
@@ -32,5 +32,5 @@ def test_a_namespace_out_of_place() -> None:
     """A path that would mean something else is an error."""
     with pytest.raises(ValueError, match="Node has no namespace"):
         NODES.path("node-1", "default")
-    with pytest.raises(ValueError, match="web-0: its namespace is not given"):
+    with pytest.raises(ValueError, match="web-0: the namespace is missing"):
         PODS.path("web-0")

@@ -229,8 +229,8 @@ def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
         (Config.from_url("https://host", ca="/nowhere/ca.crt"), "/nowhere/ca.crt"),
         (Config.from_url("https://host", ca="-----BEGIN CERTIFICATE-----\nx"), "given as text"),
         (Config("https://host", certificate=Certificate("/nowhere/a", "/nowhere/b")), "/nowhere/a, /nowhere/b"),
-        (Config.from_url("ftp://host"), "is no URL"),
-        (Config.from_url("host:6443"), "is no URL"),
+        (Config.from_url("ftp://host"), "is not a URL"),
+        (Config.from_url("host:6443"), "is not a URL"),
         (Config.from_url("http://host:port"), "http://host:port"),
     ],
 )

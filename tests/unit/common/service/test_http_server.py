@@ -74,7 +74,7 @@ def port() -> Iterator[int]:
 
 def test_other_paths_and_methods(port: int) -> None:
     """404 with a hint, HEAD without a body, 405 for another method of a known path, 501 for an unknown method."""
-    assert get(port, "/nothing").body == "nothing under /nothing; see /\n"
+    assert get(port, "/nothing").body == "nothing is served under /nothing; see /\n"
     head = get(port, "/healthz", "HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, "", "3")
     rejected = get(port, "/healthz", "POST")
@@ -131,8 +131,8 @@ def guarded(clock: Clock, reviews: Reviews) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("authorization", "path", "status", "body"),
     [
-        ("", "/metrics", 401, "a bearer token is needed\n"),
-        ("Basic Zm9v", "/metrics", 401, "a bearer token is needed\n"),
+        ("", "/metrics", 401, "a bearer token is required\n"),
+        ("Basic Zm9v", "/metrics", 401, "a bearer token is required\n"),
         ("Bearer bad", "/metrics", 401, "the token is not valid\n"),
         ("Bearer good", "/debug/state", 403, f"{USER} may not get /debug/state\n"),
         ("Bearer good", "/api/v1/plan", 403, f"{USER} may not get /zonewise/api/v1/plan\n"),
@@ -194,7 +194,7 @@ def test_guessed_tokens_are_limited(clock: Clock, guarded: int, reviews: Reviews
     assert len(reviews.specs) == 2 + CLIENT_BURST - 1
     limited = get(guarded, "/metrics", Authorization="Bearer guess")
     assert (limited.status, limited.headers["Retry-After"]) == (429, str(RETRY_AFTER))
-    assert limited.body.startswith("too many unknown tokens come from this address")
+    assert limited.body.startswith("too many requests with unknown tokens, from this address")
     assert get(guarded, "/metrics", Authorization="Bearer 0").body == "the token is not valid\n"  # cached
     clock.advance(RETRY_AFTER)
     assert get(guarded, "/metrics", Authorization="Bearer guess").status == 401

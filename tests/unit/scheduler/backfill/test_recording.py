@@ -109,13 +109,13 @@ def test_a_version_is_quoted_up_to_eighty_characters() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"policy": None}, "policy: there is none"),
+        ({"policy": None}, "policy: is missing"),
         ({"reserveAfter": -1}, "reserveAfter: not a number from 0 on"),
         ({"fairSharing": 1}, "fairSharing: neither true nor false"),
         ({"nodes": "yes"}, "nodes: neither true nor false"),
         ({"allowUnknownNodes": 0, "nodes": 0}, "nodes: neither .*; allowUnknownNodes: neither true nor false"),
-        ({"policy": "none"}, "policy: none: no such policy; there are "),
-        ({"policy": "depth-x"}, "policy: depth-x: no such policy; there are "),
+        ({"policy": "none"}, "policy: none: unknown policy; the policies are "),
+        ({"policy": "depth-x"}, "policy: depth-x: unknown policy; the policies are "),
     ],
 )
 def test_an_invalid_field_is_an_error_that_names_it(fields: dict[str, Any], message: str) -> None:

@@ -44,11 +44,11 @@ def test_the_lines_of_dos_have_the_same_options() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("echo\n", "a.sh: line 1: a script begins with #!"),
-        ("", "a.sh: is empty: name a batch script, or a command by --wrap"),
+        ("echo\n", "a.sh: line 1: a script must begin with #!"),
+        ("", "a.sh: is empty: use a batch script, or a command with --wrap"),
         ("#!/bin/sh\n#SBATCH -J 'a\n", "a.sh: line 2: No closing quotation"),
         ("#!/bin/sh\0", "zero byte"),
-        ("#!/bin/sh\n\udcff", "a.sh: is no text: it has bytes that are no UTF-8"),
+        ("#!/bin/sh\n\udcff", "a.sh: is not text: it contains bytes that are not UTF-8"),
         ("#!/bin/sh\n" + "x" * 900_000, "more than 900000 bytes"),
     ],
 )

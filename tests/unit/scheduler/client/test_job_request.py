@@ -71,24 +71,24 @@ def test_the_name_of_a_claim_may_have_dots() -> None:
     [
         (("-N", "3", "-n", "32"), "-n 32 tasks cannot be spread evenly over 3 pods"),
         (("-N", "2", "-n", "32", "--ntasks-per-node", "8"), "more than --ntasks-per-node 8"),
-        (("-N", "3", "--gpus", "8"), "--gpus 8: is no multiple of 3 pods"),
+        (("-N", "3", "--gpus", "8"), "--gpus 8: is not a multiple of 3 pods"),
         (
             ("--gpus", "2", "--gpus-per-node", "4"),
             r"--gpus-per-node \(4 of each pod\) and --gpus \(2 of each pod\) differ",
         ),
-        (("--gres", "craynetwork:1"), "--gres craynetwork: name the resource as nodes have it"),
-        (("--mem", "1G", "--mem-per-cpu", "1G"), "name the memory once"),
-        (("--mem-per-gpu", "1G"), "--mem-per-gpu without GPUs"),
+        (("--gres", "craynetwork:1"), "--gres craynetwork: use the resource name of the nodes"),
+        (("--mem", "1G", "--mem-per-cpu", "1G"), "set the memory only once"),
+        (("--mem-per-gpu", "1G"), "--mem-per-gpu needs GPUs"),
         (("-a", "0-3", "-N", "2"), "each element of an array is one pod"),
         (("--mpi",), "--mpi needs several pods"),
-        (("--export", "ALL"), "this machine's environment has no meaning"),
-        (("--export", "1A=2"), "'1A' is no name of a variable"),
+        (("--export", "ALL"), "the environment of this machine has no meaning"),
+        (("--export", "1A=2"), "'1A' is not a variable name"),
         (("--export", "MISSING"), "MISSING is not set here"),
-        (("--node-selector", "gpu"), "'gpu' is no KEY=VALUE"),
-        (("--pvc", "data"), "'data' is no CLAIM:/PATH"),
-        (("--pvc", "a..b:/data"), "'a..b:/data' is no CLAIM:/PATH"),
-        (("-J", "___"), "'___' makes no name of a Job"),
-        (("-J", "2024-run", "-N", "2"), "'2024-run': the name of a job with several pods begins with a letter"),
+        (("--node-selector", "gpu"), "'gpu' is not of the form KEY=VALUE"),
+        (("--pvc", "data"), "'data' is not of the form CLAIM:/PATH"),
+        (("--pvc", "a..b:/data"), "'a..b:/data' is not of the form CLAIM:/PATH"),
+        (("-J", "___"), "'___' cannot become the name of a Job"),
+        (("-J", "2024-run", "-N", "2"), "'2024-run': the name of a job with several pods must begin with a letter"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
@@ -99,7 +99,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
 def test_an_image_is_needed() -> None:
     parser = ArgumentParser()
     add_arguments(parser)
-    with pytest.raises(CommandError, match=r"no image: name the container image by --image or \$ZONEWISE_IMAGE"):
+    with pytest.raises(CommandError, match=r"no image: name the container image with --image or \$ZONEWISE_IMAGE"):
         job_request(parser.parse_args([]), "a.sh", {})
     assert job_request(parser.parse_args([]), "a.sh", {"ZONEWISE_IMAGE": "i"}).image == "i"
 

@@ -74,7 +74,7 @@ def test_data_need_the_token_of_the_address(client: Client, controller: Scripted
     before = len(controller.requests)
     headers = {} if token is None else {"X_Zonewise_Token": token}
     assert client.get("/api/v1/plan", **headers) == (
-        401, b"open the whole address that `zonewise page` has printed\n")  # fmt: skip
+        401, b"open the complete address that `zonewise page` printed\n")  # fmt: skip
     assert client.get(EVENTS, **headers)[0] == 401
     assert len(controller.requests) == before
 

@@ -61,15 +61,19 @@ def test_the_proxy_of_the_api_server(controller: ScriptedController) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (403, "/api/v1/workloads is for clients on the loopback interface\n", "kubectl port-forward -n zonewise"),
+        (
+            403,
+            "/api/v1/workloads is served only to clients on the loopback interface\n",
+            "kubectl port-forward -n zonewise",
+        ),
         (503, '{"kind": "Status", "message": "no endpoints available"}', "cannot reach the controller: no endpoints"),
         (
             404,
             '{"kind": "Status", "reason": "NotFound", "message": "services not found"}',
             "no controller in namespace zonewise",
         ),
-        (200, "<html>", "its response is no JSON object"),
-        (404, "nothing under /api/v1/workloads\n", "it is older than this command"),
+        (200, "<html>", "its response is not a JSON object"),
+        (404, "nothing is served under /api/v1/workloads\n", "it is older than this command"),
     ],
 )
 def test_what_is_out_of_reach(controller: ScriptedController, status: int, body: str, message: str) -> None:
@@ -99,7 +103,7 @@ class DamagedTransport:
     ids=["no gzip", "cut short", "no deflate", "no object"],
 )
 def test_a_damaged_body(body: bytes) -> None:
-    with pytest.raises(ReadApiUnavailable, match="its response is no JSON object"):
+    with pytest.raises(ReadApiUnavailable, match="its response is not a JSON object"):
         ReadApi(DamagedTransport(body)).get("/api/v1/plan")  # type: ignore[arg-type]
 
 
@@ -118,7 +122,7 @@ def test_no_token_is_sent_or_requested_without_tls(controller: ScriptedControlle
     with closing(proxied_read_api(Config.from_url(controller.url), "zonewise", "secret")) as api:
         assert api.workloads() == {}
     assert ["secret" in str(headers) for _, headers in controller.requests] == [False]
-    with pytest.raises(CommandError, match="a token is sent over https alone, or to this machine"):
+    with pytest.raises(CommandError, match="a token is sent only over https, or to this machine"):
         ReadApi.at("http://10.0.0.1:9821", "secret")
 
 
@@ -187,5 +191,5 @@ def test_a_replica_that_leads_is_found(controller: ScriptedController) -> None:
     "url", ["localhost", "ftp://host", "http://", "", "http://host:port", "http://:9821", "http://host:70000"]
 )
 def test_no_url(url: str) -> None:
-    with pytest.raises(CommandError, match=r"is no URL, such as http://127\.0\.0\.1:9821"):
+    with pytest.raises(CommandError, match=r"is not a URL, such as http://127\.0\.0\.1:9821"):
         ReadApi.at(url)

@@ -50,13 +50,13 @@ def test_several_lines_are_read_together() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-N two", r"a.sh: line 2: #SBATCH -N two: argument -N/--nodes: 'two' is no whole number from 1"),
+        ("-N two", r"a.sh: line 2: #SBATCH -N two: argument -N/--nodes: 'two' is not a whole number from 1"),
         ("--frobnicate", "a.sh: line 2: #SBATCH --frobnicate: unrecognized arguments: --frobnicate"),
-        ("--exclusive", "a.sh: line 2: #SBATCH --exclusive: --exclusive has no meaning here: ask for all CPUs"),
-        ("--exclusive=user", "--exclusive has no meaning here"),
-        ("-w node[1-4]", "-w has no meaning here: choose nodes by label"),
-        ("-d afterok", "'afterok' is no dependency, such as afterok:JOB"),
-        ("-d after:a", "'after:a' is no dependency"),
+        ("--exclusive", "a.sh: line 2: #SBATCH --exclusive: --exclusive is not supported: request all CPUs"),
+        ("--exclusive=user", "--exclusive is not supported"),
+        ("-w node[1-4]", "-w is not supported: select the node by label"),
+        ("-d afterok", "'afterok' is not a dependency, such as afterok:JOB"),
+        ("-d after:a", "'after:a' is not a dependency"),
         ("--gpus=h100:8", "a type of GPU is a label of the node here"),
         ("--gpus-per-node", "expected one argument"),
     ],
@@ -71,7 +71,7 @@ def test_what_changes_nothing_is_passed_over_with_a_note() -> None:
     options = directives("--mail-type=END -A project", "-N 2", notes=notes)
     assert options.nodes == 2
     assert [note.partition(":")[0] for note in notes] == ["a.sh", "a.sh"]
-    assert "-A changes nothing: the LocalQueue" in notes[1]
+    assert "-A has no effect: the LocalQueue" in notes[1]
 
 
 def test_each_option_without_a_meaning_has_a_message() -> None:
@@ -86,5 +86,5 @@ def test_each_option_without_a_meaning_has_a_message() -> None:
                 parser.parse_args([flag, *values])
                 assert notes
             else:
-                with pytest.raises(CommandError, match="has no meaning here"):
+                with pytest.raises(CommandError, match="is not supported"):
                     parser.parse_args([flag, *values])

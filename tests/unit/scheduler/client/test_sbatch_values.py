@@ -46,7 +46,7 @@ def test_time_limits(text: str, seconds: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "1:2:3:4", "-5", "1.5h", "1-", "0:00", "0-0", "2h30", "²"])
 def test_no_time_limits(text: str) -> None:
-    with pytest.raises(ValueError, match="is no time limit"):
+    with pytest.raises(ValueError, match="is not a time limit"):
         parse_time_limit(text)
 
 
@@ -82,7 +82,7 @@ def test_memory(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "16X", "-1G", "G", "1 G", "4096i"])
 def test_no_memory(text: str) -> None:
-    with pytest.raises(ValueError, match="is no amount of memory"):
+    with pytest.raises(ValueError, match="is not an amount of memory"):
         parse_memory(text)
 
 
@@ -130,7 +130,7 @@ def test_devices() -> None:
     assert parse_gpus("8") == 8
     with pytest.raises(ValueError, match=r"--gpus 4 --node-selector nvidia.com/gpu.product=h100"):
         parse_gpus("h100:4")
-    with pytest.raises(ValueError, match="is no list of resources"):
+    with pytest.raises(ValueError, match="is not a list of resources"):
         parse_gres("gpu:1,,")
 
 

@@ -56,7 +56,7 @@ def test_the_kubeconfig_of_the_environment(kubeconfig: str) -> None:
     ("words", "message"),
     [
         (("--context", "none"), "the kubeconfig: .*none"),
-        (("--server", "host"), "--server: 'host' is no URL"),
+        (("--server", "host"), "--server: 'host' is not a URL"),
     ],
 )
 def test_mistakes(kubeconfig: str, words: tuple[str, ...], message: str) -> None:
@@ -69,11 +69,11 @@ def test_a_token_that_no_header_can_have_is_not_quoted(kubeconfig: str, server: 
     environ = {"ZONEWISE_TOKEN": "very-secret\nof two lines"}
     with pytest.raises(CommandError) as damaged, open_session(parsed("--kubeconfig", kubeconfig, *server), environ):
         pass
-    assert str(damaged.value) == "$ZONEWISE_TOKEN: the token has characters that a header cannot have"
+    assert str(damaged.value) == "$ZONEWISE_TOKEN: the token contains characters that are not allowed in a header"
 
 
 def test_no_cluster(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"name a kubeconfig by --kubeconfig or \$KUBECONFIG"), open_session(
+    with pytest.raises(CommandError, match=r"set a kubeconfig with --kubeconfig or \$KUBECONFIG"), open_session(
         parsed(), {"HOME": str(tmp_path)}
     ):  # fmt: skip
         pass
@@ -94,7 +94,7 @@ def test_errors_of_the_server_say_what_to_do(kubeconfig: str) -> None:
     from zonewise_common.kube.resources import PODS
 
     with (
-        pytest.raises(CommandError, match=r"the API server: .*; is the server up, and the kubeconfig right\?"),
+        pytest.raises(CommandError, match=r"the API server: .*; check that the server is up and"),
         open_session(parsed("--kubeconfig", kubeconfig), {}) as session,
     ):
         session.list(PODS)

@@ -93,7 +93,7 @@ def test_a_rejected_token_is_requested_anew_once_for_all_threads() -> None:
         ),
         (b"{}", "the API server issues no token"),
         (b"<html>", "the API server issues no token"),
-        (b'{"status": {"token": "two\\nlines"}}', "the token has characters that a header cannot have"),
+        (b'{"status": {"token": "two\\nlines"}}', "the token contains characters that are not allowed in a header"),
     ],
 )
 def test_no_token(reply: bytes | KubeError, problem: str) -> None:

@@ -37,7 +37,7 @@ def test_an_outage_is_reported_once(kind: type[Exception], capsys: pytest.Captur
     printed = capsys.readouterr()
     assert printed.out == "one\n\ntwo\n"
     assert printed.err == (
-        "zonewise: the API server: connection refused; this is the last state, and it is asked again\n"
+        "zonewise: the API server: connection refused; the output shows the last known state until it responds\n"
         "zonewise: the API server responds again\n"
     )
 

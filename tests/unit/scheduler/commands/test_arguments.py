@@ -80,18 +80,18 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("parse", "texts", "what"),
     [
-        (duration, ["", "h", "-1", "1w", "1 h", "1h30m", "inf", "nan", "1e9", "٣s", "1" * 400], "is no duration"),
-        (finite_duration, ["never", "h"], "is no "),
+        (duration, ["", "h", "-1", "1w", "1 h", "1h30m", "inf", "nan", "1e9", "٣s", "1" * 400], "is not a duration"),
+        (finite_duration, ["never", "h"], "is not a "),
         (
             moment,
             ["noon", "2026-11-22T12:00:00", "1790000000000", "9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"],
-            "is no time, such as 2026-11-22T12:00:00Z",
+            "is not a time, such as 2026-11-22T12:00:00Z",
         ),
-        (span, ["", "-", "1-", "2-1s", "1-never", "a-b"], "is no "),
-        (rate, ["", "0", "/5", "5/", "5/0", "5/1.5", "-5", "1/2/3"], "is no rate, such as 50/100"),
-        (positive, ["", "0", "-1", "inf", "1e3", "x"], "is no number above zero"),
-        (count, ["", "0", "-1", "1.5", "x", "1" * 20], "is no whole number from 1"),
-        (names, ["", "a,,b", ","], "is no list of names"),
+        (span, ["", "-", "1-", "2-1s", "1-never", "a-b"], "is not a "),
+        (rate, ["", "0", "/5", "5/", "5/0", "5/1.5", "-5", "1/2/3"], "is not a rate, such as 50/100"),
+        (positive, ["", "0", "-1", "inf", "1e3", "x"], "is not a number above zero"),
+        (count, ["", "0", "-1", "1.5", "x", "1" * 20], "is not a whole number from 1"),
+        (names, ["", "a,,b", ","], "is not a list of names"),
     ],
 )
 def test_what_is_not_understood_is_quoted(parse: Callable[[str], object], texts: list[str], what: str) -> None:

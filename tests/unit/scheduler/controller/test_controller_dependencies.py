@@ -56,5 +56,5 @@ def test_an_invalid_dependency_is_reported() -> None:
     queue, _, _ = queue_with_dependency("soon")
     queue.tick(2.0)
     [message] = queue.controller.invalid.values()
-    assert "metadata.annotations.zonewise.dev/dependency: 'soon' is no dependency" in message
+    assert "metadata.annotations.zonewise.dev/dependency: 'soon' is not a dependency" in message
     assert owners(queue) == ["first"]

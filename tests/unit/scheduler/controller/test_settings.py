@@ -35,7 +35,7 @@ def test_an_invalid_kind_is_an_error_that_names_file_field_and_value() -> None:
 def test_a_lease_of_kueue_is_a_namespace_and_a_name() -> None:
     assert read_settings({}, {}, None).kueue_lease == "kueue-system/c1f6bfd2.kueue.x-k8s.io"
     assert read_settings({}, {}, 'kueueLease: ""').kueue_lease == ""
-    with pytest.raises(SettingsError, match="kueueLease: 'kueue' is no Lease: use NAMESPACE/NAME"):
+    with pytest.raises(SettingsError, match="kueueLease: 'kueue' is not a Lease: use NAMESPACE/NAME"):
         read_settings({}, {}, "kueueLease: kueue")
 
 

@@ -57,7 +57,7 @@ def test_times_may_have_fractions() -> None:
 @pytest.mark.parametrize(
     ("damaged", "reported"),
     [
-        (line(f4="3o"), "field 4 (run time): '3o' is no number"),
+        (line(f4="3o"), "field 4 (run time): '3o' is not a number"),
         (line(f2="nan"), "field 2 (submit time): nan"),
         (line(f2=-5), "field 2 (submit time): -5"),
         (line(f4=-1), "field 4 (run time): -1"),

@@ -155,14 +155,14 @@ class _SysfsCaches:
         level = self.read.integer(path)
         if level is None or 1 <= level <= _MAX_LEVEL:
             return level
-        self.read.problem(path, f"says {level}, which is no level of a cache")
+        self.read.problem(path, f"says {level}, which is not a level of a cache")
         return None
 
     def _type(self, path: str) -> str | None:
         kind = self.read.text(path)
         if kind is None or kind in _TYPES:
             return kind
-        self.read.problem(path, f"says {kind[:60]!r}, which is no type of cache")
+        self.read.problem(path, f"says {kind[:60]!r}, which is not a type of cache")
         return None
 
 

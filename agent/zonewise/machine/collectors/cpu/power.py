@@ -51,7 +51,7 @@ def _pstate(read: Reader) -> tuple[str | None, bool | None]:
     driver.report_lacking(("no_turbo", "status") if "num_pstates" in driver.names else ("no_turbo",))
     mode = driver.text("status", "pstate")  # since Linux 4.11
     if mode is not None and mode not in _MODES:
-        read.problem(f"{PSTATE}/status", f"says {mode[:60]!r}, which is no mode", "power.pstate is unknown")
+        read.problem(f"{PSTATE}/status", f"says {mode[:60]!r}, which is not a mode", "power.pstate is unknown")
         mode = None
     no_turbo = None if mode == "off" else driver.integer("no_turbo", "turbo", highest=1, rule="1 is no turbo")
     return mode, None if no_turbo is None else not no_turbo
@@ -66,7 +66,7 @@ def _governors(read: Reader) -> tuple[str, ...]:
             if governor is not None and governor.isidentifier():
                 governors.add(governor)
             elif governor is not None:
-                read.problem(path, f"is no governor: {governor[:60]!r}", f"the governor of {name} is unknown")
+                read.problem(path, f"is not a governor: {governor[:60]!r}", f"the governor of {name} is unknown")
     return tuple(sorted(governors))
 
 

@@ -139,7 +139,7 @@ def _numbers(read: Reader, path: str, lines: list[str]) -> Iterator[tuple[str, i
             number = parse_integer(value)
         except ValueError:
             if name:
-                read.problem(path, f"has a line that is no number: {line[:60]!r}", "the other lines")
+                read.problem(path, f"has a line that is not a number: {line[:60]!r}", "the other lines")
             continue
         if number >= 0:
             yield name, number

@@ -88,7 +88,7 @@ def _banner(read: Reader) -> tuple[str, str] | None:
     text = read.text(VERSION)
     match = _BANNER.fullmatch(text) if text else None
     if text and not match:
-        read.problem(VERSION, f"is no version of Linux: {text[:60]!r}", "what else tells it")
+        read.problem(VERSION, f"is not a version of Linux: {text[:60]!r}", "what else tells it")
     return (match[1], match[2]) if match else None
 
 
@@ -188,7 +188,7 @@ def _command_line(sources: _Sources) -> tuple[str, ...]:
     words: list[str] = _PARAMETER.findall(text)
     own = words[: words.index("--")] if "--" in words else words  # what follows is for init
     if not text.isprintable() or any(_NUMBER.fullmatch(word) for word in own):
-        sources.read.problem(COMMAND_LINE, f"is no list of parameters: {text[:60]!r}", "what there is")
+        sources.read.problem(COMMAND_LINE, f"is not a list of parameters: {text[:60]!r}", "what there is")
     parameters = tuple(redacted(parameter) for parameter in own)
     if content is not None:
         sources.read.source(

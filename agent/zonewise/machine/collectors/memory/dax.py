@@ -53,7 +53,7 @@ def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
     read.source(fact, path, target, "where the device hangs tells what kind of memory it is")
     read.source(f"{fact}.driver", f"{DRIVERS}/{driver}", driver, "the driver whose directory lists the device")
     if target is None:
-        read.problem(path, "is no link", f"what kind of memory {name} is, is unknown")
+        read.problem(path, "is not a link", f"what kind of memory {name} is, is unknown")
     return DaxDevice(
         name,
         _node(read, f"{path}/target_node", f"{fact}.zone", needed=f"{fact}.zone"),

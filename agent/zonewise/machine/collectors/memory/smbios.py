@@ -55,7 +55,7 @@ def memory_module(structure: bytes) -> MemoryModule | None:
     Raise ValueError where it is no such structure, or is cut short.
     """
     if len(structure) < _LEAST or structure[0] != MEMORY_DEVICE or structure[1] < _LEAST:
-        raise ValueError("is no memory device as of SMBIOS 2.3")
+        raise ValueError("is not a memory device as of SMBIOS 2.3")
     if structure[1] > len(structure) or not structure.endswith(b"\0\0"):
         raise ValueError("is cut short")
     fixed, strings = structure[: structure[1]], structure[structure[1] :].split(b"\0")

@@ -40,7 +40,7 @@ def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int
         row = [int(part) for part in text.split() if _DISTANCE.fullmatch(part)]
         columns = next((ids for ids in (nodes, online) if len(ids) == len(row) == len(text.split())), None)
         if columns is None or 0 in row:
-            read.problem(path, f"is no row of {len(online)} distances: {text[:60]!r}", f"nothing is known of {fact}")
+            read.problem(path, f"is not a row of {len(online)} distances: {text[:60]!r}", f"nothing is known of {fact}")
             continue
         distances[node] = {
             node_id: distance for node_id, distance in zip(columns, row, strict=True) if node_id in nodes

@@ -142,7 +142,7 @@ def _guid(attributes: Attributes, name: str) -> str | None:
     if text is None or text == _NO_GUID:
         return None
     if _GUID.fullmatch(text) is None:
-        attributes.read.problem(f"{attributes.path}/{name}", f"is no GUID: {text[:60]!r}", f"{name} is unknown")
+        attributes.read.problem(f"{attributes.path}/{name}", f"is not a GUID: {text[:60]!r}", f"{name} is unknown")
         return None
     return text
 

@@ -108,7 +108,7 @@ def state_name(attributes: Attributes, name: str, field: str) -> str | None:
     match = _NUMBER_AND_NAME.fullmatch(text)
     if match is None:
         path = f"{attributes.path}/{name}"
-        attributes.read.problem(path, f"is no number and name: {text[:60]!r}", f"{field} is unknown")
+        attributes.read.problem(path, f"is not a number and name: {text[:60]!r}", f"{field} is unknown")
         return None
     return match[1]
 
@@ -117,7 +117,7 @@ def _link_layer(attributes: Attributes) -> str | None:
     text = attributes.text("link_layer", "link_layer")
     if text is not None and text not in _LINK_LAYERS:
         path = f"{attributes.path}/link_layer"
-        attributes.read.problem(path, f"is no link layer: {text[:60]!r}", "link_layer is unknown")
+        attributes.read.problem(path, f"is not a link layer: {text[:60]!r}", "link_layer is unknown")
     return _LINK_LAYERS.get(text or "")
 
 
@@ -127,7 +127,7 @@ def _rate(attributes: Attributes) -> tuple[str, float | None] | None:
         return None
     match = _RATE.fullmatch(text)
     if match is None:
-        attributes.read.problem(f"{attributes.path}/rate", f"is no rate: {text[:60]!r}", "rate_gbps is unknown")
+        attributes.read.problem(f"{attributes.path}/rate", f"is not a rate: {text[:60]!r}", "rate_gbps is unknown")
         return None
     gbps = float(match[1])
     rule = "the number in front of Gb/sec: what the link runs at now"
@@ -168,7 +168,7 @@ def _gid(read: Reader, path: str, type_path: str | None) -> str | None:
         return None
     text = content.decode("ascii", "backslashreplace").strip("\0\n ")
     if _GID.fullmatch(text) is None:
-        read.problem(path, f"is no GID: {text[:60]!r}", "the entry is left out")
+        read.problem(path, f"is not a GID: {text[:60]!r}", "the entry is left out")
         return None
     return None if text.endswith(_NO_INTERFACE) else text
 

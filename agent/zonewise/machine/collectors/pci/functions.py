@@ -98,7 +98,7 @@ def _identifier(read: Reader, entry: PciEntry, name: str, digits: int) -> str | 
     if value is None:
         return None
     if not 0 <= value < 16**digits:
-        read.problem(path, f"is no number of {digits} digits", f"{needed} is unknown")
+        read.problem(path, f"is not a number of {digits} digits", f"{needed} is unknown")
         return None
     return f"{value:0{digits}x}"
 
@@ -178,7 +178,7 @@ def _speed(read: Reader, entry: PciEntry, name: str, field: str) -> float | None
         return None
     match = _SPEED.fullmatch(text)
     if match is None:
-        read.problem(path, f"is no link speed: {text[:60]!r}", f"{name} of {entry.address} is unknown")
+        read.problem(path, f"is not a link speed: {text[:60]!r}", f"{name} of {entry.address} is unknown")
         return None
     read.source(f"pci.{entry.address}.link.{field}", path, text, "the number in front of GT/s")
     return float(match[1])

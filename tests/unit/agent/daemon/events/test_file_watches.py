@@ -360,7 +360,7 @@ def test_the_notification_file_is_made(tmp_path: Path) -> None:
 def test_a_notification_path_that_is_no_file_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for name in (".", "fifo"):
-        with pytest.raises(OSError, match=r"Is a directory|is no regular file|No such device"):
+        with pytest.raises(OSError, match=r"Is a directory|is not a regular file|No such device"):
             ensure_notify_file(str(tmp_path / name))
 
 

@@ -26,7 +26,7 @@ FIRST = "zones", 0
         (("metadata", "name"), 5, "metadata.name: not a name: 5"),
         (("attributes",), 5, "attributes: not a list: 5"),
         (("attributes", 0), {"name": 5}, "attributes[0]: not a name and its value: {'name': 5}"),
-        (("zones",), None, "zones: there is none of type Node that could be read"),
+        (("zones",), None, "zones: no zone of type Node could be read"),
         (("zones", 0), 5, "zones[0]: not an object: 5"),
         ((*FIRST, "name"), "node-x", "zones[0].name: not \"node-\" and the id of a NUMA node: 'node-x'"),
         ((*FIRST, "name"), "node-99999", "zones[0].name: not \"node-\" and the id of a NUMA node: 'node-99999'"),

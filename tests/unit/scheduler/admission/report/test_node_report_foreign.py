@@ -241,7 +241,7 @@ def test_zones_of_other_types_are_skipped() -> None:
     zones = {"name": "memory-1", "type": "MemoryOnly"}, {"name": "x", "type": "Core"}, {"name": "package-0", "type": 5}
     assert state_of(plain(zone(0), *zones)).kind.zones == (0,)
     read = read_nrt(plain(*zones), KindInterner())
-    assert (read.state, read.problems) == (None, ("zones: there is none of type Node that could be read",))
+    assert (read.state, read.problems) == (None, ("zones: no zone of type Node could be read",))
 
 
 def test_more_cpus_than_any_machine_has() -> None:

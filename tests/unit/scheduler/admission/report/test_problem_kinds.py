@@ -16,7 +16,7 @@ from zonewise_scheduler.admission.report.problem_kinds import KINDS, OTHER, prob
         ("object: KeyError: 'x'", "object"),
         ("metadata.name: not a name: None", "metadata"),
         ("attributes[0]: not a name and its value: {'name': 5}", "attributes"),
-        ("zones: there is none of type Node that could be read", "zones"),
+        ("zones: no zone of type Node could be read", "zones"),
         ("zones[0]: not an object: 5", "zones"),
         ("zones[0].name: 'node-0' is there already: the first is taken", "name"),
         ("zones[0].resources[1] (memory): not a quantity: 'x: y'", "resources"),

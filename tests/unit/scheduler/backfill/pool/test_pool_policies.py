@@ -76,7 +76,9 @@ def test_fifo_does_not_backfill() -> None:
 
 
 def test_an_unknown_policy_is_an_error() -> None:
-    with pytest.raises(ValueError, match="policy: best: no such policy; there are shortest-reserving, fifo, greedy"):
+    with pytest.raises(
+        ValueError, match="policy: best: unknown policy; the policies are shortest-reserving, fifo, greedy"
+    ):
         pool_policy_named("best")
 
 

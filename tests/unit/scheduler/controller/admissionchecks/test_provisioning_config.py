@@ -58,10 +58,10 @@ def test_a_backoff_doubles_up_to_its_maximum() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("spec.provisioningClassName", None, "spec.provisioningClassName: there is none"),
+        ("spec.provisioningClassName", None, "spec.provisioningClassName: is missing"),
         ("spec.retryStrategy.backoffBaseSeconds", -1, "spec.retryStrategy.backoffBaseSeconds: not from 0 to"),
         ("spec.podSetMergePolicy", "All", "spec.podSetMergePolicy: not one of IdenticalPodTemplates, "),
-        ("spec.podSetUpdates.nodeSelector.0.key", None, "spec.podSetUpdates.nodeSelector[0].key: there is none"),
+        ("spec.podSetUpdates.nodeSelector.0.key", None, "spec.podSetUpdates.nodeSelector[0].key: is missing"),
     ],
 )
 def test_an_invalid_configuration_names_the_field(path: str, value: object, message: str) -> None:

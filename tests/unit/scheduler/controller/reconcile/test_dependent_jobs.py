@@ -60,5 +60,5 @@ def test_what_changes_or_is_deleted_is_forgotten() -> None:
 def test_an_invalid_annotation_names_itself() -> None:
     jobs = DependentJobs(lambda _: None)
     assert list(jobs.change(key("train"), job("soon"))) == []
-    with pytest.raises(FieldError, match="is no dependency"):
+    with pytest.raises(FieldError, match="is not a dependency"):
         jobs.waits(key("train"), job("soon"))

@@ -127,7 +127,7 @@ def test_without_any_class_the_priority_is_zero() -> None:
             "metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: 'no'",
         ),
         (job(annotations={MAX_RUN_ANNOTATION: "-5"}), f"metadata.annotations.{MAX_RUN_ANNOTATION}: neither seconds"),
-        (job() | {"metadata": {"name": "j"}}, "metadata.uid: there is none"),
+        (job() | {"metadata": {"name": "j"}}, "metadata.uid: is missing"),
     ],
 )
 def test_an_invalid_job_is_an_error_that_names_the_field(damaged: Json, message: str) -> None:

@@ -73,11 +73,11 @@ def test_optional_parts() -> None:
     ("path", "value", "message"),
     [
         (("node",), 7, "case.node is not as it is written: '7'"),
-        (("state", "free_cpus"), "many", "case.state.free_cpus is no integer: 'many'"),
+        (("state", "free_cpus"), "many", "case.state.free_cpus is not an integer: 'many'"),
         (("state", "free_cpus"), True, "case.state.free_cpus is not as it is written: 'True'"),
         (("shape", "qos"), "Best", "case.shape.qos is not as it is written: 'Best'"),
         (("shape", "containers"), {}, "case.shape.containers is not as it is written: '{}'"),
-        (("state", "kind", "zones", 0), "x", "case.state.kind.zones[0] is no integer: 'x'"),
+        (("state", "kind", "zones", 0), "x", "case.state.kind.zones[0] is not an integer: 'x'"),
         (
             ("state", "kind", "policies", "release"),
             [1],

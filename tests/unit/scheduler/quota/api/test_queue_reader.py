@@ -125,8 +125,8 @@ def test_v1beta1() -> None:
     ("path", "value", "problem"),
     [
         ("spec.queueingStrategy", "LIFO", "spec.queueingStrategy: not one of StrictFIFO, BestEffortFIFO: 'LIFO'"),
-        ("spec.surprise", 1, "spec.surprise: not a known field"),
-        ("spec.preemption.surprise", 1, "spec.preemption.surprise: not a known field"),
+        ("spec.surprise", 1, "spec.surprise: unknown field"),
+        ("spec.preemption.surprise", 1, "spec.preemption.surprise: unknown field"),
         (
             "spec.preemption.borrowWithinCohort.maxPriorityThreshold",
             "3",
@@ -138,7 +138,7 @@ def test_v1beta1() -> None:
         ("spec.cohortName", 3, "spec.cohortName: not a string: 3"),
         ("spec.admissionChecksStrategy", [], "spec.admissionChecksStrategy: not an object: []"),
         ("metadata.name", None, "metadata.name: not a name: None"),
-        ("oops", 1, "oops: not a known field"),
+        ("oops", 1, "oops: unknown field"),
     ],
 )
 def test_an_invalid_field_is_reported(path: str, value: object, problem: str) -> None:
@@ -177,7 +177,7 @@ def test_a_quota_beyond_64_bits_is_unlimited() -> None:
 def test_cohort() -> None:
     obj: Json = {"metadata": {"name": "c"}, "spec": {"parentName": "root", "resourceGroups": GROUPS}}
     assert read_cohort(obj) == (Cohort("c", "root", READ_GROUPS), ())
-    assert read_cohort(with_field(obj, "spec.parent", "x"))[1] == ("spec.parent: not a known field",)
+    assert read_cohort(with_field(obj, "spec.parent", "x"))[1] == ("spec.parent: unknown field",)
 
 
 def test_local_queue() -> None:

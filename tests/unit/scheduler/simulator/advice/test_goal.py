@@ -65,7 +65,7 @@ def test_the_bound_itself_meets_the_goal() -> None:
      "p95 wait of gpu <= 1", "median wait <= 1", "p95 wait of queue <= 1"],
 )  # fmt: skip
 def test_errors_show_the_form(text: str) -> None:
-    with pytest.raises(ValueError, match="is no goal: write STATISTIC wait") as error:
+    with pytest.raises(ValueError, match="is not a goal: write STATISTIC wait") as error:
         parse_goal(text, float)
     assert EXAMPLE in str(error.value)
 

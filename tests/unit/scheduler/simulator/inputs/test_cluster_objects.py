@@ -269,7 +269,7 @@ def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out()
     result = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
     assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 30)]
     assert result.problems == (
-        f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: there is none, and the run time is unknown",
+        f"f.yaml: Job b: metadata.annotations.{RUN_SECONDS_ANNOTATION}: is missing, so the run time is unknown",
     )
 
 

@@ -134,11 +134,11 @@ def test_zones_divide_what_a_node_has() -> None:
 @pytest.mark.parametrize(
     ("change", "reported"),
     [
-        ({"levels": []}, "levels: there is none"),
-        ({"kinds": []}, "kinds: there is none"),
+        ({"levels": []}, "levels: is missing"),
+        ({"kinds": []}, "kinds: is missing"),
         ({"levels": "x"}, "levels: not a list: 'x'"),
         ({"levels": [{"name": "node", "count": 0}]}, r"levels\[0\].count: not from 1 to 1000000: 0"),
-        ({"levels": [{"name": "node"}]}, r"levels\[0\].count: there is none"),
+        ({"levels": [{"name": "node"}]}, r"levels\[0\].count: is missing"),
         ({"levels": [{"name": "", "count": 1}]}, r"levels\[0\].name: not a name: ''"),
         ({"levels": [{"name": "a", "count": 1001}, {"name": "n", "count": 1000}]}, "more than 1000000 nodes: 1001000"),
         (
@@ -150,7 +150,7 @@ def test_zones_divide_what_a_node_has() -> None:
         ({"kinds": [CPU_KIND, {**CPU_KIND, "name": "b"}]}, "only one can have what is left"),
         ({"kinds": [{**CPU_KIND, "share": 0.9}]}, "they have 0.9 of the nodes rather than all"),
         ({"kinds": [{**CPU_KIND, "domains": 5}]}, "they have 5 of the nodes rather than all"),
-        ({"kinds": [{"name": "x"}]}, r"kinds\[0\].cpu: there is none"),
+        ({"kinds": [{"name": "x"}]}, r"kinds\[0\].cpu: is missing"),
         ({"kinds": [{"name": "x", "cpu": "many"}]}, r"kinds\[0\].cpu: not a quantity: 'many'"),
         ({"kinds": [{**CPU_KIND, "memory": "1GiB"}]}, r"kinds\[0\].memory: not a quantity: '1GiB'"),
         ({"kinds": [{**CPU_KIND, "resources": {"gpu": 1}}]}, "gpu is not counted so"),
@@ -167,7 +167,7 @@ def test_an_error_names_file_field_and_value(change: Json, reported: str) -> Non
 
 def test_fields_that_are_not_known_are_reported() -> None:
     result = read_fleet(fleet(1, color="red"), "f.yaml")
-    assert result.problems == ("f.yaml: color: not a known field",)
+    assert result.problems == ("f.yaml: color: unknown field",)
 
 
 @pytest.mark.parametrize(

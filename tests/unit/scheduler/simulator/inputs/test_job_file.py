@@ -158,7 +158,7 @@ def test_fair_sharing_is_a_setting() -> None:
 
 
 DAMAGED: list[tuple[Any, str]] = [
-    ({"name": "b"}, "jobs[1].run: there is none"),
+    ({"name": "b"}, "jobs[1].run: is missing"),
     (JOB | {"run": "long"}, "jobs[1].run: neither a number nor one of {uniform: [a, b]}"),
     (JOB | {"run": -1}, "jobs[1].run: neither a number"),
     (JOB | {"run": True}, "jobs[1].run: neither a number"),
@@ -207,13 +207,13 @@ def test_a_queue_that_does_not_exist_is_reported() -> None:
 
 def test_fields_that_are_not_known_are_reported_and_the_job_comes() -> None:
     result = read(JOB | {"color": "red"}, jobz=3)
-    assert result.problems == ("f.json: jobs[0].color: not a known field", "f.json: jobz: not a known field")
+    assert result.problems == ("f.json: jobs[0].color: unknown field", "f.json: jobz: unknown field")
     assert len(result.arrivals) == 1
 
 
 NOTHING_LEFT: list[tuple[Any, str]] = [
-    ({"jobs": []}, "jobs: there is none"),
-    ({"jobs": [{}]}, r"jobs: there is none; jobs\[0\].run: there is none"),
+    ({"jobs": []}, "jobs: is missing"),
+    ({"jobs": [{}]}, r"jobs: there is none; jobs\[0\].run: is missing"),
     ({"jobs": [{"run": 1, "count": 3_000_000}, {"run": 1, "name": "b"}]}, "jobs: more than 3000000: 3000001"),
 ]
 

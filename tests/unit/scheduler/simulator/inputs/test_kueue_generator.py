@@ -133,7 +133,7 @@ def test_arrivals_are_by_time() -> None:
         (f"{SET}.workloads.0.runtimeMs", -1, "workloads[0].runtimeMs: not from 0 to 9007199254740992: -1"),
         (f"{SET}.workloads.0.tasConstraint", "loose", "not one of required, preferred, balanced: 'loose'"),
         (f"{SET}.count", "3", "workloadsSets[0].count: not a whole number: '3'"),
-        (f"{SET}.creationIntervalMs", None, "workloadsSets[0].creationIntervalMs: there is none"),
+        (f"{SET}.creationIntervalMs", None, "workloadsSets[0].creationIntervalMs: is missing"),
         ("cohorts.0.queuesSets.0.nominalQuota", "", "queuesSets[0].nominalQuota: not a quantity: ''"),
         ("cohorts.0.queuesSets.0.withinClusterQueue", "Any", "withinClusterQueue: not one of"),
         ("cohorts.0.className", 3, "cohorts[0].className: not a string: 3"),
@@ -157,7 +157,7 @@ def test_the_time_of_a_damaged_template_passes_too() -> None:
 
 def test_fields_that_are_not_known_are_reported() -> None:
     result = read_generator(changed(f"{SET}.color", "red"), "f")
-    assert result.problems == ("f: cohorts[0].queuesSets[0].workloadsSets[0].color: not a known field",)
+    assert result.problems == ("f: cohorts[0].queuesSets[0].workloadsSets[0].color: unknown field",)
     assert len(result.arrivals) == 12
 
 

@@ -99,11 +99,11 @@ def test_a_mix_on_other_nodes_goes_by_what_they_have() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "reported"),
     [
-        ("web", {}, "web: there is no such mix; there are hpc, ai, batch"),
-        ("hpc", {"jobs": 0}, "hpc: jobs: not from 1 to 3000000: 0"),
-        ("hpc", {"load": 0.0}, "hpc: load: not above 0: 0.0"),
-        ("hpc", {"load": float("nan")}, "hpc: load: not above 0: nan"),
-        ("ai", {"fleet": parse_short_fleet("5x8")}, "ai: nodes: none has nvidia.com/gpu"),
+        ("web", {}, "web: unknown mix; the mixes are hpc, ai, batch"),
+        ("hpc", {"jobs": 0}, "hpc: jobs: 0 is not from 1 to 3000000"),
+        ("hpc", {"load": 0.0}, "hpc: load: 0.0 is not above 0"),
+        ("hpc", {"load": float("nan")}, "hpc: load: nan is not above 0"),
+        ("ai", {"fleet": parse_short_fleet("5x8")}, "ai: nodes: no node has nvidia.com/gpu"),
     ],
 )
 def test_errors(name: str, options: dict[str, float], reported: str) -> None:

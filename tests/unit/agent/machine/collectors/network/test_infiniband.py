@@ -314,8 +314,8 @@ def test_a_copy_holds_empty_files_where_entries_are_unused() -> None:
     assert hca_port(tree)[1] == []
     port, problems = hca_port(tree | {f"{PORT_PATH}/gids/1": b""})
     assert [gid.number for gid in port.gids] == [0]
-    assert problems == [f"/{PORT}/gids/1: is no GID: ''"]
-    assert hca_port(hca_tree() | {f"{PORT_PATH}/gids/0": b""})[1] == [f"/{PORT}/gids/0: is no GID: ''"]
+    assert problems == [f"/{PORT}/gids/1: is not a GID: ''"]
+    assert hca_port(hca_tree() | {f"{PORT_PATH}/gids/0": b""})[1] == [f"/{PORT}/gids/0: is not a GID: ''"]
 
 
 def test_a_gap_in_the_table_is_a_problem() -> None:
