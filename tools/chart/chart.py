@@ -98,7 +98,7 @@ def semantic(version: str) -> str:
 
 def write_values(parts: list[PartTemplate], registry: str = "") -> str:
     """Return values.yaml, each value with its meaning."""
-    lines = ["# The values of the chart. A component does what the component of the same name does in manifests/."]
+    lines = ["# The values of the chart. Each component does the same as the component of that name in manifests/."]
     for item in parts:
         lines += ["", f"{item.part.name}:"]
         for key, value, text in _options(item, registry):
@@ -133,22 +133,26 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _options(item: PartTemplate, registry: str = "") -> Iterator[tuple[str, Any, str]]:
     """Yield (key, default, meaning) of each value of a part."""
-    yield "enabled", item.part.enabled, f"Whether the chart has the objects of manifests/{item.part.default}."
+    yield "enabled", item.part.enabled, f"Whether to install the objects of manifests/{item.part.default}."
     for key, image in item.images.items():
         repository, _, tag = image.rpartition(":")
         if repository in OWN_IMAGES:
             yield (
                 key,
                 {"repository": f"{registry}{repository}", "tag": ""},
-                "The image; tag: by default the chart's version.",
+                "The image. By default, the tag is the chart's version.",
             )
         else:
-            yield key, {"repository": repository, "tag": tag}, "The image beside it: of the cluster's own version."
-    yield "resources", {}, "Requests and limits of the container that win over those of manifests/."
-    yield "settings", {}, f"Settings that win over those of {item.part.settings}: docs/reference/settings.md."
+            yield (
+                key,
+                {"repository": repository, "tag": tag},
+                "The image of the second container. Its version must be that of the cluster.",
+            )
+    yield "resources", {}, "Requests and limits of the container, which override those in manifests/."
+    yield "settings", {}, f"Settings that override those in {item.part.settings}; see docs/reference/settings.md."
     chosen = item.defaults()
     switches = {camel_case(component.name): component.name in chosen for component in item.components}
-    yield "components", switches, "What kustomize's components add."
+    yield "components", switches, "The components to add, as with kustomize."
 
 
 def _after(component: Component) -> str:

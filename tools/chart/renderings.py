@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 MANIFESTS = Path(__file__).resolve().parent.parent.parent / "manifests"
-_PREREQUISITE = re.compile(r"^(?:With components/([\w-]+) before it\.|Beside components/([\w-]+):) ")
+_PREREQUISITE = re.compile(r"^Needs components/([\w-]+)(?: before it)?\. ")
 """How the comment of a component begins that needs another one."""
 _AFTER = re.compile(r" [Ii]t comes after components/([\w-]+)\.")
 """How a comment names a component whose work this one changes."""
