@@ -86,7 +86,7 @@ def test_a_kubelet_that_does_not_know_its_pods_yet(site: Site) -> None:
     before = site.version()
     site.kubelet.faults = Faults(empty_lists=3)
     site.kubelet.restart()
-    agent.until_said("List does not have the agent's own pod lab/agent yet")
+    agent.until_said("List does not include the agent's own pod lab/agent yet")
     agent.until_said("resolved: ")
     assert site.version() == before
     assert (site.available(), site.available(GPU)) == ((11, 16), (1, 2))

@@ -102,7 +102,7 @@ def test_pages(site: Site, agent: AgentProcess) -> None:
     assert agent.page("/healthz") == (200, "ok\n")
     status, text = agent.page("/readyz")
     assert status == 200
-    assert text.startswith("ok: the last good publish is ")
+    assert text.startswith("ok: the last successful publish is ")
     assert agent.metric("zonewise_kubelet_ready") == 1
     assert agent.metric('zonewise_zone_available{resource="cpu",zone="0"}') == 15
     assert agent.metric("zonewise_cores") == 16

@@ -123,7 +123,7 @@ def test_settings_that_cannot_be_used(site: Site, text: str, reason: str) -> Non
     configured = Configured(site, "interval: 100ms\n")
     agent = configured.agent
     configured.change(text)
-    agent.until_said("new settings are rejected, the old ones stay: ")
+    agent.until_said("new settings were rejected, and the old ones remain in force: ")
     configured.until_reloaded()
     agent.until(lambda: agent.metric("zonewise_settings_errors_total") == 1)
     rounds = agent.metric('zonewise_wakeups_total{reason="timer"}')
@@ -176,7 +176,7 @@ def test_what_is_not_to_be_published(site: Site) -> None:
 
 USAGE = "see `zonewise agent --help`"
 NO_CLUSTER = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set"
-HINT = "set it with --kubeconfig or --api-server, or look without writing by --dry-run"
+HINT = "set it with --kubeconfig or --api-server, or use --dry-run to write nothing"
 
 
 MISTAKES: list[tuple[list[str], str]] = [

@@ -150,7 +150,7 @@ def test_a_lost_gpu_costs_nothing_of_the_other(library: Path) -> None:
     assert healthy == collect_nvml(stub_twin()).gpus[0]
     assert lost.lost
     assert lost.faults == ("nvmlDeviceGetPciInfo: GPU is lost",)
-    assert lost.absent["uuid"] == "not asked, since the GPU is lost"
+    assert lost.absent["uuid"] == "not queried, because the GPU is lost"
 
 
 @NEEDS_COMPILER
@@ -182,14 +182,14 @@ def test_a_library_that_cannot_start_is_one_problem_with_a_remedy(
 @NEEDS_COMPILER
 def test_a_library_that_hangs_is_left_after_the_deadline(library: Path) -> None:
     """A call that never returns costs the deadline and no more."""
-    assert ask_stub(library, "hang", deadline=1.5).problem == "the nvidia driver did not answer in 1.5 s"
+    assert ask_stub(library, "hang", deadline=1.5).problem == "the nvidia driver did not respond within 1.5 s"
 
 
 @NEEDS_COMPILER
 def test_a_library_that_crashes_takes_only_the_child(library: Path) -> None:
     """The end of the child is a problem with its signal and its last words."""
     problem = ask_stub(library, "crash").problem or ""
-    assert problem == "asking NVML failed: the process ended by signal 6: stub: crash"
+    assert problem == "the query of NVML failed: the process ended by signal 6: stub: crash"
 
 
 @NEEDS_COMPILER

@@ -168,7 +168,7 @@ class Agent:
         try:
             return self.run_once(reasons)
         except Exception:  # the top of the loop: one malformed pod must not end publishing labels
-            log.exception("a scan failed because of a defect; published objects stay, and the agent tries again")
+            log.exception("a scan failed because of a defect; published objects remain, and the agent retries")
             return self._retry_delay(False)
 
     def run_once(self, reasons: frozenset[Reason]) -> float | None:

@@ -184,8 +184,8 @@ class HealthMonitor:
         if not self._told_silence and now - self._silent_since >= SAVE_INTERVAL:
             self._told_silence = True
             log.warning(
-                "no baseline is learned, so that devices and lanes that are missing are no faults: %s cannot be read; "
-                "make it readable for the agent, or set health.baselineFile", ", ".join(sorted(silent)),
+                "no baseline is learned because %s cannot be read, so missing devices and lanes are not detected; make "
+                "it readable for the agent, or set health.baselineFile", ", ".join(sorted(silent)),
             )  # fmt: skip
 
     def _save_where_due(self, evaluation: Diagnosis, now: float) -> None:
@@ -214,7 +214,7 @@ class HealthMonitor:
             self._save_failed = False
         except OSError as error:
             if not self._save_failed:
-                log.warning("%s: %s: a restart of the agent loses what it knows of faults", path, error.strerror)
+                log.warning("%s: %s: known faults are lost if the agent restarts", path, error.strerror)
             self._save_failed = True
 
 
@@ -228,7 +228,7 @@ def _read_state(path: str) -> HealthState:
     except FileNotFoundError:
         return HealthState()
     except (OSError, StateError) as error:
-        log.warning("%s: cannot be used, health begins anew: %s", path, error)
+        log.warning("%s: cannot be used, so health checks begin without earlier state: %s", path, error)
         return HealthState()
 
 
@@ -242,4 +242,4 @@ def read_baseline(path: str) -> Baseline | None:
     except OSError as error:
         raise SettingsError(f"health.baselineFile: {path}: {error.strerror}") from error
     except StateError as error:
-        raise SettingsError(f"health.baselineFile: {path}: is not a baseline: {error}") from error
+        raise SettingsError(f"health.baselineFile: {path}: not a baseline: {error}") from error

@@ -70,5 +70,5 @@ def open_kernel_log(path: str) -> KernelLogChannel | None:
     try:
         return KernelLogChannel(KernelLog(path))
     except OSError as error:
-        log.warning("%s: %s: the kernel log is not read; XIDs are known from NVML alone", path, error.strerror)
+        log.warning("%s: %s: the kernel log is not read, and XIDs come only from NVML", path, error.strerror)
         return None

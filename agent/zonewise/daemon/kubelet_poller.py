@@ -128,7 +128,7 @@ class KubeletPoller:
             if after == before:
                 return after, pods, allocatable
             before = after
-        raise Unsettled("pods come and go faster than their allocations can be read")
+        raise Unsettled("pods start and end faster than their allocations can be read")
 
     def _complete_allocatable(self, files: StateFiles) -> Allocatable:
         """Return what can be allocated; request it again where the registered devices changed."""

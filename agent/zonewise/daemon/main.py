@@ -46,7 +46,7 @@ _SWITCH_INTERVAL = 0.0005
 """Seconds for which one thread may hold the interpreter while another waits. With the default of 5 ms, a probe would
 wait while a client without credentials is read."""
 _FAILED = 1
-_OR_DRY = ", or look without writing by --dry-run"
+_OR_DRY = ", or use --dry-run to write nothing"
 
 
 class RunMode(NamedTuple):
@@ -167,7 +167,7 @@ def _open_components(
 def _keep_settings(program: _Program, error: SettingsError, settings: Settings) -> Settings:
     """Log that new settings cannot be used, and return the old ones."""
     program.meters.reload_errors.inc()
-    log.error("new settings are rejected, the old ones stay: %s", error)
+    log.error("new settings were rejected, and the old ones remain in force: %s", error)
     return settings
 
 

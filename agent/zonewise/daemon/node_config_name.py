@@ -56,8 +56,9 @@ class NodeConfigName:
         try:
             labels: dict[str, str] = self._client.get(NODES, self._node)["metadata"].get("labels") or {}
         except KubeError as error:
-            log.warning("label %s of node %s cannot be read, %s: %s", LABEL, self._node,
-                        "unknown so far" if self._name is None else "its last value counts", error)  # fmt: skip
+            log.warning("label %s of node %s cannot be read, and %s: %s", LABEL, self._node,
+                        "its value is still unknown" if self._name is None else "its last value "
+                            "remains in force", error)  # fmt: skip
             return RETRY_SECONDS
         self._name = labels.get(LABEL, "")
         return CACHE_SECONDS

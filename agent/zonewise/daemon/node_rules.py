@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = "labels wait: the NodeFeatureRules are not known"
+UNKNOWN = "labels are delayed until the NodeFeatureRules are known"
 
 
 class RuleState(NamedTuple):
@@ -105,4 +105,4 @@ def _problems(evaluation: Evaluation) -> Iterator[str]:
         if outcome.error:
             yield f"{outcome.kind} {outcome.object}: rule {outcome.rule!r} failed: {outcome.error}"
     for rejection in evaluation.rejections:
-        yield f"the {rejection.what} {rejection.name[:300]} of NodeFeatureRules is left out: {rejection.reason}"
+        yield f"the {rejection.what} {rejection.name[:300]} of NodeFeatureRules is not set: {rejection.reason}"

@@ -99,7 +99,7 @@ class NvmlWatch:
         try:
             return self._query()
         except Exception as error:  # the top of the thread: without it, the last facts would count for ever
-            log.exception("a query of NVML failed because of a defect, and is tried again")
+            log.exception("a query of NVML failed because of a defect, and will be retried")
             return NvmlFacts(problem=f"the query failed: {error}")
 
     def _run_events(self) -> None:

@@ -71,7 +71,7 @@ class PodLabels:
         except KubeError as error:
             if isinstance(error, TransportError):
                 self._unavailable_until = self._clock() + RETRY_SECONDS
-            log.warning("the labels of pod %s/%s cannot be read, assumed to be %s: %s", namespace, name,
+            log.warning("the labels of pod %s/%s cannot be read and are assumed to be %s: %s", namespace, name,
                         "before" if before else "none", error)  # fmt: skip
             return before, RETRY_SECONDS
 

@@ -38,9 +38,10 @@ log = logging.getLogger(__name__)
 _DEFAULTS = Settings()
 
 _RIGHTS = {
-    "health": "manifests/components/health gives this right, for a taint health-taint",
-    "labels": "manifests/components/labels-on-node or labels-by-nfd gives this right",
-    "rules": "manifests/components/node-feature-rules gives this right, for taints node-feature-taints",
+    "health": "manifests/components/health grants this right, and health-taint the right to set a taint",
+    "labels": "manifests/components/labels-on-node or labels-by-nfd grants this right",
+    "rules": "manifests/components/node-feature-rules grants this right, and node-feature-taints the right to set "
+    "taints",
 }
 """By object, what to add to the manifests where the API server refuses a write of it."""
 
@@ -140,7 +141,8 @@ class NrtSink(PublishingSink):
         by = f" by {change.manager}" if change.manager else ""
         log.log(
             logging.INFO if count <= AT_ONCE else logging.WARNING,
-            "the NodeResourceTopology was %s%s and is repaired, %d times within %.0f s; the next repair waits %.0f s",
+            "the NodeResourceTopology was %s%s and repaired, %d times within %.0f s; the next repair is delayed by "
+            "%.0f s",
             change.cause, by, count, WINDOW, self._pauses.pause(),
         )  # fmt: skip
         self._repair_event.note(change, count)

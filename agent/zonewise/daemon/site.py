@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _INDEX = """\
 zonewise agent
 /healthz      200 while the agent works
-/readyz       200 while what it has published is known to be right
-/metrics      for Prometheus
-/debug/state  what it knows, as JSON
+/readyz       200 while the published objects are known to be right
+/metrics      metrics for Prometheus
+/debug/state  state of the agent, as JSON
 """
 
 
@@ -60,9 +60,9 @@ class AgentSite(GetHandler):
             return text_response(503, "nothing has been published yet\n")
         if age > self._readiness_limit:
             return text_response(
-                503, f"the last good publish is {age:.0f} s old (limit {self._readiness_limit:.0f} s)\n"
+                503, f"the last successful publish is {age:.0f} s old (limit {self._readiness_limit:.0f} s)\n"
             )
-        return text_response(200, f"ok: the last good publish is {age:.1f} s old\n")
+        return text_response(200, f"ok: the last successful publish is {age:.1f} s old\n")
 
     def _state(self, _request: Request) -> Response:
         snapshot = self._status.snapshot

@@ -205,7 +205,7 @@ def _nics(observation: HardwareObservation, baseline: Baseline) -> Iterator[Sign
                 "the NIC has vanished from the bus",
                 "/sys/bus/pci/devices",
                 _BASELINE,
-                (f"{address} was there in the baseline",),
+                (f"{address} is in the baseline",),
                 "pci",
                 confirm=_CONFIRM,
                 settle=60.0,

@@ -76,7 +76,7 @@ def _absent(observation: HardwareObservation, baseline: Baseline) -> Iterator[Si
             Severity.FAILED,
             "the GPU has vanished from the bus",
             "/sys/bus/pci/devices",
-            (f"{address} was there in the baseline",),
+            (f"{address} is in the baseline",),
             confirm=_BRIEF,
         )._replace(reader="pci", basis="the baseline of this node")
 

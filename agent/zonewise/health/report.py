@@ -44,7 +44,7 @@ def render_report(report: HealthReport, width: int) -> str:
     for fault in faults:
         lines += ["", f"{fault.sign.device} {fault.sign.rule}: {fault.sign.message}", *_details(fault, width)]
     if not report.baseline:
-        lines += ["", "no baseline: what a healthy node has more of is not known"]
+        lines += ["", "no baseline: missing devices and resources cannot be detected"]
     lines += [f"not read: {reason}" for reason in report.silent]
     return "\n".join(lines) + "\n"
 

@@ -94,9 +94,9 @@ def decode_state(content: bytes) -> HealthState:
     except (msgspec.DecodeError, ValueError) as error:
         raise StateError(str(error)) from error
     if file.version != VERSION:
-        raise StateError(f"version {file.version} instead of {VERSION}")
+        raise StateError(f"version {file.version}, but only {VERSION} is supported")
     if len(file.faults) > MAX_FAULTS or len(file.counters) > MAX_COUNTERS or len(file.hits) > MAX_HITS:
-        raise StateError("more faults or counters than are ever written")
+        raise StateError("it contains more faults or counters than the agent writes")
     holders = {device: tuple(known) for device, known in file.holders}
     return HealthState(
         file.boot_id,

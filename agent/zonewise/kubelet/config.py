@@ -115,7 +115,7 @@ class _Fields:
         reserved: dict[tuple[int, str], int] = {}
         for field, zone, kind, value in self._reservations():
             if (zone, kind) in reserved:
-                self._reject(field, value, f"zone {zone} has another one")
+                self._reject(field, value, f"zone {zone} has a different one")
             reserved[zone, kind] = self._parsed(field, value, _bytes, 0)
         return tuple((zone, kind, reserved[zone, kind]) for zone, kind in sorted(reserved))
 
@@ -143,7 +143,7 @@ class _Fields:
 
     def _sorted(self, field: str, value: object) -> list[tuple[str, object]]:
         if value is not None and not isinstance(value, Mapping):
-            self._reject(field, value, "must be values by name")
+            self._reject(field, value, "must be a mapping of values")
             return []
         return sorted((str(name), content) for name, content in cast("Mapping[Any, object]", value or {}).items())
 

@@ -116,7 +116,7 @@ class ConfigSource:
             document = self._reader.read()
             return ConfigReading(parse_config(document, origin=self._reader.origin), None, self._reader.origin)
         except KubeletConfigError as error:
-            used = "what it was before is used" if before is not None else "the kubelet's policies are unknown"
+            used = "the last known one is used" if before is not None else "the kubelet's policies are unknown"
             return ConfigReading(before, f"{error}; {used}", self._reader.origin)
 
 

@@ -26,14 +26,15 @@ _RESPONSE_LIMIT = 4 << 20  # bytes; a response is about 5 KB
 _PORT = 10250
 
 _UNVERIFIED = (
-    "let the kubelet have a certificate of the cluster's CA (serverTLSBootstrap: true in its configuration, and its "
-    "certificate requests approved), or name the CA that signed its own (kubeletCa; a kubelet that signed for itself "
-    "has both in pki/kubelet.crt), or give its configuration file (kubeletConfig)"
+    "use a certificate of the cluster's CA for the kubelet (serverTLSBootstrap: true in its configuration, with its "
+    "certificate requests approved), set kubeletCa to the CA that signed its certificate (pki/kubelet.crt if the "
+    "kubelet signed its own), or set kubeletConfig to its configuration file"
 )
 _REMEDIES: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "it rejects our token: it must run with authentication.webhook.enabled",
-    HTTPStatus.FORBIDDEN: 'our ServiceAccount needs the verb "get" on nodes/configz, or nodes/proxy before 1.36',
-    HTTPStatus.NOT_FOUND: "it serves no /configz: it runs with enableDebuggingHandlers: false",
+    HTTPStatus.UNAUTHORIZED: "the kubelet rejects the agent's token: run it with authentication.webhook.enabled",
+    HTTPStatus.FORBIDDEN: 'the agent\'s ServiceAccount needs the verb "get" on nodes/configz, or on nodes/proxy '
+    "before 1.36",
+    HTTPStatus.NOT_FOUND: "the kubelet serves no /configz: it runs with enableDebuggingHandlers: false",
 }
 
 
@@ -61,7 +62,9 @@ class Configz:
         except ValueError as error:
             raise KubeletConfigError(f"{url}: {error}") from error
         if parts.scheme != "https" or not host:
-            raise KubeletConfigError(f"{url}: must be an https URL: the token is sent to a verified server only")
+            raise KubeletConfigError(
+                f"{url}: must be an https URL, because the token is sent only to a verified server"
+            )
         self._host, self._port, self._path = host, port, parts.path or "/configz"
         self._ca = ca
         self._token = token
@@ -79,7 +82,7 @@ class Configz:
             response = self._verified_response()
         except ssl.SSLError as error:
             raise KubeletConfigError(
-                f"{self.origin}: the kubelet is not verified: {_one_line(error)}; {_UNVERIFIED}"
+                f"{self.origin}: the kubelet's certificate cannot be verified: {_one_line(error)}; {_UNVERIFIED}"
             ) from error
         except (OSError, HTTPException) as error:
             raise KubeletConfigError(f"{self.origin}: no response: {_one_line(error)}") from error
@@ -141,7 +144,7 @@ def _document(body: bytes, url: str) -> Mapping[str, object]:
         raise KubeletConfigError(f"{url}: the response is not JSON: {error}") from error
     inner = cast("Mapping[str, object]", decoded).get("kubeletconfig") if isinstance(decoded, Mapping) else None
     if not isinstance(inner, Mapping):
-        raise KubeletConfigError(f"{url}: kubeletconfig: is missing in the response")
+        raise KubeletConfigError(f"{url}: the response contains no kubeletconfig")
     return cast("Mapping[str, object]", inner)
 
 

@@ -43,11 +43,13 @@ def _directory_root(path: str) -> str:
     for _ in range(_SEARCH_DEPTH):
         roots = [directory for directory in level if _holds_machine(directory)]
         if len(roots) > 1:
-            raise RootError(f"root {path}: holds several machines, such as {roots[0]} and {roots[1]}: name one of them")
+            raise RootError(
+                f"root {path}: contains several machines, such as {roots[0]} and {roots[1]}: select one of them"
+            )
         if roots:
             return roots[0]
         level = [entry.path for directory in level for entry in _directories(directory)]
-    raise RootError(f"root {path}: holds neither sys/ nor proc/")
+    raise RootError(f"root {path}: contains neither sys/ nor proc/")
 
 
 def _holds_machine(path: str) -> bool:
@@ -78,14 +80,14 @@ def _unpack(path: str) -> list[tuple[str, bytes | str | None]]:
     except TooLargeError as error:
         raise _too_large(path) from error
     except damage as error:
-        raise RootError(f"root {path}: not a whole archive: {_reason(error)}") from error
+        raise RootError(f"root {path}: not a complete archive: {_reason(error)}") from error
     return contents
 
 
 def _reason(error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if "header" in reason or not reason or reason == "empty file":
-        return "no tar, as it is or compressed by gzip, bzip2, xz or zstd"
+        return "not a tar archive, uncompressed or compressed with gzip, bzip2, xz or zstd"
     return " ".join(reason.split())
 
 
@@ -109,7 +111,7 @@ def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]
         tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  # public, and missing in typeshed
         count += 1
         if count > MAX_MEMBERS:
-            raise RootError(f"root {path}: holds more than {MAX_MEMBERS:,} files and directories; not a capture")
+            raise RootError(f"root {path}: contains more than {MAX_MEMBERS:,} files and directories; not a capture")
         name = posixpath.normpath(member.name.lstrip("/"))
         if name.startswith("..") or name == ".":
             continue
@@ -147,5 +149,5 @@ def _archive_root(path: str, contents: list[tuple[str, bytes | str | None]]) -> 
                 best = min(best or (depth, name), (depth, "/".join(parts[:depth])))
                 break
     if best is None:
-        raise RootError(f"root {path}: holds neither sys/ nor proc/")
+        raise RootError(f"root {path}: contains neither sys/ nor proc/")
     return best[1]

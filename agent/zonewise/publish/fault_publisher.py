@@ -135,7 +135,7 @@ class FaultPublisher:
                 field_manager=FIELD_MANAGER,
             )  # fmt: skip
         except (Conflict, Invalid) as error:
-            log.info("pod %s/%s was replaced meanwhile: %s", name.namespace, name.pod, error)
+            log.info("pod %s/%s was replaced in the meantime: %s", name.namespace, name.pod, error)
             return 0
         log.info("pod %s: %s %s", name, condition.reason, condition.message)
         return 1
@@ -174,7 +174,7 @@ class FaultPublisher:
         try:
             return self._patch_taint(node, tainted=False)
         except (Forbidden, Invalid) as error:  # an admission policy rejects as invalid
-            log.warning("the taint %s stays on the Node, the agent may not remove it: %s", TAINT, error)
+            log.warning("the taint %s remains on the Node because the agent may not remove it: %s", TAINT, error)
             return 0
 
     def _patch_taint(self, node: Object, tainted: bool) -> int:
@@ -224,7 +224,7 @@ class FaultPublisher:
         try:
             self._client.apply(EVENTS, body, field_manager=FIELD_MANAGER)
         except (NotFound, Forbidden) as error:  # a namespace that is being deleted
-            log.warning("no event tells of %s %s: %s", fault.sign.device, fault.sign.rule, error)
+            log.warning("no Event could be written for %s %s: %s", fault.sign.device, fault.sign.rule, error)
         self._remember(key, fault.occurrences)
         return 1
 

@@ -40,7 +40,7 @@ MASTER_TIMEOUT = 300.0
 """Seconds that a master has to set labels. It labels a node within a second or two of a new object. After its start it
 works through all nodes at about 50 a second. Also how often the Node and the object are verified while our labels do
 not change."""
-_RECLAIMED = "Node Feature Discovery's master is at work: delete it, or set publish.takeOver to false"
+_RECLAIMED = "Node Feature Discovery's master is active: delete it, or set publish.takeOver to false"
 _ATTEMPTS = 4
 """Others write as well: the kubelet to its Node every few minutes, or every few seconds under pressure."""
 
@@ -179,7 +179,7 @@ class LabelPublisher:
                 )
                 self._note_adopted(patch.adopted)
             size = len(msgspec.json.encode(patch.body)) if patch.body else 0
-            problems = (f"{_RECLAIMED}: {reclaimed} labels are its own again",) if reclaimed else ()
+            problems = (f"{_RECLAIMED}: it owns {reclaimed} labels again",) if reclaimed else ()
             return _PathResult(size, patch.problems + problems, label_count=patch.owned)
 
         try:
@@ -187,9 +187,11 @@ class LabelPublisher:
         except Forbidden as error:
             if not served:
                 raise
-            return _PathResult(
-                problems=(f"no master of Node Feature Discovery has set our labels, and the agent may not: {error}",)
+            problem = (
+                "no master of Node Feature Discovery has set the agent's labels, and the agent may not set "
+                f"them itself: {error}"
             )
+            return _PathResult(problems=(problem,))
 
     def _may_take_over(self, name: str) -> bool:
         """Return whether a label may be taken over: once, since a master that claims it again is at work."""
@@ -218,5 +220,5 @@ def _retry_conflicts(attempt: Callable[[], T]) -> T:
         try:
             return attempt()
         except (Conflict, AlreadyExists, Invalid) as error:  # Invalid: the test in a JSON patch failed
-            log.debug("changed meanwhile, reading it again: %s", error)
+            log.debug("changed in the meantime, reading it again: %s", error)
     return attempt()

@@ -133,7 +133,7 @@ class FeatureWriter:
         try:
             self._client.delete(NODE_FEATURES, self._name(), namespace=self._target.namespace)
         except (NotFound, Forbidden) as error:
-            log.debug("no NodeFeature of ours to remove: %s", error)
+            log.debug("the agent's NodeFeature cannot be removed: %s", error)
 
     def _name(self) -> str:
         return object_name(self._target.node, self._target.instance)
@@ -150,7 +150,7 @@ class FeatureWriter:
         try:
             return owner_references(self._client.get(PODS, self._target.pod, namespace=self._target.namespace))
         except (Forbidden, NotFound) as error:
-            log.warning("the NodeFeature belongs to the Node, and outlives the DaemonSet: %s", error)
+            log.warning("the NodeFeature is owned by the Node, and remains when the DaemonSet is deleted: %s", error)
             return []
 
     def _node_owner(self) -> list[Object]:

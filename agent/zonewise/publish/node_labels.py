@@ -82,7 +82,7 @@ def node_labels_patch(
                 changes[name] = value
         elif current is not None and current != value:
             manager = field_manager(name, metadata) or "another manager"
-            problems.append(f"label {name} is {current!r} by {manager}, and not set to {value!r}")
+            problems.append(f"label {name} has the value {current!r} of {manager}, and is not set to {value!r}")
     records = {_record_name(instance): ",".join(owned), **_nfd_records(metadata, adopted)}
     return NodeLabelsPatch(_body(changes, records, metadata), tuple(problems), len(owned), adopted)
 

@@ -156,7 +156,9 @@ def _changes(what: str, desired: Mapping[str, str], current: Mapping[str, str], 
             if present != value:
                 changes[name] = value
         elif present is not None and present != value:
-            problems.append(f"{what} {name} is {present[:100]!r} by another manager, and not set to {value[:100]!r}")
+            problems.append(
+                f"{what} {name} has the value {present[:100]!r} of another manager, and is not set to {value[:100]!r}"
+            )
     return _Changes(changes, owned, problems)
 
 

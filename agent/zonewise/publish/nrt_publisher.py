@@ -143,7 +143,7 @@ class NrtPublisher:
         try:
             result = self._write(name, desired)
         except (Conflict, Invalid, NotFound) as error:
-            log.debug("the NodeResourceTopology %s is not as it was: %s", name, error)
+            log.debug("the NodeResourceTopology %s was changed: %s", name, error)
             self._read_copy(name)
             if self._known is None:
                 self._read_owner(name)
@@ -197,7 +197,10 @@ class NrtPublisher:
             uid = self._client.get(NODES, name)["metadata"]["uid"]
         except NotFound:
             if not self._had_owner:
-                log.warning("there is no Node %s: the NodeResourceTopology has no owner, and outlives the node", name)
+                log.warning(
+                    "there is no Node %s: the NodeResourceTopology has no owner, and remains when the node is deleted",
+                    name,
+                )
             self._owner = None
         else:
             self._owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
@@ -208,7 +211,7 @@ class NrtPublisher:
         if known is None and self._owner is None and self._had_owner:
             self._read_owner(name)
             if self._owner is None:
-                log.info("there is no Node %s any more: its NodeResourceTopology is not created again", name)
+                log.info("the Node %s no longer exists: its NodeResourceTopology is not created again", name)
                 return NO_WRITE._replace(age=None)
         if known is None:
             owned = _with_owner(desired, [], self._owner)

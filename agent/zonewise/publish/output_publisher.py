@@ -94,7 +94,7 @@ class OutputPublisher:
         except NotFound:  # a Node that does not exist yet has no outputs
             return 0
         except Forbidden as error:
-            log.warning("outputs of rules stay on the Node, the agent may not remove them: %s", error)
+            log.warning("outputs of rules remain on the Node because the agent may not remove them: %s", error)
             return 0
 
     def _write(self, patches_of: Callable[[Object], NodePatches]) -> OutputWriteResult:
@@ -102,7 +102,7 @@ class OutputPublisher:
             try:
                 return self._attempt(patches_of)
             except (Conflict, Invalid) as error:
-                log.debug("changed meanwhile, reading it again: %s", error)
+                log.debug("changed in the meantime, reading it again: %s", error)
         return self._attempt(patches_of)
 
     def _attempt(self, patches_of: Callable[[Object], NodePatches]) -> OutputWriteResult:

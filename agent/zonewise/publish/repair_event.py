@@ -53,6 +53,6 @@ class RepairEvent:
 def _message(change: ForeignChange, count: int) -> str:
     client = f"the field manager {change.manager}" if change.manager else "another client"
     return (
-        f"zonewise: the NodeResourceTopology of this node was {change.cause} by {client} and is repaired, "
-        f"{count} times within {WINDOW:.0f} s. Later repairs wait, and schedulers read a wrong report meanwhile."
+        f"zonewise: the NodeResourceTopology of this node was {change.cause} by {client} and repaired, {count} times "
+        f"within {WINDOW:.0f} s. Later repairs are delayed, and schedulers read a wrong report until then."
     )

@@ -135,7 +135,7 @@ def _explain_expression(name: str, expression: MatchExpression, elements: Featur
     details = list(_in_set(name, elements))
     if elements.instances:
         values = sorted({one[name] for one in elements.instances if name in one})
-        has = f", which have {_listed(values)}" if values else ", of which none has it"
+        has = f", which have {_listed(values)}" if values else ", none of which has it"
         details.append(f"{instances} of {len(elements.instances)} instances match{has}")
     return ExpressionExplanation(text, matched, "; ".join(details))
 

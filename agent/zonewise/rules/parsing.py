@@ -207,7 +207,7 @@ def _checked(kind: type, name: str) -> Callable[[object, str], object]:
     return check
 
 
-_check_text = _checked(str, "a text")
+_check_text = _checked(str, "a string")
 _check_list = _checked(list, "a list")
 _check_mapping = _checked(dict, "a mapping")
 

@@ -49,7 +49,7 @@ def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuU
         return CpuUsage(zoned - (reserved or EMPTY), None, reserved)
     allocatable = report.allocatable.cpus
     unknown = allocatable - zoned
-    problems = (f"allocatable CPUs {unknown} are in no zone of this machine: they are not counted",) if unknown else ()
+    problems = (f"allocatable CPUs {unknown} belong to no zone of this machine and are not counted",) if unknown else ()
     usable = (allocatable & zoned) - excluded
     return CpuUsage(usable, _free(usable, report), online - allocatable, problems)
 

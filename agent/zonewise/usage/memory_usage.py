@@ -93,8 +93,8 @@ def _allocatable(blocks: Iterable[MemoryBlock]) -> tuple[ZoneMemory, tuple[str, 
             sizes[key] = sizes.get(key, 0) + max(0, block.size)
         else:
             problems.append(
-                f"{block.size} allocatable bytes of {block.type} are of "
-                f"{'no zone' if not block.zones else 'several zones'}: they are not counted"
+                f"{block.size} allocatable bytes of {block.type} belong to "
+                f"{'no zone' if not block.zones else 'several zones'} and are not counted"
             )
     return sizes, tuple(problems)
 
@@ -135,11 +135,11 @@ def _unknown_zones(machine: Machine, allocatable: ZoneMemory, report: KubeletRep
     known = {zone.id for zone in machine.zones}
     for (zone, kind), size in allocatable.items():
         if zone not in known and size:
-            yield f"{size} allocatable bytes of {kind} are of zone {zone}, which this machine does not have"
+            yield f"{size} allocatable bytes of {kind} belong to zone {zone}, which this machine does not have"
     for block in memory_blocks(report.pods):
         if block.size > 0 and not any((zone, block.type) in allocatable for zone in block.zones):
             zones = f"zones {', '.join(map(str, block.zones))}" if block.zones else "no zone"
-            yield f"a pod holds {block.size} bytes of {block.type} of {zones}, where none is allocatable"
+            yield f"a pod holds {block.size} bytes of {block.type} of {zones}, which have no allocatable bytes"
 
 
 def _over_capacity(machine: Machine, allocatable: ZoneMemory) -> Iterator[str]:
@@ -147,4 +147,4 @@ def _over_capacity(machine: Machine, allocatable: ZoneMemory) -> Iterator[str]:
         capacity = memory_capacity(zone)
         for kind, size in _zone_memory(allocatable, zone.id).items():
             if kind in capacity and size > capacity[kind]:
-                yield f"{size} bytes of {kind} of zone {zone.id} are allocatable, which has {capacity[kind]}"
+                yield f"{size} bytes of {kind} are allocatable in zone {zone.id}, which has only {capacity[kind]}"

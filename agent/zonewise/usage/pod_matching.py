@@ -232,10 +232,10 @@ def incomplete_list_reason(report: KubeletReport, own: PodName | None = None) ->
     cgroups are not known, from pods deleted long ago. So it is of use after a kubelet's start only.
     """
     if own is not None and not is_listed(own, report.pods):
-        return f"List does not have the agent's own pod {own[0]}/{own[1]} yet"
+        return f"List does not include the agent's own pod {own[0]}/{own[1]} yet"
     unlisted = match_pods(report.pods, report.state, report.active).unlisted
     if unlisted:
-        return f"List does not have {len(unlisted)} pods yet that the kubelet's checkpoints have"
+        return f"List does not include {len(unlisted)} pods yet that the kubelet's checkpoints contain"
     if report.active is not None and len(report.pods) < len(report.active):
-        return f"List does not have all pods yet: it has {len(report.pods)}, and cgroups are of {len(report.active)}"
+        return f"List does not include all pods yet: it has {len(report.pods)}, but {len(report.active)} have cgroups"
     return None

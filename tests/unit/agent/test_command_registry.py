@@ -34,7 +34,7 @@ def test_a_command_whose_part_is_missing_is_left_out(monkeypatch: pytest.MonkeyP
 def test_unknown_names() -> None:
     with pytest.raises(CommandError, match=r"unknown command quue: did you mean queue\?"):
         find_command("quue")
-    with pytest.raises(CommandError, match="unknown command nope: there is adopt, agent"):
+    with pytest.raises(CommandError, match="unknown command nope: the commands are adopt, agent"):
         find_command("nope")
     with pytest.raises(CommandError, match="unknown option -x; see `zonewise --help`"):
         find_command("-x")

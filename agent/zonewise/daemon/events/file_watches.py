@@ -90,7 +90,7 @@ class FileWatches:
         unsettled = False
         for event in self._queue.read() if self._queue is not None else ():
             if event.mask & InotifyMask.Q_OVERFLOW:
-                log.warning("the kernel's queue of file events overflowed: everything is checked again")
+                log.warning("the kernel's queue of file events overflowed, so everything is checked again")
                 reasons |= {rule.reason for rules in self._rules.values() for rule in rules}
                 unsettled = True
             unsettled |= self._handle(event, reasons)
@@ -192,7 +192,7 @@ class FileWatches:
         if not self._warned:
             self._warned = True
             log.warning(
-                "%s: no watch by the kernel: %s; files are polled instead (%s may be too low)",
+                "%s: the kernel cannot watch it: %s; its files are polled instead (%s may be too low)",
                 error.filename,
                 error.strerror,
                 setting,

@@ -94,13 +94,13 @@ def open_uevents() -> Uevents | None:
     try:
         messages = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, _KOBJECT_UEVENT)
     except OSError as error:
-        log.info("no messages of the kernel about devices: %s", error.strerror)
+        log.info("device events of the kernel cannot be received: %s", error.strerror)
         return None
     try:
         messages.bind((0, _KERNEL_GROUP))
     except OSError as error:
         messages.close()
-        log.info("no messages of the kernel about devices: %s", error.strerror)
+        log.info("device events of the kernel cannot be received: %s", error.strerror)
         return None
     return Uevents(messages)
 

@@ -128,7 +128,9 @@ class PodResourcesClient:
     def _wait_until_allowed(self, name: str, end: float) -> None:
         delay = self._bucket.reserve()
         if self._clock() + delay >= end:
-            raise Throttled(f"{name} on {self._socket}: not sent, too many calls of our own wait already")
+            raise Throttled(
+                f"{name} on {self._socket}: not sent, because too many of the agent's calls are already waiting"
+            )
         if delay:
             self._wait(delay)
 

@@ -81,7 +81,7 @@ class PodWatch:
         if not os.path.exists(self._socket):  # the usual case: a channel would cost memory for nothing
             log.log(
                 logging.DEBUG if logged else logging.INFO,
-                "no watch of pods, will retry: there is no %s",
+                "pods cannot be watched, will retry: there is no %s",
                 self._socket,
             )
             return False
@@ -96,9 +96,9 @@ class PodWatch:
             except grpc.RpcError as error:
                 if not self._stopped.is_set():
                     reason = kubelet_error(error, f"WatchPods on {self._socket}")
-                    log.log(logging.DEBUG if logged else logging.INFO, "no watch of pods, will retry: %s", reason)
+                    log.log(logging.DEBUG if logged else logging.INFO, "pods cannot be watched, will retry: %s", reason)
             except Exception:  # the top of the thread: a callback that raises must not end the watch unnoticed
-                log.exception("the watch of pods ended, will begin anew")
+                log.exception("the watch of pods ended and will be restarted")
             finally:
                 with self._lock:
                     self._stream = None

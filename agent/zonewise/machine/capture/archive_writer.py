@@ -85,9 +85,9 @@ def capture(files: Files, destination: str, *, with_identifiers: bool = False, r
     `with_identifiers` retains the names of the machine; `replace` allows the destination to exist. Raises CaptureError.
     """
     if not destination.endswith(_SUFFIXES):
-        raise CaptureError(f"{destination}: the name must end in one of {', '.join(_SUFFIXES)}")
+        raise CaptureError(f"{destination}: the file name must end with {', '.join(_SUFFIXES)}")
     if os.path.exists(destination) and not replace:
-        raise CaptureError(f"{destination}: exists already; give another name, or --force")
+        raise CaptureError(f"{destination}: the file exists; choose another name, or use --force")
     entries = capture_entries(files, with_identifiers=with_identifiers)
     contents = [entry for entry in entries.values() if isinstance(entry, bytes)]
     links = sum(isinstance(entry, str) for entry in entries.values())

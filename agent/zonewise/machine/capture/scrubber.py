@@ -96,7 +96,7 @@ class Scrubber:
             text = _decoded(entry) if isinstance(entry, bytes) else entry or ""
             left = self._identifiers.left_in(path) or self._identifiers.left_in(text)
             if left is not None:
-                raise NotScrubbed(f"/{path} would still hold an identifier ({left[:4]}...)")
+                raise NotScrubbed(f"/{path} would still contain an identifier ({left[:4]}...)")
         return scrubbed
 
     def path(self, path: str) -> str:

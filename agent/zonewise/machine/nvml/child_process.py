@@ -52,7 +52,9 @@ class NvmlChild:
     def query(self) -> NvmlFacts:
         """Return NVML's facts; after the deadline, facts with nothing but the problem."""
         if self._left is not None and self._lives():
-            return _problem(f"the nvidia driver has not answered process {self._left.pid} yet: not asked again")
+            return _problem(
+                f"the nvidia driver has not responded to process {self._left.pid} yet, so it is not queried again"
+            )
         from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
         try:
@@ -61,7 +63,7 @@ class NvmlChild:
                 env=self._child_environment(),
             )  # fmt: skip
         except OSError as error:
-            return _problem(f"NVML cannot be asked: {self._command[0]}: {error.strerror}")
+            return _problem(f"NVML cannot be queried: {self._command[0]}: {error.strerror}")
         try:
             output, errors = child.communicate(timeout=self._deadline)
         except TimeoutExpired:
@@ -80,7 +82,7 @@ class NvmlChild:
 
         self._unanswered += 1
         child.kill()
-        problem = f"the nvidia driver did not answer in {self._deadline:g} s"
+        problem = f"the nvidia driver did not respond within {self._deadline:g} s"
         try:
             child.communicate(timeout=_GRACE)
         except TimeoutExpired:
@@ -90,7 +92,7 @@ class NvmlChild:
             # what it started may hold the pipes open after its own end
             if child.poll() is None:
                 self._left = child
-                problem += f", and process {child.pid} which asks it cannot be ended: it hangs in the kernel"
+                problem += f", and process {child.pid} of the query cannot be ended because it hangs in the kernel"
         return _problem(problem)
 
     def _child_environment(self) -> dict[str, str]:
@@ -109,7 +111,7 @@ def _child_facts(status: int, output: str, errors: str) -> NvmlFacts:
     except ValueError:
         how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
         words = " ".join((errors.strip() or output.strip()).splitlines()[-1:])[-_LAST_WORDS:]
-        return _problem(f"asking NVML failed: the process {how}" + (f": {words}" if words else ""))
+        return _problem(f"the query of NVML failed: the process {how}" + (f": {words}" if words else ""))
 
 
 def _problem(text: str) -> NvmlFacts:

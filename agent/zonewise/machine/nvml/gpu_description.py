@@ -134,7 +134,7 @@ def record_sources(read: Reader, fact: str, nvml_gpu: NvmlGpu, facts: NvmlFacts,
         rule = f"NVML {call}" + (f": {reason}" if reason else "")
         if value is not None or name not in _ALSO_IN_PROC:
             read.source(f"{fact}.{_FIELDS.get(name, name)}", path, value, rule)
-    read.source(f"{fact}.health", path, None, "NVML, as it was when it was asked")
+    read.source(f"{fact}.health", path, None, "NVML, at the time of the query")
     read.source(f"{fact}.number", path, nvml_gpu.place, "NVML's index")
     read.source(f"{fact}.cuda_version", path, facts.cuda_version, "NVML nvmlSystemGetCudaDriverVersion")
     if facts.driver_version is not None:

@@ -51,7 +51,7 @@ class LibraryBackend:
             # the function or struct is younger than the package
             raise NvmlError(FUNCTION_NOT_FOUND, f"nvidia-ml-py is too old: {error}") from None
         except UnicodeDecodeError as error:
-            raise NvmlError(UNKNOWN, f"answered with what is not text: {error.object[:20]!r}") from None
+            raise NvmlError(UNKNOWN, f"the response is not text: {error.object[:20]!r}") from None
 
 
 def _plain(value: Value) -> object:

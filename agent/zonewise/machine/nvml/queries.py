@@ -36,8 +36,8 @@ _SCOPE_NODE = 0  # NVML_AFFINITY_SCOPE_NODE
 _FABRIC_VERSIONS = (3, 2)  # of nvmlGpuFabricInfoV_t, newest first; what came before has a call of its own
 
 REMEDIES = {
-    LIBRARY_NOT_FOUND: "mount the driver's libraries into the container (runtime class nvidia), or have LD_LIBRARY_PATH"
-    " name their directory",
+    LIBRARY_NOT_FOUND: "mount the driver's libraries into the container (runtime class nvidia), or set LD_LIBRARY_PATH "
+    "to their directory",
     DRIVER_NOT_LOADED: "load the kernel module nvidia, and give the container /dev/nvidiactl and /dev/nvidia*",
     LIB_RM_VERSION_MISMATCH: "the driver was upgraded under a running kernel module: reload the module or reboot",
 }
@@ -104,7 +104,7 @@ class _Queries:
     def query(self, fact: str, call: str, *arguments: object) -> object | None:
         """Return the result, or None with the reason under the fact's name."""
         if self.lost:
-            self.absent[fact] = "not asked, since the GPU is lost"
+            self.absent[fact] = "not queried, because the GPU is lost"
             return None
         try:
             value = self._backend.call(call, *arguments)

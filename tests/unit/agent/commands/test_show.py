@@ -82,7 +82,7 @@ def test_labels_with_the_device_plugins_configuration(
     assert run(capsys, "show", "--root", server, "-o", "labels", "--gfd-config", str(config))
     config.write_text("flags: {migStrategy: triple}")
     message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--gfd-config", str(config))
-    assert message == f"{config}: flags.migStrategy: 'triple' is none of none, single, mixed"
+    assert message == f"{config}: flags.migStrategy: 'triple' is not one of none, single, mixed"
 
 
 def test_labels_with_the_workers_configuration(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +98,7 @@ def test_labels_with_the_workers_configuration(server: str, tmp_path: Path, caps
     assert message == f"{config}: core: must be a mapping, not '5'"
     config.unlink()
     message = run_rejected(capsys, "show", "--root", server, "-o", "labels", "--nfd-config", str(config))
-    assert message == f"{config}: does not exist"
+    assert message == f"{config}: the file does not exist"
 
 
 @pytest.mark.parametrize(("groups", "options"), [([], False), (["--features", "kernel.config"], True)])
@@ -224,12 +224,12 @@ def test_a_path_to_no_fact(server: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_a_damaged_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An archive that is cut is run_rejected, and not shown in part."""
     (tmp_path / "machine.tar.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
-    assert "not a whole archive" in run_rejected(capsys, "show", "--root", str(tmp_path / "machine.tar.gz"))
+    assert "not a complete archive" in run_rejected(capsys, "show", "--root", str(tmp_path / "machine.tar.gz"))
 
 
 def test_a_directory_that_is_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder without sys and proc is run_rejected."""
-    assert "holds neither sys/ nor proc/" in run_rejected(capsys, "show", "--root", str(tmp_path))
+    assert "contains neither sys/ nor proc/" in run_rejected(capsys, "show", "--root", str(tmp_path))
 
 
 def test_a_file_that_cannot_be_written(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

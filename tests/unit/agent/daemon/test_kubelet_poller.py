@@ -67,7 +67,7 @@ def test_calls_are_counted(loop: Loop) -> None:
 def test_problems_of_every_source(loop: Loop) -> None:
     """Problems of the client, the files and the configuration are reported together, and the rest is used."""
     loop.kubelet.problems = ("List: something is odd",)
-    loop.config.problem = "config.yaml: is empty; what it was before is used"
+    loop.config.problem = "config.yaml: is empty; the last known one is used"
     loop.kubelet.managers.admit(pod("a", 2))
     loop.run_once(Reason.STATE)
     snapshot = loop.sink.snapshots[-1]

@@ -179,7 +179,7 @@ def test_pods_that_come_and_go_too_fast(tries: int) -> None:
     if tries < MAX_ATTEMPTS:
         assert compute_usage(world, history)
     else:
-        with pytest.raises(Unsettled, match="come and go"):
+        with pytest.raises(Unsettled, match="start and end faster"):
             compute_usage(world, history)
 
 

@@ -175,7 +175,7 @@ def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> N
 
 
 def incomplete(*_: object) -> str:
-    return "List does not have all pods yet"
+    return "List does not include all pods yet"
 
 
 @pytest.mark.parametrize("how", [DOWN, STARTING, "socket"])
@@ -194,7 +194,7 @@ def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zonewise.daemon.kubelet_poller.incomplete_list_reason", incomplete)
     assert loop.run_once(*reasons) is not None
     assert loop.sink.snapshots[-1].problems == (
-        "the kubelet's allocations cannot be read: List does not have all pods yet",
+        "the kubelet's allocations cannot be read: List does not include all pods yet",
     )
     assert loop.sink.published == before
     loop.clock.advance(SETTLING_SECONDS)

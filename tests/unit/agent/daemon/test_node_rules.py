@@ -27,9 +27,8 @@ def test_all_features_of_the_node_count() -> None:
     state = NodeRules("node-1", lambda: (parse_object(DOCUMENT),)).state(gpu_server(), LocalFeatures({"x": "1"}))
     assert state.evaluation is not None
     assert {"example.com/name", "example.com/local"} <= state.evaluation.labels.keys()
-    assert state.problems == (
-        "NodeFeatureRule rules: rule 'broken' failed: spec.rules[2].matchFeatures[0].feature is not a text, but absent",
-    )
+    field = "spec.rules[2].matchFeatures[0].feature"
+    assert state.problems == (f"NodeFeatureRule rules: rule 'broken' failed: {field}: must be a string, not absent",)
 
 
 def test_evaluated_again_only_where_something_changed() -> None:

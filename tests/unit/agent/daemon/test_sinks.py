@@ -226,7 +226,7 @@ def test_the_topology_is_repaired_whatever_is_done_to_it(client: Client, caplog:
     (written,) = client.list(EVENTS).items
     assert (written["involvedObject"]["name"], written["count"]) == ("n1", AT_ONCE + 1)
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings[-1].endswith("6 times within 600 s; the next repair waits 2 s")
+    assert warnings[-1].endswith("6 times within 600 s; the next repair is delayed by 2 s")
 
 
 def repairs(meters: AgentMetrics, cause: str) -> float | None:

@@ -66,7 +66,7 @@ def test_readiness(agent: Agent, port: int) -> None:
     assert get(port, "/readyz").status == 200
     agent.clock.advance(181)
     response = get(port, "/readyz")
-    assert (response.status, response.body) == (503, "the last good publish is 181 s old (limit 180 s)\n")
+    assert (response.status, response.body) == (503, "the last successful publish is 181 s old (limit 180 s)\n")
 
 
 def test_metrics(agent: Agent, port: int) -> None:

@@ -38,7 +38,7 @@ def test_a_damaged_state_is_an_error(content: bytes) -> None:
 
 def test_a_state_of_another_version_is_an_error() -> None:
     content = encode_state(HealthState()).replace(b'"version":1', b'"version":9')
-    with pytest.raises(StateError, match="version 9 instead of 1"):
+    with pytest.raises(StateError, match="version 9, but only 1 is supported"):
         decode_state(content)
 
 

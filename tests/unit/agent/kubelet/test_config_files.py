@@ -199,7 +199,7 @@ def test_what_was_read_well_stays_when_a_reading_fails(tmp_path: Path, content: 
     assert bad.config is good.config is not None
     assert bad.problem is not None
     assert problem in bad.problem
-    assert bad.problem.endswith("; what it was before is used")
+    assert bad.problem.endswith("; the last known one is used")
     fresh = source_of(str(path)).read()
     assert fresh.config is None
     assert fresh.problem is not None

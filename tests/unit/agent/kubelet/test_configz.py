@@ -94,7 +94,7 @@ def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA,
     token = write_token(tmp_path)
     configz = Configz(kubelet.url, write_ca(tmp_path, ca), token)
     Path(token).write_text("old")
-    assert "HTTP status 401: it rejects our token" in error_of(configz)
+    assert "HTTP status 401: the kubelet rejects the agent's token" in error_of(configz)
     write_token(tmp_path)
     assert configz.read() == {"cpuManagerPolicy": "static"}
     assert kubelet.authorizations == ["Bearer old", "Bearer let-me-in"]
@@ -103,7 +103,7 @@ def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA,
 def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path) -> None:
     """A self-signed kubelet, or an impostor: rejected, with the three remedies, and nothing was sent to it."""
     message = error_of(Configz(kubelet.url, write_ca(tmp_path, trustme.CA()), write_token(tmp_path), "node-1"))
-    assert "the kubelet is not verified: " in message
+    assert "certificate cannot be verified: " in message
     assert all(word in message for word in ("serverTLSBootstrap: true", "kubeletCa", "kubeletConfig"))
     assert kubelet.authorizations == []
 
@@ -113,21 +113,21 @@ def test_a_certificate_may_name_the_node_instead_of_its_address(ca: trustme.CA, 
     files = write_ca(tmp_path, ca), write_token(tmp_path)
     with KubeletServer(ca, "node-1") as kubelet:
         assert Configz(kubelet.url, *files, "node-1").read() == {"cpuManagerPolicy": "static"}
-        assert "not verified" in error_of(Configz(kubelet.url, *files, "node-2"))
-        assert "not verified" in error_of(Configz(kubelet.url, *files))
+        assert "cannot be verified" in error_of(Configz(kubelet.url, *files, "node-2"))
+        assert "cannot be verified" in error_of(Configz(kubelet.url, *files))
         assert kubelet.authorizations == ["Bearer let-me-in"]
 
 
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (403, b"", 'HTTP status 403: our ServiceAccount needs the verb "get" on nodes/configz'),
-        (404, b"", "HTTP status 404: it serves no /configz"),
+        (403, b"", "HTTP status 403: the agent's ServiceAccount needs the verb"),
+        (404, b"", "HTTP status 404: the kubelet serves no /configz"),
         (302, b"", "HTTP status 302"),
         (599, b"", "HTTP status 599"),
         (200, b"<html>", "the response is not JSON"),
-        (200, b"[]", "kubeletconfig: is missing"),
-        (200, b'{"kubeletconfig": 7}', "kubeletconfig: is missing"),
+        (200, b"[]", "the response contains no kubeletconfig"),
+        (200, b'{"kubeletconfig": 7}', "the response contains no kubeletconfig"),
         (200, b" " * ((4 << 20) + 1), "the response is larger than 4 MiB"),
     ],
 )
@@ -185,4 +185,4 @@ def test_what_was_in_force_stays_while_the_kubelet_restarts(ca: trustme.CA, tmp_
     assert (first.config.cpu_manager_policy, second.config.cpu_manager_policy) == ("static", "none")
     assert third.config is second.config
     assert third.problem is not None
-    assert third.problem.endswith("Connection refused; what it was before is used")
+    assert third.problem.endswith("Connection refused; the last known one is used")

@@ -83,7 +83,7 @@ def test_labels_left_behind_are_taken_over(caplog: pytest.LogCaptureFixture) -> 
     cluster.annotate(NFD_ANNOTATION, B)
     problems = agent.publish_later().problems
     assert cluster.labels[B] == "again"
-    assert problems[-1].startswith("Node Feature Discovery's master is at work")
+    assert problems[-1].startswith("Node Feature Discovery's master is active")
 
 
 @pytest.mark.parametrize("mode", ["auto", "node"])
@@ -160,7 +160,7 @@ def test_a_quicker_writer_is_not_overwritten() -> None:
     done = Agent(cluster).publish()
     assert cluster.labels == FOREIGN | LABELS | {B: "theirs"}
     assert len(done.problems) == 1
-    assert done.problems[0].startswith(f"label {B} is 'theirs'")
+    assert done.problems[0].startswith(f"label {B} has the value 'theirs'")
 
 
 def test_a_node_that_changes_all_the_time() -> None:

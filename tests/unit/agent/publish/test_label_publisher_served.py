@@ -109,7 +109,7 @@ def test_directly(client: Client, node: str) -> None:
     client.apply(NODES, theirs, field_manager="gfd")
     done = restarted.publish({A: "2", "nvidia.com/c": "ours"}, FEATURES)
     assert client.get(NODES, node)["metadata"]["labels"] == {A: "2", "nvidia.com/c": "theirs"}
-    assert done.problems == ("label nvidia.com/c is 'theirs' by gfd, and not set to 'ours'",)
+    assert done.problems == ("label nvidia.com/c has the value 'theirs' of gfd, and is not set to 'ours'",)
 
 
 def test_before_and_after_the_kind_is_served(client: Client, node: str) -> None:

@@ -80,8 +80,8 @@ def test_a_label_of_another_manager() -> None:
     ]
     current = metadata({B: "theirs"})
     assert node_labels_patch({B: "ours"}, current).body == {}
-    assert "by another manager" in node_labels_patch({B: "ours"}, current).problems[0]
-    assert "by gfd" in node_labels_patch({B: "ours"}, {**current, "managedFields": managed}).problems[0]
+    assert "of another manager" in node_labels_patch({B: "ours"}, current).problems[0]
+    assert "of gfd" in node_labels_patch({B: "ours"}, {**current, "managedFields": managed}).problems[0]
     assert field_manager(A, {"managedFields": managed}) is None
 
 

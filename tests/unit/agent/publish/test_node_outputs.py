@@ -107,7 +107,7 @@ def test_what_is_present_belongs_to_another_manager() -> None:
     taken = node({"x.io/a": "theirs"}, {"x.io/r": "5"}, [{"key": "x.io/t", "value": "w", "effect": "NoSchedule"}])
     patches = node_patches(OUTPUTS, taken, "own")
     assert applied(taken, patches) == taken
-    assert [problem.split(" is ")[0] for problem in patches.problems] == [
+    assert [problem.split(" has ")[0] for problem in patches.problems] == [
         "annotation x.io/a", "extended resource x.io/r", "taint x.io/t:NoSchedule",
     ]  # fmt: skip
 

@@ -108,7 +108,7 @@ def test_a_rule_that_fails_leaves_the_others() -> None:
         ("rule 1", True, False),
         ("spec.rules[2]", False, True),
     ]
-    assert evaluation.outcomes[0].error == "template, line 1: there is no .a: there is kernel"
+    assert evaluation.outcomes[0].error == "template, line 1: there is no field .a: the fields are kernel"
 
 
 def test_groups_have_members_and_see_no_variables_of_others() -> None:

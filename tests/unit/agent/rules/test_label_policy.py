@@ -22,7 +22,7 @@ from zonewise.rules.types import FeatureSet, Rule, RuleObject
         (LabelPolicy((), ("*.example.com",)), "example.com/a", ""),
         (LabelPolicy((), ("*",)), "feature.node.kubernetes.io/a", "is denied"),
         (LabelPolicy(("example.com",), ("*",)), "example.com/a", ""),
-        (LabelPolicy(("example.com",)), "example.com/a b", "no qualified name"),
+        (LabelPolicy(("example.com",)), "example.com/a b", "not a qualified name"),
         (LabelPolicy((), (), "^gpu-"), "example.com/gpu-count", ""),
         (LabelPolicy((), (), "^gpu-"), "example.com/a", "does not match rules.labelWhiteList"),
         (LabelPolicy(("node.kubernetes.io",), (), "^gpu-"), "node.kubernetes.io/a", "does not match"),
@@ -35,8 +35,8 @@ def test_names(policy: LabelPolicy, name: str, error: str) -> None:
 
 
 def test_a_value_is_checked_in_every_namespace() -> None:
-    assert "no value of a label" in LabelPolicy(("node.kubernetes.io",)).error("node.kubernetes.io/a", "-")
-    assert "no value of a label" in LabelPolicy().error("example.com/a", "-")
+    assert "not a valid label value" in LabelPolicy(("node.kubernetes.io",)).error("node.kubernetes.io/a", "-")
+    assert "not a valid label value" in LabelPolicy().error("example.com/a", "-")
 
 
 def test_a_label_that_is_denied_costs_itself() -> None:
@@ -55,7 +55,7 @@ def test_settings() -> None:
 
 @pytest.mark.parametrize("value", ["a.com/b", "a b", 3, ["a", 1]])
 def test_what_is_no_namespace(value: object) -> None:
-    with pytest.raises(ValueError, match="must be namespaces"):
+    with pytest.raises(ValueError, match="must be label namespaces"):
         namespaces(value)
 
 

@@ -133,7 +133,7 @@ def test_cpus_in_no_zone_are_reported() -> None:
     """CPUs that the kubelet knows and the machine has not are a problem, and counted nowhere."""
     usage = compute_usage(TWO, make_report(cpus=CpuSet(range(1, 20))))
     assert amounts(usage, "cpu") == {0: (8, 7, 7), 1: (8, 8, 8)}
-    assert usage.problems == ("allocatable CPUs 16-19 are in no zone of this machine: they are not counted",)
+    assert usage.problems == ("allocatable CPUs 16-19 belong to no zone of this machine and are not counted",)
 
 
 # --- memory
@@ -223,8 +223,8 @@ def test_zones_that_the_machine_does_not_have_are_reported() -> None:
     memory = (*make_allocatable(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
     usage = compute_usage(TWO, make_report(memory=memory, state=StateFiles(memory=state)))
     assert usage.problems == (
-        "1073741824 allocatable bytes of memory are of no zone: they are not counted",
-        "1073741824 allocatable bytes of memory are of zone 9, which this machine does not have",
+        "1073741824 allocatable bytes of memory belong to no zone and are not counted",
+        "1073741824 allocatable bytes of memory belong to zone 9, which this machine does not have",
     )
 
 
@@ -233,7 +233,7 @@ def test_a_pool_made_smaller_under_the_kubelet() -> None:
     zones = tuple(zone._replace(hugepages={"2Mi": 1}) for zone in TWO.zones)
     usage = compute_usage(TWO._replace(zones=zones), make_report())
     assert amounts(usage, "hugepages-2Mi")[0] == (GIB, GIB, GIB)
-    assert usage.problems[0] == "1073741824 bytes of hugepages-2Mi of zone 0 are allocatable, which has 2097152"
+    assert usage.problems[0] == "1073741824 bytes of hugepages-2Mi are allocatable in zone 0, which has only 2097152"
 
 
 def test_zones_without_cpus_and_sparse_ids() -> None:

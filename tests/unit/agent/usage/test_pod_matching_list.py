@@ -36,7 +36,7 @@ def test_a_list_that_lacks_pods(history: NodeHistory, data: st.DataObject) -> No
     pods = tuple(pod for pod in report.pods if data.draw(st.booleans()))
     reason = incomplete_list_reason(report._replace(pods=pods, active=active_uids(history)))
     assert (reason is None) == (pods == report.pods)
-    assert reason is None or reason.startswith("List does not have ")
+    assert reason is None or reason.startswith("List does not include ")
 
 
 @given(node_histories(inits=False), st.data())
@@ -56,5 +56,5 @@ def test_our_own_pod(history: NodeHistory) -> None:
     own = PodResources("zonewise", "agent-x")
     report = history.report()._replace(active=active_uids(history) | {"own"})
     reason = incomplete_list_reason(report, (own.namespace, own.name))
-    assert reason == "List does not have the agent's own pod zonewise/agent-x yet"
+    assert reason == "List does not include the agent's own pod zonewise/agent-x yet"
     assert incomplete_list_reason(report._replace(pods=(*report.pods, own)), (own.namespace, own.name)) is None

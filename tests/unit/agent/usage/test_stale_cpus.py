@@ -92,7 +92,7 @@ def test_a_terminated_pod_that_is_still_listed_stays_held() -> None:
 
 @pytest.mark.parametrize("uid", [UNKNOWN_POD])
 def test_an_entry_without_a_uid_is_held(uid: str) -> None:
-    """Releases before 1.18 name containers by their ids, which List does not have."""
+    """Releases before 1.18 name containers by their ids, which List does not include."""
     assert stale_cpus(report(**{uid: {"0123abcd": "1-4"}})) == EMPTY
 
 

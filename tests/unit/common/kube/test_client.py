@@ -177,7 +177,7 @@ def test_nothing_is_sent_without_a_name() -> None:
             lambda: client.create(PODS, {"metadata": {"name": "web"}}),
             lambda: client.delete(PODS, "web"),
         ):
-            with pytest.raises(ValueError, match=r"without|not given"):
+            with pytest.raises(ValueError, match=r"without|missing"):
                 act()
         assert server.requests == []
 

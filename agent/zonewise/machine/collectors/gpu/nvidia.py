@@ -150,11 +150,11 @@ class _NvmlReport:
         if nvml_version is not None and version is not None and nvml_version != version:
             self._read.problem(
                 self._path,
-                f"NVML speaks of driver {nvml_version}, and the kernel module is {version}",
+                f"NVML reports driver {nvml_version}, but the kernel module is {version}",
                 f"driver {nvml_version}",
             )
         for fault in self._facts.faults:
-            self._read.problem(self._path, fault, "the other answers of NVML")
+            self._read.problem(self._path, fault, "the other results of NVML")
 
     def enriched(self, gpu: Gpu, nvml_gpu: NvmlGpu) -> Gpu:
         """Return a GPU with NVML's facts of it."""

@@ -249,7 +249,7 @@ def test_without_kernel_watches_files_are_polled(
     assert files.read() == {Reason.STATE}
     messages = [record.message for record in caplog.records if "max_user_watches" in record.message]
     assert len(messages) == 1
-    assert messages[0].startswith(f"{tmp_path}: no watch by the kernel: No space left on device; files are polled ")
+    assert messages[0].startswith(f"{tmp_path}: the kernel cannot watch it: No space left on device; its files are ")
 
 
 def test_without_a_kernel_queue_files_are_polled(

@@ -103,7 +103,7 @@ def test_what_cannot_be_read_is_no_fault(changes: dict[str, Any]) -> None:
 
 
 def test_silent_nvml_is_no_healthy_gpu() -> None:
-    for facts in (None, NvmlFacts(problem="the nvidia driver did not answer in 10 s")):
+    for facts in (None, NvmlFacts(problem="the nvidia driver did not respond within 10 s")):
         silent = look({}, facts)
         assert (silent.gpus, silent.silent) == (None, {"nvml"})
 

@@ -199,7 +199,7 @@ def test_a_queue_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
         client = PodResourcesClient(str(kubelet.socket), timeout=3.8 / rate, clock=lambda: 0.0, wait=lambda _: None)
         for _ in range(BURST + 3):
             client.list()
-        with pytest.raises(Throttled, match="calls of our own"):
+        with pytest.raises(Throttled, match="the agent's calls"):
             client.list()
         client.close()
 

@@ -147,7 +147,9 @@ def test_nothing_is_written_if_something_is_left(monkeypatch: pytest.MonkeyPatch
         return text
 
     monkeypatch.setattr(Identifiers, "replaced", unchanged)
-    with pytest.raises(NotScrubbed, match=r"/sys/class/net/eth0/address would still hold an identifier \(b8:c\.\.\.\)"):
+    with pytest.raises(
+        NotScrubbed, match=r"/sys/class/net/eth0/address would still contain an identifier \(b8:c\.\.\.\)"
+    ):
         scrubbed({"sys/class/net/eth0/address": MAC.encode()})
 
 

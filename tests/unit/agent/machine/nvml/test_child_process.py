@@ -58,7 +58,7 @@ def test_a_failed_query_is_a_single_line(code: str, words: str) -> None:
     """How it ended, and its last words."""
     facts = running(code).query()
     assert words in (facts.problem or "")
-    assert (facts.problem or "").startswith("asking NVML failed: the process ended")
+    assert (facts.problem or "").startswith("the query of NVML failed: the process ended")
     assert "\n" not in (facts.problem or "")
     assert facts._replace(problem=None) == NvmlFacts()
 
@@ -72,7 +72,7 @@ def test_facts_of_a_failed_child_are_ignored() -> None:
 def test_an_absent_command() -> None:
     """It is a problem, and no exception."""
     assert NvmlChild(["/no/such/python"]).query().problem == (
-        "NVML cannot be asked: /no/such/python: No such file or directory"
+        "NVML cannot be queried: /no/such/python: No such file or directory"
     )
 
 
@@ -90,7 +90,7 @@ def test_no_child_is_left_behind(tmp_path: Path) -> None:
     assert not alive(int(mark.read_text()))
     began = time.monotonic()
     facts = running(f"{note}\ntime.sleep(600)", deadline=1.5).query()
-    assert facts.problem == "the nvidia driver did not answer in 1.5 s"
+    assert facts.problem == "the nvidia driver did not respond within 1.5 s"
     assert time.monotonic() - began < 30
     assert not alive(int(mark.read_text()))
 
@@ -100,7 +100,7 @@ def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
     code = "import subprocess; subprocess.run(['sleep', '40'])"
     began = time.monotonic()
     child = running(code, deadline=0.5)
-    assert child.query().problem == "the nvidia driver did not answer in 0.5 s"
+    assert child.query().problem == "the nvidia driver did not respond within 0.5 s"
     assert time.monotonic() - began < 20
     assert child.attempt == (1, False)
 
@@ -141,9 +141,12 @@ def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Po
     code = f"import time, pathlib\n{wait}\nprint({to_json(FACTS)!r})"
     child = running(code, deadline=1)
     first = child.query().problem or ""
-    assert "cannot be ended: it hangs in the kernel" in first
+    assert "cannot be ended because it hangs in the kernel" in first
     (left,) = immortal
-    assert child.query().problem == f"the nvidia driver has not answered process {left.pid} yet: not asked again"
+    assert (
+        child.query().problem
+        == f"the nvidia driver has not responded to process {left.pid} yet, so it is not queried again"
+    )
     assert child.attempt == (1, True)
     go.touch()
     left.wait(120)

@@ -94,6 +94,6 @@ def test_the_deepest_calls_are_no_error_of_python() -> None:
     """Each level is a range in a template, and the last one has as many parentheses as there may be."""
     calls = '{{define "x"}}{{range 1}}{{template "x"}}{{end}}{{end}}{{template "x"}}'
     last = "{{if eq . 48}}{{" + "(" * 40 + "1" + ")" * 40 + '}}{{else}}{{template "x" (add . 1)}}{{end}}'
-    with pytest.raises(RuleError, match="more than 100 blocks"):
+    with pytest.raises(RuleError, match="nested more than 100 deep"):
         expand(calls, DATA)
     assert expand('{{define "x"}}' + last + '{{end}}{{template "x" 0}}', DATA) == "1"

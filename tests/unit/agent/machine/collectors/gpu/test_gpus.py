@@ -442,7 +442,7 @@ def test_the_collector_queries_the_child(monkeypatch: pytest.MonkeyPatch) -> Non
 
         def query(self) -> NvmlFacts:
             queries.append(1)
-            return NvmlFacts(problem="the nvidia driver did not answer in 10 s")
+            return NvmlFacts(problem="the nvidia driver did not respond within 10 s")
 
     child = Child()
     monkeypatch.setattr("zonewise.machine.collectors.gpu.gpus.CHILD", child)
