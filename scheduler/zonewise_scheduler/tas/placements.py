@@ -49,7 +49,7 @@ class Placements:
         """By flavor: the flavors that may have nodes in common with it, itself included."""
 
     def get(self, workload: Workload, held: Workload | None = None) -> Placement:
-        """Return the placement of a workload's admission beyond that of `held`; leaders come first."""
+        """Return the placement of a workload's admission beyond that of `held`, in the order of the search."""
         if workload.admission is None:
             return _EMPTY
         has_topology = self._flavor_topologies.__contains__

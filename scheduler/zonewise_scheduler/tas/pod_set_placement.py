@@ -70,8 +70,8 @@ def group_pod_sets(requests: Sequence[PlacementRequest]) -> list[list[PlacementR
 
 
 def split_groups(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-    """Return each request as a group of its own; those of one group stay together, at the position of the first."""
-    return [[request] for group in _group_requests(requests) for request in group]
+    """Return each request as a group of its own, in the order of `group_pod_sets`."""
+    return [[request] for group in group_pod_sets(requests) for request in group]
 
 
 def _group_requests(requests: Sequence[PlacementRequest]) -> Iterable[list[PlacementRequest]]:
@@ -85,9 +85,10 @@ def _group_requests(requests: Sequence[PlacementRequest]) -> Iterable[list[Place
 def pod_set_placements(
     workload: Workload, has_topology: Callable[[str], bool], held: Workload | None = None
 ) -> list[PodSetPlacement]:
-    """Return the placements of a workload's admission beyond those of `held`; leaders come first.
+    """Return the placements of a workload's admission beyond those of `held`, in the order of the search.
 
-    `has_topology`: tells whether a flavor has a topology. Reclaimable pods are still included.
+    That is by flavor, with leaders before their workers. `has_topology`: tells whether a flavor has a topology.
+    Reclaimable pods are still included.
     """
     if workload.admission is None:
         return []
@@ -108,7 +109,7 @@ def pod_set_placements(
     sort_keys = {
         pod_set.name: (_group_index(workload, pod_set), pod_set.pods, -i) for i, pod_set in enumerate(workload.pod_sets)
     }
-    return sorted(placements, key=lambda placement: sort_keys[placement.pod_set])
+    return sorted(placements, key=lambda placement: (placement.flavor, sort_keys[placement.pod_set]))
 
 
 def new_placements(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from support.any_nodes import clusters, pods
 from support.fit_nodes import GPU, STATIC, admitted_in_sequence, container, node, pod
 from support.tas_clusters import (
+    FLAVORS,
     Host,
     find_hosts,
     flavor_topologies,
@@ -22,10 +24,12 @@ from support.tas_clusters import (
 )
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.assignment_text import format_assignments
-from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
+from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmission
+from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
+from zonewise_scheduler.tas.zones.reported_node import ReportedNode
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState
@@ -153,6 +157,39 @@ def test_leader_and_workers_on_a_host_without_a_report(allow_unknown: bool) -> N
         assert hosts == {"workers": {"h1": 2}, "leader": {"h1": 1}}
     else:
         assert isinstance(hosts, TopologyPlacementFailure)
+
+
+def test_pod_sets_of_two_flavors_fit_where_they_were_placed() -> None:
+    """The kubelet admits the large pods and then the small ones, but not in the order of the pod sets."""
+    cluster = zoned_cluster([node(2, 4, **STRICT)], flavors=FLAVORS)
+    flavors = {"small": "fast", "large": "all"}
+    pod_sets = [
+        pods_of_shape(pod(container(cpus=cpus, gib=1)), 2, HOST, name)
+        for name, cpus in zip(flavors, (3, 5), strict=True)
+    ]
+    workload = job("one", *pod_sets)
+    requests = {flavors[pod_set.name]: [PlacementRequest(pod_set, 2, flavors[pod_set.name])] for pod_set in pod_sets}
+    assignments = cluster.tas_snapshot.find_topology_assignments(workload, requests, empty=False)
+    assert not isinstance(assignments, TopologyPlacementFailure)
+    admitted_pod_sets = (
+        PodSetAdmission(name, {"pods": flavor}, {}, 2, assignments[name]) for name, flavor in flavors.items()
+    )
+    assert cluster.tas_snapshot.fits(replace(workload, admission=Admission("a", tuple(admitted_pod_sets))))
+
+
+def test_leader_is_replaced_before_its_workers() -> None:
+    """The leader takes half of the first zone, so the zone of 4 CPUs is left to the second worker, which needs 8."""
+    half_reserved = node(3, 4, **STRICT, reserved=0xF << 16)
+    cluster = zoned_cluster([None, half_reserved])
+    pod_sets = [
+        pods_of_shape(pod(container(cpus=8, gib=1)), 2, HOST, "workers", "g"),
+        pods_of_shape(pod(container(cpus=4, gib=1)), 1, HOST, "leader", "g"),
+    ]
+    running = start(cluster, job("one", *pod_sets))
+    full = half_reserved._replace(free_cpus=0)
+    cluster.kubelet_states.report(0, ReportedNode(full, full, {}))
+    moving = replace(running, unhealthy_nodes=("h0",))
+    assert isinstance(find_hosts(cluster, moving), TopologyPlacementFailure)
 
 
 def test_empty_cluster() -> None:
