@@ -111,7 +111,8 @@ def fill_nodes(
     whole_counts = table.gather(
         np.zeros(table.rows, np.int64), lambda block: block.get_or_compute(("whole", shape, zone_slice_size), compute)
     )
-    for row in np.flatnonzero((whole_counts == UNDECIDED_COUNT) & (pod_counts > 0)).tolist():
+    whole_counts[pod_counts == 0] = 0
+    for row in np.flatnonzero(whole_counts == UNDECIDED_COUNT).tolist():
         state = table.state(row)
         whole_counts[row] = 0 if state is None else fill_node(state, shape, limit, zone_slice_size).pods
     np.minimum(pod_counts, whole_counts, out=pod_counts)

@@ -21,7 +21,8 @@ from support.tas_clusters import (
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest, SliceConstraint
-from zonewise_scheduler.tas.zones.node_filling import assigned_zones
+from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE, assigned_zones, fill_node, fill_nodes
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL
 
 if TYPE_CHECKING:
@@ -99,6 +100,24 @@ def test_slices_in_zones(
     if not isinstance(hosts, TopologyPlacementFailure):
         for pods_by_zone in pods_by_zones(states, hosts["main"], shape):
             assert all(pods % size == 0 and zone_mask.bit_count() < 2 for zone_mask, pods in pods_by_zone.items())
+
+
+@settings(max_examples=60)
+@given(clusters(most=4), pods(), st.integers(0, 5), st.sampled_from([SINGLE_ZONE, ANY_ZONE, 1, 2, 3]))
+def test_counts_of_many_nodes(states: list[NodeState], shape: PodShape, limit: int, size: int) -> None:
+    """They equal those of each node alone, in whole slices."""
+    counts = fill_nodes(KubeletStates(states).empty_table(), shape, limit, size)
+    expected = [fill_node(state, shape, limit, size).pods for state in states]
+    assert counts.tolist() == [pod_count - pod_count % max(size, 1) for pod_count in expected]
+
+
+def test_full_host_leaves_slices_on_others() -> None:
+    """A full host holds no pod, also where the containers are aligned one by one."""
+    free = node(2, 4, **STRICT)
+    shape = pod(container("first", cpus=2, gib=1), container("second", cpus=1, gib=1))
+    pairs = PodSetTopologyRequest("rack", slice_constraints=(SliceConstraint(ZONE_LEVEL, 2),))
+    cluster = zoned_cluster([free._replace(free_cpus=0), free])
+    assert find_hosts(cluster, job("one", pods_of_shape(shape, 2, pairs))) == {"main": {"h1": 2}}
 
 
 def test_lowest_zone_is_filled_first() -> None:
