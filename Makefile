@@ -143,7 +143,7 @@ $(UV): tools/bootstrap.py
 
 .venv/.demo: $(UV) pyproject.toml uv.lock
 	@echo "setting up .venv/ for a cluster in one process ..." >&2
-	@$(UV) sync --quiet --locked --no-default-groups --extra agent --extra scheduler --extra client --inexact || $(NO_PYTHON)
+	@$(UV) sync --quiet --locked --no-default-groups --extra agent --extra scheduler --extra client --extra plot --inexact || $(NO_PYTHON)
 	@touch $@ .venv/.run
 
 .venv/.dev: $(UV) pyproject.toml uv.lock

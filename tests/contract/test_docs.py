@@ -75,10 +75,10 @@ def test_every_target_exists() -> None:
 
 
 def test_the_demo_installs_what_its_commands_need() -> None:
-    """README runs `zonewise queue` beside `make demo`: the extra `client` reads the kubeconfig."""
+    """README runs `zonewise queue` beside it, and the hint of a missing library names it, be it that of pictures."""
     rule = re.search(r"^\.venv/\.demo:.*\n((?:\t.*\n)+)", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     assert rule
-    assert set(re.findall(r"--extra (\w+)", rule[1])) == {"agent", "scheduler", "client"}
+    assert set(re.findall(r"--extra (\w+)", rule[1])) == {"agent", "scheduler", "client", "plot"}
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/README.md"])

@@ -40,4 +40,5 @@ def require_extra(extra: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
             raise
-        raise CommandError(f"{error}; install zonewise with the extra [{extra}]") from None
+        hint = f"install zonewise with the extra [{extra}], or run `make demo` in a checkout"
+        raise CommandError(f"{error}; {hint}") from None

@@ -148,5 +148,6 @@ def _official(module: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
-            "reading a kubeconfig needs the official Kubernetes client: install zonewise with the extra [client]"
+            "reading a kubeconfig needs the official Kubernetes client: install zonewise with the extra [client], "
+            "or run `make demo` in a checkout"
         ) from error

@@ -10,7 +10,9 @@ from zonewise_common.cli.command import CommandError, require_extra
 
 
 def test_a_missing_library_names_the_extra() -> None:
-    message = r"No module named 'no_such_library'; install zonewise with the extra \[agent\]"
+    """A checkout has no package to install: its Makefile installs the libraries."""
+    hint = r"install zonewise with the extra \[agent\], or run `make demo` in a checkout$"
+    message = rf"No module named 'no_such_library'; {hint}"
     with pytest.raises(CommandError, match=message), require_extra("agent"):
         import_module("no_such_library.part")
 
