@@ -118,6 +118,22 @@ def format_name_range(names: Sequence[str]) -> str:
     return f"{names[0]}..{names[-1]}" if _is_consecutive(names) else f"{names[0]},..,{names[-1]}"
 
 
+def format_name_list(names: Sequence[str]) -> str:
+    """Format names as a list that has each of them: "GPU0..GPU3, GPU6, NVMe0"."""
+    rows: list[list[str]] = []
+    for name in sorted(names, key=_number_order):
+        if rows and _is_consecutive([*rows[-1], name]):
+            rows[-1].append(name)
+        else:
+            rows.append([name])
+    return ", ".join(format_name_range(row) for row in rows)
+
+
+def _number_order(name: str) -> list[str | int]:
+    """Return a sort key that has GPU9 before GPU10: texts and numbers by turns."""
+    return [int(part) if i % 2 else part for i, part in enumerate(_NUMBERS.split(name))]
+
+
 def _is_consecutive(names: Sequence[str]) -> bool:
     """Return whether names differ in numbers only, and these increase by one from each name to the next."""
     split = [_NUMBERS.split(name) for name in names]

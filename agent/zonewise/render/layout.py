@@ -17,7 +17,7 @@ from zonewise.render.formatting import (
     clean_all,
     format_bytes,
     format_cpu_list,
-    format_name_range,
+    format_name_list,
     model_name,
 )
 from zonewise.render.nesting import CpuGroup, NestedGroup, nest, remaining_cpus
@@ -85,7 +85,7 @@ def _share_drivers(placed: _Placement) -> list[str]:
             )
             for located in held
         ]
-    return [f"{note.capitalize()}: {format_name_range(held)}" for note, held in shared.items()]
+    return [f"{note.capitalize()}: {format_name_list(held)}" for note, held in shared.items()]
 
 
 def all_cpus(machine: Machine) -> CpuSet:

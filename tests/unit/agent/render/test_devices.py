@@ -243,6 +243,14 @@ def test_a_shared_driver_is_named_once() -> None:
             assert (beside, below) == ([], [f"Driver vfio-pci: GPU0..GPU{count - 1}"])
 
 
+def test_a_shared_driver_names_each_device() -> None:
+    """Where other devices are among them, the note has no range from the first to the last."""
+    machine = gpu_server()
+    drivers = ("vfio-pci", "nvidia", "vfio-pci", "vfio-pci", "vfio-pci", "nvidia", "nvidia", "vfio-pci")
+    gpus = tuple(gpu._replace(driver=driver) for gpu, driver in zip(machine.gpus, drivers, strict=True))
+    assert "Driver vfio-pci: GPU0, GPU2..GPU4, GPU7" in layout(machine._replace(gpus=gpus)).notes
+
+
 def test_names_of_pci_ids() -> None:
     """A GPU without a driver has its product's name; a name of the driver comes first."""
     machine = gpu_server()

@@ -15,6 +15,7 @@ from zonewise.render.formatting import (
     format_count,
     format_cpu_list,
     format_link_speed,
+    format_name_list,
     format_name_range,
     format_number_list,
     format_pcie_speed,
@@ -148,3 +149,17 @@ def test_small_phrases() -> None:
 def test_a_range_claims_no_absent_name(names: list[str], text: str) -> None:
     """Two dots stand between consecutive names; other names are shown by their ends only."""
     assert format_name_range(names) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["GPU10", "NVMe0", "GPU9", "NVMe1", "GPU8"], "GPU8..GPU10, NVMe0..NVMe1"),
+        (["GPU2", "GPU0", "GPU5"], "GPU0, GPU2, GPU5"),
+        (["nvme0n1", "nvme0n2", "nvme1n1"], "nvme0n1..nvme0n2, nvme1n1"),
+        (["network", "GPU0"], "GPU0, network"),
+    ],
+)
+def test_a_list_of_names_has_each(names: list[str], text: str) -> None:
+    """Numbers count as numbers, and the order of the names does not matter."""
+    assert format_name_list(names) == text
