@@ -349,7 +349,7 @@ def test_libraries_that_are_not_installed(
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.count("install") == 1
     assert missing in done.stderr
-    assert f"install zonewise with its extra: [{extra}]" in done.stderr
+    assert f"install zonewise with the extra [{extra}]" in done.stderr
 
 
 # --- help

@@ -12,6 +12,7 @@ from zonewise.machine.discover import Scanner
 from zonewise.machine.files import LIVE_ROOT, RootError
 from zonewise_common.cli import output
 from zonewise_common.cli.command import Command, CommandError
+from zonewise_common.cli.terminal import printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -99,7 +100,7 @@ def _lint(arguments: Namespace) -> int:
         for problem in lint_document(document)
     ]
     lines = [
-        ": ".join(part for part in (place, problem.severity, problem.where, problem.message) if part)
+        printable(": ".join(part for part in (place, problem.severity, problem.where, problem.message) if part))
         for place, problem in problems
     ]
     errors = sum(problem.severity == ERROR for _, problem in problems)

@@ -45,7 +45,7 @@ def render_report(report: HealthReport, width: int) -> str:
         lines += ["", f"{fault.sign.device} {fault.sign.rule}: {fault.sign.message}", *_details(fault, width)]
     if not report.baseline:
         lines += ["", "no baseline: missing devices and resources cannot be detected"]
-    lines += [f"not read: {reason}" for reason in report.silent]
+    lines += [f"not read: {printable(reason)}" for reason in report.silent]
     return "\n".join(lines) + "\n"
 
 

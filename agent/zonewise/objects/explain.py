@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zonewise_common.cli.terminal import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -51,7 +53,7 @@ class Fact(NamedTuple):
 def explain(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> str:
     """Return text with the value, file, raw value and rule of each fact at and below a path.
 
-    Raises UnknownFact.
+    Control characters of files are shown as others. Raises UnknownFact.
     """
     return "".join(_paragraph(fact, _origin(fact.path, sources), sources) for fact in facts(document, path))
 
@@ -147,8 +149,8 @@ def _paragraph(fact: Fact, origin: str | None, sources: Mapping[str, Source]) ->
     if origin is None:
         return f"{lines[0]}\n  no source is recorded\n"
     source = sources[origin]
-    lines.append(f"  file   {source.file}")
+    lines.append(f"  file   {printable(source.file)}")
     if source.value is not None:
-        lines.append("  value  " + source.value.replace("\n", "\n         "))
+        lines.append("  value  " + "\n         ".join(map(printable, source.value.split("\n"))))
     lines.append(f"  rule   {source.rule}" + ("" if origin == path else f" (source of {origin})"))
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zonewise.rules.types import NODE_FEATURE_GROUP
+from zonewise_common.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,9 +17,9 @@ _YES, _NO = "yes", "no "
 
 
 def render_explanation(explanation: Explanation) -> str:
-    """Return each rule with its terms, then what all of them set."""
+    """Return each rule with its terms, then what all of them set. Control characters are shown as others."""
     lines = [line for rule in explanation.rules for line in _rule_lines(rule)]
-    return "\n".join([*lines, *_output_lines(explanation.evaluation)]) + "\n"
+    return "\n".join(map(printable, [*lines, *_output_lines(explanation.evaluation)])) + "\n"
 
 
 def _rule_lines(rule: RuleExplanation) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from zonewise.health.state import HealthState, encode_state
 from zonewise.machine import kernel_log
 from zonewise.machine.files import LIVE_ROOT, DirectoryFiles
 from zonewise.machine.kernel_log import KernelLog
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
@@ -61,6 +58,12 @@ def test_faults_have_verdict_source_rule_and_evidence(
     fault = next(fault for fault in report["faults"] if fault["rule"] == "xid-79")
     assert (fault["verdict"], fault["source"], fault["severity"]) == ("hardware", "kernel log", "failed")
     assert "fallen off the bus" in fault["evidence"][0]
+
+
+def test_a_capture_controls_no_terminal(faulty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its facts of NVML are a text that anyone wrote."""
+    Path(faulty, "zonewise", "nvml.json").write_text(json.dumps({"problem": "no driver\x1b[2J"}))
+    assert "not read: NVML's facts: no driver^[[2J" in _status(capsys, "--root", faulty)[1].splitlines()
 
 
 def test_a_capture_has_the_same_faults_without_names_of_processes(

@@ -51,6 +51,16 @@ def test_rules_on_the_features_of_an_object_as_json(tmp_path: Path, capsys: Capt
     assert result["rules"][1]["matchers"][0]["terms"][0]["expressions"][0]["text"] == 'name InRegexp ["("]'
 
 
+@pytest.mark.parametrize("action", ["test", "lint"])
+def test_rules_of_others_control_no_terminal(action: str, server: str, tmp_path: Path, capsys: Capture) -> None:
+    rule = {"labels": {"example.com/x\x1b[2J": "true"}, **FAILING}
+    machine = () if action == "lint" else ("--root", server)
+    assert main(["rules", action, written(tmp_path, rule_object(rule, name="a\x1b[2Jb")), *machine]) == 1
+    output = capsys.readouterr().out
+    assert "a^[[2Jb" in output
+    assert "\x1b" not in output
+
+
 def test_lint(tmp_path: Path, capsys: Capture) -> None:
     assert main(["rules", "lint", written(tmp_path, rule_object(MATCHING))]) == 0
     assert capsys.readouterr().out == "1 object, 0 errors, 0 warnings\n"

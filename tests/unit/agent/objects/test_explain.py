@@ -28,6 +28,13 @@ def test_a_fact_of_its_own() -> None:
     )
 
 
+def test_the_content_of_a_file_controls_no_terminal() -> None:
+    """A captured machine is another's: control characters are shown as others, and lines stay lines."""
+    source = Source("/sys/a\x1bb", "one\x1b[2J\ntwo\u202e", "as it is")
+    text = explain(machine_to_json(tiered_memory()), {"zones.1.memory": source}, "zones.1.memory")
+    assert "  file   /sys/a^[b\n  value  one^[[2J\n         two?\n" in text
+
+
 def test_a_fact_has_its_nearest_parents_source() -> None:
     """A fact without a source has that of its object, with the object's name."""
     text = explain(
