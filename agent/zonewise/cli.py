@@ -55,6 +55,8 @@ def main_of_kubectl() -> int:
 
 def _reopen_closed_streams() -> None:
     """Replace streams that the caller closed: `zonewise show >&-`."""
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stderr is None:

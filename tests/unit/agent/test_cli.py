@@ -178,6 +178,13 @@ def test_closed_streams_are_written_nowhere(server: str) -> None:
     assert subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=300).returncode == 0
 
 
+def test_a_closed_input_is_an_empty_one() -> None:
+    """`zonewise rules lint - <&-`."""
+    line = f"{sys.executable} -m zonewise rules lint - <&-"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (2, "zonewise: error: -: holds no rules\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", ["show --root {server} -o json", "--help", "--version"])
 def test_a_full_disk(arguments: str, server: str) -> None:

@@ -26,6 +26,13 @@ def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureF
     assert run(capsys, *arguments, archive) == run(capsys, *arguments, server)
 
 
+def test_a_file_name_that_is_no_text(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The archive is written, and its name is shown as far as possible."""
+    archive = f"{tmp_path}/\udcff.tar.gz"
+    assert run(capsys, "capture", archive, "--root", server).startswith(f"{tmp_path}/?.tar.gz: ")
+    assert tarfile.is_tarfile(archive)
+
+
 def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that exists stays, unless --force."""
     archive = tmp_path / "machine.tar.gz"
