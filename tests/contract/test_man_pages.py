@@ -22,6 +22,14 @@ def test_each_command_has_a_page() -> None:
     assert "\\fB\\-\\-all\\-namespaces\\fR" in page
 
 
+def test_pages_have_what_scripts_need() -> None:
+    """The options of subcommands, and the statuses that are no error."""
+    rules, health = pages("1")["zonewise-rules.1"], pages("1")["zonewise-health.1"]
+    assert "\\fB\\-\\-node\\-feature\\fR" in rules
+    assert ".TP\n1\n" in rules
+    assert ".TP\n1\na device is degraded or has failed\n" in health
+
+
 def test_pages_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "man1")]) == 0
     assert {file.name for file in (tmp_path / "man1").iterdir()} == set(pages())

@@ -34,6 +34,7 @@ _DEFAULT_WIDTH = 100
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = "Status 0: healthy, or notes only; 1: a device is degraded or has failed."
     add = parser.add_argument
     add(
         "--root",

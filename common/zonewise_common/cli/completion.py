@@ -44,9 +44,14 @@ def _bash(program: str, commands: Sequence[CommandSpec]) -> str:
         *cases,
         "  esac",
         '  case "${COMP_WORDS[1]}" in',
-        *(f"    {command.name}) options='{_flags(command)}'; files={_takes_files(command)} ;;" for command in commands),
+        *(
+            f"    {command.name}) options='{_flags(command)}'; values='{_first_values(command)}'; "
+            f"files={_takes_files(command)} ;;"
+            for command in commands
+        ),
         "  esac",
         '  if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word"))',
+        '  elif [[ -n $values ]] && ((COMP_CWORD == 2)); then COMPREPLY=($(compgen -W "$values" -- "$word"))',
         '  elif [[ -n $files ]]; then COMPREPLY=($(compgen -f -- "$word")); fi',
         "}",
         f"complete -o filenames -F {function} {program}",
@@ -73,6 +78,11 @@ def _bash_command(command: CommandSpec) -> list[str]:
 
 def _flags(command: CommandSpec) -> str:
     return " ".join(flag for option in command.options for flag in option.flags)
+
+
+def _first_values(command: CommandSpec) -> str:
+    """Return the choices of the first positional argument."""
+    return " ".join(next((option.choices for option in command.options if not option.flags), ()))
 
 
 def _takes_files(command: CommandSpec) -> str:
@@ -139,6 +149,10 @@ def _fish(program: str, commands: Sequence[CommandSpec]) -> str:
                 lines.append(f"complete -c {program} {condition} {_fish_option(option)}")
             elif option.takes_file:
                 lines.append(f"complete -c {program} {condition} -F")
+            elif option.choices:
+                values = " ".join(option.choices)
+                lines.append(f"complete -c {program} -n '__fish_seen_subcommand_from {command.name}; and not "
+                             f"__fish_seen_subcommand_from {values}' -a '{values}'")  # fmt: skip
     return "\n".join([*lines, ""])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -54,9 +54,10 @@ def command_specs(commands: Mapping[str, Command], program: str) -> list[Command
 
 
 def option_specs(parser: ArgumentParser) -> list[OptionSpec]:
-    """Return the options that the help shows."""
+    """Return the options that the help shows, those of subcommands after the choice of one; equal ones once."""
     formatter = parser._get_formatter()
     specs: list[OptionSpec] = []
+    below: list[OptionSpec] = []
     for group in parser._action_groups:
         for action in group._group_actions:
             if action.help == argparse.SUPPRESS:
@@ -64,8 +65,17 @@ def option_specs(parser: ArgumentParser) -> list[OptionSpec]:
             text = formatter._expand_help(action) if action.help else ""
             choices = tuple(map(str, action.choices or ()))
             title = group.title or ""
+            for name, subparser in _subparsers(action).items():
+                text = f"{text} {name}: {subparser.description}".strip()
+                below += option_specs(subparser)
             specs.append(OptionSpec(tuple(action.option_strings), _metavar(action), choices, text, title))
-    return specs
+    return list(dict.fromkeys([*specs, *below]))
+
+
+def _subparsers(action: argparse.Action) -> dict[str, ArgumentParser]:
+    """Return the parsers of subcommands by name; empty for an option."""
+    choices: object = action.choices
+    return cast("dict[str, ArgumentParser]", choices) if isinstance(choices, dict) else {}
 
 
 def _metavar(action: argparse.Action) -> str:

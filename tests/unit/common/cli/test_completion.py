@@ -24,6 +24,12 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--secret", help="==SUPPRESS==")
 
 
+def _subcommands(parser: ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="try|lint")
+    commands.add_parser("try").add_argument("file", metavar="FILE")
+    commands.add_parser("lint").add_argument("--strict", action="store_true", help="no warnings")
+
+
 def _no_arguments(parser: ArgumentParser) -> None:
     """Declare nothing."""
 
@@ -33,7 +39,12 @@ def _run(arguments: Namespace) -> int:
 
 
 COMMANDS = command_specs(
-    {"show": Command("show it", _arguments, _run), "sum": Command("add it up", _no_arguments, _run)}, "prog"
+    {
+        "show": Command("show it", _arguments, _run),
+        "sum": Command("add it up", _no_arguments, _run),
+        "rules": Command("try rules", _subcommands, _run),
+    },
+    "prog",
 )
 
 
@@ -62,6 +73,10 @@ def completed(words: list[str], directory: Path) -> list[str]:
         (["prog", "show", ""], ["a.sh"]),
         (["prog", "sum", ""], []),
         (["prog", "none", "-"], []),
+        (["prog", "rules", ""], ["try", "lint"]),
+        (["prog", "rules", "l"], ["lint"]),
+        (["prog", "rules", "try", ""], ["a.sh"]),
+        (["prog", "rules", "lint", "--s"], ["--strict"]),
     ],
 )
 def test_bash(words: list[str], offered: list[str], tmp_path: Path) -> None:
@@ -73,7 +88,7 @@ def test_bash(words: list[str], offered: list[str], tmp_path: Path) -> None:
 def test_each_option_is_in_the_script(shell: str, tmp_path: Path) -> None:
     script = completion_script(shell, "prog", COMMANDS)
     assert "secret" not in script
-    for word in ("show", "sum", "output", "namespace", "json", "yaml"):
+    for word in ("show", "sum", "output", "namespace", "json", "yaml", "try lint", "strict"):
         assert word in script
     if (program := shutil.which(shell)) is not None:
         (tmp_path / "script").write_text(script)

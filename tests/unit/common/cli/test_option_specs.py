@@ -33,3 +33,16 @@ def test_commands() -> None:
 
     [spec] = command_specs({"show": Command("show it", add_arguments, _run)}, "prog")
     assert (spec.name, spec.usage, spec.epilog) == ("show", "prog show [-h]", "Status 0: done; 1: not.")
+
+
+def test_options_of_subcommands() -> None:
+    """They follow the choice of one, and what several have is there once."""
+    parser = ArgumentParser()
+    commands = parser.add_subparsers(metavar="try|lint")
+    for name in ("try", "lint"):
+        subparser = commands.add_parser(name, description=f"{name} it.")
+        subparser.add_argument("file", metavar="FILE", help="a file")
+    subparser.add_argument("--strict", action="store_true", help="no warnings")
+    choice, about, file, strict = option_specs(parser)
+    assert (choice.metavar, choice.choices, choice.help) == ("try|lint", ("try", "lint"), "try: try it. lint: lint it.")
+    assert (about.flags, file.takes_file, strict.flags) == (("-h", "--help"), True, ("--strict",))
