@@ -183,7 +183,8 @@ def _features(arguments: Namespace) -> Any:  # noqa: ANN401 -- RawFeatures
 
         local = read_local_features(files, FEATURES_DIRECTORY, datetime.now(UTC))
     features = node_features(scan.machine, FEATURE_GROUPS, local)
-    name = os.environ.get("NODE_NAME") or (scan.machine.hostname or "").lower()
+    # of the running machine: it would be the wrong name for another machine's capture
+    name = (os.environ.get("NODE_NAME") if files.live else None) or (scan.machine.hostname or "").lower()
     return _with_node_name(features, name)
 
 

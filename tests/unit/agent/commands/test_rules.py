@@ -35,6 +35,18 @@ def test_rules_on_a_captured_machine(server: str, tmp_path: Path, capsys: Captur
     assert output.endswith("labels:\n  example.com/cpu=true\n")
 
 
+def test_another_machine_is_not_called_like_the_pods_node(
+    server: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """$NODE_NAME names the running machine alone."""
+    monkeypatch.setenv("NODE_NAME", "worker-3")
+    named = {"matchExpressions": {"nodename": expression("In", "worker-3")}}
+    file = written(tmp_path, rule_object({"matchFeatures": [{"feature": "system.name", **named}]}))
+    for arguments, verdict in ((), " matches"), (("--root", server), " does not match"):
+        assert main(["rules", "test", file, *arguments]) == 0
+        assert verdict in capsys.readouterr().out
+
+
 def test_rules_on_the_features_of_an_object_as_json(tmp_path: Path, capsys: Capture) -> None:
     features = tmp_path / "features.json"
     spec = {"features": recordings()["features"]["machine"]}
