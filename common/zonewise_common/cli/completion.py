@@ -29,10 +29,15 @@ def completion_script(shell: str, program: str, commands: Sequence[CommandSpec])
 
 def _bash(program: str, commands: Sequence[CommandSpec]) -> str:
     function = f"_{_identifier(program)}"
-    cases = [line for command in commands for line in _bash_command(command)]
+    files = f"{function}_files"
+    cases = [line for command in commands for line in _bash_command(command, files)]
     names = " ".join(command.name for command in commands)
     return "\n".join([
         f"# bash completion of {program}",
+        f"{files}() {{",
+        "  local IFS=$'\\n'  # a file's name may have blanks",
+        '  COMPREPLY=($(compgen -f -- "$1"))',
+        "}",
         f"{function}() {{",
         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options='' values='' files=''",
         "  COMPREPLY=()",
@@ -52,15 +57,15 @@ def _bash(program: str, commands: Sequence[CommandSpec]) -> str:
         "  esac",
         '  if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word"))',
         '  elif [[ -n $values ]] && ((COMP_CWORD == 2)); then COMPREPLY=($(compgen -W "$values" -- "$word"))',
-        '  elif [[ -n $files ]]; then COMPREPLY=($(compgen -f -- "$word")); fi',
+        f'  elif [[ -n $files ]]; then {files} "$word"; fi',
         "}",
         f"complete -o filenames -F {function} {program}",
         "",
     ])  # fmt: skip
 
 
-def _bash_command(command: CommandSpec) -> list[str]:
-    """Return the cases of what stands behind an option with a value."""
+def _bash_command(command: CommandSpec, files: str) -> list[str]:
+    """Return the cases of what stands behind an option with a value; `files`: the function that completes files."""
     lines: list[str] = []
     for option in command.options:
         if not option.flags or not option.metavar:
@@ -69,7 +74,7 @@ def _bash_command(command: CommandSpec) -> list[str]:
         if option.choices:
             reply = f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$word")); return'
         elif option.takes_file:
-            reply = 'COMPREPLY=($(compgen -f -- "$word")); return'
+            reply = f'{files} "$word"; return'
         else:
             reply = "return"
         lines.append(f"    {words}) {reply} ;;")

@@ -56,7 +56,7 @@ def completed(words: list[str], directory: Path) -> list[str]:
     command = ["bash", "--norc", "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=directory)
     assert result.stderr == ""
-    return result.stdout.split()
+    return result.stdout.strip().splitlines()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
@@ -82,6 +82,12 @@ def completed(words: list[str], directory: Path) -> list[str]:
 def test_bash(words: list[str], offered: list[str], tmp_path: Path) -> None:
     (tmp_path / "a.sh").touch()
     assert completed(words, tmp_path) == offered
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_keeps_blanks_in_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "my batch.sh").touch()
+    assert completed(["prog", "show", "my"], tmp_path) == ["my batch.sh"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
