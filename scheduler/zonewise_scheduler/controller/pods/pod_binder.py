@@ -120,21 +120,31 @@ class PodBinder:
         step = _BindingStep(context, self._assumed)
         writes: list[Write] = []
         for uid in dirty:
-            pod = self._candidates.get(uid)
-            if pod is None or uid in self._assumed or not step.binds(pod.workload_key):
+            try:
+                write = self._next_write(uid, step, claim)
+            except Exception:  # a defect that one pod reveals must not keep others from their bindings
+                log.exception("pod uid=%s is left to kube-scheduler", uid)
                 continue
-            node, verdict = self._judge(pod, step)
-            if verdict.reason:
-                self._leave(pod, node, verdict)
-                continue
-            write = bind_write(pod, node)
-            if claim(write):
-                self._reasons.pop(uid, None)
-                step.assume(uid, node, verdict)
+            if write is not None:
                 writes.append(write)
-            else:
-                self._dirty[uid] = None
         return writes
+
+    def _next_write(self, uid: str, step: _BindingStep, claim: Callable[[Write], bool]) -> Write | None:
+        """Return the binding of a pod; None: it cannot be written now."""
+        pod = self._candidates.get(uid)
+        if pod is None or uid in self._assumed or not step.binds(pod.workload_key):
+            return None
+        node, verdict = self._judge(pod, step)
+        if verdict.reason:
+            self._leave(pod, node, verdict)
+            return None
+        write = bind_write(pod, node)
+        if not claim(write):
+            self._dirty[uid] = None
+            return None
+        self._reasons.pop(uid, None)
+        step.assume(uid, node, verdict)
+        return write
 
     def _judge(self, pod: ManagedPod, step: _BindingStep) -> tuple[str, BindVerdict]:
         try:

@@ -18,7 +18,7 @@ from zonewise_scheduler.controller.pods.ungate import UngateContext, find_ungati
 from zonewise_scheduler.controller.workloads.queue_annotations import binds_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.pods.pod_context import PodContext
@@ -99,25 +99,26 @@ class PodReconciler:
         dirty, self._dirty = self._dirty, {}
         writes: list[Write] = []
         for key in dirty:
-            workload, pods = context.workloads.get(key), self._pods.of_workload(key)
-            if workload is None or not any(pod.is_held for pod in pods):
-                continue
             try:
-                ungatings = find_ungatings(workload, pods, UngateContext(context.node_names))
-                ungatings = [each for each in ungatings if each.pod.uid not in self._failed.get(key, ())]
-                ungatings = self._without_avoided(key, ungatings, pods, context)
-                ungatings = _annotated(ungatings, workload, pods, context) if ungatings else []
+                writes.extend(self._writes_of(key, context))  # what came before an error stays: its pods are assumed
             except FieldError as error:
                 log.warning("workload=%s its pods stay held: %s", key, error)
-                continue
             except Exception:  # a defect that one workload reveals must not keep others from their writes
                 log.exception("workload=%s its pods stay held", key)
-                continue
-            for ungating in ungatings:
-                if self._gate.lets_pass(ungating, context):
-                    self._pods.assume(ungating)
-                    writes.append(ungate_write(ungating))
         return writes
+
+    def _writes_of(self, key: str, context: PodContext) -> Iterator[Write]:
+        """Yield the patches of the pods of a workload that are to be ungated now. Raises FieldError."""
+        workload, pods = context.workloads.get(key), self._pods.of_workload(key)
+        if workload is None or not any(pod.is_held for pod in pods):
+            return
+        ungatings = find_ungatings(workload, pods, UngateContext(context.node_names))
+        ungatings = [each for each in ungatings if each.pod.uid not in self._failed.get(key, ())]
+        ungatings = self._without_avoided(key, ungatings, pods, context)
+        for ungating in _annotated(ungatings, workload, pods, context) if ungatings else []:
+            if self._gate.lets_pass(ungating, context):
+                self._pods.assume(ungating)
+                yield ungate_write(ungating)
 
     def take_avoided(self) -> set[tuple[str, str]]:
         """Return the workloads whose pods stay held since the last call, each with the node that it avoids."""
