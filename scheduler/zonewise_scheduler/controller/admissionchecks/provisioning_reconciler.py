@@ -25,6 +25,7 @@ from zonewise_scheduler.controller.admissionchecks.provisioning_request import P
 from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.types import Verb
 from zonewise_scheduler.controller.workloads.admission_checks import checks_of
+from zonewise_scheduler.controller.workloads.pod_defaults import with_pod_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -119,8 +120,9 @@ class ProvisioningReconciler:
             self._problems.pop(key, None)
             return []
         templates = self._objects.pod_templates(workload["metadata"]["namespace"])
-        state = ProvisioningState(workload, requests, templates, self._problems.get(key, ""))
         try:
+            completed = with_pod_defaults(workload, self._configuration.pod_defaults)  # nodes come for pods as they are
+            state = ProvisioningState(completed, requests, templates, self._problems.get(key, ""))
             return next_provisioning_writes(state, context)
         except FieldError as error:
             log.warning("workload=%s no ProvisioningRequest: %s", key, error)

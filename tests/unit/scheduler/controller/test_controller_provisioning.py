@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from support.controller_stories import QUEUE, ControllerStory, annotate_first, kills, owners
 from support.model_cluster import NAMESPACE, ModelCluster
-from zonewise_common.kube.resources import ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS, WORKLOADS
+from zonewise_common.kube.resources import (
+    ADMISSION_CHECKS,
+    LIMIT_RANGES,
+    PROVISIONING_REQUEST_CONFIGS,
+    RUNTIME_CLASSES,
+    WORKLOADS,
+)
 from zonewise_scheduler.controller.admissionchecks.provisioning_request import (
     CLASS_ANNOTATION,
     POD_TEMPLATES,
@@ -360,3 +366,18 @@ def play(story: AutoscaledStory, step: str, jobs: list[ObjectKey]) -> None:
         old = story.cluster.get(key).get("status", {}).get("conditions", [])
         entries = [*old, {"type": step, "status": "True", "message": f"{step} message"}]
         story.cluster.change(key, {"status": {"conditions": entries}})
+
+
+def test_nodes_are_requested_for_pods_with_all_that_the_api_server_adds_to_them() -> None:
+    story = AutoscaledStory(cluster(), None)
+    limits = {"type": "Container", "default": {"cpu": "4"}}
+    story.cluster.create(LIMIT_RANGES, NAMESPACE, "r", spec={"limits": [limits]})
+    overhead, scheduling = {"cpu": "1"}, {"nodeSelector": {"pool": "kata"}}
+    story.cluster.create(RUNTIME_CLASSES, "", "kata", overhead={"podFixed": overhead}, scheduling=scheduling)
+    job = story.cluster.submit("j", 2, pods=2)
+    story.cluster.change(job, {"spec": {"template": {"spec": {"runtimeClassName": "kata"}}}})
+    story.settle()
+    [template] = story.templates()
+    spec = template["template"]["spec"]
+    assert spec["containers"][0]["resources"] == {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}
+    assert (spec["overhead"], spec["nodeSelector"]["pool"]) == (overhead, "kata")
