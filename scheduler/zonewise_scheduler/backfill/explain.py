@@ -65,10 +65,14 @@ def _queue_message(state: PlannerState, queue: str, namespace: str) -> str:
     """Return why a queue admits no workload of a namespace; "" if it does."""
     if queue in state.snapshot.inactive:
         return f"ClusterQueue {queue} is inactive: {state.snapshot.inactive[queue]}"
-    labels = None if state.namespaces is None else state.namespaces.get(namespace, {})
-    if matches_namespace(state.pending_queues[queue].heap.spec, labels):
+    if _is_selected(state, queue, namespace):
         return ""
     return f"ClusterQueue {queue} is not for namespace {namespace}"
+
+
+def _is_selected(state: PlannerState, queue: str, namespace: str) -> bool:
+    labels = None if state.namespaces is None else state.namespaces.get(namespace, {})
+    return matches_namespace(state.pending_queues[queue].heap.spec, labels)
 
 
 # --- flavors, quotas, topologies
@@ -195,9 +199,10 @@ def _delayed_reservation(
 
 def _blocking_workload(state: PlannerState, key: str, order: Sequence[str], now: float) -> str:
     """Return the workload of a queue that must start before another does; "" if there is none."""
-    reservations = state.reservations.by_key
-    if state.pending_queues[state.pending[key]].strict:
-        return order[0] if order[0] != key else ""
+    reservations, queue = state.reservations.by_key, state.pending[key]
+    if state.pending_queues[queue].strict:
+        head = next(other for other in order if _is_selected(state, queue, other.partition("/")[0]))
+        return head if head != key else ""
     due = (other for other in order if other in reservations and reservations[other].start <= now)
     return next((other for other in due if reservations[other].victims and other != key), "")
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.planner_stories import Submission, queue, submission
+from support.planner_stories import Submission, make_workload, queue, submission
 from support.tas_clusters import Host, job, pods_of, snapshot_of
 from support.tas_clusters import preempting_queue as placed_queue
+from zonewise_common.k8s.labels import Requirement
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.explain import explain
@@ -316,6 +317,20 @@ def test_behind_the_head_of_a_strict_queue() -> None:
     )
     assert explanation == Explanation("/c", "q", 2, 0, blocked_by="/b")
     assert explanation_message(explanation) == "/b is before it in ClusterQueue q and must start first"
+
+
+def test_a_workload_of_a_namespace_that_a_strict_queue_does_not_select_is_no_head() -> None:
+    selecting = queue("q", 8000)._replace(
+        namespace_selector=(Requirement("team", "In", ("a",)),), queueing_strategy="StrictFIFO"
+    )
+    planner = new_state(Snapshot([selecting]), policy_named("greedy", 0.0))
+    events.reconfigure(planner, QueueConfiguration((selecting,), namespaces={"ns": {"team": "b"}, "": {"team": "a"}}))
+    first, second = submission("first", 8000, 10), submission("second", 8000, 10)
+    for workload in (make_workload("other", 8000), first.workload, second.workload):
+        events.submit(planner, workload, "q")
+    assert [workload.key for workload in schedule(planner, 0).admitted] == ["/first"]
+    explanation = explain(planner, "/second", 0)
+    assert (explanation.blocked_by, explanation.waits_for) == ("", ("/first",))
 
 
 @pytest.mark.parametrize("names", ["az", "za"])
