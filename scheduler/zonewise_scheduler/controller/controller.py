@@ -340,6 +340,11 @@ class QueueController:
         workloads = {workload_key(name): problem for name, problem in self._planner.invalid.items()}
         return {**self._jobs.invalid, **self._plain_pods.invalid, **workloads}
 
+    @property
+    def invalid_workloads(self) -> Mapping[str, str]:
+        """The Workloads that the planner does not have, by namespace and name, with the field and its problem."""
+        return self._planner.invalid
+
     def take_rejections(self) -> list[PodRejection]:
         """Return the pods that kubelets have rejected since the last call."""
         return self._pods.rejections.take_new()

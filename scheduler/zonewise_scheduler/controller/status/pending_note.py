@@ -53,6 +53,11 @@ def pending_note(explanation: Explanation, forecast: Forecast | None) -> Pending
     return PendingNote(pending_reason(explanation), message, essence, tuple(starts), explanation.waits_for)
 
 
+def invalid_note(problem: str) -> PendingNote:
+    """Return the note of a Workload that cannot be read, or whose pods the API server would reject."""
+    return PendingNote("Misconfigured", problem, problem)
+
+
 def pending_reason(explanation: Explanation) -> str:
     """Return the reason of the condition."""
     if explanation.queue_message:

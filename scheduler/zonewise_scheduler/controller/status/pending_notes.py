@@ -7,17 +7,19 @@
 | explanations, and so notes | RATE a second, BURST after a rest |
 | time for explanations | BUDGET of all time, since an explanation is a what-if on the planner's state |
 
-The first workloads of each queue come first, after those that no queue admits; then the others, in turn.
+The first workloads of each queue come first, after invalid ones and those that no queue admits; then the others, in
+turn.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zonewise_common.token_bucket import TokenBucket
 from zonewise_scheduler.backfill.explain import explain
-from zonewise_scheduler.controller.status.pending_note import PendingNote, pending_note
+from zonewise_scheduler.controller.status.pending_note import PendingNote, invalid_note, pending_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +35,7 @@ RATE, BURST = 5.0, 10
 BUDGET = 0.05
 HEADS = 10
 """Workloads of a queue that come first."""
+NO_PROBLEMS: Mapping[str, str] = MappingProxyType({})
 _ROTATION = 5.0
 """Seconds between two looks at which workloads are pending."""
 
@@ -50,6 +53,7 @@ class PendingNotes:
         self._explained_until = 0.0
         self._told: dict[str, tuple[PendingNote, float]] = {}
         """The last note of a workload, and when it was made."""
+        self._invalid: Mapping[str, str] = NO_PROBLEMS
         self._unwritten: set[str] = set()
         """Workloads whose last note was not written."""
 
@@ -59,10 +63,17 @@ class PendingNotes:
         return {key: note for key, (note, _) in self._told.items()}
 
     def due(
-        self, state: PlannerState, forecasts: Mapping[str, Forecast], now: float
+        self,
+        state: PlannerState,
+        forecasts: Mapping[str, Forecast],
+        now: float,
+        invalid: Mapping[str, str] = NO_PROBLEMS,
     ) -> Iterator[tuple[str, PendingNote]]:
-        """Yield notes with the keys of their workloads, as many as the bounds allow now."""
-        self._now = now
+        """Yield notes with the keys of their workloads, as many as the bounds allow now.
+
+        `invalid`: the workloads that the planner cannot have, with the problem.
+        """
+        self._now, self._invalid = now, invalid
         if not self._turns and now >= self._rotated_at + _ROTATION:
             self._rotate(state, now)
         while self._turns and now >= self._explained_until:
@@ -74,7 +85,7 @@ class PendingNotes:
                 return
             begin = self._timer()
             try:
-                note = pending_note(explain(state, key, now), forecasts.get(key))
+                note = self._note(state, key, forecasts.get(key), now)
             except KeyError:  # it waits no longer
                 continue
             finally:
@@ -85,6 +96,10 @@ class PendingNotes:
                 self._unwritten.discard(key)
                 yield key, note
 
+    def _note(self, state: PlannerState, key: str, forecast: Forecast | None, now: float) -> PendingNote:
+        problem = self._invalid.get(key)
+        return pending_note(explain(state, key, now), forecast) if problem is None else invalid_note(problem)
+
     def note_failure(self, key: str) -> None:
         """Let a note be due again whose write has failed, even if it says nothing new."""
         if key in self._told:
@@ -94,7 +109,9 @@ class PendingNotes:
         """Give each pending workload its next turn."""
         self._rotated_at = now
         self._told = {
-            key: told for key, told in self._told.items() if key in state.pending or key in state.inadmissible
+            key: told
+            for key, told in self._told.items()
+            if key in state.pending or key in state.inadmissible or key in self._invalid
         }
         self._unwritten &= self._told.keys()
         heads: list[str] = []
@@ -103,12 +120,16 @@ class PendingNotes:
             order = queue.heap.sorted_keys(state.snapshot.local_queue_usage)
             heads += order[:HEADS]
             others += order[HEADS:]
-        self._turns.extend(key for key in (*state.inadmissible, *heads, *others) if self._is_due(state, key, now))
+        self._turns.extend(
+            key for key in (*self._invalid, *state.inadmissible, *heads, *others) if self._is_due(state, key, now)
+        )
 
     def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
         told = self._told.get(key)
         if told is not None and now < told[1] + REFRESH:
             return False
+        if key in self._invalid:
+            return True
         if key in state.inadmissible:
             since = state.inadmissible[key].workload.queue_order_timestamp()
         else:

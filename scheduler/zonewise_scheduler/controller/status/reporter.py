@@ -232,7 +232,8 @@ class StatusReporter:
                 self._submit(write)
 
     def _write_notes(self, now: float) -> None:
-        for key, note in self._notes.due(self._controller.feed.state, self.forecasts, now):
+        invalid = self._controller.invalid_workloads
+        for key, note in self._notes.due(self._controller.feed.state, self.forecasts, now, invalid):
             workload = self._controller.workload(key)
             write = None if workload is None else _note_write(key, workload, note, now)
             if write is None:

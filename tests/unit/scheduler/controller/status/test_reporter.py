@@ -10,7 +10,7 @@ from support.model_cluster import NAMESPACE, ModelCluster
 from support.placed_cluster import PlacedCluster
 from support.plain_pods import queued_pod
 from support.reported_queue import ReportedQueue
-from zonewise_common.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.forecast import StartSamples
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
 from zonewise_scheduler.controller.status.job_events import EXPLAIN_PURPOSE
@@ -215,6 +215,22 @@ def test_an_invalid_job_gets_an_event_once() -> None:
     assert (event["reason"], event["type"], event["involvedObject"]["kind"]) == ("InvalidJob", "Warning", "Job")
     assert "parallelism" in event["message"]
     assert list(queue.reporter.snapshot.invalid) == [f"Job {NAMESPACE}/broken"]
+
+
+def test_a_job_that_violates_a_limit_range_is_told_so_and_no_longer_what_it_waited_for() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    queue.cluster.submit("a", 6)
+    queue.tick(1.0)
+    queue.cluster.submit("b", 4, at=1)
+    for _ in range(30):
+        queue.tick(1.0)
+    before = find_condition(workload_of(queue.cluster, "b"), "QuotaReserved") or {}
+    queue.cluster.create(LIMIT_RANGES, NAMESPACE, "r", spec={"limits": [{"type": "Container", "max": {"cpu": "1"}}]})
+    for _ in range(70):
+        queue.tick(1.0)
+    told = find_condition(workload_of(queue.cluster, "b"), "QuotaReserved") or {}
+    assert (before["reason"], told["reason"]) == ("WaitingForQuota", "Misconfigured")
+    assert told["message"].endswith("containers[0]: cpu: requests must not be above the limitRange max")
 
 
 def test_a_replica_that_stands_by_tells_nothing() -> None:
