@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
 
+_INVALID_JOB = f"Invalid{JOBS.kind}"
+"""The reason of the controller's Event on a Job of which it cannot make a Workload."""
 _POD_KINDS = frozenset({"pod", "pods", "po"})
 _NODE_KINDS = frozenset({"node", "nodes", "no"})
 
@@ -163,16 +165,17 @@ def _is_about_an_earlier_job(event: Json, job: JobFacts) -> bool:
 def _unqueued_job(session: Session, obj: Json) -> Description:
     """Return what there is to say about a Job without a Workload."""
     job = unqueued_job(obj)
+    listed = session.list(PODS, scope=job.namespace)
+    events = _events(session, job, listed)
     if job.local_queue:
-        why = f"names LocalQueue {job.local_queue}, and has no Workload yet: does `zonewise controller` run?"
+        why = _why_without_workload(job, events)
     else:
         why = "is in no queue: it has no label kueue.x-k8s.io/queue-name"
     suspended = bool(obj.get("spec", {}).get("suspend"))
     state = "suspended" if suspended else "not suspended: its pods are created at once"
     if has_ended(obj):
         state, why = "has finished", ""
-    listed = session.list(PODS, scope=job.namespace)
-    faults = job_faults([pod for pod in listed if _is_pod_of(pod, job)], _events(session, job, listed))
+    faults = job_faults([pod for pod in listed if _is_pod_of(pod, job)], events)
     failure = job_failure(obj)
     document = {
         "namespace": job.namespace, "kind": job.kind, "name": job.name, "message": why or None,
@@ -185,6 +188,14 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
         Detail("fault", fault_lines(faults, session.now()), "bad"),
     ]
     return Description(job.display_name, details, document, job.resource_name)
+
+
+def _why_without_workload(job: JobFacts, events: Sequence[Json]) -> str:
+    """Return why a Job of a LocalQueue has no Workload: what the controller rejects, or that it may not run."""
+    rejections = [event for event in events if event.get("reason") == _INVALID_JOB and involved_name(event) == job.name]
+    if rejections:
+        return f"the controller does not queue it: {max(rejections, key=event_time).get('message', '')}"
+    return f"names LocalQueue {job.local_queue}, and has no Workload yet: does `zonewise controller` run?"
 
 
 def _pod(session: Session, name: str) -> Description | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
-from zonewise_common.kube.resources import EVENTS, NODES, PODS, WORKLOADS
+from zonewise_common.kube.resources import EVENTS, JOBS, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.explaining import explain
 from zonewise_scheduler.client.job_facts import read_job
 
@@ -153,3 +153,26 @@ def test_events_of_pods_of_another_job_with_a_similar_name_are_left_out() -> Non
     assert description is not None
     [rows] = [table.rows for table in description.tables if table.rows and table.columns[0].header == "AGE"]
     assert ("this" in str(rows), "other" in str(rows)) == (True, False)
+
+
+def why_without_workload(*events: Json) -> str:
+    """Return why a Job of a LocalQueue has no Workload."""
+    metadata = {"name": "train", "namespace": "ns", "uid": "2", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    listed = {JOBS: [{"metadata": metadata, "spec": {"suspend": True}}], EVENTS: list(events)}
+    description = explain(cast("Session", _Listed(listed)), "train")
+    assert description is not None
+    return description.document["message"]
+
+
+def test_a_job_that_the_controller_rejects_has_its_reason() -> None:
+    """The controller runs, and makes no Workload of such a Job."""
+    old, new = (
+        event(f"metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: {name!r}", at, uid="2")
+        | {"reason": "InvalidJob"}
+        for name, at in (("a", "2025-12-31T23:50:00Z"), ("b", "2025-12-31T23:51:00Z"))
+    )
+    label = "metadata.labels.kueue.x-k8s.io/priority-class"
+    assert why_without_workload(new, old, event("later", uid="2")) == (
+        f"the controller does not queue it: {label}: no such class is there: 'b'"
+    )
+    assert "does `zonewise controller` run?" in why_without_workload(event("other", uid="2"))

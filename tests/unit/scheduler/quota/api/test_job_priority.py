@@ -65,7 +65,7 @@ def test_an_unknown_class_is_reported_and_counts_as_0(
     """The classes of jobs and of pods are different ones."""
     metadata = FieldReader({"labels": labels}, "metadata.", [])
     assert read_job_priority(metadata, pod_sets(of_pods), CLASSES) == JobPriority(*priority, 0)
-    assert metadata.problems == [f"{field}: no such class is there: {priority[2]!r}; it counts as 0"]
+    assert metadata.problems == [f"{field}: no such class is there: {priority[2]!r}"]
 
 
 def test_a_class_that_is_no_text_is_reported_and_counts_as_none() -> None:
