@@ -6,8 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.cli.command import CommandError
-from zonewise_common.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, LOCAL_QUEUES, Resource
+from zonewise_common.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
+from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, Resource
 from zonewise_scheduler.client.job_objects import job_objects
 from zonewise_scheduler.client.job_request import MAX_NAME
 from zonewise_scheduler.quota.api.job_dependency import dependency_state, parse_dependency
@@ -37,6 +37,7 @@ def submit(
             f"there is no LocalQueue {request.queue} in namespace {session.namespace}: select one with -p; `zonewise "
             "queue` lists them"
         )
+    _check_priority_class(session, request)
     _check_dependencies(session, request, note)
     base = request.name
     for number in range(1, _MAX_ATTEMPTS):
@@ -75,6 +76,18 @@ def _delete_again(session: Session, job: Json) -> None:
         return  # it is gone already
     except KubeError as error:
         raise CommandError(f"Job {name} is incomplete: {error}; `zonewise cancel {name}` removes it") from error
+
+
+def _check_priority_class(session: Session, request: JobRequest) -> None:
+    """Raise CommandError for a class that is not there: the controller would not queue the job."""
+    if not request.priority_class:
+        return
+    with contextlib.suppress(Forbidden):  # classes are in no namespace: a user who submits jobs may lack the right
+        if session.find(WORKLOAD_PRIORITY_CLASSES, request.priority_class) is None:
+            raise CommandError(
+                f"there is no WorkloadPriorityClass {request.priority_class}: name one by --priority-class; "
+                "`kubectl get workloadpriorityclasses` lists them"
+            )
 
 
 def _check_dependencies(session: Session, request: JobRequest, note: Callable[[str], object]) -> None:

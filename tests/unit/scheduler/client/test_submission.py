@@ -32,8 +32,10 @@ class FakeCluster:
         self.namespace = "ns"
         self.client = self
 
-    def find(self, resource: Resource, name: str, *, namespace: str) -> Json | None:
-        return {} if (resource.kind, name) == ("LocalQueue", "gpu") else None
+    def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Json | None:
+        if resource.kind == "WorkloadPriorityClass" and resource.kind in self.failing:
+            raise self.failing[resource.kind]
+        return {} if (resource.kind, name) in {("LocalQueue", "gpu"), ("WorkloadPriorityClass", "high")} else None
 
     def create(self, resource: Resource, obj: Json, *, namespace: str) -> Json:
         key = resource.kind, obj["metadata"]["name"]
@@ -99,3 +101,14 @@ def test_a_job_that_cannot_be_deleted_again_is_named() -> None:
 def test_a_queue_that_does_not_exist() -> None:
     with pytest.raises(CommandError, match="there is no LocalQueue none in namespace ns"):
         FakeCluster().submit(REQUEST._replace(queue="none"))
+
+
+def test_a_priority_class_that_does_not_exist() -> None:
+    """The controller would not queue the job. A user who may not read classes is believed."""
+    cluster = FakeCluster()
+    with pytest.raises(CommandError, match="there is no WorkloadPriorityClass hihg: name one by --priority-class"):
+        cluster.submit(REQUEST._replace(priority_class="hihg"))
+    assert cluster.objects == {}
+    assert cluster.submit(REQUEST._replace(priority_class="high"))[0] == "train"
+    hidden = FakeCluster(failing={"WorkloadPriorityClass": Forbidden(403, "Forbidden", "may not")})
+    assert hidden.submit(REQUEST._replace(priority_class="hihg"))[0] == "train"
