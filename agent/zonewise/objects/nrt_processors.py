@@ -1,8 +1,12 @@
-"""Packages and L3 groups as zones of a NodeResourceTopology object, and the CPUs of each zone."""
+"""Packages and L3 groups as zones of a NodeResourceTopology object, and the CPUs of each zone.
+
+Their names count in the order of the kernel's ids. Of packages or L3 groups with equally many free CPUs, the kubelet
+allocates from the one with the lowest id first (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator.sort).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from zonewise.objects.nrt_fields import numa_zone_name, omit_empty
 from zonewise_common.k8s.cpuset import CpuSet
@@ -12,12 +16,14 @@ from zonewise_common.nrt.names import CACHE_SIZE, CORES, CPUS, MODEL
 from zonewise_common.nrt.zones import L3, PACKAGE, zone_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from zonewise.machine.model.cpu import Cache
+    from zonewise.machine.model.cpu import Cache, Package
     from zonewise.machine.model.machine import Machine
     from zonewise.machine.model.zone import Zone
     from zonewise.objects.nrt_fields import Object
+
+T = TypeVar("T", "Package", "Cache")
 
 
 def zone_cpu_attributes(machine: Machine, zone: Zone) -> Iterator[tuple[str, object]]:
@@ -32,8 +38,8 @@ def zone_cpu_attributes(machine: Machine, zone: Zone) -> Iterator[tuple[str, obj
 
 def package_zones(machine: Machine) -> Iterator[Object]:
     """Yield the packages."""
-    for number, package in enumerate(machine.packages):
-        parent = _enclosing_zone(machine, package.cpus) if _zone_in_package(machine, number) is None else None
+    for number, package in enumerate(_by_id(machine.packages)):
+        parent = _enclosing_zone(machine, package.cpus) if _zone_in_package(machine, package) is None else None
         obj: Object = {"name": zone_name(PACKAGE, number), "type": PACKAGE, "parent": parent}
         pairs = [(CPUS, package.cpus), (MODEL, package.model)]
         yield omit_empty({**obj, "attributes": write_attributes(pairs)})
@@ -42,8 +48,8 @@ def package_zones(machine: Machine) -> Iterator[Object]:
 def l3_zones(machine: Machine) -> Iterator[Object]:
     """Yield the groups of CPUs that share an L3 cache, where they are parts of a NUMA node."""
     number = 0
-    for cache in machine.caches:
-        zone = _partial_zone(machine, cache) if cache.level == 3 else None
+    for cache in _by_id(cache for cache in machine.caches if cache.level == 3):
+        zone = _partial_zone(machine, cache)
         if zone is not None:
             pairs = [(CPUS, cache.cpus), (CACHE_SIZE, cache.size)]
             yield {
@@ -57,10 +63,17 @@ def l3_zones(machine: Machine) -> Iterator[Object]:
 
 def enclosing_package(machine: Machine, cpus: CpuSet) -> str | None:
     """Return the name of the package that holds all of the CPUs."""
-    for number, package in enumerate(machine.packages):
+    for number, package in enumerate(_by_id(machine.packages)):
         if cpus and cpus <= package.cpus:
             return zone_name(PACKAGE, number)
     return None
+
+
+def _by_id(objects: Iterable[T]) -> list[T]:
+    """Return objects in the order of their ids; as they are where any has none."""
+    listed = list(objects)
+    ids = {each.id for each in listed}
+    return listed if None in ids else sorted(listed, key=lambda each: each.id or 0)
 
 
 def _partial_zone(machine: Machine, cache: Cache) -> Zone | None:
@@ -68,9 +81,8 @@ def _partial_zone(machine: Machine, cache: Cache) -> Zone | None:
     return next((zone for zone in machine.zones if cache.cpus and cache.cpus < zone.cpus), None)
 
 
-def _zone_in_package(machine: Machine, number: int) -> Zone | None:
+def _zone_in_package(machine: Machine, package: Package) -> Zone | None:
     """Return a zone that lies within a package; the package cannot then lie within that zone."""
-    package = machine.packages[number]
     return next((zone for zone in machine.zones if zone.cpus and zone.cpus <= package.cpus), None)
 
 

@@ -251,6 +251,19 @@ def test_l3_groups_where_they_split_a_zone() -> None:
     assert zone_objects(tiered_memory(), "L3") == {}
 
 
+def test_packages_and_l3_groups_are_numbered_by_id() -> None:
+    """Some machines start on another package than the first. The kubelet ranks packages and L3 groups by their ids."""
+    machine = big_machine()
+    packages = tuple(package._replace(id=1 - number) for number, package in enumerate(machine.packages))
+    caches = tuple(cache._replace(id=len(machine.caches) - number) for number, cache in enumerate(machine.caches))
+    zones = zone_objects(machine._replace(packages=packages, caches=caches))
+    assert read_attributes(zones["package-0"])["zonewise.dev/cpus"] == "64-127,192-255"
+    assert [zones[f"node-{number}"]["parent"] for number in (0, 4)] == ["package-1", "package-0"]
+    assert read_attributes(zones["l3-0"])["zonewise.dev/cpus"] == "120-127,248-255"
+    without_ids = tuple(package._replace(id=None) for package in machine.packages)
+    assert zone_objects(machine._replace(packages=without_ids)) == zone_objects(machine)
+
+
 def test_cores() -> None:
     """Which CPUs are one core, zone by zone, where any core has several."""
     assert read_attributes(zone_objects(gpu_server())["node-0"])[names.CORES] == "0-27/112-139"
