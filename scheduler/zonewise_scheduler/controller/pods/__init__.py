@@ -1,1 +1,1 @@
-"""Pods of started jobs: ungated to their nodes; groups of plain pods as jobs."""
+"""The pods of started jobs, which are ungated to their nodes, and groups of plain pods that form jobs."""

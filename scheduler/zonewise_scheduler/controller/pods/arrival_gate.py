@@ -1,11 +1,11 @@
-"""Which pods may be sent to their nodes now, so that no kubelet rejects a pod because others arrived before it.
+"""Decide which pods may be sent to their nodes now, so that no kubelet rejects a pod because others arrived first.
 
 A kubelet gives each pod the best zones at the moment of its arrival, and the planner's placement assumes an order. Pods
-that are ungated at once may arrive in any order. So a pod stays held while another order would make its kubelet reject
-a pod that the planner has placed there (ZoneAllocations.admits_next).
+that are ungated at once may arrive in any order. So a pod remains held while another order would make its kubelet
+reject a pod that the planner has placed there (ZoneAllocations.admits_next).
 
-A pod on its way counts as arrived once the node's report has it, or SETTLED seconds after its kubelet has admitted it.
-After HELD_LIMIT seconds a pod is sent nevertheless: the pods that it waits for may never come.
+A pod that was sent counts as arrived once the node's report includes it, or SETTLED seconds after its kubelet admits
+it. After HELD_LIMIT seconds a held pod is sent anyway, because the pods that it waits for may never arrive.
 """
 
 from __future__ import annotations
@@ -23,33 +23,36 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.pods.ungate import Ungating
 
 SETTLED = 2.0
-"""Seconds. Our agent's report shows a pod some tenths of a second after its admission."""
+"""Seconds after its admission when a pod counts as arrived. Our agent reports it some tenths of a second later."""
 HELD_LIMIT = 30.0
-"""Seconds."""
+"""Seconds for which a pod can be held."""
 PERIOD = 1.0
-"""Seconds between two looks at all held pods: SETTLED or HELD_LIMIT may be over."""
+"""Seconds between two checks of all held pods, since SETTLED or HELD_LIMIT may have passed."""
 
 
 class ArrivalGate:
-    """See the module."""
+    """Holds pods back until they can arrive in any order. See the module docstring."""
 
     def __init__(self, pods: ManagedPods) -> None:
-        """Use the pods of all workloads, those that are being ungated as they will be."""
+        """Use the pods of all workloads; those that are being ungated must count as ungated."""
         self._pods = pods
         self._held_since: dict[str, float] = {}
-        """By UID."""
+        """Time since which each pod has been held, by UID."""
         self._waiting: dict[str, dict[str, None]] = {}
-        """Workloads with held pods, by node."""
+        """Keys of the workloads with held pods, by node."""
         self._due_at = 0.0
 
     def take_due(self, nodes: Iterable[str], now: float) -> list[str]:
-        """Return the workloads whose held pods may pass now; `nodes`: those that have changed."""
+        """Return the workloads whose held pods must be checked again; `nodes`: the nodes that have changed."""
         if now >= self._due_at:
             nodes, self._due_at = list(self._waiting), now + PERIOD
         return [key for node in nodes for key in self._waiting.pop(node, ())]
 
     def lets_pass(self, ungating: Ungating, context: PodContext) -> bool:
-        """Tell whether a pod may be sent to its node now. Another one may pass only once this one counts as sent."""
+        """Return whether a pod may be sent to its node now.
+
+        The caller must count the pod as sent before it checks the next one.
+        """
         pod, node = ungating.pod, ungating.pin.node
         if not node:
             return True
@@ -62,7 +65,7 @@ class ArrivalGate:
         return False
 
     def forget(self, uid: str) -> None:
-        """Drop a pod that is gone."""
+        """Forget a pod that no longer exists."""
         self._held_since.pop(uid, None)
 
 

@@ -1,10 +1,10 @@
-"""Pods whose binding is on its way, or done and not yet observed: their nodes count them already.
+"""Pods that already count on their nodes: their Binding is being written, or was written but not yet observed.
 
 | event | the pod |
 |---|---|
-| its binding is written | is assumed on its node |
-| the binding fails: another has bound it, or it is gone | is forgotten |
-| it is observed on a node, or ended, or deleted | is forgotten: the observation counts |
+| its Binding is written | is assumed on its node |
+| the Binding fails, since another client has bound the pod or it was deleted | is forgotten |
+| it is observed on a node, or has ended, or was deleted | is forgotten: the observation counts |
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class AssumedPods:
-    """See the module."""
+    """Keeps the assumed pods by node. See the module docstring."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, str] = {}
-        """By UID."""
+        """Node of each assumed pod, by UID."""
         self._requests: dict[str, dict[str, Resource]] = {}
-        """By node and UID."""
+        """Requests of each assumed pod, by node and UID."""
 
     def __contains__(self, uid: str) -> bool:
-        """Tell whether a pod is assumed."""
+        """Return whether a pod is assumed."""
         return uid in self._nodes
 
     def assume(self, uid: str, node: str, requests: Resource) -> None:
@@ -37,7 +37,7 @@ class AssumedPods:
         self._requests.setdefault(node, {})[uid] = requests
 
     def forget(self, uid: str) -> str:
-        """Count a pod no more; return the node on which it was assumed, "": on none."""
+        """Stop counting a pod, and return the node on which it was assumed; "": on none."""
         node = self._nodes.pop(uid, "")
         if node:
             del self._requests[node][uid]
@@ -46,7 +46,7 @@ class AssumedPods:
         return node
 
     def requested(self, node: str) -> Resource:
-        """Return what the assumed pods of a node request together."""
+        """Return the sum of the requests of a node's assumed pods."""
         total = NO_RESOURCES
         for requests in self._requests.get(node, {}).values():
             total = add_resources(total, requests)

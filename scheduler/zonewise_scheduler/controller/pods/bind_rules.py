@@ -1,4 +1,4 @@
-"""Whether the controller may bind a pod to its node, or leaves it to kube-scheduler (unevaluated.py has the table)."""
+"""Decide whether the controller may bind a pod to its node or leaves it to kube-scheduler (see unevaluated.py)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class BindVerdict(NamedTuple):
 
     constraints: Constraints = Constraints()
     reason: str = ""
-    """Why it is left to kube-scheduler: one of the above, of unevaluated(), or a plugin; "": it may be bound."""
+    """Why it is left to kube-scheduler: a constant above, one of unevaluated(), or a plugin; "": it may be bound."""
     message: str = ""
-    """The plugin's own words."""
+    """The message of the plugin."""
     depends_on_node: bool = False
     """Whether a change of the node may change the verdict."""
 
 
 def judge_binding(pod: ManagedPod, node: NodeInfo | None) -> BindVerdict:
-    """Return whether a pod may be bound; `node`: with all its pods, None: it is not ready."""
+    """Return whether a pod may be bound; `node`: includes all its pods; None: the node is not ready."""
     obj = {"metadata": {"namespace": pod.namespace, "name": pod.name}, "spec": pod.spec or {}}
     if reasons := unevaluated(obj):
         return BindVerdict(reason=reasons[0], message=", ".join(reasons))

@@ -1,15 +1,15 @@
-"""Which held pod goes to which domain of its pod set's assignment (topology_ungater.go assignGatedPodsToDomains).
+"""Assign held pods to the domains of their pod set's assignment (topology_ungater.go assignGatedPodsToDomains).
 
 Invariant: at no time are more active pods pinned to a domain than are assigned to it. A pod is active until it has
-terminated or is gone. Proof, for a domain with n pods assigned:
+terminated or no longer exists. Proof, for a domain to which n pods are assigned:
 
-1. Active pods that are pinned to the domain take their room first. A pod that is being ungated counts as pinned.
-2. A pod whose domain is unknown may be in any domain, so one pod less is ungated for each.
-3. Pods get what is left of the room.
+1. Active pods that are pinned to the domain are subtracted from n first. A pod that is being ungated counts as pinned.
+2. A pod whose domain is unknown may be in any domain, so for each of them one pod fewer is ungated.
+3. Held pods get only what remains.
 
-Ranks decide where they can: each pod goes to the domain of its rank. Its room stays its own while an active pod of the
-same rank terminates there. Where ranks are unknown, not unique, or not where pods run already, pods take rooms in
-order.
+Ranks decide if possible: each pod goes to the domain of its rank. While an active pod of the same rank terminates
+there, no other pod replaces it. If ranks are unknown, not unique, or contradict the domains of running pods, the
+domains are filled in sequence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DomainAssigner:
     def __init__(
         self, assignment: TopologyAssignment, node_names: Mapping[str, str], unavailable: Collection[int] = ()
     ) -> None:
-        """Use names of nodes by hostname. Domains with an index of `unavailable` get no pods now."""
+        """Set the assignment; `node_names`: by hostname. Domains with an index in `unavailable` get no pods now."""
         self._assignment = assignment
         self._unavailable = unavailable
         values = [domain.values for domain in assignment.domains]
@@ -47,7 +47,7 @@ class DomainAssigner:
     def assign(self, pods: Sequence[ManagedPod], ranks: Mapping[str, int] | None) -> list[tuple[ManagedPod, int]]:
         """Return the pods that can be ungated now, each with the index of its domain.
 
-        `pods`: all of the pod set that have not terminated. `ranks`: theirs, by UID; None: unknown.
+        `pods`: all pods of the pod set that have not terminated. `ranks`: their ranks by UID; None: unknown.
         """
         held = sorted((pod for pod in pods if pod.is_held and not pod.terminating), key=lambda pod: _order(pod, ranks))
         located = {pod.uid: self._locate(pod) for pod in pods if not pod.is_held}
@@ -77,7 +77,7 @@ class DomainAssigner:
     def _by_rank(
         self, pods: Sequence[ManagedPod], ranks: Mapping[str, int], located: Mapping[str, int | None]
     ) -> Mapping[str, int] | None:
-        """Return the domain of each held pod whose rank is free; None: ranks do not decide."""
+        """Return the domain of each held pod whose rank is free; None: ranks cannot decide."""
         taken: set[int] = set()
         blocked: set[int] = set()
         for pod in pods:
@@ -99,13 +99,13 @@ class DomainAssigner:
         }
 
     def _locate(self, pod: ManagedPod) -> int | None:
-        """Return the domain that an ungated pod is pinned to; None: it is none of the assignment, or unknown."""
+        """Return the domain to which an ungated pod is pinned; None: unknown, or not in the assignment."""
         if self._by_node and (node := pinned_node(pod)):
             return self._by_node.get(node)
         return self._by_values.get(tuple(pod.node_selector.get(level, "") for level in self._assignment.levels))
 
     def _may_be_anywhere(self, pod: ManagedPod, domain: int | None) -> bool:
-        """Tell whether an ungated pod may come to be in any domain: another client has removed its gate."""
+        """Return whether an ungated pod may run in any domain, because another client has removed its gate."""
         if domain is not None or (self._by_node and pinned_node(pod)):
             return False
         return not all(level in pod.node_selector for level in self._assignment.levels)

@@ -1,6 +1,6 @@
-"""Objects that describe groups of pods: PodGroups, and LeaderWorkerSets with a group for each replica.
+"""Objects that describe groups of pods: PodGroups, and LeaderWorkerSets with one group per replica.
 
-Kueue's pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go podSets, filterWorkloads.
+Source: Kueue's pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go podSets, filterWorkloads.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
 GROUP_RESOURCES = (POD_GROUPS, IN_TREE_POD_GROUPS, LEADER_WORKER_SETS)
 LEADER = "leader"
 WORKER = "worker"
-"""Roles of the pods of a LeaderWorkerSet with a template for the leader."""
+"""LEADER and WORKER: the roles of the pods of a LeaderWorkerSet that has a leader template."""
 LEADER_INDEX = "0"
-"""Of the leader in its replica."""
+"""Index of the leader in its replica."""
 
 
 class GroupOwner(NamedTuple):
-    """What an object says about the pods of its groups."""
+    """The description of groups of pods that an object gives."""
 
     resource: Resource
     name: str
     uid: str
     pods: int
-    """Of one group."""
+    """Number of pods in one group."""
     may_exceed: bool = True
-    """More pods than that may exist: those of a PodGroup, which wait then."""
+    """Whether more pods than that may exist. The surplus pods of a PodGroup wait."""
     is_serving: bool = False
-    """Its groups never end."""
+    """Whether the groups never end."""
     pod_sets: tuple[PodSetManifest, ...] = ()
-    """Of one group, by the roles of its pods; empty: they follow from the pods."""
+    """Pod sets of one group, named after the roles of its pods; empty: they are derived from the pods."""
     replicas: int | None = None
-    """Groups that it has; None: it is one group itself."""
+    """Number of groups of the object; None: the object is itself one group."""
 
     def workload_names(self, replica: str) -> tuple[str, str]:
-        """Return the name of the Workload of a group, and the one that an adopted Workload may have."""
+        """Return the name of a group's Workload, and the name that an adopted Workload may have."""
         name = f"{self.name}-{replica}" if self.replicas is not None else self.name
         identity = self.resource, name, self.uid
         return workload_name(*identity), adopted_workload_name(*identity)
 
     def role(self, pod_role: str, worker_index: str) -> str:
-        """Return the role of a pod by what it declares, or by its index in its replica.
+        """Return the role of a pod: the role that it declares, or else the role for its index in the replica.
 
-        The templates that Kueue has left on a LeaderWorkerSet declare no roles.
+        The pods of templates that Kueue has left on a LeaderWorkerSet declare no roles.
         """
         names = [pod_set.name for pod_set in self.pod_sets]
         if not names or pod_role in names:
@@ -64,12 +64,15 @@ class GroupOwner(NamedTuple):
         return names[0] if worker_index == LEADER_INDEX else names[-1]
 
     def is_surplus(self, replica: str) -> bool:
-        """Tell whether a group is one of those that go, since the object has fewer by now."""
+        """Return whether a group is to be removed because the object now has fewer replicas."""
         return self.replicas is not None and not (replica.isdecimal() and int(replica) < self.replicas)
 
 
 def read_group_owner(resource: Resource, obj: Json) -> GroupOwner:
-    """Return what an object says. Raises FieldError for an invalid one, and for a PodGroup that is no gang."""
+    """Read the description from an object.
+
+    Raises FieldError for an invalid object, and for a PodGroup that is not a gang.
+    """
     if resource == LEADER_WORKER_SETS:
         return read_strictly(obj, _leader_worker_set)
     metadata = FieldReader(obj, "", []).child("metadata")
@@ -111,7 +114,7 @@ def _without_metadata(pod_set: PodSetManifest) -> PodSetManifest:
 
 
 def _replicas(spec: FieldReader, status: FieldReader) -> int:
-    """Return the number of groups. A rolling update may make more of them for a while, and status counts them."""
+    """Return the number of groups, including those that a rolling update adds temporarily and that status counts."""
     replicas = spec.int_in_range("replicas", 1, MAX_PODS, minimum=0)
     surge = spec.child("rolloutStrategy").child("rollingUpdateConfiguration").obj.get("maxSurge", 0)
     is_updating = surge not in {0, "0", "0%"} and (status.count("updatedReplicas", 0) or 0) < replicas

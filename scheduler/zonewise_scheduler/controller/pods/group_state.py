@@ -1,6 +1,6 @@
-"""What follows from the pods of a job of plain pods: its end, and which of its pods are too many or replaced.
+"""The state of a job of plain pods: whether it has ended, and which of its pods are surplus or replaced.
 
-pod_controller.go Finished, PodsReady, ReclaimablePods, sortActivePods, sortInactivePods, countAbsentPods.
+Source: pod_controller.go Finished, PodsReady, ReclaimablePods, sortActivePods, sortInactivePods, countAbsentPods.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def plain_end(job: PlainPods) -> FinishedJob | None:
-    """Return the end of a job; None: it has not ended.
+    """Return how a job has ended; None: it has not ended.
 
     | job | ends when |
     |---|---|
-    | a pod | it has succeeded or failed |
-    | a group | as many pods as it has have succeeded, or all have terminated and one is not retriable |
-    | a PodGroup | no pod is active, and as many as it has have terminated |
+    | a single pod | it has succeeded or failed |
+    | a group | its total number of pods has succeeded, or all have terminated and one is not retriable |
+    | a PodGroup | no pod is active, and at least its total number of pods has terminated |
     | a serving group | never |
     """
     is_active = any(not pod.is_terminated for pod in job.pods)
@@ -40,17 +40,17 @@ def plain_end(job: PlainPods) -> FinishedJob | None:
 
 
 def is_cancelled(job: PlainPods) -> bool:
-    """Tell whether a user has deleted all pods, so that no replacement is to be expected."""
+    """Return whether a user has deleted all pods, so that no replacements are to be expected."""
     return all(pod.deleted_at is not None and not pod.counts and not pod.is_stopped for pod in job.pods)
 
 
 def are_pods_ready(job: PlainPods) -> bool:
-    """Tell whether as many pods as the job has are ready, or have succeeded."""
+    """Return whether the job's total number of pods is ready or has succeeded."""
     return sum(pod.is_ready or pod.phase == "Succeeded" for pod in job.counting) >= job.total
 
 
 def reclaimable_pods(job: PlainPods, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return by pod set the pods that have succeeded, and whose room no other pod takes."""
+    """Return by pod set the number of succeeded pods that no other pod replaces."""
     if job.is_serving or not job.is_group:
         return {}
     surplus: dict[str, int] = {}
@@ -63,7 +63,7 @@ def reclaimable_pods(job: PlainPods, counts: Mapping[str, int]) -> dict[str, int
 
 
 def absent_pods(job: PlainPods, counts: Mapping[str, int]) -> int:
-    """Return the number of pods that are to be replaced."""
+    """Return the number of pods that must be replaced."""
     if not job.is_group:
         return 0
     present = role_counts(job, job.counting)
@@ -73,10 +73,10 @@ def absent_pods(job: PlainPods, counts: Mapping[str, int]) -> int:
 
 
 def excess_pods(job: PlainPods, counts: Mapping[str, int] | None) -> list[GroupPod]:
-    """Return the pods beyond those of the job, the newest of those that are held first to go.
+    """Return the surplus pods of a job. Of the held pods, the newest are surplus first.
 
-    `counts`: pods of each pod set of its Workload; None: there is none. A deleted pod that still runs is the first that
-    is too many, so its replacement is not deleted.
+    `counts`: number of pods in each pod set of the Workload; None: there is no Workload. A deleted pod that still runs
+    is surplus before all others, so its replacement is not deleted.
     """
     if job.may_exceed:
         return []
@@ -94,7 +94,7 @@ def excess_pods(job: PlainPods, counts: Mapping[str, int] | None) -> list[GroupP
 
 
 def replaced_pods(job: PlainPods, counts: Mapping[str, int]) -> list[GroupPod]:
-    """Return the pods that cannot run any more, and are replaced. Others show that a pod is missing."""
+    """Return the pods that can no longer run and have a replacement. The remaining ones show that a pod is missing."""
     present = role_counts(job, job.counting)
     replaced: list[GroupPod] = []
     inactive = sorted((pod for pod in job.pods if not pod.counts), key=lambda pod: (pod.has_finalizer, pod.created))
@@ -106,7 +106,7 @@ def replaced_pods(job: PlainPods, counts: Mapping[str, int]) -> list[GroupPod]:
 
 
 def startable_pods(job: PlainPods, counts: Mapping[str, int]) -> list[GroupPod]:
-    """Return the held pods for which their pod set has room, the oldest first."""
+    """Return the held pods that still fit into their pod set's count, oldest first."""
     room = dict(counts)
     for pod in job.counting:
         takes_room = not (job.may_exceed and pod.is_terminated)

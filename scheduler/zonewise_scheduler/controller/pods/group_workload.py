@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _OF_ONE_POD = ("schedulingGates", "nodeName", "hostname")
-"""Fields of a pod that its pod set does not have."""
+"""Fields of a pod that its pod set omits."""
 
 
 def pod_set_name(job: PlainPods, pod: GroupPod) -> str:
-    """Return the name of the pod set of a pod: its role; that of a pod for itself is "main"."""
+    """Return the name of a pod's pod set: its role; for a single pod "main"."""
     return pod.role if job.is_group else DEFAULT_POD_SET
 
 
@@ -39,7 +39,7 @@ def role_counts(job: PlainPods, pods: Iterable[GroupPod]) -> Counter[str]:
 
 
 def plain_pod_sets(job: PlainPods) -> tuple[PodSetManifest, ...]:
-    """Return a pod set for each role. Raises FieldError for too many roles and for invalid pods."""
+    """Return a pod set for each role. Raises FieldError for too many roles or invalid pods."""
     if job.pod_sets:
         return job.pod_sets
     by_name: dict[str, GroupPod] = {}
@@ -63,9 +63,9 @@ def build_plain_workload(
     options: ManifestOptions,
     group: GroupOwner | None = None,
 ) -> Json:
-    """Return the Workload of a job of plain pods; `name`: its name for a group; `group`: the object that owns it.
+    """Return the Workload of a job of plain pods; `name`: name of a group's Workload; `group`: the object that owns it.
 
-    Raises FieldError as build_workload.
+    Raises FieldError under the same conditions as build_workload.
     """
     first = job.counting[0]
     workload = build_workload(first.obj, PODS, pod_sets, options)
@@ -80,25 +80,25 @@ def build_plain_workload(
 
 
 def member_references(job: PlainPods) -> list[Json]:
-    """Return a reference to each pod of a group. With the last of them its Workload is deleted."""
+    """Return a reference to each pod of a group. The Workload is deleted together with the last of them."""
     return [_member_reference(pod) for pod in job.pods]
 
 
 def missing_references(workload: Mapping[str, Any], job: PlainPods) -> bool:
-    """Tell whether a counting pod is not among the owners of the Workload of its group."""
+    """Return whether the owners of a group's Workload lack a counting pod."""
     owners = FieldReader(workload, "", []).child("metadata").children("ownerReferences")
     known = {owner.text("uid") for owner in owners}
     return any(pod.uid not in known for pod in job.counting)
 
 
 def is_group_workload(workload: Mapping[str, Any]) -> bool:
-    """Tell whether a Workload is of a pod group, and not of another job that has the name by chance."""
+    """Return whether a Workload belongs to a pod group, and not to another job that happens to have its name."""
     annotations = FieldReader(workload, "", []).child("metadata").pairs("annotations")
     return annotations.get(IS_GROUP_WORKLOAD_ANNOTATION) == "true"
 
 
 def workload_counts(workload: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of pods of each pod set of a Workload."""
+    """Return the number of pods in each pod set of a Workload."""
     pod_sets = FieldReader(workload, "", []).child("spec").children("podSets")
     return {item.text("name", DEFAULT_POD_SET): item.count("count", 1) or 0 for item in pod_sets}
 

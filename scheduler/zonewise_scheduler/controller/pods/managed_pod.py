@@ -1,4 +1,4 @@
-"""The pods of started jobs, with the fields that their ungating needs. There may be a million: all else is dropped."""
+"""The pods of started jobs, with only the fields that ungating needs, since there may be a million pods."""
 
 from __future__ import annotations
 
@@ -35,55 +35,55 @@ class ManagedPod(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     workload: str
-    """The Workload's name, of the same namespace."""
+    """Name of the Workload, in the namespace of the pod."""
     pod_set: str
     created: float = 0.0
-    """Seconds since 1970."""
+    """Creation time, seconds since 1970."""
     phase: str = ""
     rejection: str = ""
-    """status.reason where its kubelet rejected it; else ""."""
+    """status.reason if the kubelet rejected the pod; otherwise ""."""
     rejection_message: str = ""
     node: str = ""
-    """"": not bound."""
+    """Node to which the pod is bound; "": not bound."""
     started: float = 0.0
-    """When its kubelet admitted it, seconds since 1970; 0: it has not yet."""
+    """Time when the kubelet admitted the pod, seconds since 1970; 0: not yet admitted."""
     terminating: bool = False
-    """It has a deletionTimestamp."""
+    """Whether the pod has a deletionTimestamp."""
     gates: tuple[str, ...] = ()
     labels: Mapping[str, str] = {}
-    """They may hold its rank."""
+    """Labels, which may include the rank."""
     index_offset: str = ""
     node_selector: Mapping[str, str] = {}
     affinity: Json | None = None
     predicted_admission: str = ""
-    """What its kubelet was predicted to assign; "": unknown."""
+    """What the kubelet was predicted to assign; "": unknown."""
     spec: Json | None = None
-    """The whole spec while a scheduler may bind the pod; None: no more, or not yet."""
+    """The whole spec while a scheduler may bind the pod; None: it is bound, gated or deleted."""
     admission: str = ""
-    """What was noted of its admission (workloads/noted_admission.py); "": nothing."""
+    """The quota with which it was started (workloads/noted_admission.py); "": not recorded."""
     requests: Resource | None = None
-    """What it requests of its node; None: it is not bound, or has ended."""
+    """What the pod requests from its node; None: it is not bound, or has ended."""
 
     @property
     def is_held(self) -> bool:
-        """Tell whether the topology gate holds it."""
+        """Return whether the topology gate holds the pod."""
         return TOPOLOGY_GATE in self.gates
 
     @property
     def is_terminated(self) -> bool:
-        """Tell whether its phase is final: it uses nothing of its node any more."""
+        """Return whether the phase is final, so that the pod no longer uses anything on its node."""
         return self.phase in _TERMINATED
 
     @property
     def workload_key(self) -> str:
-        """Namespace and name of its Workload."""
+        """Return the namespace and name of the Workload."""
         return f"{self.namespace}/{self.workload}"
 
 
 def read_managed_pod(pod: Mapping[str, Any], requests: Resource | None = None) -> ManagedPod | None:
-    """Return the fields of a v1.Pod; None: it is of no Workload. An invalid field counts as absent.
+    """Return the fields of a v1.Pod; None: it belongs to no Workload. An invalid field counts as absent.
 
-    `requests`: of its node (nodes/types.py TrackedPod).
+    `requests`: what the pod requests from its node (nodes/types.py TrackedPod).
     """
     reader = FieldReader(pod, "", [])
     metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")

@@ -1,4 +1,4 @@
-"""The pods of all started jobs, as observed, and as they will be after the patches that are on their way.
+"""The pods of all started jobs, as observed and as they will be once the pending patches are applied.
 
 | observed pod             | assumed ungated | counts as             |
 |--------------------------|-----------------|-----------------------|
@@ -7,9 +7,9 @@
 | not held, after that held | either         | not held              |
 | deleted                  | either          | gone                  |
 
-A gate never comes back, so an observation that shows one again is old. An assumption ends when its patch fails. A patch
-that has failed has changed nothing, since a patch is idempotent and is repeated until its outcome is known. This is
-Kueue's store of expectations by UID (pkg/util/expectations), with the domain of each.
+A removed gate never returns, so an observation that shows it again is outdated. An assumption ends when its patch
+fails. A failed patch has changed nothing: a patch is idempotent, and is repeated until its outcome is known. This class
+matches Kueue's store of expectations by UID (pkg/util/expectations), but also keeps the domain of each pod.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ManagedPods:
-    """See the module."""
+    """Keeps observed and assumed pods. See the module docstring."""
 
     def __init__(self) -> None:
         self._pods: dict[str, ManagedPod] = {}
@@ -36,11 +36,14 @@ class ManagedPods:
         self._assumed: dict[str, ManagedPod] = {}
         self._by_workload: dict[str, dict[str, None]] = {}
         self._by_node: dict[str, dict[str, None]] = {}
-        """UIDs of the pods that no gate holds from a node, and that have not ended."""
+        """UIDs, by node, of the pods that may run there: no gate holds them, and they have not ended."""
         self._node_of: dict[str, str] = {}
 
     def observe(self, pod: ManagedPod) -> None:
-        """Take a pod from a watch. A response to a patch is not needed, and may be older than what the watch shows."""
+        """Record a pod from a watch.
+
+        Responses to patches are not recorded: they are not needed, and may be older than what the watch shows.
+        """
         old = self._pods.get(pod.uid)
         if old is not None and pod.is_held and not old.is_held:
             return
@@ -53,11 +56,11 @@ class ManagedPods:
         self._index_node(pod.uid)
 
     def observed(self, uid: str) -> ManagedPod | None:
-        """Return a pod as it was observed last; None: it is gone, or of no workload."""
+        """Return a pod as last observed; None: it no longer exists, or belongs to no workload."""
         return self._pods.get(uid)
 
     def remove(self, uid: str) -> None:
-        """Take the deletion of a pod, managed or not."""
+        """Record the deletion of a pod, managed or not."""
         self._assumed.pop(uid, None)
         pod = self._pods.pop(uid, None)
         self._index_node(uid)
@@ -69,17 +72,17 @@ class ManagedPods:
             del self._by_workload[pod.workload_key]
 
     def assume(self, ungating: Ungating) -> None:
-        """Count a pod as ungated from now on: its patch is on its way."""
+        """Count a pod as ungated from now on, because its patch is being written."""
         self._assumed[ungating.pod.uid] = ungating.pod_after
         self._index_node(ungating.pod.uid)
 
     def forget(self, uid: str) -> None:
-        """Count a pod as observed again: its patch has failed."""
+        """Count a pod as it was observed, because its patch has failed."""
         self._assumed.pop(uid, None)
         self._index_node(uid)
 
     def on_node(self, node: str) -> Sequence[ManagedPod]:
-        """Return the pods that no gate holds from a node, and that have not ended."""
+        """Return the pods of a node that no gate holds and that have not ended."""
         return [self._assumed.get(uid) or self._pods[uid] for uid in self._by_node.get(node, ())]
 
     def _index_node(self, uid: str) -> None:
@@ -98,5 +101,5 @@ class ManagedPods:
             self._by_node.setdefault(node, {})[uid] = None
 
     def of_workload(self, key: str) -> Sequence[ManagedPod]:
-        """Return the pods of a Workload, by its namespace and name."""
+        """Return the pods of a Workload; `key`: its namespace and name."""
         return [self._assumed.get(uid) or self._pods[uid] for uid in self._by_workload.get(key, ())]

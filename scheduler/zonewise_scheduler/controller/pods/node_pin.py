@@ -1,7 +1,8 @@
-"""Pins: what ties a pod to one node, or to one domain of nodes. A pin cannot be changed once no gate holds the pod.
+"""Pins, which tie a pod to one node or to one domain of nodes.
 
-A node is pinned by its name, in required node affinity. kube-scheduler then looks at that node alone (kube-scheduler
-pkg/scheduler/framework/plugins/nodeaffinity PreFilter). A domain above nodes is pinned by the labels of its levels.
+A pin cannot be changed once no gate holds the pod. Required node affinity pins a pod to a node by its name.
+kube-scheduler then considers only that node (kube-scheduler pkg/scheduler/framework/plugins/nodeaffinity PreFilter).
+The labels of its levels pin a pod to a domain above nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class NodePin(NamedTuple):
     """A node by its name, or a domain by its labels."""
 
     node: str = ""
-    """"": the labels pin."""
+    """Name of the node; "": the labels are the pin."""
     labels: Mapping[str, str] = {}
 
     def pinned(self, pod: ManagedPod) -> tuple[Mapping[str, str], Json | None]:
@@ -36,10 +37,10 @@ class NodePin(NamedTuple):
 
 
 def pin_to_node(affinity: Mapping[str, Any], node: str) -> Json:
-    """Return an affinity that requires a node by name beside what it required before; its parts are shared.
+    """Return an affinity that also requires a node by name. It shares its unchanged parts with the original.
 
-    Terms are alternatives, so each gets the requirement. A term without requirements matches no node, and stays as it
-    is: the API server lets nothing be added to it (pkg/apis/core/validation/validation.go
+    Terms are alternatives, so each of them gets the requirement. A term without requirements matches no node and is
+    left unchanged: the API server allows no additions to it (pkg/apis/core/validation/validation.go
     validateNodeSelectorTermHasOnlyAdditions).
     """
     node_affinity: Json = affinity.get("nodeAffinity") or {}
@@ -51,7 +52,7 @@ def pin_to_node(affinity: Mapping[str, Any], node: str) -> Json:
 
 
 def pinned_node(pod: ManagedPod) -> str:
-    """Return the one node on which a pod can run: it is bound there, or its affinity names it; "": there is none.
+    """Return the only node on which a pod can run: its own node, or the one that its affinity names; "": there is none.
 
     Raises FieldError for an affinity that the API server would reject.
     """

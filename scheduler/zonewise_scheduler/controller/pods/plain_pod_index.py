@@ -1,4 +1,4 @@
-"""The pods of jobs of plain pods, by job: a pod group, or one pod for itself."""
+"""The pods of jobs of plain pods, indexed by job. A job is a pod group or a single pod."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 RECHECK = 5.0
-"""Seconds until a job with deleted pods is looked at again: such a pod counts for its grace period."""
+"""Seconds until a job with deleted pods is checked again, since such a pod counts only for its grace period."""
 
 
 class PlainJobKey(NamedTuple):
-    """A job of plain pods."""
+    """The key of a job of plain pods."""
 
     namespace: str
     group: str
-    """Its name, or that of the object that describes it; "": a pod for itself."""
+    """Name of the group, or of the object that describes it; "": a single pod."""
     pod: str
-    """Its name; "": a group."""
+    """Name of a single pod; "": a group."""
     resource: Resource | None = None
-    """Of the object that describes the group; None: there is none."""
+    """Resource of the object that describes the group; None: there is none."""
     replica: str = ""
-    """Which of the groups of the object it is; "": the object is one group."""
+    """Index of the group within its object; "": the object is one group."""
 
     @property
     def owner(self) -> ObjectKey | None:
-        """The object that describes the group; None: there is none."""
+        """Return the object that describes the group; None: there is none."""
         return None if self.resource is None else ObjectKey(self.resource, self.namespace, self.group)
 
 
 def plain_job_key(namespace: str, name: str, pod: Json) -> PlainJobKey:
-    """Return the job of a pod of a queue. Raises FieldError.
+    """Return the job of a queued pod. Raises FieldError.
 
-    Kueue names groups for the replicas of a LeaderWorkerSet. Pods that come later name none, and are of the same job.
+    In pods of a LeaderWorkerSet that Kueue has queued, a label names the group of each replica. Later pods have no such
+    label, but belong to the same job.
     """
     metadata = FieldReader(pod, "", []).child("metadata")
     labels = metadata.pairs("labels")
@@ -62,28 +63,28 @@ _POD_GROUPS = {resource.group: resource for resource in (POD_GROUPS, IN_TREE_POD
 
 
 class PlainPodIndex:
-    """See the module."""
+    """Finds the pods of a job, and the jobs that have changed."""
 
     def __init__(self) -> None:
         self._pods: dict[PlainJobKey, dict[str, Json]] = {}
         self._jobs: dict[tuple[str, str], PlainJobKey] = {}
-        """By namespace and name of each pod."""
+        """Job of each pod, by namespace and name of the pod."""
         self._dirty: dict[PlainJobKey, None] = {}
         self._rechecks: dict[PlainJobKey, float] = {}
         self._by_owner: dict[ObjectKey, dict[PlainJobKey, None]] = {}
         self._by_workload: dict[tuple[str, str], PlainJobKey] = {}
-        """Jobs whose Workload has a name that follows from another object, by namespace and name."""
+        """Jobs whose Workload is named after another object, by namespace and name of the Workload."""
         self._workload_names: dict[PlainJobKey, str] = {}
 
     @property
     def recheck_at(self) -> float:
-        """When the next job is looked at though nothing has changed; infinite: none is."""
+        """Return when the next unchanged job is due for a check; infinite: never."""
         return min(self._rechecks.values(), default=inf)
 
     def observe(self, namespace: str, name: str, pod: Json | None) -> ObjectKey | None:
-        """Take a pod of a job; None: it was deleted, or is of no such job.
+        """Record a pod; None: it was deleted, or belongs to no job of plain pods.
 
-        Return the object that describes the group in which it was; None: there is none. Raises FieldError.
+        Return the object that describes the group to which it belonged; None: there is none. Raises FieldError.
         """
         key = None if pod is None else plain_job_key(namespace, name, pod)
         old = self._jobs.pop((namespace, name), None)
@@ -101,29 +102,29 @@ class PlainPodIndex:
         return None if old is None else old.owner
 
     def mark_pod(self, namespace: str, name: str) -> None:
-        """Look at the job of a pod in the next step."""
+        """Check the job of a pod in the next step."""
         if (key := self._jobs.get((namespace, name))) is not None:
             self._dirty[key] = None
 
     def mark_workload(self, namespace: str, name: str, owners: Iterable[str]) -> None:
-        """Look at the jobs of a Workload in the next step; `owners`: names of the pods that own it."""
+        """Check the jobs of a Workload in the next step; `owners`: names of the pods that own it."""
         group = self._by_workload.get((namespace, name), PlainJobKey(namespace, name, ""))
         for key in (group, *(PlainJobKey(namespace, "", owner) for owner in owners)):
             if key in self._pods:
                 self._dirty[key] = None
 
     def mark_owner(self, owner: ObjectKey) -> None:
-        """Look in the next step at the groups that an object describes."""
+        """Check the groups that an object describes in the next step."""
         self._dirty.update(self._by_owner.get(owner, {}))
 
     def name_workload(self, job: PlainJobKey, name: str) -> None:
-        """Note the name of the Workload of a group that an object describes."""
+        """Record the Workload name of a group that an object describes."""
         self._forget_workload(job)
         self._by_workload[job.namespace, name] = job
         self._workload_names[job] = name
 
     def take_dirty(self, now: float) -> list[tuple[PlainJobKey, list[Json]]]:
-        """Return the jobs that have changed, or are due, with their pods."""
+        """Return the jobs that have changed or are due, with their pods."""
         due = [key for key, at in self._rechecks.items() if at <= now]
         dirty, self._dirty = dict.fromkeys([*self._dirty, *due]), {}
         jobs: list[tuple[PlainJobKey, list[Json]]] = []
@@ -137,7 +138,7 @@ class PlainPodIndex:
         return jobs
 
     def _remove(self, job: PlainJobKey) -> None:
-        """Forget a job without pods."""
+        """Forget a job that has no pods."""
         del self._pods[job]
         self._dirty.pop(job, None)
         self._forget_workload(job)

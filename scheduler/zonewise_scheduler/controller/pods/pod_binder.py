@@ -1,18 +1,18 @@
-"""The bindings of the pods of queues that ask for it, as pods, Workloads and nodes change.
+"""Bind the pods of queues for which the controller binds, as pods, Workloads and nodes change.
 
 A pod is a candidate while it is neither gated, bound nor deleted. So a candidate is pinned, and kube-scheduler can bind
 it to no other node. The first binding counts, and a second one fails.
 
 | candidate | next |
 |---|---|
-| its Workload may not run, or its queue does not ask | nothing, until these change |
+| its Workload may not run, or its queue does not request binding | nothing, until these change |
 | a field is not evaluated, or its node is not assigned | left to kube-scheduler, until it changes |
-| terms of other pods may exclude it | left, until terms change |
-| its node is not ready, or has no room | left, until the node changes |
+| anti-affinity terms of other pods may exclude it | left, until terms change |
+| its node is not ready, or the pod does not fit | left, until the node changes |
 | otherwise | a Binding, and assumed on its node |
 
-A Binding carries the UID as its precondition, and no version. What is evaluated cannot change any more. With a version,
-each status that kube-scheduler writes would let the binding fail.
+A Binding carries the UID as its precondition, but no resource version. The fields that are evaluated can no longer
+change. With a resource version, each status update by kube-scheduler would make the binding fail.
 """
 
 from __future__ import annotations
@@ -46,30 +46,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BIND = "bind"
-"""The purpose of the writes of this module."""
+"""Purpose of the writes of this module."""
 
 
 class PodBinder:
-    """See the module."""
+    """Writes Bindings for candidates. See the module docstring."""
 
     def __init__(self) -> None:
         self.left: Counter[str] = Counter()
-        """Pods that were left to kube-scheduler, by reason."""
+        """Number of pods that were left to kube-scheduler, by reason."""
         self._candidates: dict[str, ManagedPod] = {}
-        """By UID."""
+        """Candidates by UID."""
         self._by_workload: dict[str, dict[str, None]] = {}
         self._dirty: dict[str, None] = {}
         self._assumed = AssumedPods()
         self._anti_affinity = AntiAffinityIndex()
         self._waiting = AwaitedChanges()
-        """For the node whose change may change the verdict; for "": for the terms of other pods."""
+        """Candidates by the node whose change may change the verdict; "": by the terms of other pods."""
         self._reasons: dict[str, str] = {}
-        """Of candidates that were left, by UID."""
+        """Reasons of the candidates that were left to kube-scheduler, by UID."""
 
-    # --- what goes in
+    # --- inputs
 
     def observe(self, pod: ManagedPod) -> None:
-        """Take a pod of a Workload."""
+        """Record a pod of a Workload."""
         if pod.node or pod.is_terminated:
             self._assumed.forget(pod.uid)
         if pod.spec is None or pod.is_terminated:
@@ -80,42 +80,42 @@ class PodBinder:
         self._dirty[pod.uid] = None
 
     def remove(self, uid: str) -> None:
-        """Take the deletion of a pod."""
+        """Record the deletion of a pod."""
         self._assumed.forget(uid)
         self._drop(uid)
 
     def set_terms(self, pod: str, terms: tuple[AntiAffinityTerm, ...]) -> None:
-        """Set the required anti-affinity of any pod, by its namespace and name; empty: it has none, or is gone."""
+        """Set the required anti-affinity of any pod, by its namespace and name; empty: none, or the pod was deleted."""
         if self._anti_affinity.set_terms(pod, terms):
             self._dirty.update(self._waiting.take(""))
 
     def mark_workload(self, key: str) -> None:
-        """Look at the candidates of a Workload in the next step."""
+        """Check the candidates of a Workload in the next step."""
         self._dirty.update(self._by_workload.get(key, {}))
 
     def mark_nodes(self, names: Iterable[str]) -> None:
-        """Look at the candidates that wait for these nodes."""
+        """Check the candidates that wait for these nodes."""
         for name in names:
             self._dirty.update(self._waiting.take(name))
 
     def mark_all(self) -> None:
-        """Look at all candidates: queues have changed, or this replica begins to lead."""
+        """Check all candidates, because queues have changed or this replica has started to lead."""
         self._dirty.update(dict.fromkeys(self._candidates))
 
     def end_write(self, write: Write, *, done: bool) -> None:
-        """Take the outcome of a binding. After one that has failed the pod is looked at once it changes."""
+        """Record the outcome of a binding. A pod whose binding failed is checked again once it changes."""
         if not done and (node := self._assumed.forget(write.uid)):
             self.mark_nodes([node])
 
-    # --- what comes out
+    # --- outputs
 
     @property
     def waiting(self) -> int:
-        """Return the number of pods that wait for a change of a node, or of the terms of other pods."""
+        """Return the number of pods that wait for a change of a node or of other pods' anti-affinity terms."""
         return len(self._waiting)
 
     def writes(self, context: PodContext, claim: Callable[[Write], bool]) -> list[Write]:
-        """Return the bindings that can be written now; `claim` returns False where another write of the pod is."""
+        """Return the Bindings to write now; `claim` returns False if another write of the pod is pending."""
         dirty, self._dirty = self._dirty, {}
         step = _BindingStep(context, self._assumed)
         writes: list[Write] = []
@@ -182,7 +182,7 @@ class PodBinder:
 
 
 class _BindingStep:
-    """What several pods of one step have in common."""
+    """Results that several pods of one step share."""
 
     def __init__(self, context: PodContext, assumed: AssumedPods) -> None:
         self._context = context
@@ -192,7 +192,7 @@ class _BindingStep:
         self._infos: dict[str, NodeInfo | None] = {}
 
     def binds(self, key: str) -> bool:
-        """Tell whether the controller may bind pods of a Workload."""
+        """Return whether the controller may bind pods of a Workload."""
         if key not in self._binds:
             workload = self._context.workloads.get(key)
             self._binds[key] = workload is not None and may_run(workload) and binds_pods(workload, self._context.find)
@@ -208,7 +208,7 @@ class _BindingStep:
         return self._assigned[key]
 
     def node_info(self, name: str) -> NodeInfo | None:
-        """Return a node with all its pods, observed and assumed."""
+        """Return a node that includes all its pods, observed and assumed."""
         if name not in self._infos:
             info = self._context.node_info(name)
             if info is not None:
@@ -217,7 +217,7 @@ class _BindingStep:
         return self._infos[name]
 
     def assume(self, uid: str, node: str, verdict: BindVerdict) -> None:
-        """Count a pod on its node."""
+        """Count a pod on its node from now on."""
         requests, info = verdict.constraints.requests, self._infos[node]
         self._assumed.assume(uid, node, requests)
         if info is not None:

@@ -1,4 +1,4 @@
-"""What the writes of all pods of workloads depend on."""
+"""The inputs on which the writes of all workloads' pods depend."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class PodContext(NamedTuple):
-    """Objects as observed, and what the planner predicts."""
+    """Observed objects, and the planner's predictions."""
 
     workloads: Mapping[str, Json]
-    """By key."""
+    """Workloads by key."""
     node_names: Mapping[str, str]
     """Names of nodes by hostname."""
     predicted: Callable[[str], Mapping[tuple[str, str], Sequence[str]]] = lambda _workload: {}
-    """Returns for the key of a workload what kubelets will assign, by pod set and node (predicted_admissions.py)."""
+    """Returns what kubelets will assign to the pods of a workload, by pod set and node (predicted_admissions.py)."""
     admits_next: Callable[[tuple[str, str], str, Mapping[tuple[str, str], SentPods]], bool] = (
         lambda _key, _node, _sent: True
     )
-    """Tells whether one more pod may be sent to a node now (TopologySnapshot.admits_next)."""
+    """Returns whether one more pod may be sent to a node now (TopologySnapshot.admits_next)."""
     now: float = 0.0
     """Seconds since 1970."""
     find: Callable[[Resource, str, str], Json | None] = lambda _resource, _namespace, _name: None
     """Returns a LocalQueue or ClusterQueue by namespace and name."""
     node_info: Callable[[str], NodeInfo | None] = lambda _name: None
-    """Returns a node with all its observed pods; None: it is not ready."""
+    """Returns a node that includes all its observed pods; None: it is not ready."""
     avoids: Callable[[str, str, str], bool] = lambda _workload, _pod_set, _node: False
-    """Tells whether the pods of a workload's pod set avoid a node for one of its conditions."""
+    """Returns whether the pods of a workload's pod set avoid a node because of one of its conditions."""

@@ -1,4 +1,4 @@
-"""Plain pods of a queue as jobs: a pod for itself, or a group of pods (pkg/controller/jobs/pod/pod_controller.go).
+"""Queued plain pods as jobs: a single pod, or a group of pods (pkg/controller/jobs/pod/pod_controller.go).
 
     | job                       | its pods name it in                           | pods of the job                    |
     |---------------------------|-----------------------------------------------|------------------------------------|
@@ -8,7 +8,7 @@
     | PodGroup, scheduling.k8s.io   | schedulingGroup.podGroupName              | schedulingPolicy.gang.minCount     |
     | a replica of a LeaderWorkerSet | its labels of name and group-index       | leaderWorkerTemplate.size          |
 
-All of these pods have the label of a queue, and the webhook has gated them. The gates hold the job.
+All of these pods carry a queue label, and the webhook has gated them. The gates hold the job back.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MAX_ROLES = 8
-"""Pod sets of a Workload (jobframework MaxPodSets)."""
+"""Maximum number of pod sets in a Workload (jobframework MaxPodSets)."""
 TERMINATION_TARGET = "TerminationTarget"
-"""The condition of a pod that the queue stops."""
+"""Condition that marks a pod which the queue stops."""
 
 _ACTIVE_PHASES = frozenset({"Pending", "Running", "Unknown", ""})
 _LAST_SECONDS = 30.0
-"""The grace period of a deletion that does not name one."""
+"""Grace period in seconds, for a deletion that specifies none."""
 
 
 class GroupPod(NamedTuple):
@@ -60,36 +60,36 @@ class GroupPod(NamedTuple):
     phase: str
     created: float
     is_held: bool
-    """By the gate of admission."""
+    """Whether the admission gate holds the pod."""
     is_bound: bool
     has_finalizer: bool
     deleted_at: float | None
-    """When it is to be gone, seconds since 1970; None: it is not deleted."""
+    """Time by which a deleted pod is to be removed, seconds since 1970; None: not deleted."""
     grace: float
     is_ready: bool
     is_stopped: bool
-    """The queue has marked it as one that it stops."""
+    """Whether the queue has marked the pod as one that it stops."""
     is_retriable: bool
 
     @property
     def is_terminated(self) -> bool:
-        """Tell whether its phase is final."""
+        """Return whether the phase is final."""
         return self.phase not in _ACTIVE_PHASES
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether it runs no more, and never will."""
+        """Return whether the pod no longer runs and never will."""
         return self.is_terminated or (self.deleted_at is not None and not self.is_bound)
 
     @property
     def counts(self) -> bool:
-        """Tell whether it can run, runs or has succeeded (pod_controller.go isPodRunnableOrSucceeded)."""
+        """Return whether the pod can run, runs or has succeeded (pod_controller.go isPodRunnableOrSucceeded)."""
         return self.phase != "Failed" and (self.deleted_at is None or self.is_bound)
 
     def holds_quota(self, now: float) -> bool:
-        """Tell whether it may use its node.
+        """Return whether the pod may be using its node.
 
-        A deleted pod whose node is lost never ends; it counts until its grace period has passed once more, as in
+        A deleted pod whose node is lost never ends. It counts until its grace period has passed a second time, as in
         pod_controller.go IsActive.
         """
         if self.is_terminated or self.is_held:
@@ -103,50 +103,50 @@ class PlainPods(NamedTuple):
     """A job of plain pods."""
 
     pods: tuple[GroupPod, ...]
-    """In the order of their creation."""
+    """Pods in order of creation."""
     queue: str
     total: int
     is_group: bool = False
-    """Its pods name a group; otherwise it is one pod."""
+    """Whether the pods form a group; otherwise there is one single pod."""
     may_exceed: bool = False
-    """More pods than the total may exist: those of a PodGroup, which wait then."""
+    """Whether more pods than the total may exist. The surplus pods of a PodGroup wait."""
     is_fast: bool = False
     is_serving: bool = False
     pod_sets: tuple[PodSetManifest, ...] = ()
-    """What the owner of the group says about its pods; empty: they follow from the pods, once all exist."""
+    """Pod sets that the owner of the group specifies; empty: they are derived from the pods, once all exist."""
 
     @property
     def counting(self) -> tuple[GroupPod, ...]:
-        """The pods that can run, run or have succeeded."""
+        """Return the pods that can run, run or have succeeded."""
         return tuple(pod for pod in self.pods if pod.counts)
 
     @property
     def needed(self) -> tuple[GroupPod, ...]:
-        """The counting pods that the job is made of: of a PodGroup the oldest ones."""
+        """Return the counting pods that make up the job; for a PodGroup these are the oldest."""
         return self.counting[: self.total] if self.may_exceed else self.counting
 
     @property
     def succeeded(self) -> int:
-        """The number of pods that have succeeded."""
+        """Return the number of pods that have succeeded."""
         return sum(pod.phase == "Succeeded" for pod in self.pods)
 
 
 def group_name(pod: Json) -> str:
-    """Return the name of the pod group of a pod; "": it is in none."""
+    """Return the name of a pod's pod group; "": it belongs to none."""
     metadata = FieldReader(pod, "", []).child("metadata")
     return metadata.pairs("annotations").get(GROUP_NAME_LABEL) or metadata.pairs("labels").get(GROUP_NAME_LABEL, "")
 
 
 def is_queued_pod(pod: Json) -> bool:
-    """Tell whether a pod is of a job of plain pods: the webhook has labelled it."""
+    """Return whether a pod belongs to a job of plain pods, as the label that the webhook sets shows."""
     labels = FieldReader(pod, "", []).child("metadata").pairs("labels")
     return labels.get(MANAGED_LABEL) == "true" and bool(labels.get(QUEUE_LABEL))
 
 
 def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> PlainPods:
-    """Return the job of these pods; there is at least one. `group`: the object which they name.
+    """Return the job that consists of these pods (at least one); `group`: the object that describes it.
 
-    Raises FieldError where they disagree about their queue or number, or one is invalid.
+    Raises FieldError if the pods disagree about their queue or total, or if a pod is invalid.
     """
     members = sorted((read_group_pod(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
     described = [pod for pod in members if pod.phase != "Failed"] or members
@@ -209,7 +209,7 @@ def _pod(pod: Json, reader: FieldReader) -> GroupPod:
 
 
 def _common(pods: Sequence[GroupPod], field: str, name: str) -> str:
-    """Return a label or annotation that all pods have in common. Raises FieldError."""
+    """Return the value of a label or annotation that all pods share. Raises FieldError if the values differ."""
     values = {FieldReader(pod.obj, "", []).child("metadata").pairs(field).get(name, ""): pod for pod in pods}
     if len(values) > 1:
         (one, pod), (two, other), *_ = sorted(values.items())

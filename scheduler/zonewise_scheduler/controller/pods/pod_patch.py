@@ -1,9 +1,9 @@
 """JSON patches of held pods (KEP-3838; pkg/apis/core/validation/validation.go ValidatePodUpdate).
 
-A patch of a spec is idempotent: repeated after a lost response it changes nothing, and succeeds. It tests no value
-beside the UID, since the API server itself checks each patch of a spec. It rejects each that would loosen what a pod
-requires, add a gate, or pin a pod that is not held any more. A patch of a list tests it, and fails where the list has
-changed.
+A patch of a spec is idempotent: repeated after a lost response, it succeeds and changes nothing. Its only test
+operation is for the UID, since the API server itself validates each patch of a spec. The API server rejects a patch
+that loosens a pod's requirements, adds a gate, or pins a pod that is no longer held. A patch of a list tests the list,
+and fails if the list has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def set_pairs(path: str, before: Mapping[str, str] | None, pairs: Mapping[str, str]) -> list[Json]:
-    """Return the operations that add strings to an object at `path`, such as labels; None: there is no object yet."""
+    """Return the operations that add strings, such as labels, to the object at `path`; None: it does not exist yet."""
     if not pairs:
         return []
     if not before:
@@ -26,7 +26,7 @@ def set_pairs(path: str, before: Mapping[str, str] | None, pairs: Mapping[str, s
 
 
 def set_value(path: str, before: object, after: object) -> list[Json]:
-    """Return the operation that sets a field; none where it does not change."""
+    """Return the operation that sets a field; none if the value does not change."""
     return [] if before == after else [_add(path, after)]
 
 
@@ -44,7 +44,7 @@ def append(path: str, items: Sequence[object] | None, item: object) -> list[Json
 
 
 def remove_item(path: str, items: Sequence[object], item: object) -> list[Json]:
-    """Return the operations that remove an item from a list that has it."""
+    """Return the operations that remove an item from a list that contains it."""
     return [
         {"op": "test", "path": path, "value": list(items)},
         {"op": "remove", "path": f"{path}/{list(items).index(item)}"},
@@ -52,7 +52,7 @@ def remove_item(path: str, items: Sequence[object], item: object) -> list[Json]:
 
 
 def _add(path: str, value: object) -> Json:
-    """Return an operation that sets a member, whether it exists or not (RFC 6902 section 4.1)."""
+    """Return an operation that sets a member, whether or not it exists (RFC 6902 section 4.1)."""
     return {"op": "add", "path": path, "value": value}
 
 

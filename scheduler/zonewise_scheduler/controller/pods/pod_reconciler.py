@@ -1,4 +1,4 @@
-"""The writes that ungate and bind the pods of admitted workloads, as pods and Workloads change."""
+"""The writes that ungate and bind the pods of admitted workloads as pods and Workloads change."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PAUSE = 60.0
-"""Seconds before a patch that has failed is tried again, unless its pod or Workload changes before."""
+"""Seconds before a failed patch is tried again, unless its pod or Workload changes earlier."""
 
 
 class PodReconciler:
-    """Pods in, writes out."""
+    """Turns observed pods into writes."""
 
     def __init__(self) -> None:
         self.rejections = PodRejections()
         self.binder = PodBinder()
         self._pods = ManagedPods()
         self._uids: dict[tuple[str, str], tuple[str, str]] = {}
-        """UID and workload of each managed pod, by namespace and name."""
+        """UID and workload key of each managed pod, by namespace and name."""
         self._gate = ArrivalGate(self._pods)
         self._dirty: dict[str, None] = {}
         self._failed: dict[str, set[str]] = {}
-        """UIDs of pods of which a write has failed, by workload: they stay held until a change, or for PAUSE."""
+        """UIDs of the pods with a failed write, by workload. They remain held until a change, or for PAUSE."""
         self._retry_times: dict[str, float] = {}
-        """Of these workloads."""
+        """Time at which the failed writes of each of these workloads are tried again."""
         self._avoided: set[tuple[str, str]] = set()
 
     def observe(self, namespace: str, name: str, pod: ManagedPod | None) -> bool:
-        """Take a pod from a watch; None: it was deleted, or is of no workload. Return whether it was just rejected."""
+        """Record a pod from a watch and return whether it was just rejected; None: deleted, or without a workload."""
         uid, workload = self._uids.pop((namespace, name), ("", ""))
         if uid and (pod is None or pod.uid != uid):
             self._pods.remove(uid)
@@ -67,15 +67,15 @@ class PodReconciler:
 
     @property
     def retry_at(self) -> float:
-        """Return when a write that has failed is tried again; infinite: none is."""
+        """Return when the next failed write is tried again; infinite: there is none."""
         return min(self._retry_times.values(), default=inf)
 
     def of_workload(self, key: str) -> Sequence[ManagedPod]:
-        """Return the pods of a Workload, by its namespace and name."""
+        """Return the pods of a Workload; `key`: its namespace and name."""
         return self._pods.of_workload(key)
 
     def mark_dirty(self, workloads: Iterable[str]) -> None:
-        """Look at the pods of these workloads in the next step."""
+        """Check the pods of these workloads in the next step."""
         for key in workloads:
             self._failed.pop(key, None)
             self._retry_times.pop(key, None)
@@ -83,18 +83,18 @@ class PodReconciler:
             self.binder.mark_workload(key)
 
     def mark_nodes(self, nodes: Iterable[str], now: float) -> None:
-        """Look at the pods that wait for these nodes, which have changed."""
+        """Check the pods that wait for these nodes, which have changed."""
         names = list(nodes)
         self.binder.mark_nodes(names)
         self._dirty.update(dict.fromkeys(self._gate.take_due(names, now)))
 
     def forget_marks(self) -> None:
-        """Look for no writes, and count no rejections: this replica does not lead."""
+        """Drop pending checks and counted rejections, because this replica does not lead."""
         self._dirty.clear()
         self.rejections.clear()
 
     def writes(self, context: PodContext) -> list[Write]:
-        """Return the patches of the pods that are to be ungated now; they count as ungated from then on."""
+        """Return the patches of the pods to ungate now. From then on these pods count as ungated."""
         self.mark_dirty([key for key, at in self._retry_times.items() if at <= context.now])
         dirty, self._dirty = self._dirty, {}
         writes: list[Write] = []
@@ -121,12 +121,12 @@ class PodReconciler:
                 yield ungate_write(ungating)
 
     def take_avoided(self) -> set[tuple[str, str]]:
-        """Return the workloads whose pods stay held since the last call, each with the node that it avoids."""
+        """Return the workloads whose pods were held since the last call to avoid a node, each with that node."""
         avoided, self._avoided = self._avoided, set()
         return avoided
 
     def end_write(self, write: Write, now: float, *, done: bool) -> None:
-        """Take the outcome of a write of this class. A failed patch is tried again after a change, or PAUSE."""
+        """Record the outcome of a write of this class. A failed patch is tried again after a change, or after PAUSE."""
         if write.purpose == BIND:
             self.binder.end_write(write, done=done)
         elif not done:
@@ -137,9 +137,9 @@ class PodReconciler:
     def _without_avoided(
         self, key: str, ungatings: Sequence[Ungating], pods: Sequence[ManagedPod], context: PodContext
     ) -> list[Ungating]:
-        """Return ungatings without those to nodes that the gang avoids, and where no pod of it is. Raises FieldError.
+        """Return ungatings without those to nodes that the gang avoids and on which it has no pod. Raises FieldError.
 
-        Their pods are looked at again in each step, until the planner has another node or the condition is over.
+        The pods left out are checked again in each step, until the planner chooses another node or the condition ends.
         """
         nodes = {(each.pod.pod_set, each.pin.node) for each in ungatings if each.pin.node}
         avoided = {node for pod_set, node in nodes if context.avoids(key, pod_set, node)}
@@ -151,7 +151,7 @@ class PodReconciler:
         return [each for each in ungatings if each.pin.node not in avoided]
 
     def _retry(self, workload: str, uid: str) -> None:
-        """Look at a pod in the next step, even if a write of it has failed."""
+        """Check a pod in the next step, even if one of its writes has failed."""
         self._dirty[workload] = None
         if failed := self._failed.get(workload):
             failed.discard(uid)
@@ -163,7 +163,7 @@ class PodReconciler:
 def _annotated(
     ungatings: Sequence[Ungating], workload: Json, pods: Sequence[ManagedPod], context: PodContext
 ) -> list[Ungating]:
-    """Return ungatings with what their pods are annotated with."""
+    """Return ungatings completed with the annotations of their pods."""
     predicted = with_predictions(ungatings, pods, context.predicted(ungatings[0].pod.workload_key))
     if not binds_pods(workload, context.find):
         return predicted

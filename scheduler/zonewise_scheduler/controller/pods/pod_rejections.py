@@ -1,8 +1,8 @@
-"""Pods that a kubelet has rejected although the queue placed them: what the kubelet assigned elsewhere was not known.
+"""Pods that a kubelet has rejected although the queue placed them: the kubelet's other assignments were not known.
 
-The job makes a replacement, which goes to the same node. Its room is that of the rejected pod, and the next report of
-the node shows what is free. Where the node rejects a replacement as well, the workload is evicted whole. It waits for a
-backoff, and is placed anew by the reports of that time. So no gang runs in part for long.
+The job creates a replacement, which goes to the same node. It may use what the rejected pod was assigned, and the next
+report of the node shows what is free. If the node rejects a replacement too, the whole workload is evicted. After a
+backoff it is placed again, based on the reports of that time. So no gang runs incomplete for long.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
 
 MAX_REJECTIONS = 2
-"""So many rejections by one node end an admission."""
+"""Number of rejections by one node that end an admission."""
 
 
 class PodRejection(NamedTuple):
-    """A kubelet has rejected a pod of a workload."""
+    """The rejection of a workload's pod by a kubelet."""
 
     workload: str
-    """Its key."""
+    """Key of the workload."""
     pod: str
     node: str
     reason: str
@@ -29,15 +29,15 @@ class PodRejection(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return what happened, as a sentence without its end."""
+        """Return a description of the rejection, as a sentence without a full stop."""
         return f"the kubelet of {self.node} rejected pod {self.pod}: {self.reason}: {self.message}"
 
 
 class PodRejections:
-    """Rejections that were observed since the admission of each workload.
+    """Rejections observed since each workload was admitted.
 
-    A pod that was rejected when it was observed first counts for nothing: it may be of an earlier admission. So a
-    restart begins anew to count, and so does a change of the leader.
+    A pod that was already rejected when first observed does not count, since it may belong to an earlier admission. So
+    the count starts from zero after a restart or a change of the leader.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class PodRejections:
         self._new: list[PodRejection] = []
 
     def observe(self, old: ManagedPod | None, pod: ManagedPod) -> bool:
-        """Take the states of a pod before and after a change; return whether a kubelet has rejected it by that."""
+        """Record a pod's states before and after a change, and return whether a kubelet has just rejected it."""
         if old is None or old.rejection or not pod.rejection:
             return False
         rejection = PodRejection(pod.workload_key, pod.name, pod.node, pod.rejection, pod.rejection_message)
@@ -59,7 +59,7 @@ class PodRejections:
         return taken
 
     def decisive(self, workload: str) -> PodRejection | None:
-        """Return the rejection that ends the admission of a workload; None: none does."""
+        """Return the rejection that ends the admission of a workload; None: there is none."""
         counts: dict[str, int] = {}
         for rejection in self._by_workload.get(workload, ()):
             counts[rejection.node] = counts.get(rejection.node, 0) + 1
@@ -68,10 +68,10 @@ class PodRejections:
         return None
 
     def clear(self) -> None:
-        """Forget all rejections: of what was admitted since them, a replica that does not lead takes no note."""
+        """Forget all rejections. A replica that does not lead does not notice which workloads are admitted later."""
         self._by_workload.clear()
         self._new.clear()
 
     def end_admission(self, workload: str) -> None:
-        """Forget the rejections of a workload that has no quota any more."""
+        """Forget the rejections of a workload that no longer has quota."""
         self._by_workload.pop(workload, None)

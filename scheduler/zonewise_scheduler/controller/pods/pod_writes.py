@@ -1,6 +1,6 @@
-"""The writes to one plain pod of a queue: its start, its stop, and its release (pod_controller.go Run, Stop, Finalize).
+"""The writes to a queued plain pod: its start, its stop, and its release (pod_controller.go Run, Stop, Finalize).
 
-A pod is stopped by two writes: the condition TerminationTarget says why, then it is deleted.
+Two writes stop a pod: the first sets the condition TerminationTarget with the reason, the second deletes the pod.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Json = dict[str, Any]
 
 
 def start_pod(pod: GroupPod, info: PodSetInfo, workload: str) -> Write:
-    """Return the one patch that adds what the admission gives to a pod, and removes its gate.
+    """Return the single patch that adds what the admission assigns to a pod, and removes its admission gate.
 
-    The topology gate stays where the pod set has a topology assignment (ungate.py). Raises StartConflict.
+    The topology gate remains if the pod set has a topology assignment (ungate.py). Raises StartConflict.
     """
     metadata, spec = pod.obj["metadata"], pod.obj["spec"]
     merged = merge_pod_set_info({"metadata": metadata, "spec": spec}, info)
@@ -65,12 +65,12 @@ def stop_pod(pod: GroupPod, reason: str, message: str, workload: str, now: float
 
 
 def delete_pod(pod: GroupPod, purpose: str, workload: str) -> Write:
-    """Return the deletion of a pod."""
+    """Return the write that deletes a pod."""
     return Write(Verb.DELETE, _key(pod), purpose, uid=pod.uid, workload=workload)
 
 
 def release_pod(pod: GroupPod, workload: str) -> Write:
-    """Return the write that lets a pod go once it is deleted."""
+    """Return the write that removes the finalizer of a pod, so that it can be deleted."""
     finalizers: list[str] = pod.obj["metadata"]["finalizers"]
     return _patch(pod, "release", remove_item("/metadata/finalizers", finalizers, POD_FINALIZER), workload)
 

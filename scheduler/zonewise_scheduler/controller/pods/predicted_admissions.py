@@ -1,7 +1,7 @@
-"""Which of the predicted admissions of a node each pod of a pod set gets, in the order in which pods are ungated.
+"""Distribute a node's predicted admissions among the pods of a pod set, in the order in which pods are ungated.
 
-The pods of a pod set are alike, so the first to arrive gets the first admission. An admission that an active pod has
-already as its annotation is left out.
+The pods of a pod set are alike, so the first to arrive gets the first admission. An admission is skipped if an active
+pod already carries it as its annotation.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def with_predictions(
     ungatings: Iterable[Ungating], pods: Iterable[ManagedPod], predicted: Mapping[tuple[str, str], Sequence[str]]
 ) -> list[Ungating]:
-    """Return the ungatings of a workload with their predicted admissions, as far as there are any.
+    """Return the ungatings of a workload, with predicted admissions for those that have one.
 
-    `pods`: all of the workload; `predicted`: admissions by pod set and node, in order of arrival.
+    `pods`: all pods of the workload; `predicted`: admissions by pod set and node, in order of arrival.
     """
     left = {key: list(admissions) for key, admissions in predicted.items()}
     for pod in pods:

@@ -1,11 +1,11 @@
-"""Ranks of the pods of a pod set, from their index labels (topology_ungater.go readRanksForLabels).
+"""Ranks of the pods of a pod set, read from their index labels (topology_ungater.go readRanksForLabels).
 
     pods of               index label                               rank
     an Indexed Job        batch.kubernetes.io/job-completion-index  the index
     a JobSet's jobs       the same, and jobset.sigs.k8s.io/job-index index + job index x pods of a job
     a LeaderWorkerSet     leaderworkerset.sigs.k8s.io/worker-index  the index, less the leader of the pod set group
 
-Neighbours by rank are neighbours in the topology: the domains of an assignment are in the order of ranks.
+Neighbours by rank are neighbours in the topology, because an assignment lists its domains in the order of ranks.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _MAX_DIGITS = 9
 
 
 class RankLabels(NamedTuple):
-    """How the pods of one pod set show their ranks."""
+    """The labels that show the ranks of a pod set's pods."""
 
     indexes: PodIndexes
     pods: int
-    """Of the pod set."""
+    """Number of pods in the pod set."""
     offset: int = 0
-    """Pods with lower indexes of other pod sets in its group: the leader."""
+    """Number of pods of other pod sets in the same group that have lower indexes: the leader."""
 
 
 def read_ranks(pods: Iterable[ManagedPod], labels: RankLabels) -> Mapping[str, int] | None:
-    """Return the rank of each pod, by UID; None: a pod has none, or one beyond the pod set."""
+    """Return the rank of each pod by UID; None: a pod has no rank, or one beyond the end of the pod set."""
     if not labels.indexes.pod_index_label:
         return None
     ranks: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""Roles of the pods of a group: pods of one role are interchangeable for scheduling (pkg/util/pod/pod.go SpecShape).
+"""Roles of the pods of a group. Pods of one role are interchangeable for scheduling (pkg/util/pod/pod.go SpecShape).
 
-The hash is stable across processes, but it is not Kueue's. Each of the two controllers writes its hash to the
-annotation of a pod once, at its creation, and afterwards reads that annotation. So groups that Kueue has begun keep
-their roles.
+The hash is stable across processes, but differs from Kueue's. Each of the two controllers writes its hash to a pod's
+annotation once, when the pod is created, and reads only the annotation afterwards. So groups that Kueue has started
+keep their roles.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCHEDULING_FIELDS = (
 
 
 def role_hash(pod_spec: Mapping[str, Any]) -> str:
-    """Return the hash of what matters for scheduling. Raises FieldError for containers that are invalid."""
+    """Return a hash of the fields that matter for scheduling. Raises FieldError for invalid containers."""
     shape: dict[str, Any] = {field: pod_spec.get(field) or None for field in _SCHEDULING_FIELDS}
     shape["resources"] = object_in(pod_spec, "resources", "spec.").get("requests")
     for field in ("initContainers", "containers"):

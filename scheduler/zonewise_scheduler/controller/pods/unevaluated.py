@@ -1,7 +1,7 @@
-"""What of a pod the controller does not evaluate, so that it leaves the pod to kube-scheduler.
+"""The parts of a pod that the controller does not evaluate, so that it leaves the pod to kube-scheduler.
 
-Each field of the API is evaluated, has no part in scheduling, or is a reason. So a field that is unknown here, of a
-newer server, is a reason. These rules are for a pod whose node is decided: preferences play no part.
+Each field of the API is either evaluated, irrelevant to scheduling, or a reason to leave the pod. So an unknown field
+of a newer server is also a reason. These rules apply to pods whose node is decided, so preferences are ignored.
 
     plugin of kube-scheduler 1.36            where it is evaluated
     SchedulingGates                          a gated pod is not bound
@@ -9,7 +9,7 @@ newer server, is a reason. These rules are for a pod whose node is decided: pref
     TaintToleration, NodeAffinity,
     NodeResourcesFit
     NodePorts                                a pod with a host port is left
-    VolumeRestrictions, NodeVolumeLimits,    a pod with a volume that may have a limit or a place is left
+    VolumeRestrictions, NodeVolumeLimits,    a pod with a volume that may be limited or tied to a location is left
     VolumeBinding, VolumeZone
     PodTopologySpread                        a pod with DoNotSchedule is left
     InterPodAffinity                         a pod with required terms is left, and one that other pods may exclude
@@ -62,15 +62,15 @@ _TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSecond
 _LOCAL_VOLUMES = frozenset(
     {"name", "configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 )
-"""Kinds of volumes that every node has, without a limit."""
+"""Kinds of volumes that are available on every node without a limit."""
 _RESTART_ALL = "RestartAllContainers"
 
 
 def unevaluated(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return why a v1.Pod, or a pod template, is left to kube-scheduler; (): nothing of the pod alone is a reason.
+    """Return why a v1.Pod or a pod template is left to kube-scheduler; (): the pod itself gives no reason.
 
-    "volumes", "pod affinity", "topology spread", "resource claims", "host ports", "node features", "scheduler",
-    "invalid fields", or the path of a field: "spec.schedulingGroup".
+    The reasons are "volumes", "pod affinity", "topology spread", "resource claims", "host ports", "node features",
+    "scheduler" and "invalid fields". Another reason is the path of a field, such as "spec.schedulingGroup".
     """
     try:
         return tuple(dict.fromkeys(_reasons(pod)))
@@ -79,7 +79,7 @@ def unevaluated(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def unevaluated_pod_sets(workload: Mapping[str, Any]) -> dict[str, str]:
-    """Return by pod set of a Workload why all its pods are left to kube-scheduler, "volumes, host ports"; "": none."""
+    """Return by pod set of a Workload why its pods are left to kube-scheduler, such as "volumes"; "": none."""
     pod_sets = FieldReader(workload, "", []).child("spec").children("podSets")
     return {item.text("name", DEFAULT_POD_SET): ", ".join(unevaluated(item.child("template").obj)) for item in pod_sets}
 
@@ -125,13 +125,13 @@ def _unknown(obj: Mapping[str, Any], known: Iterable[str], path: str) -> Iterato
 
 
 def _is_local(volume: Mapping[str, Any]) -> bool:
-    """Tell whether every node has a volume. The sources of a projected one are objects of the API and tokens."""
+    """Return whether every node offers a volume. A projected volume uses only API objects and tokens."""
     kinds = {name for name, value in volume.items() if value is not None}
     return kinds <= _LOCAL_VOLUMES
 
 
 def _needs_node_features(spec: Mapping[str, Any]) -> bool:
-    """Tell whether NodeDeclaredFeatures looks for a feature of the node."""
+    """Return whether NodeDeclaredFeatures requires a feature of the node for this pod."""
     if spec.get("hostNetwork") is True and spec.get("hostUsers") is False:
         return True
     return any(

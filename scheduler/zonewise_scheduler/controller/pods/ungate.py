@@ -1,16 +1,16 @@
-"""The ungating of the pods of an admitted workload to their domains (KEP-2724; topology_ungater.go).
+"""Ungate the pods of an admitted workload to their domains (KEP-2724; topology_ungater.go).
 
 A pod is ungated as late as possible, since its pin cannot be changed:
 
 | Workload                                    | its held pods                                                     |
 |---------------------------------------------|-------------------------------------------------------------------|
-| not Admitted, Evicted or Finished           | stay held                                                         |
-| a pod set without topology assignment       | stay held                                                         |
-| whole gangs are wanted, a pod is missing    | stay held, unless pods of the workload run already                |
-| the domain's node is unhealthy or unknown   | stay held: the planner replaces the domain                        |
-| the gang avoids the node, none of it there  | stay held: the node becomes unhealthy (pod_reconciler.py)         |
-| others must arrive at the node before       | stay held, for a limited time (arrival_gate.py)                   |
-| otherwise                                   | are ungated where their domain has room (domains.py)              |
+| not Admitted, Evicted or Finished           | remain held                                                       |
+| a pod set without topology assignment       | remain held                                                       |
+| whole gangs are required, a pod is missing  | remain held, unless pods of the workload already run              |
+| the domain's node is unhealthy or unknown   | remain held: the planner replaces the domain                      |
+| the gang avoids the node and has no pod there | remain held: the node becomes unhealthy (pod_reconciler.py)     |
+| others must arrive at the node first        | remain held, for a limited time (arrival_gate.py)                 |
+| otherwise                                   | are ungated if their domain still lacks pods (domains.py)         |
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 UNGATE = "ungate"
-"""The purpose of the writes of this module."""
+"""Purpose of the writes of this module."""
 
 
 class UngateContext(NamedTuple):
-    """What the ungating of all workloads depends on."""
+    """The inputs on which the ungating of all workloads depends."""
 
     node_names: Mapping[str, str]
-    """Names of nodes by their label kubernetes.io/hostname. Pods of a hostname without a node stay held."""
+    """Names of nodes by their label kubernetes.io/hostname. Pods of a hostname without a node remain held."""
     whole_gangs: bool = True
     """Whether no pod is ungated before all pods of its workload exist."""
 
 
 class Ungating(NamedTuple):
-    """A pod that is to be ungated, and its pin."""
+    """A pod to ungate, and its pin."""
 
     pod: ManagedPod
     pin: NodePin
     predicted_admission: str = ""
-    """What its kubelet is predicted to assign; "": unknown."""
+    """What the kubelet is predicted to assign; "": unknown."""
     left_to_kube_scheduler: str = ""
-    """Why the controller does not bind it where its queue asks for that; "": its queue does not, or no field is why."""
+    """Why the controller does not bind the pod as its queue requests; "": no request, or no field prevents it."""
 
     @property
     def pod_after(self) -> ManagedPod:
-        """The pod as it will be."""
+        """Return the pod as it will be."""
         selector, affinity = self.pin.pinned(self.pod)
         gates = tuple(gate for gate in self.pod.gates if gate != TOPOLOGY_GATE)
         return msgspec.structs.replace(
@@ -90,9 +90,9 @@ class _AssignedPodSet(NamedTuple):
 
 
 def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateContext) -> list[Ungating]:
-    """Return the pods of a Workload that are to be ungated now. Raises FieldError for an invalid admission.
+    """Return the pods of a Workload to ungate now. Raises FieldError for an invalid admission.
 
-    `pods`: all that its annotation connects with it; those that are being ungated as they will be (ManagedPods).
+    `pods`: all pods whose annotation names the Workload; those being ungated count as ungated (ManagedPods).
     """
     if not may_run(workload):
         return []
@@ -110,7 +110,7 @@ def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateCo
 
 
 def assigned_nodes(workload: Json, node_names: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """Return by pod set the nodes that its topology assignment names and that are not unhealthy.
+    """Return by pod set the healthy nodes that its topology assignment names.
 
     A pod set whose lowest level is above nodes has none. Raises FieldError for an invalid admission.
     """
@@ -133,7 +133,7 @@ def assigned_nodes(workload: Json, node_names: Mapping[str, str]) -> dict[str, f
 
 
 def ungate_write(ungating: Ungating) -> Write:
-    """Return the one patch that pins and annotates a pod, and removes its gate."""
+    """Return the single patch that pins and annotates a pod, and removes its gate."""
     pod = ungating.pod
     annotations = {
         PREDICTED_ADMISSION_ANNOTATION: ungating.predicted_admission,
@@ -178,7 +178,7 @@ def _indexes(request: FieldReader | None) -> PodIndexes:
 
 
 def _rank_offset(name: str, requests: Mapping[str, FieldReader], counts: Mapping[str, int]) -> int:
-    """Return the pods of the smaller pod set of a pair in one group: the leader has rank 0."""
+    """Return the rank offset of a pod set: the size of the smaller one in its group, since the leader has rank 0."""
     group = requests[name].text("podSetGroupName") if name in requests else ""
     members = [other for other, request in requests.items() if group and request.text("podSetGroupName") == group]
     smallest = min(members, key=lambda other: counts.get(other, 0), default=name)
@@ -186,7 +186,7 @@ def _rank_offset(name: str, requests: Mapping[str, FieldReader], counts: Mapping
 
 
 def _is_whole(workload: Json, pods: Sequence[ManagedPod], pod_sets: Sequence[_AssignedPodSet]) -> bool:
-    """Tell whether all pods of the gang exist, or some of it run already: then others replace pods of it."""
+    """Return whether all pods of the gang exist, or some already run, so that held pods are replacements."""
     admitted_at = condition_time(workload, "Admitted") or 0.0
     if any(not pod.is_held and (not pod.is_terminated or pod.created >= admitted_at) for pod in pods):
         return True
