@@ -1,1 +1,1 @@
-"""Adapters: how each kind of job is held, started, stopped, and seen to end. One module per kind."""
+"""Adapters that hold, start and stop jobs and detect their end. Each module covers one kind of job."""

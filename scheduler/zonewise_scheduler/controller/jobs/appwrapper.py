@@ -1,8 +1,8 @@
 """AppWrappers of workload.codeflare.dev/v1beta2 (pkg/controller/jobs/appwrapper/appwrapper_controller.go).
 
-An AppWrapper has components: objects that its operator creates once it is resumed, and deletes once it is suspended. A
-start does not change their templates: it gives each of their pod sets what is added, in `podSetInfos`, and the operator
-merges both.
+The components of an AppWrapper are objects that its operator creates when it is resumed, and deletes when it is
+suspended. A start does not change their templates. It writes the additions for each pod set to `podSetInfos`, and the
+operator merges them into the templates.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 _COMPONENT = 2
-"""Where the path of a template has the index of its component: after `spec.components`."""
+"""Position of the component's index in the path of a template: after `spec.components`."""
 
 
 class AppWrapper(SuspendableJob):
-    """The adapter of AppWrappers: a pod set for each template of each component, named by their order."""
+    """The adapter of AppWrappers. Each template of each component is a pod set, named by its position."""
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
-        """Yield the templates that the components declare, or that follow from their kinds."""
+        """Yield the templates that the components declare, or that are derived from their kinds."""
         number = 0
         for i, component in enumerate(job.child("spec").children("components")):
             for item in _component_templates(component):
@@ -43,7 +43,7 @@ class AppWrapper(SuspendableJob):
                 number += 1
 
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Return the patch that resumes the AppWrapper, and tells each pod set what is added to it."""
+        """Return the patch that resumes the AppWrapper and sets the additions for each pod set."""
         templates = self._templates(job)
         if len(infos) != len(templates):
             raise StartConflict(f"the AppWrapper has {len(templates)} pod sets, the admission {len(infos)}")
@@ -57,7 +57,9 @@ class AppWrapper(SuspendableJob):
         return JobPatch("start", merge_patch(job, started))
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:  # noqa: ARG002 -- of the interface
-        """Return the write that suspends the AppWrapper, and drops what was added; then the annotation of the start."""
+        """Return the write that suspends the AppWrapper and removes the additions; then the one that removes the
+        annotation.
+        """
         if self.finished(job) is not None:
             return None
         stopped = _without_infos(job)
@@ -69,15 +71,15 @@ class AppWrapper(SuspendableJob):
         return JobPatch("stop: suspend and drop what was added", change) if change else None
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether there may be pods: the operator drops the condition QuotaReserved once all are deleted."""
+        """Return whether pods may exist: the operator drops the condition QuotaReserved once all are deleted."""
         return condition_message(job, "QuotaReserved") is not None
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether the condition PodsReady is true."""
+        """Return whether the condition PodsReady is true."""
         return condition_message(job, "PodsReady") is not None
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the AppWrapper: its phase; a failed one ends once its objects are deleted."""
+        """Return how the AppWrapper ended, by its phase. A failed AppWrapper has ended once its objects are deleted."""
         phase = read_strictly(job, lambda reader: reader.child("status").text("phase"))
         if phase == "Succeeded":
             return FinishedJob(True, "The AppWrapper has succeeded")
@@ -92,7 +94,7 @@ ADAPTER: JobAdapter = AppWrapper(
 
 
 def _component_templates(component: FieldReader) -> Iterable[JobTemplate]:
-    """Return the templates of one component; their paths begin at the component."""
+    """Return the templates of one component, with paths relative to the component."""
     declared = list(component.children("podSets"))
     if declared:
         items = (declared_template(component, pod_set) for pod_set in declared)
@@ -101,7 +103,7 @@ def _component_templates(component: FieldReader) -> Iterable[JobTemplate]:
 
 
 def _without_infos(job: Json) -> Json:
-    """Return an AppWrapper whose components have no podSetInfos; parts that do not change are shared."""
+    """Return an AppWrapper without podSetInfos in its components. Unchanged parts are shared."""
     components: list[Json] = job["spec"]["components"]
     for i, component in enumerate(components):
         if "podSetInfos" in component:
@@ -111,7 +113,7 @@ def _without_infos(job: Json) -> Json:
 
 
 def _pod_set_info(info: PodSetInfo) -> Json:
-    """Return what is added to one pod set (AppWrapperPodSetInfo)."""
+    """Return the additions to one pod set (AppWrapperPodSetInfo)."""
     fields: Json = {
         "annotations": dict(info.annotations),
         "labels": dict(info.labels),

@@ -1,6 +1,6 @@
 """batch/v1 Jobs (pkg/controller/jobs/job/job_controller.go; KEP-2232, KEP-2926, KEP-5440).
 
-A stop takes up to three writes. Each follows from the observed Job alone:
+A stop takes up to three writes. Each is derived from the observed Job only:
 
 | observed | next write |
 |---|---|
@@ -10,9 +10,10 @@ A stop takes up to three writes. Each follows from the observed Job alone:
 | suspended, no active pods, start time, condition Suspended | reset the start time, as Job controllers do since 1.36 |
 | suspended, no active pods, no start time | restore the template and the parallelism, remove the annotations |
 
-A start takes two writes where the Job ran before it was queued, and its user suspended it: the same reset comes first.
+A start takes two writes if the Job ran before it was queued and its user then suspended it. The same reset of the start
+time comes first.
 
-In the last state the API server of each version of Kubernetes lets the template change
+In the last state, the API server of every Kubernetes version allows the template to change
 (pkg/registry/batch/job/strategy.go shouldAllowMutablePodTemplate).
 """
 
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 STOPPING_ANNOTATION = "kueue.x-k8s.io/stopping"
-"""A stop of the Job is half done."""
+"""Marks a Job whose stop is not complete."""
 
 COMPLETIONS_ANNOTATION = "kueue.x-k8s.io/job-completions-equal-parallelism"
-"""Completions follow the parallelism of a partial admission."""
+"""Completions change together with the parallelism on a partial admission."""
 
 _START_ANNOTATIONS = (STOPPING_ANNOTATION, INJECTED_ANNOTATION, SUBMITTED_DEADLINE_ANNOTATION)
-"""Removed with the last write of a stop."""
+"""Annotations that the last write of a stop removes."""
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
@@ -57,11 +58,11 @@ class BatchJob:
     suspend_path = ("spec", "suspend")
 
     def is_suspended(self, job: Json) -> bool:
-        """Tell whether the Job is held, and no stop is half done."""
+        """Return whether the Job is held and no stop is incomplete."""
         return _is_held(job) and not is_stopping(job)
 
     def pod_sets(self, job: Json) -> tuple[PodSetManifest, ...]:
-        """Return the one pod set."""
+        """Return the only pod set."""
         return (read_strictly(job, read_job_pod_set),)
 
     def before_start(self, job: Json) -> JobPatch | None:
@@ -99,7 +100,7 @@ class BatchJob:
         return JobPatch("stop: restore the template", body)
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether pods run or terminate, or may still do so since the suspension is not confirmed."""
+        """Return whether pods run or terminate, or may still do so because the suspension is not confirmed."""
         status = read_strictly(job, lambda reader: reader.child("status"))
         unconfirmed = (
             _is_held(job)
@@ -110,7 +111,7 @@ class BatchJob:
         return _has_pods(job) or unconfirmed
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether as many pods as run at a time are ready or have succeeded."""
+        """Return whether the number of pods that are ready or have succeeded reaches the number that runs at a time."""
 
         def read(reader: FieldReader) -> bool:
             status = reader.child("status")
@@ -121,9 +122,9 @@ class BatchJob:
         return read_strictly(job, read)
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the Job: its condition Complete or Failed.
+        """Return how the Job ended, by its condition Complete or Failed.
 
-        SuccessCriteriaMet and FailureTarget come before them, while pods still terminate.
+        SuccessCriteriaMet and FailureTarget precede these conditions, while pods still terminate.
         """
         for condition_type, succeeded in (("Complete", True), ("Failed", False)):
             message = condition_message(job, condition_type)
@@ -132,7 +133,7 @@ class BatchJob:
         return None
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:
-        """Return the pods for which no completion is left. Indexes that failed for good count as done."""
+        """Return the pods for which no completion is left. Indexes that failed permanently count as done."""
 
         def read(reader: FieldReader) -> tuple[int, int, int]:
             return pods_at_a_time(reader.child("spec")), *completions_done(reader)
@@ -142,11 +143,11 @@ class BatchJob:
         return {pod_set.name: surplus for pod_set in self.pod_sets(job)} if surplus > 0 else {}
 
     def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
-        """Tell whether the completions in the status and the pods that have succeeded are all."""
+        """Return whether the completions in the status and the succeeded pods together are all completions."""
         return is_job_done(job, succeeded)
 
     def _restoring_change(self, job: Json, original: Sequence[PodSetManifest]) -> Json:
-        """Return the patch of the spec that restores it; an empty one where nothing is to be restored."""
+        """Return the patch that restores the spec; empty if nothing must be restored."""
         spec = object_in(job, "spec", "")
         if len(original) != 1:
             return {}
@@ -166,7 +167,7 @@ ADAPTER: JobAdapter = BatchJob()
 
 
 def is_stopping(job: Json) -> bool:
-    """Tell whether a stop of a job is half done; false for kinds that stop with one write."""
+    """Return whether the stop of a job is incomplete; False for kinds that stop with one write."""
     return annotation_of(job, STOPPING_ANNOTATION) == "true"
 
 
@@ -183,7 +184,7 @@ def _is_suspension_confirmed(job: Json) -> bool:
 
 
 def _reset_start_time(job: Json, purpose: str) -> JobPatch | None:
-    """Return the reset of the start time, once the Job controller has confirmed the suspension."""
+    """Return the write that resets the start time, once the Job controller has confirmed the suspension."""
     has_started = object_in(job, "status", "").get("startTime") is not None
     if not has_started or not _is_suspension_confirmed(job) or _active_pods(job):
         return None
@@ -195,11 +196,11 @@ def _active_pods(job: Json) -> int:
 
 
 def _has_pods(job: Json) -> bool:
-    """Tell whether pods run or terminate."""
+    """Return whether pods run or terminate."""
     return bool(_active_pods(job) or read_strictly(job, lambda reader: reader.child("status").count("terminating")))
 
 
 def _counts(job: Json, pods: int) -> Json:
-    """Return the parallelism of a number of pods, and completions where they follow it."""
+    """Return the parallelism for a number of pods, and the completions if they must be equal to it."""
     follows = annotation_of(job, COMPLETIONS_ANNOTATION) in _TRUE
     return {"parallelism": pods, "completions": pods} if follows else {"parallelism": pods}

@@ -1,4 +1,4 @@
-"""The adapter of a kind that the settings describe (job_kind.py)."""
+"""The adapter of a job kind that the settings describe (job_kind.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConfiguredJob(SuspendableJob):
-    """The adapter of one kind: a pod set for each template that a job has."""
+    """The adapter of one kind. Each template that a job contains is a pod set."""
 
     def __init__(self, kind: JobKind) -> None:
         super().__init__(kind.resource)
@@ -33,7 +33,7 @@ class ConfiguredJob(SuspendableJob):
             yield from _templates(job, pattern)
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether any of the numbers of active pods is above zero."""
+        """Return whether any field with a number of active pods is above zero."""
 
         def read(reader: FieldReader) -> bool:
             return any(
@@ -43,7 +43,7 @@ class ConfiguredJob(SuspendableJob):
         return read_strictly(job, read)
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether the condition of readiness is true."""
+        """Return whether the readiness condition is true."""
         return condition_message(job, self._kind.ready_condition) is not None
 
 
@@ -72,7 +72,7 @@ def _pods(job: FieldReader, pattern: PodSetPattern, i: int) -> int:
 def _fields(
     owner: FieldReader, pattern: Sequence[str], path: FieldPath = ()
 ) -> Iterator[tuple[FieldReader, str, FieldPath]]:
-    """Yield each field that a pattern means: the reader of its owner, its name, and its path."""
+    """Yield each field that a pattern matches: the reader of its owner, its name, and its path."""
     name, *rest = pattern
     if not rest:
         yield owner, name, (*path, name)

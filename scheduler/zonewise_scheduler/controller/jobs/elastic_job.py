@@ -1,14 +1,14 @@
-"""Elastic Indexed Jobs: parallelism and completions change together while the Job runs (KEP-3715).
+"""Elastic Indexed Jobs, whose parallelism and completions change together while the Job runs (KEP-3715).
 
-| change | what follows |
+| change | effect |
 |---|---|
-| fewer pods, the Job runs | the Workload keeps its admission; the pods that are gone are reclaimable at once |
-| more pods, as many as are still held | nothing: they have quota |
-| more pods | the Workload matches no more: the Job is stopped, and queued with the new number |
-| any number, without quota | the Workload takes it over, and keeps its place |
+| fewer pods, the Job runs | the Workload keeps its admission; the removed pods are reclaimable at once |
+| more pods, and all fit into the quota still held | none: they already have quota |
+| more pods | the Workload no longer matches: the Job is stopped, and queued with the new number |
+| any number, without quota | the Workload adopts the number, and keeps its position in the queue |
 
-Quota is never given back in part and taken again: reclaimable pods only grow while a Workload is admitted. So a Job
-that shrinks and grows again is queued again.
+Quota is never partly released and then taken again, because reclaimable pods only increase while a Workload is
+admitted. So a Job that shrinks and then grows is queued again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def is_elastic(adapter: JobAdapter, job: Json) -> bool:
-    """Tell whether the number of pods of a job may change while it runs. Partial admission excludes it."""
+    """Return whether a job may change its number of pods while it runs. Partial admission excludes this."""
     if adapter.resource != JOBS or annotation_of(job, MIN_PARALLELISM_ANNOTATION):
         return False
     spec = FieldReader(job, "", []).child("spec")
@@ -38,7 +38,7 @@ def is_elastic(adapter: JobAdapter, job: Json) -> bool:
 
 
 def surplus_pods(adapter: JobAdapter, job: Json, originals: Sequence[PodSetManifest]) -> dict[str, int]:
-    """Return by pod set how many pods fewer an elastic job needs than its Workload has; below 0: it needs more.
+    """Return by pod set how many fewer pods an elastic job needs than its Workload covers; below 0: it needs more.
 
     `originals`: the pod sets of the Workload. Raises FieldError for an invalid job.
     """

@@ -1,4 +1,4 @@
-"""Completion indexes of an Indexed Job as its status writes them: "1,3-5,7" (k8s.io/api batch/v1 JobStatus)."""
+"""Completion indexes of an Indexed Job in the format of its status: "1,3-5,7" (k8s.io/api batch/v1 JobStatus)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INTERVAL = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """Return how many different indexes below `completions` the intervals hold; invalid intervals hold none.
+    """Return how many different indexes below `completions` the intervals contain; invalid intervals contain none.
 
-    Intervals may overlap, and an elastic Job that was scaled down may still list indexes from `completions` on
-    (job_controller.go terminalIndexesCount).
+    Intervals may overlap. After an elastic Job was scaled down, its status may still list indexes from `completions`
+    upwards (job_controller.go terminalIndexesCount).
     """
     count, following = 0, 0
     for first, last in sorted(_intervals(text)):

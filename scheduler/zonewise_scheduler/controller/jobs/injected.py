@@ -1,9 +1,9 @@
-"""What a start added to the templates of a job, as an annotation of the job.
+"""The additions that a start makes to the templates of a job, recorded in an annotation of the job.
 
-A stop restores the templates from the Workload. Where the Workload was deleted, the annotation tells what to remove,
-and so which quota the pods have (workloads/noted_admission.py). It is removed with the last write of a stop, once no
-pod is active. So it is there while templates may hold what a start added, and while pods may have quota. An annotation
-that cannot be read counts as one that tells nothing, since a job must stop nevertheless.
+A stop restores the templates from the Workload. If the Workload was deleted, the annotation shows what to remove and
+which quota the pods have (workloads/noted_admission.py). The last write of a stop removes the annotation, once no pod
+is active. So it exists while templates may contain additions and while pods may have quota. An unreadable annotation
+counts as empty, since a job must be able to stop in any case.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
 def injected_annotation(original: Sequence[PodSetManifest], infos: Sequence[PodSetInfo]) -> str:
-    """Return the annotation of a start: by pod set, what is added to the original template, and its count."""
+    """Return the annotation of a start: by pod set, the additions to the original template, and its count."""
     added = {pod_set.name: _additions(pod_set, info) for pod_set, info in zip(original, infos, strict=False)}
-    # a start with another number of infos fails
+    # a start with a different number of infos fails
     return json.dumps(added, separators=(",", ":"), sort_keys=True)
 
 
 def is_injected(job: Json) -> bool:
-    """Tell whether templates of the job may hold what a start added."""
+    """Return whether templates of the job may contain additions of a start."""
     return bool(annotation_of(job, INJECTED_ANNOTATION))
 
 
 def read_injected(job: Json) -> FieldReader:
-    """Return what the annotation tells, by pod set; nothing where it cannot be read."""
+    """Return the additions from the annotation by pod set; none if it cannot be read."""
     return FieldReader(parse_object(annotation_of(job, INJECTED_ANNOTATION)), "", [])
 
 
 def without_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> tuple[PodSetManifest, ...]:
-    """Return the pod sets of a job without what its annotation tells. A value that was changed since is kept."""
+    """Return the pod sets of a job without the annotated additions. An addition whose value has changed is kept."""
     added = read_injected(job)
     return tuple(_without(pod_set, added.child(pod_set.name)) for pod_set in pod_sets)
 
 
 def holds_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> bool:
-    """Tell whether any of what the annotation tells is still in the pod sets."""
+    """Return whether the pod sets still contain any of the annotated additions."""
     originals = without_injected(job, pod_sets)
     return any(
         original.pods != pod_set.pods or merge_patch(pod_set.template, original.template)

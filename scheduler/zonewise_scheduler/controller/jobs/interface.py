@@ -1,7 +1,7 @@
 """The interface of adapters (pkg/controller/jobframework/interface.go GenericJob).
 
-An adapter is pure: it reads an observed job, and returns values. A stop takes several writes, a start up to two.
-Each is derived from the observed job alone, so a controller that is killed between two of them goes on with the next.
+An adapter is pure: it reads an observed job and returns values. A stop takes several writes, a start up to two. Each is
+derived from the observed job only, so a controller that is killed between two of them continues with the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PodSetInfo(NamedTuple):
 
     name: str
     pods: int
-    """Pods that are admitted: fewer than declared after a partial admission."""
+    """Number of admitted pods; after a partial admission it is below the declared number."""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     node_selector: Mapping[str, str] = {}
@@ -33,7 +33,7 @@ class PodSetInfo(NamedTuple):
 
 
 class StartConflict(Exception):
-    """A start would change a label, annotation or selector that the job itself sets. The message names it."""
+    """A start would overwrite a label, annotation or selector that the job itself sets. The message names it."""
 
 
 class JobPatch(NamedTuple):
@@ -45,82 +45,85 @@ class JobPatch(NamedTuple):
 
 
 class FinishedJob(NamedTuple):
-    """The end of a job."""
+    """How a job ended."""
 
     succeeded: bool
     message: str
 
 
 class JobAdapter(Protocol):
-    """One kind of job. Each method takes the job as decoded JSON, and raises FieldError for an invalid one."""
+    """The adapter of one kind of job.
+
+    Each method takes the job as decoded JSON, and raises FieldError for an invalid job.
+    """
 
     @property
     def resource(self) -> Resource:
-        """The kind, in the version that the adapter reads."""
+        """Return the kind, in the version that the adapter reads."""
         ...
 
     @property
     def suspend_path(self) -> FieldPath:
-        """The field that holds a job where it is true."""
+        """Return the path of the field that holds a job while it is true."""
         ...
 
     def is_suspended(self, job: Json) -> bool:
-        """Tell whether the job is held; false while a stop is half done."""
+        """Return whether the job is held; False while a stop is incomplete."""
         ...
 
     def pod_sets(self, job: Json) -> tuple[PodSetManifest, ...]:
-        """Return the pods of the job, as its spec has them now."""
+        """Return the pod sets of the job's current spec."""
         ...
 
     def before_start(self, job: Json) -> JobPatch | None:
-        """Return the write without which the API server rejects the start of a suspended job; None: there is none."""
+        """Return a write that must precede the start, or the API server rejects it; None: no such write is needed."""
         ...
 
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Return the one write that starts a suspended job that is not active. Raises StartConflict."""
+        """Return the write that starts a suspended job without active pods. Raises StartConflict."""
         ...
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:
         """Return the next write of a stop; None: there is none now.
 
-        A job without a next write that is not active is stopped, and its templates are restored. Before it is inactive,
-        the API server may not accept the next write yet.
+        An inactive job without a next write is stopped, and its templates are restored. While the job is active, the
+        API server may not yet accept the next write.
 
         `original`: the pod sets as submitted, to which the templates are restored.
         """
         ...
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether pods of the job still run or terminate."""
+        """Return whether pods of the job still run or terminate."""
         ...
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether all pods that the job needs at a time are ready, or have succeeded."""
+        """Return whether all pods that the job needs at a time are ready or have succeeded."""
         ...
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the job; None: it has not ended."""
+        """Return how the job ended; None: it has not ended."""
         ...
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:
-        """Return by pod set the pods that are not needed any more while the job runs."""
+        """Return by pod set the number of pods that the running job no longer needs."""
         ...
 
     def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
-        """Tell whether a job of which no pod is active needs no more pods.
+        """Return whether a job without active pods needs no more pods.
 
-        `succeeded`: its pods that have, which may show it before the status does.
+        `succeeded`: its succeeded pods, which may show this before the status does.
         """
         ...
 
 
 class ParentAdapter(ABC):
-    """Of a kind whose operator makes another object of each job, from which the pods follow."""
+    """The adapter of a kind whose operator creates another object from each job. That object determines the pods."""
 
     @abstractmethod
     def child_key(self, job: Json) -> ObjectKey:
-        """Return the key of the object that is made of a job."""
+        """Return the key of the object that the operator creates from a job."""
 
     @abstractmethod
     def with_child(self, child: Json) -> JobAdapter:
-        """Return the adapter of the job of which `child` was made."""
+        """Return the adapter of the job from which `child` was created."""

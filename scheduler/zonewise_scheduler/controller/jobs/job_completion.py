@@ -1,7 +1,7 @@
-"""Whether the pods of a job leave it nothing to do, which its status says a second later.
+"""Whether the pods of a job leave it nothing to do, which its status shows only a second later.
 
-The Job controller handles the ends of pods together, a second after the first (pkg/controller/job/job_controller.go
-syncJobBatchPeriod). What has ended uses nothing of its node, so its quota is free before that.
+The Job controller processes ended pods in batches, a second after the first (pkg/controller/job/job_controller.go
+syncJobBatchPeriod). Ended pods use nothing on their nodes, so their quota is free before that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PodLabels = Mapping[str, str]
 
 
 def completions_of(spec: FieldReader) -> int:
-    """Return the completions that the spec of a Job declares; without any, as many as pods run at a time."""
+    """Return the completions that the spec of a Job declares; by default, the number of pods that run at a time."""
     return spec.count("completions", pods_at_a_time(spec)) or 0
 
 
 def completions_done(reader: FieldReader, succeeded: Sequence[PodLabels] = ()) -> tuple[int, int]:
-    """Return the completions of a Job that are done for good, and all of them.
+    """Return the number of completions that are permanently done, and the number of all completions of a Job.
 
-    `succeeded`: pods of the Job that have, of which the status may not count all yet. Indexes that failed for good
+    `succeeded`: succeeded pods of the Job, some of which the status may not count yet. Indexes that failed permanently
     count as done.
     """
     spec, status = reader.child("spec"), reader.child("status")
@@ -45,7 +45,7 @@ def completions_done(reader: FieldReader, succeeded: Sequence[PodLabels] = ()) -
 
 
 def is_job_done(job: Json, succeeded: Iterable[PodLabels]) -> bool:
-    """Tell whether a Job of which no pod is active needs no more pods. Raises FieldError for an invalid Job."""
+    """Return whether a Job without active pods needs no more pods. Raises FieldError for an invalid Job."""
     uid = uid_of(job)
     own = [labels for labels in succeeded if labels.get(CONTROLLER_UID) == uid]
     done, completions = read_strictly(job, lambda reader: completions_done(reader, own))
@@ -53,7 +53,7 @@ def is_job_done(job: Json, succeeded: Iterable[PodLabels]) -> bool:
 
 
 def indexes_by_job(succeeded: Iterable[PodLabels]) -> Mapping[str, Set[str]]:
-    """Return the completion indexes of pods that have succeeded, by the UID of their Job."""
+    """Return the completion indexes of succeeded pods, by the UID of their Job."""
     indexes: dict[str, set[str]] = {}
     for labels in succeeded:
         if COMPLETION_INDEX in labels:

@@ -1,7 +1,7 @@
-"""The deadline that a start gives to a batch Job, and the submitted one, which a stop restores.
+"""The deadline that a start sets on a batch Job, and the submitted deadline, which a stop restores.
 
-An annotation of the Job keeps the submitted activeDeadlineSeconds; it is empty where there were none. The deadline may
-change at any time, and counts from the start time, which each start sets anew (pkg/controller/job pastActiveDeadline).
+An annotation of the Job records the submitted activeDeadlineSeconds; it is empty if there was none. The deadline may
+change at any time. It counts from the start time, which each start sets again (pkg/controller/job pastActiveDeadline).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 SUBMITTED_DEADLINE_ANNOTATION = "zonewise.dev/submitted-active-deadline-seconds"
 _MAX_DIGITS = 19
-"""Of a field of 64 bits."""
+"""Maximum number of digits of a 64-bit field."""
 
 
 def deadline_patch(job: Json, walltime: float) -> Json:
-    """Return the patch that makes a Job end at its walltime; an empty one where it does so already, or has none."""
+    """Return the patch that makes a Job end at its walltime; empty if there is no walltime or the Job ends earlier."""
     if walltime == inf:
         return {}
     submitted = submitted_deadline(job)
@@ -35,7 +35,7 @@ def deadline_patch(job: Json, walltime: float) -> Json:
 
 
 def submitted_deadline(job: Json) -> int | None:
-    """Return the activeDeadlineSeconds that the user has declared; None: none. Raises FieldError for an invalid job."""
+    """Return the activeDeadlineSeconds that the user declared; None: none. Raises FieldError for an invalid job."""
     annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
     text = annotations.get(SUBMITTED_DEADLINE_ANNOTATION)
     if text is None:

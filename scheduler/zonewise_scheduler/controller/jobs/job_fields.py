@@ -1,4 +1,4 @@
-"""Reading of jobs: a job with an invalid field is an error, not a default."""
+"""Strict reading of jobs: an invalid field is an error, and is not replaced by a default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def read_strictly(obj: Mapping[str, object], read: Callable[[FieldReader], T]) -> T:
-    """Return the result of a function that reads an object. Raises FieldError for the first problem it reports."""
+    """Return the result of a function that reads an object. Raises FieldError for the first problem that it reports."""
     problems: list[str] = []
     value = read(FieldReader(obj, "", problems))
     if problems:
@@ -26,13 +26,13 @@ def read_strictly(obj: Mapping[str, object], read: Callable[[FieldReader], T]) -
 
 
 def annotation_of(job: Json, name: str) -> str:
-    """Return an annotation of a job; "" where there is none. Raises FieldError for metadata that are invalid."""
+    """Return an annotation of a job; "" if there is none. Raises FieldError for invalid metadata."""
     annotations = object_in(object_in(job, "metadata", ""), "annotations", "metadata.")
     return string_in(annotations, name, "metadata.annotations.")
 
 
 def parse_object(text: str) -> Json:
-    """Return the JSON object that an annotation has; an empty one where it has none."""
+    """Return the JSON object in an annotation; empty if the annotation contains none."""
     try:
         parsed: object = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ def parse_object(text: str) -> Json:
 
 
 def condition_message(job: Json, condition_type: str) -> str | None:
-    """Return the message of a condition of the job that is true; None where it is absent or not true."""
+    """Return the message of a condition of the job; None if the condition is absent or not true."""
     for condition in read_strictly(job, lambda reader: list(reader.child("status").children("conditions"))):
         if condition.text("type") == condition_type and condition.text("status") == "True":
             return condition.text("message")
@@ -49,10 +49,10 @@ def condition_message(job: Json, condition_type: str) -> str | None:
 
 
 def has_managed_owner(obj: Json, managed_kinds: Container[tuple[str, str]]) -> bool:
-    """Tell whether the controller of an object is itself a job: then the owner is queued, and not the object.
+    """Return whether the controller of an object is itself a job, so that the owner is queued instead of the object.
 
-    `managed_kinds`: API groups and kinds with an adapter. Only the direct owner counts. A RayJob, for example, gives
-    its labels to its RayCluster, that of the queue among them. Raises FieldError.
+    `managed_kinds`: API groups and kinds with an adapter. Only the direct owner counts: a RayJob, for example, copies
+    its labels to its RayCluster, including the queue label. Raises FieldError.
     """
     for owner in objects_in(object_in(obj, "metadata", ""), "ownerReferences", "metadata."):
         group, _, _ = string_in(owner, "apiVersion", "metadata.ownerReferences.").rpartition("/")

@@ -1,4 +1,4 @@
-"""Kinds of jobs that the settings describe: where a job has its suspend field, pod templates, counts and conditions.
+"""Kinds of jobs that the settings describe by the paths of suspend field, pod templates, counts and conditions.
 
     jobKinds:
     - group: example.com
@@ -15,7 +15,7 @@
       activePods: [/status/active]
       conditions: {ready: Running, succeeded: Complete, failed: Failed}
 
-A field is named by a JSON pointer (RFC 6901); `*` stands for each item of a list.
+A JSON pointer (RFC 6901) names a field; `*` stands for each item of a list.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 SETTING = "jobKinds"
 EACH = "*"
 MAX_COUNT = 1_000_000
-"""Pods of one template, at most."""
+"""Maximum number of pods of one template."""
 
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _POD_SET_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 
 FieldPattern = tuple[str, ...]
-"""The parts of a pointer; EACH: each item of a list."""
+"""The parts of a pointer; EACH stands for each item of a list."""
 
 
 class PodSetPattern(NamedTuple):
@@ -49,24 +49,24 @@ class PodSetPattern(NamedTuple):
     template: FieldPattern
     pods: int | FieldPattern = 1
     pod_index_label: str = ""
-    """Label of the pods with their number; "": they have none."""
+    """Label that contains the index of a pod; "": the pods have no indexes."""
 
 
 class JobKind(NamedTuple):
-    """A kind of jobs."""
+    """A kind of job."""
 
     resource: Resource
     suspend: FieldPattern
     pod_sets: tuple[PodSetPattern, ...]
     active_pods: tuple[FieldPattern, ...]
-    """Numbers of pods that run or terminate."""
+    """Fields with the numbers of pods that run or terminate."""
     ready_condition: str
     succeeded_condition: str
     failed_condition: str
 
 
 def parse_job_kinds(value: object) -> tuple[JobKind, ...]:
-    """Return the kinds of the setting `jobKinds`; raise ValueError with each invalid field and its value."""
+    """Return the kinds of the setting `jobKinds`. Raises ValueError that lists each invalid field and its value."""
     problems: list[str] = []
     kinds = tuple(map(_job_kind, FieldReader({SETTING: value}, "", problems).children(SETTING)))
     if problems:
@@ -109,7 +109,7 @@ def _pod_set(reader: FieldReader) -> PodSetPattern:
 
 
 def _pod_set_name(reader: FieldReader, template: FieldPattern) -> str | FieldPattern:
-    """Return the name of a pod set, or where it is: templates in a list have names of their own."""
+    """Return the name of a pod set, or the pointer to it: templates in a list have their own names."""
     text = reader.required_name("name")
     if text.startswith("/"):
         return _sibling(reader, "name", text, template)
@@ -127,7 +127,7 @@ def _count(reader: FieldReader, template: FieldPattern) -> int | FieldPattern:
 
 
 def _sibling(reader: FieldReader, field: str, text: str, template: FieldPattern) -> FieldPattern:
-    """Return a pointer that repeats where the one of a template does."""
+    """Return a pointer that repeats over the same list as the pointer of a template."""
     pattern = _pointer(reader, field, text, root="spec")
     if _list_of(pattern) != _list_of(template) and (EACH in pattern or field == "name"):
         reader.report(field, f"not within the same list as {reader.text('template')!r}")
@@ -135,12 +135,12 @@ def _sibling(reader: FieldReader, field: str, text: str, template: FieldPattern)
 
 
 def _list_of(pattern: Sequence[str]) -> Sequence[str]:
-    """Return the list whose items a pattern means; an empty one where it means no list."""
+    """Return the path of the list over whose items a pattern repeats; empty if it does not repeat."""
     return pattern[: pattern.index(EACH)] if EACH in pattern else ()
 
 
 def _pointer(reader: FieldReader, field: str, text: str, *, root: str, may_repeat: bool = True) -> FieldPattern:
-    """Return the parts of a pointer, which begins with `root`; an empty one where it is invalid."""
+    """Return the parts of a pointer that begins with `root`; empty if the pointer is invalid."""
     parts = tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
     repeats = parts.count(EACH)
     is_pointer = text.startswith("/") and all(parts) and parts[:1] == (root,) and len(parts) > 1

@@ -1,7 +1,8 @@
 """JobSets of jobset.x-k8s.io/v1alpha2 (pkg/controller/jobs/jobset/jobset_controller.go).
 
-A start and a stop are one write each: the templates of a JobSet may change while it is or becomes suspended (jobset's
-pkg/webhooks/jobset_webhook.go ValidateUpdate). Its controller updates the Jobs before it resumes them.
+A start and a stop take one write each, because the templates of a JobSet may change while it is suspended or becomes
+suspended (jobset's pkg/webhooks/jobset_webhook.go ValidateUpdate). Its controller updates the Jobs before it resumes
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 JOB_INDEX_LABEL = "jobset.sigs.k8s.io/job-index"
-"""Label of the pods of one Job of a replicated job (jobset api/jobset/v1alpha2 JobIndexKey)."""
+"""Label with the index of a Job within its replicated job (jobset api/jobset/v1alpha2 JobIndexKey)."""
 
 _REPLICATED_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 _UID_LABEL = "jobset.sigs.k8s.io/jobset-uid"
@@ -33,12 +34,12 @@ _ATTEMPT_LABEL = "jobset.sigs.k8s.io/restart-attempt"
 
 
 class JobSetAdapter(SuspendableJob):
-    """The adapter of JobSets: one pod set for each replicated job."""
+    """The adapter of JobSets. Each replicated job is a pod set."""
 
     end_conditions = (("Completed", True), ("Failed", False))
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
-        """Yield the template of each replicated job, with its replicas times the pods of a Job."""
+        """Yield the template of each replicated job; its pods are the replicas times the pods of one Job."""
         for i, item in enumerate(_replicated_jobs(job)):
             replicas = _replicas(item)
             yield JobTemplate(
@@ -50,11 +51,11 @@ class JobSetAdapter(SuspendableJob):
             )
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether any Job of the JobSet has active pods."""
+        """Return whether any Job of the JobSet has active pods."""
         return read_strictly(job, lambda reader: any(item.count("active", 0) for item in _statuses(reader)))
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether all Jobs are ready or have succeeded."""
+        """Return whether all Jobs are ready or have succeeded."""
 
         def read(reader: FieldReader) -> bool:
             replicas = sum(_replicas(item) for item in _replicated_jobs(reader))
@@ -64,7 +65,7 @@ class JobSetAdapter(SuspendableJob):
         return read_strictly(job, read)
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:
-        """Return the pods of the Jobs that have succeeded, by replicated job."""
+        """Return by replicated job the pods of the Jobs that have succeeded."""
 
         def read(reader: FieldReader) -> dict[str, int]:
             succeeded = {item.text("name"): item.count("succeeded", 0) or 0 for item in _statuses(reader)}
@@ -77,9 +78,9 @@ class JobSetAdapter(SuspendableJob):
         return read_strictly(job, read)
 
     def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
-        """Tell whether each Job of the JobSet has a pod that has succeeded for each index; only Indexed Jobs count.
+        """Return whether each Job of the JobSet has a succeeded pod for each index. Only Indexed Jobs count.
 
-        Pods of an earlier attempt do not count. A JobSet restarts a Job, with another UID, only if it has failed.
+        Pods of an earlier attempt do not count. A JobSet restarts a Job, with a new UID, only if the Job has failed.
         """
 
         def read(reader: FieldReader) -> bool:
@@ -113,7 +114,7 @@ def _pods_of_job(replicated_job: FieldReader) -> int:
 
 
 def _has_succeeded(replicated_job: FieldReader, succeeded: Iterable[PodLabels]) -> bool:
-    """Tell whether as many Jobs as there are replicas have succeeded, as their pods show."""
+    """Return whether the succeeded pods show that as many Jobs have succeeded as there are replicas."""
     completions = completions_of(replicated_job.child("template").child("spec"))
     done = sum(len(indexes) >= completions for indexes in indexes_by_job(succeeded).values())
     return done >= _replicas(replicated_job)

@@ -1,7 +1,7 @@
 """Training jobs of kubeflow.org: v1 of the training operator, and MPIJobs v2beta1 of the MPI operator.
 
-All of them have replicas by role, `spec.runPolicy.suspend`, and the same status. The order of the pod sets is that of
-the roles here (pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go, kubeflow/jobs/*,
+All of these kinds have replicas by role, the field `spec.runPolicy.suspend` and the same status. Their pod sets follow
+the order of the roles here (pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go, kubeflow/jobs/*,
 mpijob/mpijob_controller.go).
 """
 
@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
-"""Numbers the pods of a role (training-operator pkg/apis/kubeflow.org/v1/common_types.go ReplicaIndexLabel)."""
+"""Label with a pod's index in its role (training-operator pkg/apis/kubeflow.org/v1/common_types.go
+ReplicaIndexLabel)."""
 
 
 class KubeflowJob(SuspendableJob):
-    """The adapter of one kind: one pod set for each role that the job has."""
+    """The adapter of one kind. Each role that the job uses is a pod set."""
 
     suspend_path = ("spec", "runPolicy", "suspend")
     end_conditions = (("Succeeded", True), ("Failed", False))
 
     def __init__(self, resource: Resource, replicas_field: str, roles: Sequence[str]) -> None:
-        """`replicas_field`: the field of the spec that has the replicas by role."""
+        """Adapt the kind `resource`; `replicas_field`: the field of the spec that contains the replicas by role."""
         super().__init__(resource)
         self._replicas_field = replicas_field
         self._roles = roles
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
-        """Yield the template of each role; the pod set has its name in small letters."""
+        """Yield the template of each role. The pod set is named after the role, in lower case."""
         replicas = job.child("spec").child(self._replicas_field)
         for role in self._roles:
             if not replicas.has(role):
@@ -53,7 +54,7 @@ class KubeflowJob(SuspendableJob):
             )
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether any role has active pods."""
+        """Return whether any role has active pods."""
 
         def read(reader: FieldReader) -> bool:
             statuses = reader.child("status").child("replicaStatuses")
@@ -62,7 +63,7 @@ class KubeflowJob(SuspendableJob):
         return read_strictly(job, read)
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether the condition Running is true."""
+        """Return whether the condition Running is true."""
         return condition_message(job, "Running") is not None
 
 

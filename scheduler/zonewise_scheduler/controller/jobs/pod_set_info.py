@@ -1,6 +1,6 @@
-"""What a start adds to a pod template, and how a stop takes it away (pkg/podset/podset.go Merge, RestorePodSpec).
+"""The additions of a start to a pod template, and their removal by a stop (pkg/podset/podset.go Merge, RestorePodSpec).
 
-Templates are values: a function returns another template, whose parts that do not change are shared.
+Templates are values: a function returns a new template, which shares its unchanged parts with the old one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 _SPEC = ("nodeSelector", "tolerations", "schedulingGates")
-"""Fields that a start changes, beside labels and annotations. All of them may change while a Job is suspended."""
+"""Fields of the spec that a start changes besides labels and annotations. All may change while a Job is suspended."""
 
 
 def merge_pod_set_info(template: Json, info: PodSetInfo) -> Json:
-    """Return a template with labels, annotations, node selector, tolerations and gates of a start.
+    """Return a template with the labels, annotations, node selector, tolerations and gates of a start.
 
-    Tolerations and gates that the template has are not repeated, so a second merge changes nothing. Raises
-    StartConflict where the template has another value for a key, and FieldError for an invalid template.
+    Tolerations and gates that are already in the template are not added again, so a second merge changes nothing.
+    Raises StartConflict if the template has a different value for a key, and FieldError for an invalid template.
     """
     metadata, spec = object_in(template, "metadata", "template."), object_in(template, "spec", "template.")
     path = "template.metadata."
@@ -43,9 +43,9 @@ def merge_pod_set_info(template: Json, info: PodSetInfo) -> Json:
 
 
 def restore_template(template: Json, original: Mapping[str, object], keep_labels: Iterable[str] = ()) -> Json:
-    """Return a template with all that a start may have changed as in the original.
+    """Return a template in which all fields that a start may change are as in the original.
 
-    `keep_labels`: labels that stay as they are, since a controller added them after the submission.
+    `keep_labels`: labels to leave unchanged, because a controller added them after the submission.
     """
     metadata, spec = object_in(template, "metadata", "template."), object_in(template, "spec", "template.")
     original_metadata = object_in(original, "metadata", "template.")
@@ -59,7 +59,7 @@ def restore_template(template: Json, original: Mapping[str, object], keep_labels
 
 
 def _replaced(owner: Json, fields: Mapping[str, object]) -> Json:
-    """Return an object with some fields replaced; an empty field is left out."""
+    """Return an object with some fields replaced; empty fields are omitted."""
     replaced = {name: value for name, value in owner.items() if name not in fields}
     return replaced | {name: value for name, value in fields.items() if value}
 

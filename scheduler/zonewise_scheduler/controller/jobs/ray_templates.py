@@ -1,4 +1,4 @@
-"""The pod templates of a Ray cluster, in a RayCluster or a RayJob (pkg/controller/jobs/raycluster/common.go)."""
+"""The pod templates of a Ray cluster within a RayCluster or a RayJob (pkg/controller/jobs/raycluster/common.go)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 RAY_VERSION = "v1"
 HEAD = "head"
-"""The pod set of the head group."""
+"""Name of the head group's pod set."""
 
 
 def ray_cluster_templates(
     spec: FieldReader, path: FieldPath, head_containers: Sequence[Json] = ()
 ) -> Iterator[JobTemplate]:
-    """Yield the templates of the head and of each worker group of a cluster's spec, which is at a path of the job.
+    """Yield the templates of the head and of each worker group in the spec of a cluster; `path`: of that spec in the
+    job.
 
-    `head_containers`: containers that the operator adds to the head. A cluster that scales itself is reported: its pods
-    would be more than are admitted.
+    `head_containers`: containers that the operator adds to the head. An autoscaling cluster is reported as a problem,
+    because it would run more pods than are admitted.
     """
     if spec.flag("enableInTreeAutoscaling", default=False):
         spec.report("enableInTreeAutoscaling", "a queued job has a fixed number of pods")

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class RayCluster(SuspendableJob):
-    """The adapter of RayClusters: a pod set for the head, and one for each worker group."""
+    """The adapter of RayClusters. The head and each worker group are pod sets."""
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
-        """Yield the templates of head and worker groups."""
+        """Yield the templates of the head and the worker groups."""
         return ray_cluster_templates(job.child("spec"), ("spec",))
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether there may be pods: the operator reports "suspended" once all are deleted.
+        """Return whether pods may exist: the operator reports "suspended" once all are deleted.
 
         A cluster without a status was never started (ray-operator raycluster_controller.go calculateStatus). Kueue
-        counts a cluster as active while it is "ready" only, which frees its quota while pods terminate.
+        counts a cluster as active only while it is "ready", which frees its quota while pods still terminate.
         """
         return read_strictly(job, lambda reader: bool(reader.child("status").obj) and _state(reader) != "suspended")
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether the state is "ready": all pods run."""
+        """Return whether the state is "ready", which means that all pods run."""
         return read_strictly(job, lambda reader: _state(reader) == "ready")
 
 

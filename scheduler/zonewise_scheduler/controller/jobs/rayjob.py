@@ -1,7 +1,7 @@
-"""RayJobs of ray.io/v1 with a cluster of their own (pkg/controller/jobs/rayjob/rayjob_controller.go).
+"""RayJobs of ray.io/v1 that create their own cluster (pkg/controller/jobs/rayjob/rayjob_controller.go).
 
-By default the pod of a Job submits the job to its cluster, and is a pod set of its own. In SidecarMode a container of
-the head submits the job.
+By default, the pod of a separate Job submits the job to its cluster, and forms its own pod set. In SidecarMode, a
+container of the head submits the job.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 SUBMITTER = "submitter"
-"""The pod set of the submitter."""
+"""Name of the submitter's pod set."""
 
 _ENDS = frozenset({"Complete", "Failed", "ValidationFailed"})
-"""The operator does nothing more for a job of such a status (ray-operator rayjob_controller.go Reconcile)."""
+"""Statuses after which the operator does nothing more for a job (ray-operator rayjob_controller.go Reconcile)."""
 _SUBMITTER_CONTAINER = "ray-job-submitter"
 _SUBMITTER_RESOURCES = {
     "limits": {"cpu": "1", "memory": "1Gi"},
     "requests": {"cpu": "500m", "memory": "200Mi"},
 }
-"""Of the submitter's container where the job has no template (ray-operator common/job.go
+"""Resources of the submitter's container if the job declares no template for it (ray-operator common/job.go
 GetDefaultSubmitterContainer)."""
 
 
 class RayJob(SuspendableJob):
-    """The adapter of RayJobs: the pod sets of the cluster, then that of the submitter."""
+    """The adapter of RayJobs: first the pod sets of the cluster, then that of the submitter."""
 
     def templates(self, job: FieldReader) -> Iterator[JobTemplate]:
         """Yield the templates of the cluster and of the submitter.
 
-        A job on an existing cluster is reported, since the pods cannot be admitted with the job. So is one that leaves
-        its cluster behind, since the pods outlive the job.
+        A job on an existing cluster is reported as a problem, because the pods cannot be admitted together with the
+        job. So is a job that leaves its cluster behind, because the pods outlive the job.
         """
         spec = job.child("spec")
         if spec.pairs("clusterSelector"):
@@ -56,17 +56,17 @@ class RayJob(SuspendableJob):
             yield JobTemplate(SUBMITTER, 1, _submitter_template(spec, cluster), ("spec", "submitterPodTemplate"))
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether the job is neither new nor suspended."""
+        """Return whether the job is neither new nor suspended."""
         return read_strictly(job, lambda reader: _deployment_status(reader) not in {"", "Suspended"})
 
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether the cluster is ready."""
+        """Return whether the cluster is ready."""
         return read_strictly(
             job, lambda reader: reader.child("status").child("rayClusterStatus").text("state") == "ready"
         )
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the job: its deployment is complete, or has failed, or the operator rejects the job."""
+        """Return how the job ended: its deployment was completed, has failed, or the operator rejected the job."""
 
         def read(reader: FieldReader) -> FinishedJob | None:
             if _deployment_status(reader) not in _ENDS:
@@ -85,7 +85,7 @@ def _deployment_status(reader: FieldReader) -> str:
 
 
 def _submitter_template(spec: FieldReader, cluster: FieldReader) -> FieldReader:
-    """Return the template of the submitter: that of the job, or else the operator's, with the image of the head."""
+    """Return the submitter's template: from the job, or else the operator's default with the image of the head."""
     if spec.has("submitterPodTemplate"):
         return spec.child("submitterPodTemplate")
     head = cluster.child("headGroupSpec").child("template").child("spec")

@@ -1,6 +1,6 @@
-"""The adapters of all kinds of jobs: a new kind is one file.
+"""The adapters of all kinds of jobs. A new kind needs only one new module.
 
-Each module of this package with an `ADAPTER` is one. A module of several similar kinds has `ADAPTERS`.
+Each module of this package with an `ADAPTER` is an adapter. A module for several similar kinds has `ADAPTERS` instead.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @cache
 def discover_adapters() -> tuple[JobAdapter, ...]:
-    """Return the adapters of this package, by the names of their modules."""
+    """Return the adapters of this package, sorted by the names of their modules."""
     names = sorted(module.name for module in pkgutil.iter_modules(jobs.__path__))
     modules = [importlib.import_module(f"{jobs.__name__}.{name}") for name in names]
     return tuple(adapter for module in modules for adapter in _adapters_of(module))
 
 
 def adapters_by_kind(configured: Iterable[JobAdapter] = ()) -> dict[tuple[str, str], JobAdapter]:
-    """Return the adapters by API group and kind. Raises ValueError for two of one kind.
+    """Return the adapters by API group and kind. Raises ValueError if one kind has two adapters.
 
-    `configured`: adapters of kinds that the settings describe.
+    `configured`: adapters of the kinds that the settings describe.
     """
     adapters: dict[tuple[str, str], JobAdapter] = {}
     for adapter in (*discover_adapters(), *configured):
@@ -49,7 +49,7 @@ def adapters_by_kind(configured: Iterable[JobAdapter] = ()) -> dict[tuple[str, s
 
 
 def adapters_of_settings(kinds: Iterable[JobKind]) -> dict[tuple[str, str], JobAdapter]:
-    """Return all adapters, also of the kinds that the settings describe. Raises SettingsError for two of one kind."""
+    """Return all adapters, including those of the settings. Raises SettingsError if one kind has two adapters."""
     try:
         return adapters_by_kind(map(ConfiguredJob, kinds))
     except ValueError as error:
@@ -57,9 +57,9 @@ def adapters_of_settings(kinds: Iterable[JobKind]) -> dict[tuple[str, str], JobA
 
 
 def adapter_of_job(adapter: JobAdapter, job: Json, get: Callable[[ObjectKey], Json | None]) -> JobAdapter | None:
-    """Return the adapter of one job; None: the object from which its pods follow does not exist yet.
+    """Return the adapter of one job; None: the object that determines its pods does not exist yet.
 
-    `get`: returns an observed object. A job that has ended needs no such object.
+    `get`: returns an observed object. A job that has ended does not need that object.
     """
     if not isinstance(adapter, ParentAdapter):
         return adapter

@@ -1,9 +1,9 @@
-"""What most kinds of jobs have in common: a field that suspends the job, and pod templates within its spec.
+"""The base of most job kinds, which have a suspend field and pod templates within their spec.
 
-A start is one write: it resumes the job, and adds to its templates what the admission demands. A stop is one write too:
-it suspends the job, and restores its templates. The operators of these kinds delete the pods of a suspended job, and
-make them again from the templates (pkg/controller/jobframework/interface.go GenericJob: RunWithPodSetsInfo,
-RestorePodSetsInfo).
+A start is one write: it resumes the job, and adds to its templates what the admission requires. A stop is also one
+write: it suspends the job and restores its templates. The operators of these kinds delete the pods of a suspended job,
+and later create them again from the templates (pkg/controller/jobframework/interface.go GenericJob:
+RunWithPodSetsInfo, RestorePodSetsInfo).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class JobTemplate(NamedTuple):
     """One pod template of a job."""
 
     name: str
-    """Of its pod set."""
+    """Name of its pod set."""
     pods: int
     template: FieldReader
     path: FieldPath
-    """Where the template is in the job."""
+    """Path of the template in the job."""
     indexes: PodIndexes = NO_INDEXES
     added_containers: Sequence[Json] = ()
     """Containers that the operator adds to each pod."""
 
     @property
     def pod_set(self) -> PodSetManifest:
-        """The pod set of the template."""
+        """Return the pod set of the template."""
         pod_set = read_pod_set(self.name, self.pods, self.template, self.indexes)
         if not self.added_containers:
             return pod_set
@@ -60,7 +60,7 @@ class SuspendableJob(ABC):
 
     suspend_path: FieldPath = ("spec", "suspend")
     end_conditions: Sequence[tuple[str, bool]] = ()
-    """Conditions with which the job has ended, and whether it has succeeded then."""
+    """Conditions that end the job, each with whether the job has succeeded."""
 
     def __init__(self, resource: Resource) -> None:
         """Adapt the kind `resource`."""
@@ -68,18 +68,18 @@ class SuspendableJob(ABC):
 
     @abstractmethod
     def templates(self, job: FieldReader) -> Iterable[JobTemplate]:
-        """Yield the pod templates of a job, in the order of its pod sets; problems go to the reader's list."""
+        """Yield the pod templates of a job in the order of its pod sets. Problems are added to the reader's list."""
 
     @abstractmethod
     def is_active(self, job: Json) -> bool:
-        """Tell whether pods of the job still run or terminate."""
+        """Return whether pods of the job still run or terminate."""
 
     @abstractmethod
     def pods_ready(self, job: Json) -> bool:
-        """Tell whether all pods that the job needs at a time are ready, or have succeeded."""
+        """Return whether all pods that the job needs at a time are ready or have succeeded."""
 
     def is_suspended(self, job: Json) -> bool:
-        """Tell whether the job is held."""
+        """Return whether the job is held."""
 
         def read(reader: FieldReader) -> bool:
             *owners, field = map(str, self.suspend_path)
@@ -94,11 +94,11 @@ class SuspendableJob(ABC):
         return read_strictly(job, lambda reader: tuple(item.pod_set for item in self.templates(reader)))
 
     def before_start(self, job: Json) -> JobPatch | None:  # noqa: ARG002 -- of the interface
-        """Return nothing: a start is one write."""
+        """Return None, since a start is one write."""
         return None
 
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Return the patch that resumes the job; a list with templates is replaced whole."""
+        """Return the patch that resumes the job. A list that contains templates is replaced as a whole."""
         templates = self._templates(job)
         if len(infos) != len(templates):
             sets = f"{len(templates)} pod set{'' if len(templates) == 1 else 's'}"
@@ -109,9 +109,9 @@ class SuspendableJob(ABC):
         return JobPatch("start", merge_patch(job, started))
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:
-        """Return the write that suspends the job and restores its templates, where their number is the same.
+        """Return the write that suspends the job, and that restores the templates if their number is unchanged.
 
-        A second one removes the annotation of the start, once no pod is active.
+        A second write removes the annotation of the start, once no pod is active.
         """
         if self.finished(job) is not None:
             return None
@@ -126,7 +126,7 @@ class SuspendableJob(ABC):
         return JobPatch("stop: suspend and restore the templates", change) if change else None
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the job by its conditions."""
+        """Return how the job ended, by its conditions."""
         for condition_type, succeeded in self.end_conditions:
             message = condition_message(job, condition_type)
             if message is not None:
@@ -134,11 +134,11 @@ class SuspendableJob(ABC):
         return None
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:  # noqa: ARG002 -- of the interface
-        """Return nothing: the job needs all of its pods until its end."""
+        """Return nothing, since the job needs all of its pods until its end."""
         return {}
 
     def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:  # noqa: ARG002 -- of the interface
-        """Return False: the job needs all of its pods until its end."""
+        """Return False, since the job needs all of its pods until its end."""
         return False
 
     def _templates(self, job: Json) -> list[JobTemplate]:
@@ -146,5 +146,5 @@ class SuspendableJob(ABC):
 
 
 def _with_template(job: Json, item: JobTemplate, template: Json) -> Json:
-    """Return a job with a changed template; the same job where nothing changes but absent fields."""
+    """Return a job with a changed template; the same job if only absent fields differ."""
     return with_value(job, item.path, template) if merge_patch(item.template.obj, template) else job

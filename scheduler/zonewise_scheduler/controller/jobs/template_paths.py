@@ -1,4 +1,4 @@
-"""Paths of fields within a job: keys of objects and indexes of lists, from the job on."""
+"""Paths of fields within a job: the object keys and list indexes that lead to a field."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FieldPath = tuple[str | int, ...]
 
 
 def with_value(job: Json, path: FieldPath, value: object) -> Json:
-    """Return a job with another value at a path; parts that do not change are shared.
+    """Return a job with a new value at a path. Unchanged parts are shared.
 
-    Objects on the way that are absent are made; an item of a list must exist.
+    Absent objects on the path are created; an item of a list must exist.
     """
     return cast("Json", _with_value(job, path, value))
 

@@ -1,9 +1,9 @@
 """TrainJobs of trainer.kubeflow.org/v1alpha1 (pkg/controller/jobs/trainjob/trainjob_controller.go).
 
-The trainer makes a JobSet of a TrainJob's runtime, suspended as the TrainJob is. While the JobSet is suspended, the
-trainer makes it anew from the runtime and `spec.runtimePatches` (kubeflow/trainer
-pkg/runtime/framework/plugins/jobset/jobset.go Build). So the pods are those of the JobSet, and a start adds to the
-patches. Patches may change only while the TrainJob is held and no pod is active. So a start and a stop are several
+The trainer creates a JobSet from a TrainJob's runtime, and suspends it whenever the TrainJob is suspended. While the
+JobSet is suspended, the trainer builds it again from the runtime and `spec.runtimePatches` (kubeflow/trainer
+pkg/runtime/framework/plugins/jobset/jobset.go Build). So the pods are those of the JobSet, and a start adds a runtime
+patch. Patches may change only while the TrainJob is held and no pod is active. So a start and a stop take several
 writes, each derived from the observed objects:
 
 | observed, at a start | next write |
@@ -16,7 +16,7 @@ writes, each derived from the observed objects:
 | not suspended | suspend |
 | suspended, pods active | none |
 | suspended, no active pods, a patch of the queue | empty the patch |
-| suspended, no patch, the JobSet has what was added | none: the trainer has not restored it yet |
+| suspended, no patch, the JobSet has the additions | none: the trainer has not restored it yet |
 | suspended, no patch, the JobSet is restored | remove the annotation of the start |
 """
 
@@ -42,32 +42,32 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import PodSetManifest
 
 PATCH_MANAGER = "kueue.x-k8s.io/manager"
-"""Owner of the runtime patch of the queue; Kueue has the same."""
+"""Manager of the queue's runtime patch; Kueue uses the same name."""
 
 _NO_PATCH: Json = {"manager": PATCH_MANAGER, "trainingRuntimeSpec": {"template": {"spec": {}}}}
 
 
 class TrainJob(ParentAdapter):
-    """The adapter of TrainJobs; with the JobSet of one, that of this one."""
+    """The adapter of TrainJobs. With a JobSet, it is the adapter of that JobSet's TrainJob."""
 
     resource = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob", namespaced=True)
     suspend_path = ("spec", "suspend")
 
     def __init__(self, job_set: Json | None = None) -> None:
-        """`job_set`: the JobSet of a TrainJob; None: it is not known."""
+        """Set the JobSet of a TrainJob; None: it is not known."""
         self._job_set = job_set
 
     def child_key(self, job: Json) -> ObjectKey:
-        """Return the key of the JobSet: it has the name of the TrainJob."""
+        """Return the key of the JobSet, which has the name of the TrainJob."""
         metadata = object_in(job, "metadata", "")
         return ObjectKey(JOB_SETS, metadata.get("namespace", ""), metadata["name"])
 
     def with_child(self, child: Json) -> TrainJob:
-        """Return the adapter of the TrainJob with this JobSet."""
+        """Return the adapter of the TrainJob to which this JobSet belongs."""
         return TrainJob(child)
 
     def is_suspended(self, job: Json) -> bool:
-        """Tell whether the job is held, and the JobSet is not about to be restored."""
+        """Return whether the job is held and its JobSet does not wait to be restored."""
         return _is_held(job) and (bool(_patches_of_queue(job)) or not is_injected(job))
 
     def pod_sets(self, job: Json) -> tuple[PodSetManifest, ...]:  # noqa: ARG002 -- of the interface
@@ -75,11 +75,11 @@ class TrainJob(ParentAdapter):
         return jobset.ADAPTER.pod_sets(self._child)
 
     def before_start(self, job: Json) -> JobPatch | None:  # noqa: ARG002 -- of the interface
-        """Return nothing: the writes of a start depend on the admission."""
+        """Return None, since the writes of a start depend on the admission."""
         return None
 
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Return the patch of the runtime, and once the job has it, the write that resumes the job."""
+        """Return the patch of the runtime; once the job contains it, return the write that resumes the job."""
         pod_sets = self.pod_sets(job)
         if len(infos) != len(pod_sets):
             raise StartConflict(f"the TrainJob has {len(pod_sets)} replicated jobs, the admission {len(infos)}")
@@ -91,7 +91,7 @@ class TrainJob(ParentAdapter):
         return JobPatch("start: patch the runtime", _with_patch(job, patch))
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:  # noqa: ARG002 -- of the interface
-        """Return the next write of a stop, as in the table above; the runtime has the original templates."""
+        """Return the next write of a stop, as in the table above. The runtime holds the original templates."""
         if self.finished(job) is not None:
             return None
         if not _is_held(job):
@@ -106,17 +106,17 @@ class TrainJob(ParentAdapter):
         return None
 
     def is_active(self, job: Json) -> bool:
-        """Tell whether Jobs of the JobSet are active, or may become so since the JobSet is not suspended yet."""
+        """Return whether Jobs of the JobSet are active, or may become so because the JobSet is not suspended yet."""
         if self.finished(job) is not None:
             return False
         return not jobset.ADAPTER.is_suspended(self._child) or jobset.ADAPTER.is_active(self._child)
 
     def pods_ready(self, job: Json) -> bool:  # noqa: ARG002 -- of the interface
-        """Tell whether all Jobs of the JobSet are ready or have succeeded."""
+        """Return whether all Jobs of the JobSet are ready or have succeeded."""
         return jobset.ADAPTER.pods_ready(self._child)
 
     def finished(self, job: Json) -> FinishedJob | None:
-        """Return the end of the job: its condition Complete or Failed."""
+        """Return how the job ended, by its condition Complete or Failed."""
         for condition_type, succeeded in (("Complete", True), ("Failed", False)):
             message = condition_message(job, condition_type)
             if message is not None:
@@ -124,11 +124,11 @@ class TrainJob(ParentAdapter):
         return None
 
     def reclaimable_pods(self, job: Json) -> Mapping[str, int]:  # noqa: ARG002 -- of the interface
-        """Return the pods of the Jobs that have succeeded, by replicated job."""
+        """Return by replicated job the pods of the Jobs that have succeeded."""
         return jobset.ADAPTER.reclaimable_pods(self._child)
 
     def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:  # noqa: ARG002 -- of the interface
-        """Tell whether all Jobs of the JobSet have succeeded."""
+        """Return whether all Jobs of the JobSet have succeeded."""
         return jobset.ADAPTER.is_done(self._child, succeeded)
 
     @property
@@ -150,7 +150,7 @@ def _patches(job: Json) -> list[Json]:
 
 
 def _patches_of_queue(job: Json) -> list[Json]:
-    """Return what the queue's patch adds to replicated jobs."""
+    """Return the entries for replicated jobs in the queue's patch."""
     for patch in _patches(job):
         if patch.get("manager") == PATCH_MANAGER:
             runtime = object_in(patch, "trainingRuntimeSpec", "spec.runtimePatches.")
@@ -160,15 +160,15 @@ def _patches_of_queue(job: Json) -> list[Json]:
 
 
 def _with_patch(job: Json, patch: Json) -> Json:
-    """Return the merge patch that replaces the queue's patch of the runtime, and keeps those of others."""
+    """Return the merge patch that replaces the queue's runtime patch and keeps those of others."""
     others = [entry for entry in _patches(job) if entry.get("manager") != PATCH_MANAGER]
     return {"spec": {"runtimePatches": [*others, patch]}}
 
 
 def _replicated_job_patch(pod_set: PodSetManifest, info: PodSetInfo) -> Json:
-    """Return the patch of one replicated job (trainer v1alpha1 ReplicatedJobPatch); empty fields are left out.
+    """Return the patch of one replicated job (trainer v1alpha1 ReplicatedJobPatch); empty fields are omitted.
 
-    Tolerations are a list that a patch replaces whole, so those of the template are in it. Raises StartConflict.
+    A patch replaces the whole list of tolerations, so it includes those of the template. Raises StartConflict.
     """
     merged = merge_pod_set_info(pod_set.template, info)
     metadata: dict[str, Any] = {"labels": dict(info.labels), "annotations": dict(info.annotations)}

@@ -1,6 +1,6 @@
 """The pod templates of an object within an AppWrapper (appwrapper pkg/utils/utils.go InferPodSets, GetPodTemplateSpec).
 
-Their order and number must be those of the AppWrapper operator, which gives each what a start adds.
+Their order and number must match the AppWrapper operator's, because it applies the additions of a start in that order.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 INDEX_LABEL = "workload.codeflare.dev.appwrapper/tas-pod-index-label"
 SUB_GROUP_INDEX_LABEL = "workload.codeflare.dev.appwrapper/tas-sub-group-index-label"
 SUB_GROUP_COUNT = "workload.codeflare.dev.appwrapper/tas-sub-group-count"
-"""Annotations of a declared pod set that say how its pods are numbered."""
+"""The three annotations that describe how the pods of a declared pod set are indexed."""
 
 _PATH = re.compile(r"template((?:\.[^.\[\]]+|\[\d{1,6}\])*)")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 def inferred_templates(obj: FieldReader) -> Iterable[JobTemplate]:
-    """Return the templates of an object of a kind that is known; none for another kind."""
+    """Return the templates of an object of a known kind; none for any other kind."""
     infer = _KINDS.get((obj.text("apiVersion"), obj.text("kind")))
     return () if infer is None else infer(obj)
 
 
 def declared_template(component: FieldReader, pod_set: FieldReader) -> JobTemplate | None:
-    """Return the template that a component's `podSets` entry names; None: the path is reported as invalid."""
+    """Return the template to which a component's `podSets` entry refers; None: the path is reported as invalid."""
     path = _parse_path(pod_set.text("path"))
     template = None if path is None else _reader_at(component, path)
     if path is None or template is None:
@@ -61,7 +61,7 @@ def _parse_path(text: str) -> FieldPath | None:
 
 
 def _reader_at(owner: FieldReader, path: FieldPath) -> FieldReader | None:
-    """Return a reader of the object at a path; None where there is none."""
+    """Return a reader of the object at a path; None if there is none."""
     value: object = owner.obj
     for step in path:
         if isinstance(step, int):
