@@ -1,1 +1,1 @@
-"""The planner, fed from observed objects; and what it has decided and no object shows yet."""
+"""The planner, fed from observed objects, and its decisions that no object shows yet."""

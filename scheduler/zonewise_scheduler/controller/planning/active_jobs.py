@@ -1,7 +1,8 @@
-"""Whether pods of a Workload are active: while they are, its quota is held, whatever its object says.
+"""Whether pods of a Workload are active. While they are, its quota is held, even if its object shows none.
 
-A user may delete or change the Workload of a job that runs. The job is stopped then, and until its last pod has ended
-nothing else may have its quota. A job and its pods note the admission, so the next leader knows it (lost_workload.py).
+A user may delete or change the Workload of a running job. The job is then stopped, and until its last pod has ended,
+its quota must not go to others. A job and its pods record their admission, so the next leader knows it too
+(lost_workload.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ActiveJobs:
-    """See the module."""
+    """Finds the jobs and pods of Workloads. See the module docstring."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class ActiveJobs:
         pods: NodeTracker,
         pods_of: Callable[[str], Iterable[ManagedPod]],
     ) -> None:
-        """Take the observed objects and pods, and the adapters of jobs by API group and kind.
+        """Set the observed objects and pods, and the adapters of jobs by API group and kind.
 
         `pods_of` returns the pods of a Workload by its key.
         """
@@ -47,19 +48,19 @@ class ActiveJobs:
         self._pods = pods
         self._pods_of = pods_of
         self._owners: dict[str, str] = {}
-        """UIDs of the jobs that own Workloads, by key of the Workload; also of deleted Workloads."""
+        """UIDs of the jobs that own Workloads, by key of the Workload. Deleted Workloads are included."""
         self._noted: dict[ObjectKey, tuple[str, str]] = {}
-        """By started job: the annotation of its start, and the key of the Workload that it names."""
+        """For each started job, the annotation of its start and the key of the Workload that the annotation names."""
 
     def set_owner(self, key: str, workload: Json | None) -> None:
-        """Take a Workload; None: it was deleted, and is known until forget()."""
+        """Record a Workload; None: it was deleted, but remains known until forget()."""
         if workload is not None:
             self._owners[key] = workload_owner_uid(workload)
 
     def set_job(self, job_key: ObjectKey, job: Json | None) -> str:
-        """Take a job; None: it was deleted. Return the key of the Workload that it was started by; "": it notes none.
+        """Record a job, and return the key of the Workload by which it was started; "": it records none.
 
-        The Workload need not exist.
+        None: the job was deleted. The Workload need not exist.
         """
         text = "" if job is None else annotation_of(job, INJECTED_ANNOTATION)
         if job is None or not text:
@@ -93,21 +94,24 @@ class ActiveJobs:
         return lost if lost is not None and lost["metadata"]["name"] == key.partition("/")[2] else None
 
     def forget(self, key: str) -> None:
-        """Drop a Workload that was deleted."""
+        """Forget a Workload that was deleted."""
         self._owners.pop(key, None)
 
     def active_pods(self, key: str) -> int:
-        """Return the number of pods of a Workload that have not finished."""
+        """Return the number of pods of a Workload that have not ended."""
         return self._pods.active_pods(key)
 
     def is_active(self, key: str) -> bool:
-        """Tell whether a pod of a Workload is active, or its job says so. The end of a job counts before its pods."""
+        """Return whether a pod of a Workload is active, or its job reports active pods.
+
+        A job that has ended no longer counts, whatever its status reports about pods.
+        """
         return self._pods.active_pods(key) > 0 or self._holds_for_job(
             key, lambda adapter, job: adapter.finished(job) is None and adapter.is_active(job)
         )
 
     def is_done(self, key: str) -> bool:
-        """Tell whether the job of a Workload needs no more pods, and none is active: its status may say so later."""
+        """Return whether a Workload's job needs no more pods and none is active. The status may show this later."""
         return not self._pods.active_pods(key) and self._holds_for_job(
             key,
             lambda adapter, job: adapter.is_done(
@@ -116,7 +120,7 @@ class ActiveJobs:
         )
 
     def _holds_for_job(self, key: str, condition: Callable[[JobAdapter, Json], bool]) -> bool:
-        """Tell whether a condition holds for the job of a Workload; of an unknown or invalid job none does."""
+        """Return whether a condition holds for the job of a Workload; False if the job is unknown or invalid."""
         found = self._find_job(key)
         if found is None:
             return False

@@ -1,8 +1,8 @@
 """The checkpoint as a ConfigMap of bounded size.
 
-The ConfigMap has the checkpoint as JSON, compressed by gzip. A checkpoint that is too large keeps the earliest
-reservations, and an annotation says how many of them. A field of its own has what forecasts have learned. It is at most
-MAX_FORECAST_BYTES, less where the checkpoint needs the room; then the newest part of it is written.
+The ConfigMap contains the checkpoint as gzip-compressed JSON. If the checkpoint is too large, only the earliest
+reservations are kept, and an annotation shows how many. A separate field contains the forecast history. If it exceeds
+MAX_FORECAST_BYTES, only its newest part is written. It is left out if it does not fit beside the checkpoint.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ if TYPE_CHECKING:
 
 NAME = "zonewise-controller-checkpoint"
 MAX_BYTES = 900 * 1024
-"""Of the compressed checkpoint. A ConfigMap has at most 1 MiB of data (pkg/apis/core/validation ValidateConfigMap)."""
+"""Maximum size of the compressed checkpoint. ConfigMap data is limited to 1 MiB (pkg/apis/core/validation
+ValidateConfigMap)."""
 MAX_FORECAST_BYTES = 256 * 1024
-"""Of what forecasts have learned, compressed. It is written with each checkpoint, so it has a bound of its own."""
+"""Maximum size of the compressed forecast history. It is written with each checkpoint, so it has its own bound."""
 RESERVATIONS_ANNOTATION = "zonewise.dev/checkpoint-reservations"
-"""How many reservations the checkpoint has, of how many: "12 of 12"."""
+"""Number of reservations in the checkpoint, and number of all reservations: "12 of 12"."""
 _FIELD = "checkpoint.json.gz"
 _FORECAST_FIELD = "forecasts.json.gz"
 _MAX_DECOMPRESSED = 64 * 1024 * 1024
 _LEVEL = 6
 _SHRINK = 0.9
-"""Part of the reservations that would fit by their average size, since sizes differ."""
+"""Fraction of the reservations that would fit by their average size, since sizes vary."""
 
 _MIN_SHARE = 1e-6
-"""With a smaller share nothing is left of what forecasts have learned."""
+"""Share of the forecast history below which nothing of it remains."""
 T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -54,7 +55,7 @@ _FORECAST_DECODER = msgspec.json.Decoder(ForecastDocument)
 
 
 class InvalidCheckpoint(ValueError):
-    """A ConfigMap without a checkpoint that can be read; the message names the field."""
+    """The ConfigMap contains no readable checkpoint. The message names the field."""
 
 
 class EncodedCheckpoint(NamedTuple):
@@ -62,15 +63,15 @@ class EncodedCheckpoint(NamedTuple):
 
     data: bytes
     reservations: int
-    """How many it has."""
+    """Number of reservations in the checkpoint."""
     all_reservations: int
-    """How many there were."""
+    """Number of reservations before any were left out."""
 
 
 def encode_checkpoint(checkpoint: Checkpoint, max_bytes: int = MAX_BYTES) -> EncodedCheckpoint:
-    """Return a checkpoint of at most `max_bytes`; where it is too large, with the earliest reservations alone.
+    """Return a checkpoint of at most `max_bytes`. If it is too large, only the earliest reservations are kept.
 
-    Raises InvalidCheckpoint where the usage of LocalQueues alone is too large.
+    Raises InvalidCheckpoint if the usage of the LocalQueues is too large by itself.
     """
     reservations = checkpoint["reservations"]
     by_start = sorted(range(len(reservations)), key=lambda i: _start(reservations[i]))
@@ -86,7 +87,7 @@ def encode_checkpoint(checkpoint: Checkpoint, max_bytes: int = MAX_BYTES) -> Enc
 
 
 def encode_forecasts(history: ForecastHistory, max_bytes: int = MAX_FORECAST_BYTES) -> bytes:
-    """Return what forecasts have learned, compressed to at most `max_bytes`; empty where nothing of it fits."""
+    """Return the forecast history, compressed to at most `max_bytes`; empty if no part of it fits."""
     share = 1.0
     while share > _MIN_SHARE:
         data = gzip.compress(_ENCODER.encode(make_forecast_document(history, share)), _LEVEL, mtime=0)
@@ -97,7 +98,7 @@ def encode_forecasts(history: ForecastHistory, max_bytes: int = MAX_FORECAST_BYT
 
 
 def write_config_map(namespace: str, encoded: EncodedCheckpoint, forecasts: bytes = b"") -> Json:
-    """Return the ConfigMap of a checkpoint; `forecasts`: see encode_forecasts, left out where they do not fit."""
+    """Return the ConfigMap of a checkpoint; `forecasts`: from encode_forecasts, left out if they do not fit."""
     fields = {_FIELD: encoded.data}
     if forecasts and len(forecasts) + len(encoded.data) <= MAX_BYTES:
         fields[_FORECAST_FIELD] = forecasts
@@ -114,12 +115,12 @@ def write_config_map(namespace: str, encoded: EncodedCheckpoint, forecasts: byte
 
 
 def read_config_map(config_map: Json) -> Checkpoint:
-    """Return the checkpoint of a ConfigMap. Raises InvalidCheckpoint."""
+    """Return the checkpoint in a ConfigMap. Raises InvalidCheckpoint."""
     return _decode(config_map, _FIELD, _DECODER.decode)
 
 
 def read_forecasts(config_map: Json) -> ForecastHistory | None:
-    """Return what forecasts have learned; None: the ConfigMap has nothing of it. Raises InvalidCheckpoint."""
+    """Return the forecast history in a ConfigMap; None: it contains none. Raises InvalidCheckpoint."""
     if _FORECAST_FIELD not in (config_map.get("binaryData") or {}):
         return None
     return _decode(

@@ -1,13 +1,13 @@
-"""Keeps the checkpoint in the API server while this replica leads, and restores it when it begins to lead.
+"""Store the checkpoint in the API server while this replica leads, and restore it when this replica starts to lead.
 
     event                      what happens
     the lease is acquired      the checkpoint is read; then the controller leads, with the checkpoint
     every PERIOD               the checkpoint is written, if it has changed
-    at FORECAST_RATE at most   and with it what forecasts have learned, if that has changed
-    the lease is lost          the controller does not lead; nothing is written any more
+    at FORECAST_RATE at most   the forecast history is written with it, if it has changed
+    the lease is lost          the controller no longer leads; nothing more is written
     the program stops          the checkpoint is written once more; then the lease is released
 
-Each write names the version that was read or written last. So of two replicas that both believe to lead, the later
+Each write names the version that was last read or written. So if two replicas both believe that they lead, the later
 write fails. A replica that still holds the lease then reads the new version, and writes again after a period.
 """
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PERIOD = 30.0
-"""Seconds between two writes. Reservations that are younger are lost by a crash, and made anew."""
+"""Seconds between two writes. A crash loses more recent reservations, which are then made again."""
 FORECAST_RATE = 1024.0
-"""Bytes per second, at which what forecasts have learned is written at most. So where that has 30 KiB (1,200
-workloads), a crash loses what was learned in the last 30 s. Where it has the most, 256 KiB, that of the last 256 s is
-lost. To compress 256 KiB takes 0.4 s of CPU time."""
+"""Maximum rate in bytes per second at which the forecast history is written. If it has 30 KiB (1,200 workloads), a
+crash loses what was learned in the last 30 s. If it has the maximum of 256 KiB, a crash loses that of the last 256 s.
+Compressing 256 KiB takes 0.4 s of CPU time."""
 READ_ATTEMPTS = 5
-"""After so many failures to read the checkpoint, the controller leads without it."""
+"""Number of failed attempts to read the checkpoint after which the controller leads without it."""
 _RETRY_PAUSE = 1.0
 _STOP_TIMEOUT = 3.0
 
@@ -56,31 +56,31 @@ T = TypeVar("T")
 
 
 class StoredCheckpoint(NamedTuple):
-    """What the ConfigMap has; None: nothing that can be read."""
+    """The contents of the ConfigMap; None: nothing that can be read."""
 
     checkpoint: Checkpoint | None = None
     forecasts: ForecastHistory | None = None
-    """What forecasts have learned."""
+    """The forecast history."""
 
 
 class CheckpointFile:
-    """The ConfigMap, with the version that was read or written last."""
+    """The ConfigMap, with the version that was last read or written."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self._version: str | None = None
-        """None: there is no ConfigMap."""
+        """Resource version; None: the ConfigMap does not exist."""
         self._data: tuple[bytes, bytes] = b"", b""
-        """What was written last: checkpoint and forecasts."""
+        """The checkpoint and the forecast history as last written."""
 
     @property
     def forecast_bytes(self) -> int:
-        """The size of what forecasts have learned, as it was written last."""
+        """Return the size of the forecast history as last written."""
         return len(self._data[1])
 
     def read(self) -> StoredCheckpoint:
-        """Return what can be read. Raises KubeError."""
+        """Return the readable contents. Raises KubeError."""
         self._data = b"", b""
         try:
             config_map = self._client.get(CONFIG_MAPS, NAME, namespace=self._namespace)
@@ -100,11 +100,11 @@ class CheckpointFile:
             return None
 
     def write(self, checkpoint: Checkpoint, forecasts: ForecastHistory | None = None) -> bool:
-        """Write a checkpoint unless it is the last one; return whether it was written.
+        """Write a checkpoint unless it equals the last one, and return whether it was written.
 
-        `forecasts`: what they have learned; None: that stays as it was written last.
+        `forecasts`: the forecast history; None: the one that was last written remains.
 
-        Raises KubeError: Conflict or AlreadyExists where another replica has written, NotFound where the ConfigMap was
+        Raises KubeError: Conflict or AlreadyExists if another replica has written, NotFound if the ConfigMap was
         deleted. Raises InvalidCheckpoint.
         """
         encoded = encode_checkpoint(checkpoint)
@@ -125,7 +125,7 @@ class CheckpointFile:
 
 
 class CheckpointStore:
-    """See the module. Works while the context is entered."""
+    """Runs a thread that restores and writes the checkpoint. It works while the context is entered."""
 
     def __init__(
         self,
@@ -138,21 +138,23 @@ class CheckpointStore:
         forecast_rate: float = FORECAST_RATE,
         retry_pause: float = _RETRY_PAUSE,
     ) -> None:
-        """`ask` returns the controller's checkpoint, or raises TimeoutError; so does `ask_forecasts` for a copy of what
-        forecasts have learned. `lead` makes the controller lead.
+        """Set the controller's functions.
+
+        `ask` returns the controller's checkpoint, and `ask_forecasts` a copy of its forecast history. Both may raise
+        TimeoutError. `lead` makes the controller lead.
         """
         self._file = file
         self._ask = ask
         self._ask_forecasts = ask_forecasts
         self._forecast_rate = forecast_rate
         self._forecasts_due_at = 0.0
-        """By time.monotonic()."""
+        """When the forecast history may be written again, by time.monotonic()."""
         self._lead = lead
         self._period = period
         self._retry_pause = retry_pause
         self._condition = threading.Condition()
         self._term = 0
-        """Counts the times at which leading began or ended; odd: this replica leads."""
+        """Number of times that leading began or ended. It is odd while this replica leads."""
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="checkpoint", daemon=True)
 
@@ -167,11 +169,11 @@ class CheckpointStore:
         self._thread.join(_STOP_TIMEOUT)
 
     def start_leading(self) -> None:
-        """Read the checkpoint, and make the controller lead. Returns at once."""
+        """Read the checkpoint and make the controller lead. Returns at once."""
         self._set_leading(leads=True)
 
     def stop_leading(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._set_leading(leads=False)
 
     def _set_leading(self, *, leads: bool) -> None:
@@ -196,12 +198,12 @@ class CheckpointStore:
             self._save()
 
     def _wait(self, term: int, seconds: float | None) -> None:
-        """Wait until leading begins or ends, the program stops, or so long."""
+        """Wait for a number of seconds, or until leading begins or ends or the program stops."""
         with self._condition:
             self._condition.wait_for(lambda: self._stopping or self._term != term, seconds)
 
     def _restore(self, term: int) -> bool:
-        """Read the checkpoint, and lead; return False where leading or the program has ended meanwhile."""
+        """Read the checkpoint and start to lead. Return False if leading or the program has ended meanwhile."""
         stored = StoredCheckpoint()
         for attempt in range(1, READ_ATTEMPTS + 1):
             try:
@@ -212,7 +214,7 @@ class CheckpointStore:
                 self._wait(term, self._retry_pause)
                 if self._stopping or self._term != term:
                     return False
-        with self._condition:  # leading may not end between the check and the call
+        with self._condition:  # leading must not end between the check and the call
             if self._stopping or self._term != term:
                 return False
             self._lead(*stored)
@@ -233,14 +235,14 @@ class CheckpointStore:
             log.exception("the checkpoint cannot be written")
 
     def _write(self) -> None:
-        """Write a checkpoint; what forecasts have learned no faster than the rate, and when the program stops."""
+        """Write a checkpoint. Include the forecast history as the rate permits, and when the program stops."""
         due = self._stopping or time.monotonic() >= self._forecasts_due_at
         self._file.write(self._ask(), self._ask_forecasts() if due else None)
         if due:
             self._forecasts_due_at = time.monotonic() + self._file.forecast_bytes / self._forecast_rate
 
     def _read(self) -> StoredCheckpoint:
-        self._forecasts_due_at = 0.0  # the next checkpoint is written whole
+        self._forecasts_due_at = 0.0  # the next checkpoint is written completely
         return self._file.read()
 
     def _read_version(self) -> None:

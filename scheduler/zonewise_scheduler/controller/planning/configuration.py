@@ -1,6 +1,6 @@
 """The objects that configure the queue: queues, flavors, topologies, checks, namespaces, classes, LimitRanges.
 
-Only what decides counts: a status that changes does not feed the planner anew, but for that of a check.
+Only fields that affect decisions count: the planner is not fed when a status changes, except that of a check.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ _FIELDS: Mapping[Resource, str] = {
     TOPOLOGIES: "topologies",
     ADMISSION_CHECKS: "admissionChecks",
 }
-"""By resource: the field of the planner's entry."""
+"""Field of the planner's entry, by resource."""
 DEFAULT_QUEUE = "default"
-"""The LocalQueue of jobs that name none."""
+"""Name of the LocalQueue for jobs that specify none."""
 _CLASSES = (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES)
 RESOURCES = (*_FIELDS, NAMESPACES, *_CLASSES)
 _POD_DEFAULTS = (LIMIT_RANGES, RUNTIME_CLASSES)
 OPTIONAL_RESOURCES = (PROVISIONING_REQUEST_CONFIGS, *_POD_DEFAULTS)
-"""Kinds that a cluster need not have, or whose list it may forbid."""
+"""Kinds that may be missing in a cluster, or that the controller may not be allowed to list."""
 _BY_NAME = frozenset({RESOURCE_FLAVORS, ADMISSION_CHECKS, PROVISIONING_REQUEST_CONFIGS})
 
 
 class _Object(NamedTuple):
     obj: Json
     decides: Json
-    """What the planner depends on."""
+    """The fields that affect the planner."""
 
 
 class ConfigurationObjects:
@@ -69,13 +69,13 @@ class ConfigurationObjects:
         self._changed = False
         self.priority_classes = PriorityClasses()
         self._pod_defaults: PodDefaults | None = None
-        """None: it is to be made anew."""
+        """None: it must be built again."""
         self._by_name: dict[Resource, Mapping[str, Json]] = {resource: {} for resource in _BY_NAME}
         self.default_queues: frozenset[str] = frozenset()
-        """Namespaces with a LocalQueue `default`. Replaced as a whole, so that other threads may read it."""
+        """Namespaces with a LocalQueue `default`. The set is replaced as a whole, so that other threads may read it."""
 
     def observe(self, key: ObjectKey, obj: Json | None) -> bool:
-        """Take an object from a watch, None: it was deleted. Return False for an object that configures nothing."""
+        """Record an object from a watch; None: it was deleted. Return False if the object configures nothing."""
         objects = self._objects.get(key.resource)
         if objects is None:
             return False
@@ -93,9 +93,9 @@ class ConfigurationObjects:
         return True
 
     def written(self, key: ObjectKey, obj: Json) -> bool:
-        """Take the object that a write has returned. Return False for an object that configures nothing.
+        """Record the object that a write returned. Return False if the object configures nothing.
 
-        A watch may show a later state, or the end of the object, before the response comes: that state stays.
+        A watch may show a later state, or the deletion of the object, before the response arrives. That state is kept.
         """
         if key.resource not in self._objects:
             return False
@@ -106,22 +106,22 @@ class ConfigurationObjects:
 
     @property
     def flavors(self) -> Mapping[str, Json]:
-        """Return the ResourceFlavors by name; another mapping after each change."""
+        """Return the ResourceFlavors by name. Each change replaces the mapping."""
         return self._by_name[RESOURCE_FLAVORS]
 
     @property
     def admission_checks(self) -> Mapping[str, Json]:
-        """Return the AdmissionChecks by name; another mapping after each change."""
+        """Return the AdmissionChecks by name. Each change replaces the mapping."""
         return self._by_name[ADMISSION_CHECKS]
 
     @property
     def provisioning(self) -> Mapping[str, Json]:
-        """Return the ProvisioningRequestConfigs by name; another mapping after each change."""
+        """Return the ProvisioningRequestConfigs by name. Each change replaces the mapping."""
         return self._by_name[PROVISIONING_REQUEST_CONFIGS]
 
     @property
     def pod_defaults(self) -> PodDefaults:
-        """Return what the API server adds to pods; another value after each change."""
+        """Return the defaults that the API server adds to pods. Each change replaces the value."""
         if self._pod_defaults is None:
             runtime_classes = {
                 cast("str", obj["metadata"]["name"]): runtime_class_defaults(obj)
@@ -134,22 +134,22 @@ class ConfigurationObjects:
         return self._pod_defaults
 
     def objects(self, resource: Resource) -> list[Json]:
-        """Return the objects of a kind, by name."""
+        """Return the objects of a kind, sorted by name."""
         entries = self._objects[resource]
         return [entries[key].obj for key in sorted(entries, key=lambda key: (key.namespace, key.name))]
 
     def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """Return an object; None where there is none."""
+        """Return an object; None if it does not exist."""
         entry = self._objects[resource].get(ObjectKey(resource, namespace, name))
         return None if entry is None else entry.obj
 
     def is_deleted(self, namespace: str) -> bool:
-        """Tell whether a namespace is being deleted."""
+        """Return whether a namespace is being deleted."""
         obj = self.find(NAMESPACES, "", namespace)
         return obj is not None and "deletionTimestamp" in obj["metadata"]
 
     def feed(self, feed: PlannerFeed) -> bool:
-        """Feed the planner what has changed since the last time; return whether anything has."""
+        """Feed the planner what has changed since the last call, and return whether anything has."""
         changed, self._changed = self._changed, False
         if changed:
             feed.configure(
@@ -178,7 +178,7 @@ def _values(classes: Iterable[Json]) -> dict[str, int]:
 
 
 def _default_class(classes: Iterable[Json]) -> str:
-    """Return the global default, of several that of the smallest value (plugin/pkg/admission/priority)."""
+    """Return the global default class; of several, the one with the smallest value (plugin/pkg/admission/priority)."""
     defaults = [obj for obj in classes if obj.get("globalDefault")]
     return min(_values(defaults).items(), key=lambda item: item[1])[0] if defaults else ""
 

@@ -1,14 +1,15 @@
-"""Starts are sampled in a thread of their own, from copies of the planner's state and of what forecasts learn from.
+"""Sample starts in a separate thread, from copies of the planner's state and of the forecast inputs.
 
-The planner is played forward, which takes from milliseconds to a second. So the workloads with a forecast and the
-passes of a play are bounded, and the thread rests for most of the time. An increment is a few new plays, one where many
-workloads are pending or run. They replace the oldest of the last 16 plays (forecast_window.py). All forecasts are then
-made anew from these 16. So a change is in the newest play after one increment, and in all plays after 16 plays.
+A play runs the planner forward, which takes from milliseconds to a second. So the number of workloads with a forecast
+and the passes of a play are bounded, and the thread rests most of the time. An increment consists of a few new plays,
+or only one if many workloads are pending or running. They replace the oldest of the last 16 plays (forecast_window.py).
+Then all forecasts are computed again from these 16. So a change affects the newest play after one increment, and all
+plays after 16 plays.
 
-The samples go back to the controller's thread, which has the ForecastHistory and makes forecasts of them.
+The samples return to the controller's thread, which holds the ForecastHistory and computes forecasts from them.
 
-The thread costs one part in eleven of a CPU at most, since it rests for ten times as long as an increment has taken.
-Once all plays are newer than the last change, it costs nothing but another 16 plays in five minutes.
+The thread uses at most one eleventh of a CPU, since it rests for ten times as long as an increment has taken. Once all
+plays are newer than the last change, it only makes another 16 plays every five minutes.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PERIOD = 2.0
-"""Seconds between two increments,"""
+"""Minimum pause in seconds between two increments."""
 REST_RATIO = 10.0
-"""or this many times as long as the last one took, whichever is more."""
+"""Minimum pause as a multiple of the last increment's duration. The longer of the two pauses applies."""
 UNCHANGED_PERIOD = 300.0
-"""Seconds until the plays are made anew while nothing changes: workloads that have not ended by then end later."""
+"""Seconds until unchanged plays are repeated: workloads that have not ended by then will end later."""
 MAX_WORKLOADS = 1000
-"""Workloads with a forecast: the first of each queue, then the second of each, and so on."""
+"""Maximum number of workloads with a forecast: the first of each queue, then the second of each, and so on."""
 MAX_WORKLOADS_PLAYED = 250
-"""The workloads of an increment, pending and running, where it has more than one play."""
+"""Maximum number of workloads, pending and running, in all plays of an increment, unless it has only one."""
 _STOP_TIMEOUT = 0.5
 
 
 class ForecastBasis(NamedTuple):
-    """What a forecast is made from; it is the forecaster's own."""
+    """The inputs of a forecast. The forecaster owns them."""
 
     state: PlannerState
     inputs: ForecastInputs[SubmittedWorkload]
@@ -61,47 +62,47 @@ class ForecastBasis(NamedTuple):
 
 
 class NoBasis(Enum):
-    """Why there is no basis."""
+    """Why no basis is available."""
 
     NOT_LEADING = auto()
     UNCHANGED = auto()
-    """The last plays still hold."""
+    """The last plays are still valid."""
 
 
 class SampledForecast(NamedTuple):
     """The samples of all workloads with a forecast."""
 
     now: float
-    """The time of the last play."""
+    """Time of the last play."""
     samples: Mapping[str, StartSamples]
-    """By key of the workload."""
+    """Samples by key of the workload."""
 
 
 NO_SAMPLES = SampledForecast(0.0, {})
 
 
 def copy_basis(state: PlannerState, history: ForecastHistory, now: float) -> ForecastBasis:
-    """Return copies that the forecaster's thread may use, for a question to the controller."""
+    """Return copies of the state and the inputs that another thread may use. Call it in the controller's thread."""
     copied = state.copy(MAX_RESERVATION_DEPTH)
     copied.snapshot.tas_snapshot = copied.snapshot.tas_snapshot.copy_for_thread()
     return ForecastBasis(copied, history.copied_inputs(), now)
 
 
 class BasisCopier:
-    """Copies what an increment is made from, unless all plays are newer than the last change."""
+    """Copies the inputs of an increment, unless all plays are newer than the last change."""
 
     def __init__(self, unchanged_period: float = UNCHANGED_PERIOD) -> None:
         self._unchanged_period = unchanged_period
         self._applied = -1
-        """Entries of the feed at the last copy; -1: there was none since this replica leads."""
+        """Number of feed entries at the last copy; -1: none was made since this replica leads."""
         self._copied_at = 0.0
         self._missing = 0
-        """How many plays are older than the last change."""
+        """Number of plays that are older than the last change."""
         self._next = 0
-        """The number of the next play."""
+        """Number of the next play."""
 
     def copy(self, feed: PlannerFeed, history: ForecastHistory, now: float, *, leads: bool) -> ForecastBasis | NoBasis:
-        """Return the basis of an increment at this time, in seconds."""
+        """Return the basis of an increment; `now`: in seconds."""
         if not leads:
             self._applied = -1
             return NoBasis.NOT_LEADING
@@ -117,7 +118,7 @@ class BasisCopier:
 
 
 def number_of_increment_plays(workloads: int) -> int:
-    """Return how many plays an increment has with so many pending and running workloads."""
+    """Return how many plays an increment has for a number of pending and running workloads."""
     return number_of_plays(workloads, MAX_WORKLOADS_PLAYED, least=1)
 
 
@@ -128,7 +129,7 @@ def play_basis(basis: ForecastBasis) -> dict[str, StartSamples]:
 
 
 def first_workloads(state: PlannerState, count: int) -> list[str]:
-    """Return the first pending workloads: the first of each active queue, the second of each; at most `count` keys."""
+    """Return at most `count` keys of pending workloads: the first of each active queue, then the second of each, ..."""
     usage = state.snapshot.local_queue_usage
     active = [queue for name, queue in state.pending_queues.items() if name not in state.snapshot.inactive]
     orders = [queue.heap.sorted_keys(usage)[:count] for queue in active]
@@ -139,7 +140,7 @@ def first_workloads(state: PlannerState, count: int) -> list[str]:
 def learning_pass(
     run_pass: Callable[[PlannerFeed, float, int], Plan], history: Callable[[], ForecastHistory]
 ) -> Callable[[PlannerFeed, float, int], Plan]:
-    """Return a scheduling pass that decides as `run_pass` does, and that a history learns from."""
+    """Return a scheduling pass that decides as `run_pass` does, and records its admissions in a history."""
 
     def run(feed: PlannerFeed, at: float, max_admissions: int) -> Plan:
         plan = run_pass(feed, at, max_admissions)
@@ -150,7 +151,7 @@ def learning_pass(
 
 
 class Forecaster:
-    """See the module. Works while the context is entered."""
+    """Runs the thread that samples starts. It works while the context is entered."""
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class Forecaster:
         *,
         period: float = PERIOD,
     ) -> None:
-        """Both `ask` and `publish` may raise TimeoutError."""
+        """Set the controller's functions. Both `ask` and `publish` may raise TimeoutError."""
         self._ask = ask
         self._publish = publish
         self._period = period
@@ -176,7 +177,7 @@ class Forecaster:
         self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
-        """Make an increment, and rest."""
+        """Alternate between increments and rests."""
         delay = self._period
         while not self._stopping.wait(delay):
             begin = time.monotonic()
@@ -194,5 +195,5 @@ class Forecaster:
                 self._publish(NO_SAMPLES)
         except TimeoutError as error:
             log.warning("no forecast: %s", error)
-        except Exception:  # a bug must not end the loop; without forecasts the queue works as well
+        except Exception:  # a bug must not end the loop; the queue works without forecasts too
             log.exception("the forecast failed")

@@ -1,6 +1,6 @@
-"""Intents: decisions of the planner that have still to be written to their Workloads.
+"""Intents: decisions of the planner that are not yet written to their Workloads.
 
-An intent is lost by a restart. Then the planner starts from objects that do not show it, and decides again.
+A restart loses the intents. The planner then starts from objects that do not show them, and decides again.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 class AdmitIntent(NamedTuple):
-    """A workload is admitted, or the pods of one that has quota are placed."""
+    """A workload is to be admitted, or the pods of a workload with quota are to be placed."""
 
     workload: Workload
-    """With its admission."""
+    """The workload, with its admission."""
     has_quota: bool = False
-    """Whether it had its quota before."""
+    """Whether the workload already had quota."""
     generation: int = 0
-    """Of the object that was decided about."""
+    """Generation of the object on which the decision is based."""
 
 
 class EvictIntent(NamedTuple):
-    """A workload that has quota is to stop."""
+    """A workload with quota is to be stopped."""
 
     reason: str
-    """Of the condition Evicted: "Preempted", "ClusterQueueStopped", ..."""
+    """Reason of the condition Evicted: "Preempted", "ClusterQueueStopped", ..."""
     message: str
     preemption_reason: str = ""
-    """Of the condition Preempted: "InClusterQueue", ...; "": no other workload preempts it."""
+    """Reason of the condition Preempted: "InClusterQueue", ...; "": no other workload preempts it."""
 
 
 Intent = AdmitIntent | EvictIntent
 
 
 def intents_of(plan: Plan) -> Iterator[tuple[str, Intent]]:
-    """Yield what a plan has decided, by the key of the workload."""
+    """Yield the decisions of a plan, each with the key of the workload."""
     for workload in plan.admitted:
         yield workload.key, AdmitIntent(workload)
     for workload in plan.placed:

@@ -1,22 +1,23 @@
-"""A Workload whose object was deleted, or has lost its quota, while its pods are active: by what its start has noted.
+"""Lost Workloads, whose object was deleted or lost its quota while pods are active, rebuilt from what the start
+recorded.
 
-Its quota is held meanwhile (active_jobs.py). A controller that starts then finds nothing of it but its job or its pods.
-A start notes the admission on each pod, and with what it added on the job (workloads/noted_admission.py,
-jobs/injected.py). The topology assignment is not noted: pods that the planner has no placement of count as usage of
-their nodes.
+The quota of a lost Workload is held until then (active_jobs.py). A controller that starts in that time finds only its
+job or its pods. A start records the admission on each pod, and on the job together with its additions
+(workloads/noted_admission.py, jobs/injected.py). The topology assignment is not recorded: pods without a placement in
+the planner count as usage of their nodes.
 
-A job is asked first: it knows of pods that are not bound yet. Pods are asked where it is gone.
+The job is read first, because it also covers pods that are not bound yet. If it no longer exists, the pods are read.
 
-Users may write these annotations too. So a lost Workload has quota as far as this holds:
+Users may also write these annotations. So a lost Workload has quota only if all of this holds:
 
 1. Its LocalQueue leads to the ClusterQueue, which admits the namespace. A namespace that is being deleted may have lost
    its LocalQueue, and nothing can be created in it any more.
-2. Its usage is what its bound pods request, each of which has the node labels of its flavors in its node selector. Or
-   it is what the pods of its job request: a job of a queue, which is stopped.
-3. The usage fits into what the ClusterQueue has available.
+2. Its usage is what its bound pods request, and the node selector of each pod includes the node labels of its flavors.
+   Or it is what the pods of its job request; this job belongs to a queue, so it is being stopped.
+3. The usage fits into the available quota of the ClusterQueue.
 
-So an annotation charges a ClusterQueue with what its namespace uses of its nodes. That is no more than a job of the
-queue could have got.
+So an annotation charges a ClusterQueue only with what its namespace uses on the ClusterQueue's nodes. A job of the
+queue could have obtained the same.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ Json = dict[str, Any]
 
 
 def noted_workload_name(job: Json) -> str:
-    """Return the name of the Workload by which a job was started; "": the job notes none."""
+    """Return the name of the Workload by which a job was started; "": the job records none."""
     injected = read_injected(job)
     names = (injected.child(name).child("annotations").text(WORKLOAD_ANNOTATION) for name in injected.obj)
     return next(filter(None, names), "")
@@ -99,10 +100,10 @@ def workload_of_job(
 
 
 def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str, ResourceFlavor]) -> Json | None:
-    """Return the admitted Workload of those pods that are bound and have not ended; None: they note no admission.
+    """Return the admitted Workload of the bound pods that have not ended; None: they do not record an admission.
 
-    `key`: of the Workload; `flavors`: ResourceFlavors by name. The UID is that of the oldest pod, and where pods of a
-    pod set note different admissions, its counts.
+    `key`: of the Workload; `flavors`: ResourceFlavors by name. The UID is that of the oldest pod. If pods of a pod set
+    record different admissions, the oldest pod's admission counts.
     """
     by_pod_set: dict[str, list[tuple[ManagedPod, NotedAdmission]]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.created, pod.uid)):
@@ -120,9 +121,9 @@ def workload_of_pods(key: str, pods: Iterable[ManagedPod], flavors: Mapping[str,
 
 
 def quota_problem(lost: Json, state: PlannerState, *, is_namespace_deleted: bool) -> str:
-    """Return why a lost Workload has no quota, by the rules of the module; "": it has.
+    """Return why a lost Workload has no quota, by the rules in the module docstring; "": it has quota.
 
-    `is_namespace_deleted`: its namespace is being deleted.
+    `is_namespace_deleted`: whether its namespace is being deleted.
     """
     result = read_workload(lost)
     workload = result.workload
@@ -144,9 +145,9 @@ class _NotedPodSet(NamedTuple):
     admission: NotedAdmission
     pods: int
     requests: Mapping[str, int]
-    """Of all pods together, as amounts by resource."""
+    """Requests of all pods together, as amounts by resource."""
     manifest: Json
-    """The entry of spec.podSets."""
+    """Entry of spec.podSets."""
 
 
 def _with_pod_defaults(
@@ -157,7 +158,9 @@ def _with_pod_defaults(
 
 
 def _pod_set_of(name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]]) -> _NotedPodSet:
-    """Return what the oldest pod of a pod set notes, and what all that note the same request."""
+    """Return the admission that the oldest pod of a pod set records, with the requests of all pods that record the
+    same.
+    """
     _, admission = entries[0]
     requests: dict[str, int] = {}
     counted = [pod for pod, noted in entries if noted == admission]
@@ -168,7 +171,7 @@ def _pod_set_of(name: str, entries: Sequence[tuple[ManagedPod, NotedAdmission]])
 
 
 def _uses_nodes_of(noted: NotedAdmission, pod: ManagedPod, flavors: Mapping[str, ResourceFlavor]) -> bool:
-    """Tell whether a pod runs on nodes of the flavors that it notes: each of them exists."""
+    """Return whether a pod's node selector fits the flavors that it records, and each of these flavors exists."""
     return all(
         flavor in flavors and dict(flavors[flavor].node_labels).items() <= pod.node_selector.items()
         for flavor in noted.flavors.values()
@@ -176,7 +179,7 @@ def _uses_nodes_of(noted: NotedAdmission, pod: ManagedPod, flavors: Mapping[str,
 
 
 def _admitted(identity: Json, local_queue: str, pod_sets: Sequence[_NotedPodSet], since: str) -> Json:
-    """Return a Workload that is admitted since a time, in the ClusterQueue that its first pod set notes."""
+    """Return a Workload that has been admitted since a time, in the ClusterQueue that its first pod set records."""
     cluster_queue = pod_sets[0].admission.cluster_queue
     counted = [item for item in pod_sets if item.admission.cluster_queue == cluster_queue]
     assignments = [

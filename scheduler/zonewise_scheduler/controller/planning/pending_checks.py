@@ -1,4 +1,4 @@
-"""The admission checks of workloads that have quota and are not admitted, as their ClusterQueues require them now."""
+"""Pending admission checks of workloads with quota, as their ClusterQueues currently require them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def keys_with_pending_checks(state: PlannerState) -> Iterator[str]:
-    """Yield the keys of the workloads that wait for a check."""
+    """Yield the keys of the workloads with quota that wait for a check."""
     for key, run in state.running.items():
         if run.workload.admission is not None and run.workload.admission.pending_checks:
             yield key
 
 
 def checks_required(state: PlannerState, key: str) -> tuple[str, ...] | None:
-    """Return the checks that the ClusterQueue of a workload requires for its flavors; None: it has no quota."""
+    """Return the checks that a workload's ClusterQueue requires for its flavors; None: the workload has no quota."""
     run = state.running.get(key)
     if run is None or run.workload.admission is None:
         return None

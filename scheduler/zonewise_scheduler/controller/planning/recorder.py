@@ -1,6 +1,6 @@
-"""A recording: each entry that the planner is fed, and what each pass decided, one JSON document a line.
+"""A recording: each entry fed to the planner, and the decisions of each pass, as one JSON document per line.
 
-`zonewise simulate --replay` feeds the entries to a planner of its own and compares the decisions, byte for byte.
+`zonewise simulate --replay` feeds the entries to its own planner and compares the decisions byte for byte.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Recorder:
-    """Appends to an open file. A failure to write ends the recording, never the queue."""
+    """Appends to an open file. A failed write ends the recording, but never the queue."""
 
     def __init__(self, file: BinaryIO, header: dict[str, Any]) -> None:
-        """`header`: the policy and settings of the planner, the first line."""
+        """Write the first line; `header`: the policy and settings of the planner."""
         self._file: BinaryIO | None = file
         self.record(header)
 
     def record(self, document: dict[str, Any]) -> None:
-        """Append an entry, or the plan of the last one."""
+        """Append an entry, or the plan that followed the last one."""
         if self._file is None:
             return
         line = _ENCODER.encode(document) + b"\n"

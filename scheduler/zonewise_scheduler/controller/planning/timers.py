@@ -1,4 +1,4 @@
-"""When keys are due: one time for each key, the earliest at hand in a heap."""
+"""Due times of keys. Each key has one time, and a heap yields the earliest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Timers:
     def __init__(self) -> None:
         self._times: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
-        """With entries of earlier times of a key, which do not count any more."""
+        """Times and keys. Outdated times of a key remain in the heap, but are ignored."""
 
     def set(self, key: str, at: float | None) -> None:
-        """Replace the time of a key; None: it has none."""
+        """Replace the time of a key; None: remove it."""
         if at is None:
             self._times.pop(key, None)
         elif self._times.get(key) != at:
@@ -24,13 +24,13 @@ class Timers:
 
     @property
     def next_at(self) -> float:
-        """Return the earliest time; infinite where no key has any."""
+        """Return the earliest time; infinite if no key has one."""
         while self._heap and self._times.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now: float) -> list[str]:
-        """Remove and return the keys whose time has come, in the order of their times."""
+        """Remove and return the keys that are due, in the order of their times."""
         due: list[str] = []
         while self.next_at <= now:
             _, key = heapq.heappop(self._heap)

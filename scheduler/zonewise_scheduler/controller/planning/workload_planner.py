@@ -1,7 +1,7 @@
-"""What the planner decides about Workloads: their observed states go in, intents to write come out.
+"""The planner's decisions about Workloads: observed states are fed in, and intents to write are returned.
 
-A decision is an intent until its Workload shows it. The planner counts it at once (the workload is assumed). It takes
-the decision back where that cannot be written any more: the Workload was changed or deleted, or this replica does not
+A decision is an intent until its Workload shows it. The planner counts it at once, so the workload is assumed. The
+decision is withdrawn if it can no longer be written: the Workload was changed or deleted, or this replica does not
 lead.
 """
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY_AFTER = 10.0
-"""Seconds after which a Workload is given to the planner again that could not be."""
+"""Seconds until a Workload that could not be fed to the planner is fed again."""
 
 
 class WorkloadPlanner:
-    """See the module."""
+    """Feeds Workloads to the planner, and keeps its intents. See the module docstring."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class WorkloadPlanner:
         is_namespace_deleted: Callable[[str], bool] = lambda _namespace: False,
         pod_defaults: Callable[[], PodDefaults] = lambda: NO_POD_DEFAULTS,
     ) -> None:
-        """Plan `workloads`, the newest state of each by its key (namespace/name).
+        """Plan `workloads`, which maps the key (namespace/name) of each to its newest state.
 
-        `max_assumed`: decisions that no object shows yet, at most. `jobs`: while they are active, quota is held.
-        `is_namespace_deleted` tells whether a namespace is being deleted. `pod_defaults` returns what the API server
-        adds to pods; another value after each change.
+        `max_assumed`: maximum number of decisions that no object shows yet. `jobs`: while they are active, quota is
+        held. `is_namespace_deleted` returns whether a namespace is being deleted. `pod_defaults` returns the defaults
+        that the API server adds to pods; each change replaces the value.
         """
         self.feed = feed
         self.invalid: dict[str, str] = {}
@@ -75,47 +75,47 @@ class WorkloadPlanner:
         self._pod_defaults = pod_defaults
         self._known_defaults = pod_defaults()
         self._stopping: dict[str, None] = {}
-        """Workloads that have lost their quota by their objects, while their pods are active."""
+        """Workloads whose objects have lost their quota, while their pods are active."""
         self._restored: dict[str, int] = {}
-        """Of these those that were restored, with the number of active pods at that time."""
+        """Lost Workloads that were restored, with the number of active pods at that time."""
         self._intents: dict[str, Intent] = {}
         self._unsynced: dict[str, None] = {}
-        """Workloads to be given to the planner."""
+        """Workloads that the planner must be fed."""
         self._holds = Timers()
-        """When Workloads on hold are pending again, and when to give the planner those that it has not taken."""
+        """When each Workload on hold becomes pending, or when a Workload that could not be fed is fed again."""
         self._checkpoint: Checkpoint | None = None
-        """To be restored once the planner has the Workloads."""
+        """Checkpoint to restore once the planner knows the Workloads."""
         self._pass_due_at = -inf
 
-    # --- what goes in
+    # --- inputs
 
     def change(self, key: str) -> None:
-        """Note that a Workload has changed."""
+        """Record that a Workload has changed."""
         self._unsynced[key] = None
 
     def restart(self, checkpoint: Checkpoint | None) -> None:
-        """Forget all intents; restore reservations and usage of a checkpoint in the next step; None: none is known."""
+        """Forget all intents. The next step restores reservations and usage from the checkpoint, if there is one."""
         self._checkpoint = checkpoint
         self._pass_due_at = -inf
         for key in list(self._intents):
             self._drop_intent(key)
 
     def note_change(self) -> None:
-        """Note that queues or nodes have changed in the planner."""
+        """Record that queues or nodes have changed in the planner."""
         self._pass_due_at = -inf
 
     def note_configuration(self) -> None:
-        """Note that queues have changed: a Workload that was invalid may be valid now."""
+        """Record that queues have changed, so that a Workload that was invalid may now be valid."""
         self.note_change()
         self._unsynced.update(dict.fromkeys(self.invalid))
 
     def sync(self, now: float) -> list[str]:
-        """Give the planner each Workload that has changed; return those whose hold has ended."""
+        """Feed the planner each changed Workload, and return those whose hold has ended."""
         self._note_pod_defaults()
         due = self._holds.pop_due(now)
         unsynced, self._unsynced = self._unsynced, {}
         keys = list(dict.fromkeys([*due, *unsynced, *self._stopping]))
-        keys.sort(key=lambda key: not _uses_quota(self._workloads.get(key)))  # what is lost gets what the others leave
+        keys.sort(key=lambda key: not _uses_quota(self._workloads.get(key)))  # lost Workloads get what the others leave
         for key in keys:
             try:
                 self._sync(key, now)
@@ -128,7 +128,7 @@ class WorkloadPlanner:
         return due
 
     def _note_pod_defaults(self) -> None:
-        """Complete pending Workloads anew, if the API server adds something else to pods than before."""
+        """Complete pending Workloads again if the API server's pod defaults have changed."""
         defaults, state = self._pod_defaults(), self.feed.state
         if defaults is self._known_defaults:
             return
@@ -151,7 +151,7 @@ class WorkloadPlanner:
             self._jobs.forget(key)
         self._forget_outdated(key, obj)
         if _uses_quota(obj) and key not in self._intents and self._jobs.is_done(key):
-            obj = None  # its job will end in a second, and nothing of it runs
+            obj = None  # its job will end in a second, and none of its pods run
         try:
             hold = sync_workload(self.feed, key, self._completed(key, obj), now, assumed=self._is_assumed(key))
         except ValueError as error:  # FieldError, InvalidWorkload, or quota in a ClusterQueue that does not exist
@@ -164,7 +164,7 @@ class WorkloadPlanner:
         self._pass_due_at = -inf
 
     def _completed(self, key: str, obj: Json | None) -> Json | None:
-        """Return a Workload as its pods will be, None: it has ended; raise FieldError where they would be rejected."""
+        """Return a Workload as its pods will be; None: it has ended. Raise FieldError if its pods would be rejected."""
         if obj is None or is_true(obj, "Finished"):
             return None
         completed = with_pod_defaults(obj, self._known_defaults)
@@ -173,9 +173,9 @@ class WorkloadPlanner:
         return completed
 
     def _restore_lost(self, key: str, obj: Json | None) -> None:
-        """Give the planner what active pods run by, where an earlier leader has held its quota without its object.
+        """Feed the planner the lost Workload of active pods, for which an earlier leader held quota without an object.
 
-        Once one of the pods has ended, the others are counted anew.
+        Once one of the pods has ended, the others are counted again.
         """
         state, pods = self.feed.state, self._jobs.active_pods(key)
         if key in state.running and not _uses_quota(obj) and self._restored.get(key, pods) == pods:
@@ -197,12 +197,12 @@ class WorkloadPlanner:
         self._note_placement(key)
 
     def _holds_quota(self, key: str, obj: Json | None) -> bool:
-        """Tell whether a workload has no quota by its object, and its pods are active nevertheless."""
+        """Return whether the object of a workload shows no quota although its pods are active."""
         if key not in self.feed.state.running or self._is_assumed(key):
             return False
         return not _uses_quota(obj) and self._jobs.is_active(key)
 
-    # --- what comes out
+    # --- outputs
 
     @property
     def assumed(self) -> int:
@@ -210,17 +210,17 @@ class WorkloadPlanner:
         return len(self._intents)
 
     def intent(self, key: str) -> Intent | None:
-        """Return what is decided about a Workload and not shown by it; None: nothing is."""
+        """Return the decision about a Workload that its object does not show yet; None: there is none."""
         return self._intents.get(key)
 
     def wake_at(self, now: float, *, leads: bool) -> float:
-        """Return when the next step is due if nothing happens."""
+        """Return when the next step is due if nothing changes."""
         if self._unsynced:
             return now
         return min(self._holds.next_at, self._pass_due_at if leads and self._allowance() > 0 else inf)
 
     def decide(self, now: float) -> Iterable[str]:
-        """Run a pass if it is due; return the Workloads that it has decided about."""
+        """Run a pass if it is due, and return the Workloads about which it has decided."""
         allowance = self._allowance()
         if self._pass_due_at > now or allowance <= 0:
             return ()
@@ -237,7 +237,10 @@ class WorkloadPlanner:
         return decided
 
     def end_intent(self, key: str, obj: Json) -> None:
-        """Drop the intent that an object shows. An eviction of a workload whose admission was never written is none."""
+        """Drop the intent that an object shows.
+
+        An eviction needs no write if the admission was never written: the planner then forgets the workload.
+        """
         intent = self._intents.pop(key, None)
         lost = isinstance(intent, EvictIntent) and key in self.feed.state.running and not has_quota(obj)
         if lost and not self._holds_quota(key, obj):
@@ -255,9 +258,9 @@ class WorkloadPlanner:
         return isinstance(intent, AdmitIntent) and not intent.has_quota
 
     def _forget_outdated(self, key: str, obj: Json | None) -> None:
-        """Drop the intent of a workload whose object is gone, or has other requirements than it was admitted with.
+        """Drop a workload's intent if its object was deleted, or its requirements have changed since the admission.
 
-        An eviction stays whatever else changes: the planner counts the workload as stopping, and reports it once.
+        Other changes do not affect an eviction: the planner counts the workload as stopping, and reports it once.
         """
         intent = self._intents.get(key)
         if intent is None:
@@ -271,7 +274,7 @@ class WorkloadPlanner:
             self._drop_intent(key)
 
     def _drop_intent(self, key: str) -> None:
-        """Take a decision back: what has quota by its object is added to the planner anew."""
+        """Withdraw a decision. If the object of the workload shows quota, it is added to the planner again."""
         assumed = self._is_assumed(key)
         del self._intents[key]
         if key in self.feed.state.running:
@@ -284,7 +287,7 @@ class WorkloadPlanner:
 
 
 def _uses_quota(obj: Json | None) -> bool:
-    """Tell whether a Workload has quota by its object; None: it does not exist."""
+    """Return whether the object of a Workload shows quota; None: the object does not exist."""
     return obj is not None and not is_true(obj, "Finished") and has_quota(obj)
 
 

@@ -1,4 +1,4 @@
-"""What an observed Workload changes in the planner.
+"""The entries that an observed Workload feeds to the planner.
 
     in the planner   observed                            entry
     -                no quota                            submit
@@ -7,12 +7,12 @@
     pending          quota                               adopt: an earlier leader admitted it
     running          quota                               confirm; update; passed, once all its checks are Ready
     running          no quota, its admission is assumed  update: the observation is older than the decision
-    running          no quota                            evict where it was evicted, else forget; then submit
+    running          no quota                            evict if it was evicted, else forget; then submit
     pending          on hold, ended, or deleted          withdraw
     running          ended, or deleted                   finish
-    running          another object of this name         finish; then as where the planner has none
+    running          another object with the same name   finish; then as for a workload not in the planner
 
-A workload is on hold until its requeueState.requeueAt: its pods were not ready in time.
+A workload is on hold until its requeueState.requeueAt, because its pods were not ready in time.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 def sync_workload(feed: PlannerFeed, key: str, obj: Json | None, now: float, *, assumed: bool) -> float | None:
-    """Feed the planner an observed Workload; None: it is deleted.
+    """Feed the planner an observed Workload; None: it was deleted.
 
-    `assumed`: its admission is decided and not yet observed. Returns the time at which a
-    workload on hold is pending again. Raises InvalidWorkload, after which the planner does not have the workload, and
-    ValueError where it has quota in a ClusterQueue that does not exist.
+    `assumed`: its admission is decided but not yet observed. Returns the time at which a workload on hold becomes
+    pending. Raises InvalidWorkload, after which the planner does not contain the workload. Raises ValueError if the
+    workload has quota in a ClusterQueue that does not exist.
     """
     if obj is None or is_true(obj, "Finished"):
         remove_workload(feed, key)
@@ -60,7 +60,7 @@ def sync_workload(feed: PlannerFeed, key: str, obj: Json | None, now: float, *, 
 
 
 def remove_workload(feed: PlannerFeed, key: str) -> None:
-    """Remove a workload from the planner, wherever it is."""
+    """Remove a workload from the planner, whether it is pending or running."""
     state = feed.state
     if key in state.running:
         feed.finish(key)
@@ -79,7 +79,7 @@ def _sync_admitted(feed: PlannerFeed, key: str, obj: Json, now: float) -> None:
 
 
 def _pass_checks(feed: PlannerFeed, key: str, obj: Json, now: float) -> None:
-    """Note that checks have passed. Pods whose placement waits for them are placed then; Admitted comes after that."""
+    """Record that checks have passed. Pods whose placement waited for them are placed before Admitted is set."""
     run = feed.state.running.get(key)
     admission = None if run is None else run.workload.admission
     if admission is None:
@@ -97,7 +97,7 @@ def _pass_checks(feed: PlannerFeed, key: str, obj: Json, now: float) -> None:
 
 
 def _release(feed: PlannerFeed, key: str, obj: Json, now: float) -> None:
-    """Take the quota from a workload whose object has none."""
+    """Take the quota from a workload whose object shows none."""
     eviction = find_condition(obj, "Evicted") or {}
     if eviction.get("status") == "True":
         feed.evict(key, str(eviction.get("reason")), transition_time(eviction) or now)
