@@ -1,1 +1,1 @@
-"""Workload objects: built from jobs, compared with them, and their status from decisions."""
+"""Workload objects: their creation from jobs, their comparison with jobs, and their status as decisions require."""

@@ -16,17 +16,17 @@ READY, PENDING, RETRY, REJECTED = "Ready", "Pending", "Retry", "Rejected"
 
 
 def checks_of(workload: Mapping[str, object]) -> list[Json]:
-    """Return the states of the checks of a Workload; invalid ones are left out."""
+    """Return the states of a Workload's checks; invalid ones are omitted."""
     return [dict(reader.obj) for reader in FieldReader(workload, "", []).child("status").children("admissionChecks")]
 
 
 def are_all_ready(checks: Iterable[Mapping[str, object]]) -> bool:
-    """Tell whether all checks have passed."""
+    """Return whether all checks have passed."""
     return all(check.get("state") == READY for check in checks)
 
 
 def checks_named(workload: Mapping[str, object], names: Iterable[str], now: float) -> list[Json]:
-    """Return the checks of these names as they are, and as pending where the Workload lacks them."""
+    """Return the checks with these names. Those that the Workload lacks are pending."""
     observed = {str(check.get("name")): check for check in checks_of(workload)}
     required = set(names)
     present = [name for name in observed if name in required]
@@ -41,12 +41,12 @@ def required_checks(workload: Mapping[str, object], pending: Sequence[str], now:
 
 
 def reset_checks(workload: Mapping[str, object], now: float) -> list[Json]:
-    """Return the checks after an eviction: all are pending, a retry counts (evict.go resetChecksOnEviction)."""
+    """Return the checks after an eviction: all are pending, retries are counted (evict.go resetChecksOnEviction)."""
     return [_reset_check(check, now) for check in checks_of(workload)]
 
 
 def with_check(workload: Mapping[str, object], change: Json, now: float) -> list[Json]:
-    """Return all checks after the change of one: `change` has its name, its state and other fields."""
+    """Return all checks after one of them changes; `change`: its name, its new state and other fields."""
     checks = checks_of(workload)
     for i, check in enumerate(checks):
         if check.get("name") == change["name"]:

@@ -1,4 +1,4 @@
-"""An admission of the planner as status.admission of a Workload (apis/kueue/v1beta2/workload_types.go Admission)."""
+"""A planner's admission as status.admission of a Workload (apis/kueue/v1beta2/workload_types.go Admission)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_admission(admission: Admission) -> Json:
-    """Return the admission as decoded JSON; its times and checks are conditions of the Workload."""
+    """Return the admission as decoded JSON, without its times and checks: they are conditions of the Workload."""
     return {
         "clusterQueue": admission.cluster_queue,
         "podSetAssignments": [_pod_set_assignment(pod_set) for pod_set in admission.pod_sets],

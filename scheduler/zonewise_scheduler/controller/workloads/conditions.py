@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 MAX_MESSAGE = 32768
-"""Characters of the message of a condition (apimachinery pkg/apis/meta/v1/types.go Condition)."""
+"""Maximum number of characters in a condition's message (apimachinery pkg/apis/meta/v1/types.go Condition)."""
 
 
 class Condition(NamedTuple):
-    """A condition that an object shall have."""
+    """A condition that an object is to have."""
 
     type: str
     holds: bool
@@ -28,47 +28,47 @@ class Condition(NamedTuple):
 
 
 def api_time(seconds: float) -> str:
-    """Return a time in seconds since 1970 as the API has it, to the second; the last one that it has for later ones."""
+    """Return a time (seconds since 1970) in the API's format, in whole seconds and limited to the API's range."""
     return timestamp(utc_date(seconds))
 
 
 def conditions_of(workload: Mapping[str, object]) -> Iterator[Mapping[str, Any]]:
-    """Yield the conditions of an object; invalid ones are left out."""
+    """Yield the conditions of an object; invalid ones are omitted."""
     problems: list[str] = []
     conditions = sound_object(workload.get("status"), "status", problems).get("conditions")
     return (condition for _, condition in sound_objects(conditions, "status.conditions", problems))
 
 
 def find_condition(workload: Mapping[str, object], condition_type: str) -> Mapping[str, Any] | None:
-    """Return a condition of an object; None where there is none of the type."""
+    """Return a condition of an object; None if it has none of this type."""
     return next((item for item in conditions_of(workload) if item.get("type") == condition_type), None)
 
 
 def is_true(workload: Mapping[str, object], condition_type: str) -> bool:
-    """Tell whether a condition of an object is true."""
+    """Return whether a condition of an object is true."""
     condition = find_condition(workload, condition_type)
     return condition is not None and condition.get("status") == "True"
 
 
 def transition_time(condition: Mapping[str, object]) -> float | None:
-    """Return since when a condition has its status, in seconds since 1970; None where it is unknown."""
+    """Return when a condition got its current status, in seconds since 1970; None if unknown."""
     return FieldReader(condition, "", []).time("lastTransitionTime")
 
 
 def condition_time(workload: Mapping[str, object], condition_type: str) -> float | None:
-    """Return since when a condition of an object has its status; None where there is none, or the time is unknown."""
+    """Return when a condition of an object got its current status; None if it is absent or the time is unknown."""
     return transition_time(find_condition(workload, condition_type) or {})
 
 
 def message_of(workload: Mapping[str, object], condition_type: str) -> str:
-    """Return the message of a condition of an object, whatever its status; "" where there is none."""
+    """Return the message of a condition of an object, whatever its status; "" if it is absent."""
     return str((find_condition(workload, condition_type) or {}).get("message", ""))
 
 
 def with_conditions(workload: Mapping[str, object], changes: Iterable[Condition], now: float) -> list[Json]:
-    """Return all conditions of an object after some change.
+    """Return all conditions of an object after some of them change.
 
-    A condition keeps its time unless its status changes. Reason, message and generation are those of the change.
+    A condition keeps its time unless its status changes. The change sets its reason, message and generation.
     """
     generation = FieldReader(workload, "", []).child("metadata").count("generation", 0) or 0
     conditions = {str(item.get("type")): dict(item) for item in conditions_of(workload)}

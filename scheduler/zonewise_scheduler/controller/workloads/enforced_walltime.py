@@ -1,7 +1,7 @@
-"""Walltimes that a queue enforces: a batch Job does not run longer than it declared, or than its queue assumes.
+"""Walltimes that a queue enforces: a batch Job may not run longer than it declares, or than its queue assumes.
 
-A queue asks for it by the annotation `zonewise.dev/enforce-walltime: "true"` (queue_annotations.py). Then a start sets
-the Job's activeDeadlineSeconds, which the Job controller enforces.
+The annotation `zonewise.dev/enforce-walltime: "true"` of a queue requests this (queue_annotations.py). A start then
+sets the Job's activeDeadlineSeconds, which the Job controller enforces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENFORCE_ANNOTATION = "zonewise.dev/enforce-walltime"
 
 
 def enforced_walltime(workload: Json, queues: Sequence[Json]) -> float:
-    """Return the walltime of an admitted Workload in seconds; infinite where it has none, or no queue enforces it.
+    """Return the walltime of an admitted Workload in seconds; infinite if there is none, or no queue enforces it.
 
     `queues`: its LocalQueue and its ClusterQueue.
     """

@@ -1,14 +1,14 @@
-"""Whether a Workload is that of a job (jobframework/reconciler.go EquivalentToWorkload, pkg/util/equality/podset.go).
+"""Whether a Workload matches a job (jobframework/reconciler.go EquivalentToWorkload, pkg/util/equality/podset.go).
 
-A start and a stop change only what is not compared in the state that they lead to. So a job keeps its Workload through
-both, and loses it where its user changes what it requests.
+A start or a stop changes only fields that are not compared in the resulting state. So a job keeps its Workload through
+both, and loses it if its user changes what it requests.
 
 | what | compared |
 |---|---|
 | containers, minCount, maximum execution time | always |
-| number of pods | with the admitted one where the job started with fewer, else with the submitted one |
+| number of pods | with the admitted number if the job started with fewer, else with the submitted number |
 | number of pods of an elastic job | not without quota; while it runs or stops, it needs no more than are still held |
-| tolerations, node selector, affinity | while the job is held without quota: then nothing is added to them |
+| tolerations, node selector, affinity | while the job is held without quota: nothing is added to them then |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DIRECTIVES = ("tolerations", "nodeSelector", "affinity")
 
 
 def matches(workload: Json, adapter: JobAdapter, job: Json) -> bool:
-    """Tell whether a Workload is that of a job. Raises FieldError for an invalid job or Workload."""
+    """Return whether a Workload matches a job. Raises FieldError for an invalid job or Workload."""
     if not _is_owner(workload, job) or _declared_seconds(workload) != _label_seconds(job):
         return False
     originals, pod_sets = read_pod_set_manifests(workload), adapter.pod_sets(job)
@@ -91,7 +91,7 @@ def _reclaimable_counts(workload: Json) -> dict[str, int]:
 
 
 def _expected_counts(original: PodSetManifest, admitted: Mapping[str, int], *, is_held: bool) -> set[int]:
-    """Return the numbers of pods that the job may have: a held job is not started yet, or stopped already."""
+    """Return the allowed numbers of pods. A held job may not have started yet, or may already be stopped."""
     if original.min_count is None or original.name not in admitted:
         return {original.pods}
     return {admitted[original.name], original.pods} if is_held else {admitted[original.name]}
@@ -107,7 +107,7 @@ def _have_same_spec(pod_set: PodSetManifest, original: PodSetManifest, fields: t
 
 
 def _canonical(value: object, field: str = "") -> object:
-    """Return a value without null and empty fields, and with quantities as numbers."""
+    """Return a value without null or empty fields, and with quantities converted to numbers."""
     if isinstance(value, list):
         return [_canonical(item) for item in cast("list[object]", value)] or None
     if not isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""What follows for a Workload with quota when an admission check of any controller fails.
+"""The reaction to a failed admission check of any controller, for a Workload with quota.
 
-| state of a check | what follows |
+| state of a check | reaction |
 |---|---|
 | Rejected | deactivation, as in time_limits.py: a user may activate the Workload again |
 | Retry | eviction; a requeue after the longest requeueAfterSeconds of the checks in this state |
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 ADMISSION_CHECK = "AdmissionCheck"
-"""Reason of the eviction, and cause of the deactivation."""
+"""Reason for the eviction, and cause of the deactivation."""
 
 
 def reject(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of a Workload that is to be deactivated; None: no check is Rejected."""
+    """Return the patch that marks a Workload for deactivation; None: no check is Rejected."""
     rejected = _in_state(workload, REJECTED)
     if not rejected:
         return None
@@ -42,7 +42,7 @@ def reject(workload: Mapping[str, object], now: float) -> Json | None:
 
 
 def retry(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of the eviction of a Workload; None: no check is in state Retry."""
+    """Return the patch that evicts a Workload; None: no check is in state Retry."""
     failed = _in_state(workload, RETRY)
     if not failed:
         return None
@@ -63,14 +63,14 @@ def _name(check: Json) -> str:
 
 
 def _retry_time(check: Json, now: float) -> float:
-    """Return when a check is to be tried again; its delay counts from the transition to its state."""
+    """Return when a check is to be retried. Its delay counts from the transition to its state."""
     delay = FieldReader(check, "", []).count("requeueAfterSeconds", 0) or 0
     began = transition_time(check)
     return (now if began is None else began) + delay
 
 
 def _message(checks: Sequence[Json]) -> str:
-    """Return "admission check capacity is Retry: no nodes; ..."."""
+    """Return a message such as "admission check capacity is Retry: no nodes; ..."."""
     parts = (
         f"admission check {_name(check)} is {check['state']}{': ' if check.get('message') else ''}"
         f"{check.get('message') or ''}"

@@ -1,4 +1,4 @@
-"""The LimitRanges of a namespace together: what containers get by default, and the bounds of containers and pods.
+"""All LimitRanges of a namespace combined: the defaults for containers, and the bounds of containers and pods.
 
 Of several values the first default counts, the smallest maximum and the largest minimum (Kueue's
 pkg/util/limitrange/limitrange.go Summarize, ValidatePodSpec). A pod counts as for the API server: its limits as well as
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 Quantities = dict[str, Any]
-"""As objects have them, by resource."""
+"""Quantities by resource, in the format of the API."""
 Amounts = dict[str, int]
-"""In thousandths of the unit, by resource."""
+"""Amounts by resource, in thousandths of the unit."""
 
 
 class ContainerDefaults(NamedTuple):
-    """What containers get that do not say otherwise."""
+    """Defaults for containers that do not specify a value."""
 
     requests: Quantities
     limits: Quantities
@@ -41,7 +41,7 @@ class _Bounds(NamedTuple):
 
 
 def container_defaults(ranges: Iterable[Json]) -> ContainerDefaults:
-    """Return the defaults of some LimitRanges; raise FieldError for an invalid one."""
+    """Return the defaults of some LimitRanges. Raises FieldError for an invalid one."""
     requests: Quantities = {}
     limits: Quantities = {}
     for item, path in _items(ranges, "Container"):
@@ -51,9 +51,9 @@ def container_defaults(ranges: Iterable[Json]) -> ContainerDefaults:
 
 
 def check_pod(spec: Json, path: str, ranges: Iterable[Json]) -> None:
-    """Raise FieldError for the spec of a pod, with all its defaults, that the API server would reject.
+    """Raise FieldError for a pod spec, completed with all defaults, that the API server would reject.
 
-    A container requests no more than its limit, and no LimitRange is violated. `path`: of the spec.
+    No container may request more than its limit, and no LimitRange may be violated. `path`: path of the spec.
     """
     ranges = tuple(ranges)
     bounds = _bounds(ranges, "Container")
@@ -107,7 +107,7 @@ def _check_bounds(field: str, requests: Amounts, limits: Amounts, bounds: _Bound
 
 
 def _check(field: str, amounts: Amounts, bounds: Mapping[str, int], problem: str) -> None:
-    """Raise FieldError where an amount is above its bound."""
+    """Raise FieldError if an amount exceeds its bound."""
     above = sorted(name for name, amount in amounts.items() if amount > bounds.get(name, amount))
     if above:
         raise FieldError(field, f"{', '.join(above)}: {problem}")
@@ -130,7 +130,7 @@ def _merged(first: Amounts, second: Amounts, choose: Callable[[int, int], int]) 
 
 
 def _items(ranges: Iterable[Json], kind: str) -> Iterable[tuple[Json, str]]:
-    """Yield the limits of a kind of object, each with its path."""
+    """Yield the limits for one kind of object, each with its path."""
     for obj in ranges:
         path = f"LimitRange {obj['metadata']['name']:.80}: spec."
         for index, item in enumerate(objects_in(object_in(obj, "spec", path), "limits", path)):

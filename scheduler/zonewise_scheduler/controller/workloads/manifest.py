@@ -1,7 +1,7 @@
-"""The Workload of a job, as it is created (pkg/controller/jobframework/reconciler.go ConstructWorkload, utils.go
+"""The Workload that is created for a job (pkg/controller/jobframework/reconciler.go ConstructWorkload, utils.go
 NewWorkload).
 
-A Workload has no finalizer: quota is held by the job's pods, not by the object.
+A Workload has no finalizer, because the job's pods hold the quota, and not the object.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ if TYPE_CHECKING:
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
-"""Annotations with parameters of ProvisioningRequests go to the Workload (pkg/util/admissioncheck)."""
+"""Prefix of annotations with parameters for ProvisioningRequests. They are copied to the Workload
+(pkg/util/admissioncheck)."""
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class ManifestOptions(NamedTuple):
-    """What the Workload of a job takes over beside its pods."""
+    """What the Workload of a job takes from the job besides its pods."""
 
     priority_classes: PriorityClasses = PriorityClasses()
     labels: frozenset[str] = frozenset()
-    """Keys of labels that are copied from the job."""
+    """Keys of the labels to copy from the job."""
     annotations: frozenset[str] = frozenset()
-    """Keys of annotations that are copied from the job."""
+    """Keys of the annotations to copy from the job."""
 
 
 def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], options: ManifestOptions) -> Json:
-    """Return the Workload of a job. Raises FieldError for an invalid job, and for a priority class that is unknown.
+    """Return the Workload of a job. Raises FieldError for an invalid job or an unknown priority class.
 
-    The Workload declares the walltime of the job: the label of Kueue as maximumExecutionTimeSeconds, and the smallest
-    other declaration, such as activeDeadlineSeconds, as the annotation `zonewise.dev/max-run-seconds`.
+    The Workload declares the walltime of the job. It takes Kueue's label as maximumExecutionTimeSeconds. It takes the
+    smallest other declaration, such as activeDeadlineSeconds, as the annotation `zonewise.dev/max-run-seconds`.
     """
     problems: list[str] = []
     reader = FieldReader(job, "", problems)
@@ -97,10 +98,10 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
 
 
 def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
-    """Return the merge patch of a Workload by which it follows its job; an empty one where it does already.
+    """Return the merge patch that adapts a Workload to its job; empty if nothing must change.
 
-    The priority class may change at any time, queue and walltime while the Workload has no quota. Its place in the
-    queue stays. Raises FieldError for an invalid job.
+    The priority class may change at any time, but queue and walltime only while the Workload has no quota. Its position
+    in the queue does not change. Raises FieldError for an invalid job.
     """
     metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
     changes = _priority_changes(metadata.pairs("labels"), spec, options.priority_classes)
@@ -120,7 +121,7 @@ def declared_changes(job: Json, resource: Resource, workload: Json, options: Man
 
 
 def owner_reference(resource: Resource, name: str, uid: str) -> Json:
-    """Return the reference to a job as the controller of its Workload; with the job its Workload is deleted."""
+    """Return the reference to a job as the controller of its Workload, which is deleted together with the job."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -132,7 +133,7 @@ def owner_reference(resource: Resource, name: str, uid: str) -> Json:
 
 
 def _priority_changes(labels: Mapping[str, str], spec: FieldReader, classes: PriorityClasses) -> Json:
-    """Return the priority of the class that the label names; nothing where the Workload has it, or it is unknown."""
+    """Return the priority of the class that the label names; empty if the Workload has it already, or it is unknown."""
     name, reference = labels.get(PRIORITY_CLASS_LABEL, ""), spec.child("priorityClassRef")
     is_same = (reference.text("kind"), reference.text("name")) == (WORKLOAD_PRIORITY_CLASSES.kind, name)
     if is_same or name not in classes.workload:

@@ -1,7 +1,7 @@
-"""What a start notes on each pod of its admission, so that the pods tell it where the Workload and its job are deleted.
+"""The admission that a start records on each pod, so that it is known even if the Workload and its job are deleted.
 
-The annotation has the ClusterQueue, and of the pod set's assignment the flavors and the number of pods, as JSON. Users
-may write it as well, so it says nothing of amounts: these follow from what pods request.
+The annotation contains as JSON the ClusterQueue, and the flavors and number of pods of the pod set's assignment. Users
+may write it too, so it contains no amounts: these are derived from the pods' requests.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class NotedAdmission(NamedTuple):
 
     cluster_queue: str
     flavors: Mapping[str, str]
-    """By resource."""
+    """Flavors by resource."""
     pods: int
 
 
 def note_admission(cluster_queue: str, assignment: Json, pods: int) -> str:
-    """Return the annotation for the pods of a pod set; `assignment`: of status.admission.podSetAssignments."""
+    """Return the annotation for the pods of a pod set; `assignment`: entry of status.admission.podSetAssignments."""
     flavors: Json = assignment.get("flavors") or {}
     noted = {"clusterQueue": cluster_queue, "count": pods, "flavors": flavors}
     return json.dumps(noted, separators=(",", ":"), sort_keys=True)
 
 
 def read_noted_admission(text: str) -> NotedAdmission | None:
-    """Return what an annotation notes; None: it cannot be read."""
+    """Return the admission in an annotation; None: it cannot be read."""
     problems: list[str] = []
     reader = FieldReader(parse_object(text), "", problems)
     noted = NotedAdmission(reader.text("clusterQueue"), reader.pairs("flavors"), reader.count("count") or 0)
@@ -45,7 +45,7 @@ def read_noted_admission(text: str) -> NotedAdmission | None:
 
 
 def pod_set_assignment(name: str, flavors: Mapping[str, str], pods: int, requests: Mapping[str, int]) -> Json:
-    """Return an entry of podSetAssignments. `requests`: of all pods together, as amounts by resource."""
+    """Return an entry of podSetAssignments; `requests`: of all pods together, as amounts by resource."""
     amounts = {**requests, PODS: pods}
     usage = {resource: amount_text(resource, amounts.get(resource, 0)) for resource in flavors}
     return {"name": name, "flavors": dict(flavors), "count": pods, "resourceUsage": usage}

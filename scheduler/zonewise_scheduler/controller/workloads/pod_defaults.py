@@ -1,4 +1,4 @@
-"""What the API server adds to the pods of a job, and its template does not show.
+"""Defaults that the API server adds to the pods of a job, and that the job's template does not show.
 
 | plugin of the API server | what it adds |
 |---|---|
@@ -38,7 +38,7 @@ NO_RUNTIME_CLASS = RuntimeClassDefaults()
 
 
 class PodDefaults(NamedTuple):
-    """The objects that decide about it."""
+    """The objects that determine the defaults."""
 
     runtime_classes: Mapping[str, RuntimeClassDefaults] = {}
     """By name."""
@@ -70,7 +70,7 @@ def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str
 
 
 def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
-    """Return a Workload as its pods will be; the same one where nothing is added. Raises FieldError."""
+    """Return a Workload as its pods will be; the same Workload if nothing is added. Raises FieldError."""
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
         return workload
@@ -143,7 +143,7 @@ def _pod_set(
 
 
 def _container(container: Json, path: str, of_containers: ContainerDefaults) -> Json:
-    """Return a container with its defaults. Its own limit goes before the default request (SetDefaults_Pod)."""
+    """Return a container with its defaults. Its own limit precedes the default request (SetDefaults_Pod)."""
     resources = object_in(container, "resources", path)
     requests, limits = (object_in(resources, name, f"{path}resources.") for name in ("requests", "limits"))
     completed = {

@@ -1,4 +1,4 @@
-"""Annotations by which a LocalQueue or a ClusterQueue asks for something; that of the LocalQueue wins."""
+"""Annotations that enable features of a LocalQueue or ClusterQueue. The LocalQueue's annotation takes precedence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 BIND_ANNOTATION = "zonewise.dev/bind-pods"
-"""The controller binds the pods of the queue that it can judge alone."""
+"""Makes the controller bind the queue's pods if it can evaluate them completely."""
 
 
 def queues_of(workload: Json, find: Callable[[Resource, str, str], Json | None]) -> list[Json]:
-    """Return the LocalQueue and the ClusterQueue of an admitted Workload, as far as they exist.
+    """Return the LocalQueue and the ClusterQueue of an admitted Workload, if they exist.
 
     `find` returns an object by kind, namespace and name.
     """
@@ -30,11 +30,11 @@ def queues_of(workload: Json, find: Callable[[Resource, str, str], Json | None])
 
 
 def is_requested(queues: Sequence[Json], annotation: str) -> bool:
-    """Tell whether the first queue that has an annotation says "true"."""
+    """Return whether the first queue that carries an annotation sets it to "true"."""
     annotations = (FieldReader(queue, "", []).child("metadata").pairs("annotations") for queue in queues)
     return next((pairs[annotation] for pairs in annotations if annotation in pairs), "") == "true"
 
 
 def binds_pods(workload: Json, find: Callable[[Resource, str, str], Json | None]) -> bool:
-    """Tell whether the queue of an admitted Workload has the controller bind its pods; `find` as in queues_of()."""
+    """Return whether a queue of an admitted Workload makes the controller bind its pods; `find`: as in queues_of()."""
     return is_requested(queues_of(workload, find), BIND_ANNOTATION)

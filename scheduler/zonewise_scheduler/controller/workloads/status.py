@@ -1,7 +1,7 @@
 """Changes of a Workload's status as merge patches (pkg/workload/workload.go, pkg/workload/evict, pkg/workload/finish).
 
-Each function reads an observed Workload, and returns the body of a merge patch of the subresource status: the fields
-that change, with lists whole. None: nothing changes. Times are seconds since 1970.
+Each function reads an observed Workload and returns the body of a merge patch for the subresource status. The patch
+contains the changed fields, and lists as a whole. None: nothing changes. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ DEACTIVATION_TARGET = "DeactivationTarget"
 DEACTIVATED = "Deactivated"
 MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
 PAST_TIME = "accumulatedPastExecutionTimeSeconds"
-"""Field of the status: seconds of earlier admissions."""
+"""Field of the status with the execution time of earlier admissions, in seconds."""
 
 _IMMEDIATELY_REQUEUED = frozenset({"Preempted", "NodeFailures"})
-"""Reasons of evictions after which a Workload is pending at once. Others wait for a backoff, a check or a queue."""
+"""Reasons for evictions after which a Workload is pending at once. Others wait for a backoff, a check or a queue."""
 _NOT_READY = "Not all pods are ready or succeeded"
 _READY = "All pods reached readiness and the workload is running"
 _RECOVERY = "At least one pod has failed, waiting for recovery"
@@ -62,22 +62,22 @@ class EvictionCause(NamedTuple):
     "Deactivated"."""
     message: str
     underlying_cause: str = ""
-    """Of a deactivation: "RequeuingLimitExceeded", "MaximumExecutionTimeExceeded", "AdmissionCheck"; of a
+    """Cause of a deactivation: "RequeuingLimitExceeded", "MaximumExecutionTimeExceeded", "AdmissionCheck". Cause of a
     PodsReadyTimeout: "WaitForStart", "WaitForRecovery"."""
     preemption_reason: str = ""
-    """Of a preemption: "InClusterQueue", "InCohortReclamation", "InCohortFairSharing",
+    """Reason for a preemption: "InClusterQueue", "InCohortReclamation", "InCohortFairSharing",
     "InCohortReclaimWhileBorrowing"."""
 
 
 class RequeueState(NamedTuple):
-    """How often a Workload was requeued after its pods were not ready in time, and until when it waits."""
+    """How often a Workload was requeued because its pods were not ready in time, and until when it waits."""
 
     requeues: int
     requeue_at: float | None = None
 
 
 def reserve_quota(workload: Mapping[str, object], admission: Admission) -> Json | None:
-    """Return the patch of an admission: its quota is reserved, and it is admitted where no check is pending."""
+    """Return the patch of an admission: quota is reserved, and the Workload is admitted if no check is pending."""
     now = admission.reserved_at
     checks = required_checks(workload, admission.pending_checks, now)
     message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
@@ -96,7 +96,7 @@ def reserve_quota(workload: Mapping[str, object], admission: Admission) -> Json 
 
 
 def admit(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of a Workload with quota: Admitted once its checks have passed, and its topology is known."""
+    """Return the patch that admits a Workload with quota, once its checks have passed and its topology is known."""
     assignments = FieldReader(workload, "", []).child("status").child("admission").children("podSetAssignments")
     awaits_topology = any(
         item.text("delayedTopologyRequest") == "Pending" and not item.has("topologyAssignment") for item in assignments
@@ -109,7 +109,7 @@ def admit(workload: Mapping[str, object], now: float) -> Json | None:
 def evict(
     workload: Mapping[str, object], cause: EvictionCause, now: float, requeue: RequeueState | None = None
 ) -> Json | None:
-    """Return the patch of an eviction; the quota stays reserved until no pod is active."""
+    """Return the patch of an eviction. The quota remains reserved until no pod is active."""
     is_deactivation = cause.reason == DEACTIVATED
     with_cause = is_deactivation and cause.underlying_cause
     reason = f"{DEACTIVATED}DueTo{cause.underlying_cause}" if with_cause else cause.reason
@@ -132,13 +132,13 @@ def evict(
 
 
 def target_deactivation(workload: Mapping[str, object], cause: str, message: str, now: float) -> Json | None:
-    """Return the patch of a Workload that is to be deactivated (pkg/workload/workload.go SetDeactivationTarget)."""
+    """Return the patch that marks a Workload for deactivation (pkg/workload/workload.go SetDeactivationTarget)."""
     changes = [Condition(DEACTIVATION_TARGET, holds=True, reason=cause, message=message)]
     return _patch(workload, {"conditions": with_conditions(workload, changes, now)})
 
 
 def deactivate(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of the eviction of a Workload whose spec.active is false, with what its target says."""
+    """Return the patch that evicts a Workload whose spec.active is false, with the cause that its target names."""
     target = find_condition(workload, DEACTIVATION_TARGET) or {}
     cause, reason = str(target.get("reason") or ""), str(target.get("message") or "")
     message = f"The workload is deactivated{' due to ' if reason else ''}{reason}"
@@ -146,9 +146,9 @@ def deactivate(workload: Mapping[str, object], now: float) -> Json | None:
 
 
 def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of an evicted Workload whose pods are gone: without quota; requeued, or waiting for it.
+    """Return the patch that releases the quota of an evicted Workload without pods; it is requeued, or waits for it.
 
-    A Workload that has used up its execution time counts it anew, once it is active again.
+    If a Workload has used up its execution time, the count starts from zero once it is active again.
     """
     eviction = find_condition(workload, EVICTED) or {}
     reason, message = str(eviction.get("reason") or "Pending"), str(eviction.get("message") or "")
@@ -169,17 +169,17 @@ def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
 
 
 def has_quota(workload: Mapping[str, object]) -> bool:
-    """Tell whether quota is reserved for a Workload, by its condition and its admission."""
+    """Return whether a Workload has reserved quota, as its condition and its admission show."""
     return is_true(workload, QUOTA_RESERVED) and FieldReader(workload, "", []).child("status").has("admission")
 
 
 def may_run(workload: Mapping[str, object]) -> bool:
-    """Tell whether the pods of a Workload may run: it is admitted, and neither evicted nor finished."""
+    """Return whether the pods of a Workload may run: it is admitted, and neither evicted nor finished."""
     return is_true(workload, ADMITTED) and not is_true(workload, EVICTED) and not is_true(workload, FINISHED)
 
 
 def withdraw_quota(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of a Workload that has lost one of QuotaReserved, its admission and Admitted, but not all."""
+    """Return the patch of a Workload that has lost some, but not all, of QuotaReserved, its admission and Admitted."""
     message = "The reservation of quota was removed from the status"
     conditions = [Condition(QUOTA_RESERVED, holds=False, reason="Pending", message=message)]
     if is_true(workload, ADMITTED):
@@ -190,7 +190,7 @@ def withdraw_quota(workload: Mapping[str, object], now: float) -> Json | None:
 def requeue(workload: Mapping[str, object], reason: str, message: str, now: float) -> Json | None:
     """Return the patch of a Workload that is pending again after a wait: "BackoffFinished", "ClusterQueueRestarted".
 
-    The number of its requeues is kept.
+    The count of its requeues is kept.
     """
     conditions = [Condition(REQUEUED, holds=True, reason=reason, message=message)]
     state = FieldReader(workload, "", []).child("status").child("requeueState").obj
@@ -199,18 +199,18 @@ def requeue(workload: Mapping[str, object], reason: str, message: str, now: floa
 
 
 def requeue_time(workload: Mapping[str, object]) -> float:
-    """Return requeueState.requeueAt, seconds since 1970; 0 where there is none."""
+    """Return requeueState.requeueAt in seconds since 1970; 0 if there is none."""
     return FieldReader(workload, "", []).child("status").child("requeueState").time("requeueAt") or 0.0
 
 
 def reactivate(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch of a Workload that is active again: it counts requeues anew."""
+    """Return the patch of a Workload that is active again: its count of requeues starts from zero."""
     changes = [Condition(REQUEUED, holds=True, reason="Reactivated", message="The workload was reactivated")]
     return _patch(workload, {"conditions": with_conditions(workload, changes, now), "requeueState": None})
 
 
 def explain_pending(workload: Mapping[str, object], reason: str, message: str, now: float) -> Json | None:
-    """Return the patch of a pending Workload with the reason why it waits, such as "WaitingForQuota"."""
+    """Return the patch that sets the reason why a pending Workload waits, such as "WaitingForQuota"."""
     conditions = [Condition(QUOTA_RESERVED, holds=False, reason=reason, message=message)]
     return _patch(workload, {"conditions": with_conditions(workload, conditions, now)})
 
@@ -221,13 +221,13 @@ def finish(workload: Mapping[str, object], end: FinishedJob, now: float) -> Json
 
 
 def finish_for(workload: Mapping[str, object], reason: str, message: str, now: float) -> Json | None:
-    """Return the patch of a Workload that ends for a reason: "FailedToStart", "OutOfSync", "OwnerNotFound"."""
+    """Return the patch that ends a Workload for a reason: "FailedToStart", "OutOfSync", "OwnerNotFound"."""
     conditions = [Condition(FINISHED, holds=True, reason=reason, message=message)]
     return _patch(workload, {"conditions": with_conditions(workload, conditions, now)})
 
 
 def set_pods_ready(workload: Mapping[str, object], now: float, *, ready: bool) -> Json | None:
-    """Return the patch of the condition PodsReady (reconciler.go generatePodsReadyCondition)."""
+    """Return the patch that sets the condition PodsReady (reconciler.go generatePodsReadyCondition)."""
     observed = find_condition(workload, PODS_READY) or {}
     recovers = observed.get("reason") in {"WaitForRecovery", "Recovered"}
     if ready and is_true(workload, ADMITTED):
@@ -242,7 +242,7 @@ def set_pods_ready(workload: Mapping[str, object], now: float, *, ready: bool) -
 
 
 def set_waiting_for_replacement(workload: Mapping[str, object], absent: int, now: float) -> Json | None:
-    """Return the patch of the condition WaitingForReplacementPods of a pod group that misses pods.
+    """Return the patch that sets the condition WaitingForReplacementPods, for a pod group that lacks pods.
 
     Source: pkg/controller/jobs/pod/pod_controller.go waitingForReplacementPodsCondition.
     """
@@ -263,7 +263,7 @@ def set_waiting_for_replacement(workload: Mapping[str, object], absent: int, now
 
 
 def set_reclaimable_pods(workload: Mapping[str, object], pods: Mapping[str, int]) -> Json | None:
-    """Return the patch of the pods that are not needed any more, at most those of each pod set."""
+    """Return the patch that sets the pods that are no longer needed, at most all pods of each pod set."""
     pod_sets = FieldReader(workload, "", []).child("spec").children("podSets")
     counts = {item.text("name", "main"): item.count("count", 1) or 0 for item in pod_sets}
     reclaimable = [{"name": name, "count": min(pods[name], count)} for name, count in counts.items() if pods.get(name)]
@@ -271,17 +271,17 @@ def set_reclaimable_pods(workload: Mapping[str, object], pods: Mapping[str, int]
 
 
 def require_checks(workload: Mapping[str, object], names: Iterable[str], now: float) -> Json | None:
-    """Return the patch of a Workload whose ClusterQueue requires these checks by now; those that it has stay."""
+    """Return the patch of a Workload whose ClusterQueue now requires these checks. Existing checks keep their state."""
     return _patch(workload, {"admissionChecks": checks_named(workload, names, now)})
 
 
 def set_admission_check(workload: Mapping[str, object], check: Json, now: float) -> Json | None:
-    """Return the patch of the state of one admission check: name, state, message and other fields."""
+    """Return the patch that sets one admission check: name, state, message and other fields."""
     return _patch(workload, {"admissionChecks": with_check(workload, check, now)})
 
 
 def _patch(workload: Mapping[str, object], status: Json) -> Json | None:
-    """Return the merge patch of the fields of a status that change; None: none does."""
+    """Return the merge patch of the status fields that change; None: none changes."""
     observed = FieldReader(workload, "", []).child("status").obj
     changes = merge_patch({name: observed.get(name) for name in status}, status)
     return {"status": changes} if changes else None
@@ -290,7 +290,7 @@ def _patch(workload: Mapping[str, object], status: Json) -> Json | None:
 def _admitted_condition(
     workload: Mapping[str, object], *, are_ready: bool, awaits_topology: bool
 ) -> Iterable[Condition]:
-    """Yield the condition Admitted of a Workload with quota; none that is false where there is none yet."""
+    """Yield the condition Admitted of a Workload with quota; a false one only if the condition already exists."""
     if are_ready and not awaits_topology:
         yield Condition(ADMITTED, holds=True, reason="Admitted", message="The workload is admitted")
     elif find_condition(workload, ADMITTED) is not None:
@@ -300,7 +300,7 @@ def _admitted_condition(
 
 
 def _resets(workload: Mapping[str, object], types: Iterable[str], reason: str) -> Iterable[Condition]:
-    """Yield the conditions of these types that are true as false (pkg/workload/workload.go resetActiveCondition)."""
+    """Yield the true conditions of these types, set to false (pkg/workload/workload.go resetActiveCondition)."""
     for condition_type in types:
         if is_true(workload, condition_type):
             message = f"Previously: {message_of(workload, condition_type)}"
@@ -326,7 +326,7 @@ def _requeue_state(state: RequeueState) -> Json:
 
 
 def _past_execution_time(workload: Mapping[str, object], now: float) -> int:
-    """Return the seconds of all admissions, with the one that ends now."""
+    """Return the execution time of all admissions in seconds, including the one that ends now."""
     past = FieldReader(workload, "", []).child("status").count(PAST_TIME, 0) or 0
     admitted_at = condition_time(workload, ADMITTED)
     return past + (0 if admitted_at is None else max(0, int(now - admitted_at)))

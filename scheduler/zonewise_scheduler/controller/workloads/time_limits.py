@@ -1,4 +1,4 @@
-"""Times at which an admitted Workload is to stop: its pods are not ready, or its execution time is used up.
+"""Time limits of an admitted Workload: its pods are not ready in time, or its execution time is used up.
 
 | limit | counts from | what follows |
 |---|---|---|
@@ -6,8 +6,8 @@
 | PodsReady, reason WaitForRecovery | PodsReady=False | the same |
 | spec.maximumExecutionTimeSeconds, less the time of earlier admissions | Admitted | deactivation |
 
-A deactivation takes three writes: the condition DeactivationTarget, spec.active=false, Evicted. Each follows from the
-observed Workload. Source: pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout,
+A deactivation takes three writes: the condition DeactivationTarget, spec.active=false, Evicted. Each is derived from
+the observed Workload. Source: pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout,
 reconcileMaxExecutionTime, triggerDeactivation), KEP-349, KEP-1282, KEP-3125.
 """
 
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 _MAX_DOUBLINGS = 40
-"""More would overflow no float, and exceed every sensible longest backoff."""
+"""Maximum number of doublings. It prevents a float overflow, and reaches beyond any sensible maximum backoff."""
 
 
 class ReadinessLimits(NamedTuple):
-    """How long pods may take to become ready, and when a Workload whose pods did not is requeued. Seconds."""
+    """How long pods may take to become ready, and when a Workload is requeued if they did not. In seconds."""
 
     timeout: float = 0.0
-    """After the admission; 0: any time."""
+    """Maximum time from the admission until all pods are ready; 0: unlimited."""
     recovery_timeout: float = 0.0
-    """After a pod of a running Workload has failed; 0: any time."""
+    """Maximum time after a pod of a running Workload has failed; 0: unlimited."""
     max_requeues: int | None = None
-    """After so many the Workload is deactivated; None: never."""
+    """Number of requeues after which the Workload is deactivated; None: it is never deactivated."""
     backoff_base: float = 60.0
-    """Before the first requeue; it doubles with each."""
+    """Backoff before the first requeue. It doubles with each requeue."""
     backoff_max: float = 3600.0
 
     def backoff(self, requeues: int) -> float:
-        """Return the time before the requeue of this number, from 1 on (pkg/workload UpdateRequeueState)."""
+        """Return the backoff before a requeue; `requeues`: its number, from 1 (pkg/workload UpdateRequeueState)."""
         return min(self.backoff_max, self.backoff_base * 2.0 ** min(requeues - 1, _MAX_DOUBLINGS))
 
 
 class TimeLimit(NamedTuple):
-    """When a Workload is to stop, and why."""
+    """When a Workload must stop, and why."""
 
     at: float
     cause: str
@@ -66,7 +66,7 @@ class TimeLimit(NamedTuple):
 
 
 def next_limit(workload: Mapping[str, object], limits: ReadinessLimits) -> TimeLimit | None:
-    """Return the earliest limit of a Workload; None: it is not admitted, stops already, or has none."""
+    """Return the earliest limit of a Workload; None: it is not admitted, is already stopping, or has no limit."""
     is_active = FieldReader(workload, "", []).child("spec").flag("active", default=True)
     stops = is_true(workload, EVICTED) or is_true(workload, FINISHED) or not is_active
     admitted_at = condition_time(workload, ADMITTED)
@@ -78,7 +78,7 @@ def next_limit(workload: Mapping[str, object], limits: ReadinessLimits) -> TimeL
 
 
 def exceed(workload: Mapping[str, object], limit: TimeLimit, limits: ReadinessLimits, now: float) -> Json | None:
-    """Return the patch of the status of a Workload that has come to a limit; None: it shows it."""
+    """Return the status patch of a Workload that has reached a limit; None: the status already shows it."""
     if limit.cause == MAXIMUM_EXECUTION_TIME_EXCEEDED:
         return target_deactivation(workload, limit.cause, "exceeding the maximum execution time", now)
     seconds = limits.timeout if limit.cause == "WaitForStart" else limits.recovery_timeout
@@ -89,7 +89,7 @@ def exceed(workload: Mapping[str, object], limit: TimeLimit, limits: ReadinessLi
 def evict_with_backoff(
     workload: Mapping[str, object], cause: EvictionCause, limits: ReadinessLimits, now: float
 ) -> Json | None:
-    """Return the patch of an eviction with a requeue after a backoff; after the last requeue, of a deactivation."""
+    """Return the patch that evicts a Workload with a requeue after a backoff; after the last requeue, deactivate it."""
     state = FieldReader(workload, "", []).child("status").child("requeueState")
     requeues = (state.count("count", 0) or 0) + 1
     if limits.max_requeues is not None and requeues > limits.max_requeues:

@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 _HASH_LENGTH = 5
 _MAX_LENGTH = 63
-"""A name is also the value of labels."""
+"""Maximum length of a label value, since a Workload's name is also used as one."""
 _KUEUE_MAX_LENGTH = 253
-"""Of Kueue, while its gate ShortWorkloadNames is off."""
+"""Maximum length of Kueue's names while its gate ShortWorkloadNames is off."""
 
 
 def workload_name(resource: Resource, name: str, uid: str) -> str:
-    """Return the name of the Workload of a job: kind, name and a hash of kind, name and UID; as Kueue's.
+    """Return the name of a job's Workload: kind, name, and a hash of kind, name and UID, as in Kueue.
 
-    A job that is created again under its name gets another Workload.
+    A job that is deleted and created again under the same name gets another Workload.
     """
     return _hashed_name(resource, name, uid, _MAX_LENGTH)
 
 
 def adopted_workload_name(resource: Resource, name: str, uid: str) -> str:
-    """Return the name of the Workload that Kueue has made for a job: a long one is not cut at the length of labels."""
+    """Return the name of the Workload that Kueue created for a job. It may be longer than a label value."""
     return _hashed_name(resource, name, uid, _KUEUE_MAX_LENGTH)
 
 
