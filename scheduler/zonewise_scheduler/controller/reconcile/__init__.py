@@ -1,1 +1,1 @@
-"""The next write for a job, its Workload and its pods: functions of observed objects and of decisions."""
+"""The next write for a job, its Workload and its pods, as functions of observed objects and decisions."""

@@ -1,6 +1,6 @@
-"""Jobs that are queued once other Jobs have ended (quota/api/job_dependency.py).
+"""Jobs that are queued only after other Jobs have ended (quota/api/job_dependency.py).
 
-Such a Job has no Workload until then, so it has no place in a queue and no quota.
+Such a Job has no Workload until then, so it has neither a position in a queue nor quota.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class DependentJobs:
-    """The Jobs that depend on others, as they are observed."""
+    """The observed Jobs that depend on others."""
 
     def __init__(self, find: Callable[[ObjectKey], Json | None]) -> None:
         """`find` returns an observed object; None: it does not exist."""
         self._find = find
         self._by_dependency: dict[ObjectKey, dict[ObjectKey, None]] = {}
-        """The Jobs that name a Job, which need not exist."""
+        """Jobs that depend on a Job, by the key of that Job, which need not exist."""
         self._dependencies: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
 
     def change(self, key: ObjectKey, job: Json | None) -> Collection[ObjectKey]:
-        """Take a Job that has changed, None: deleted; return the Jobs that depend on it."""
+        """Record a Job that has changed, and return the Jobs that depend on it; None: it was deleted."""
         dependencies = () if job is None else _dependency_keys(key, job)
         if dependencies != self._dependencies.get(key, ()):
             self._forget(key)
@@ -40,7 +40,7 @@ class DependentJobs:
         return self._by_dependency.get(key, ())
 
     def waits(self, key: ObjectKey, job: Json) -> bool:
-        """Tell whether a dependency of a Job does not hold. Raises FieldError for an invalid annotation."""
+        """Return whether a dependency of a Job is not fulfilled. Raises FieldError for an invalid annotation."""
         return any(
             dependency_state(dependency, self._find(ObjectKey(JOBS, key.namespace, dependency.job))) != "fulfilled"
             for dependency in read_dependencies(job)

@@ -3,24 +3,24 @@
     job        its Workload                     next write
     ended      not Finished                     Workload: Finished
     any        several, or none that matches    delete those that do not match
-    held       none, and waits for other Jobs   none: a dependency has to be fulfilled first (api/job_dependency.py)
+    held       none, and waits for other Jobs   none: a dependency must be fulfilled first (api/job_dependency.py)
     held       none                             create it
-    runs       none that matches                the next write of a stop, without what a start added (jobs/injected.py)
+    runs       none that matches                the next write of a stop, without the additions (jobs/injected.py)
     runs       without quota, or evicted        the next write of a stop
     stopped    evicted, with quota              Workload: quota released
     held       Finished                         none: it cannot start (StartConflict)
     held       pending, with other declarations Workload: queueName, walltime, priority, size of an elastic job
     runs       Admitted, of another priority    Workload: priority
-    held       Admitted, pods are active        none: its user suspended it just now
+    held       Admitted, pods are active        none: its user has only now suspended it
     held       Admitted                         start
     half       Admitted                         the next write of the stop: the quota was lost meanwhile
     stopped
     runs       Admitted                         Workload: PodsReady, reclaimablePods
 
-A job whose label of the queue is removed leaves the queue once it is held: its Workload is deleted. Until then it
-goes on in its queue, as Kueue's webhook demands (pkg/controller/jobframework/validation.go).
+If the queue label of a job is removed, the job leaves the queue once it is held: its Workload is then deleted. Until
+then it continues in its queue, as Kueue's webhook requires (pkg/controller/jobframework/validation.go).
 
-Everything follows from the observed objects, so this function has no memory.
+Everything is derived from the observed objects, so this function keeps no state.
 """
 
 from __future__ import annotations
@@ -74,21 +74,21 @@ if TYPE_CHECKING:
 
 
 class JobState(NamedTuple):
-    """A job with what is observed of it."""
+    """A job with the observed objects that concern it."""
 
     key: ObjectKey
     job: Json
     adapter: JobAdapter
     workloads: Mapping[str, Json]
-    """Its Workloads, by key."""
+    """Workloads of the job, by key."""
     active_pods: int = 0
-    """Pods of its Workloads that are observed and have not finished."""
+    """Number of observed pods of its Workloads that have not finished."""
     dependency_waits: bool = False
-    """Whether a Job that it depends on has to end first."""
+    """Whether a Job on which it depends must end first."""
 
 
 class JobContext(NamedTuple):
-    """What the writes of all jobs depend on."""
+    """The inputs on which the writes of all jobs depend."""
 
     manifest: ManifestOptions
     flavors: Mapping[str, Json]
@@ -124,7 +124,7 @@ def _is_held(state: JobState) -> bool:
 
 
 def _leave_queue(state: JobState) -> Write | None:
-    """Restore a job that is not the queue's any more; then delete its Workloads."""
+    """Restore a job that no longer belongs to a queue, then delete its Workloads."""
     if not state.workloads:
         return None
     key, workload = next(iter(state.workloads.items()))
@@ -136,7 +136,7 @@ def _leave_queue(state: JobState) -> Write | None:
 
 
 def _split(state: JobState, *, has_ended: bool) -> tuple[tuple[str, Json] | None, list[tuple[str, Json]]]:
-    """Return the Workload of the job, and those that are to be deleted. An ended job keeps its Workload."""
+    """Return the Workload of the job, and the Workloads to delete. An ended job keeps its Workload."""
     workloads = list(state.workloads.items())
     if has_ended:
         return (workloads[0] if workloads else None), workloads[1:]
@@ -177,7 +177,7 @@ def _with_workload(
 
 
 def _without_admission(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
-    """Stop the job; then release the quota of its Workload."""
+    """Stop the job, then release the quota of its Workload."""
     original = read_pod_set_manifests(workload)
     if (stop := state.adapter.next_stop(state.job, original)) is not None:
         return _job_write(state, stop, name)
@@ -190,14 +190,14 @@ def _without_admission(state: JobState, context: JobContext, name: str, workload
 
 
 def _follow_job(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
-    """Change the Workload as its job declares."""
+    """Return the write that adapts the Workload to what its job declares."""
     changes = declared_changes(state.job, state.adapter.resource, workload, context.manifest)
     changes = combine_patches(changes, _resized(state, workload))
     return patch_workload(workload, name, "follow the job", changes) if changes else None
 
 
 def _resized(state: JobState, workload: Json) -> Json:
-    """Return the patch by which a Workload without quota takes over the size of an elastic job."""
+    """Return the patch that sets the size of an elastic job on its Workload without quota."""
     if is_true(workload, "QuotaReserved") or not is_elastic(state.adapter, state.job):
         return {}
     pod_sets = state.adapter.pod_sets(state.job)
@@ -214,7 +214,7 @@ def _reclaimable_pods(state: JobState, workload: Json) -> Mapping[str, int]:
 
 
 def _reset_reclaimable_pods(state: JobState, workload: Json) -> Json | None:
-    """Return the patch after which the reclaimable pods of an elastic job are those of its completions alone."""
+    """Return the patch that limits the reclaimable pods of an elastic job to those whose completions are done."""
     if not is_elastic(state.adapter, state.job):
         return None
     return set_reclaimable_pods(workload, state.adapter.reclaimable_pods(state.job))

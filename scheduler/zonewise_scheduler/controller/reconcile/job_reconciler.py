@@ -1,4 +1,4 @@
-"""The next writes of the jobs that have changed: objects of every kind that is neither a Workload nor a pod."""
+"""The next writes of changed jobs. A job is an object of any kind except Workloads and pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class JobReconciler:
-    """See the module."""
+    """Finds the jobs that have changed, and yields their next writes."""
 
     def __init__(
         self,
@@ -34,11 +34,14 @@ class JobReconciler:
         workloads: WorkloadIndex,
         active_pods: Callable[[str], int],
     ) -> None:
-        """`adapters`: by API group and kind; `find` returns an observed object; `active_pods` counts a Workload's."""
+        """Set the adapters by API group and kind.
+
+        `find` returns an observed object; `active_pods` returns the number of active pods of a Workload.
+        """
         self.invalid: dict[ObjectKey, str] = {}
-        """Jobs that cannot be read, with the field and its problem."""
+        """Jobs that cannot be read, each with the field and its problem."""
         self.by_uid: dict[str, ObjectKey] = {}
-        """The jobs that exist, by their UIDs."""
+        """Existing jobs by UID."""
         self._adapters = adapters
         self._find = find
         self._workloads = workloads
@@ -46,10 +49,10 @@ class JobReconciler:
         self._dirty: dict[ObjectKey, None] = {}
         self._dependents = DependentJobs(find)
         self._writers: dict[ObjectKey, ObjectKey] = {}
-        """The job that last wanted to write an object, by that object: another write of it may be on its way."""
+        """The job that last had a write for an object, by key of that object. Another write may still be pending."""
 
     def change(self, key: ObjectKey, old: Json | None, new: Json | None) -> None:
-        """Take a job before and after a change; None: it did not exist, or was deleted."""
+        """Record a job before and after a change; None: it did not exist, or was deleted."""
         if new is None:
             self.invalid.pop(key, None)
         if old is not None:
@@ -61,24 +64,24 @@ class JobReconciler:
         self._mark_parent(new or old)
 
     def mark(self, key: ObjectKey) -> None:
-        """Look for the next writes of a job."""
+        """Check a job for next writes."""
         self._dirty[key] = None
 
     def mark_all(self) -> None:
-        """Look for the next writes of all jobs."""
+        """Check all jobs for next writes."""
         self._dirty.update(dict.fromkeys(self.by_uid.values()))
 
     def end_write(self, key: ObjectKey) -> None:
-        """Look for the next writes of the job that wanted to write an object, of which a write has ended."""
+        """Check the job that had a write for an object, after a write of that object has ended."""
         if (job := self._writers.pop(key, None)) is not None:
             self._dirty[job] = None
 
     def forget_marks(self) -> None:
-        """Look for no writes: this replica does not lead."""
+        """Drop pending checks, because this replica does not lead."""
         self._dirty.clear()
 
     def mark_owner(self, workload: Json) -> None:
-        """Look for the next writes of the job that owns a Workload."""
+        """Check the job that owns a Workload."""
         if (job := self.by_uid.get(workload_owner_uid(workload))) is not None:
             self._dirty[job] = None
 
@@ -97,7 +100,7 @@ class JobReconciler:
             except FieldError as error:
                 log.warning("object=%s invalid: %s", key, error)
                 self.invalid[key] = str(error)
-            except Exception as error:  # a defect that one job reveals must not keep others from their writes
+            except Exception as error:  # a defect that one job reveals must not block the writes of others
                 log.exception("object=%s has no next write", key)
                 self.invalid[key] = repr(error)
 
@@ -117,7 +120,7 @@ class JobReconciler:
         return [] if write is None else [write]
 
     def _mark_parent(self, child: Json | None) -> None:
-        """Look for the next writes of the job whose pods follow from this object."""
+        """Check the job whose pods this object determines."""
         job = None if child is None else self.by_uid.get(owner_uid(child))
         if job is not None and isinstance(self._adapters.get(group_kind(job.resource)), ParentAdapter):
             self._dirty[job] = None

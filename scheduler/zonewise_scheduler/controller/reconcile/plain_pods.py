@@ -1,19 +1,19 @@
 """The next writes for a job of plain pods (pkg/controller/jobs/pod/pod_controller.go, jobframework/reconciler.go).
 
     pods                          its Workload                     next writes
-    as many as the job has        none                             create it
+    complete                      none                             create it
     fewer                         none                             none; those that cannot run are released
     more                          any                              delete the newest, held ones first
     other roles                   pending                          delete it
-    some run                      none, not Admitted, or Evicted   stop each of them: say why, then delete it
+    some run                      none, not Admitted, or Evicted   stop each: set the reason, then delete it
     none is active                Evicted, with quota              quota released
     some are held                 Admitted                         start each of them, by one patch
-    some cannot run any more      Admitted                         WaitingForReplacementPods; replaced ones are released
+    some can no longer run        Admitted                         WaitingForReplacementPods; replaced ones are released
     ended, or all deleted         not Finished                     Finished
     any                           Finished                         all are released
 
-A pod that is released loses its finalizer. Writes are for different objects, so they need no order. Everything follows
-from the observed objects.
+A released pod loses its finalizer. The writes concern different objects, so their order does not matter. Everything is
+derived from the observed objects.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ if TYPE_CHECKING:
 
 
 class PlainPodsState(NamedTuple):
-    """A job of plain pods with what is observed of it."""
+    """A job of plain pods with the observed objects that concern it."""
 
     namespace: str
     name: str
-    """Of its Workload, for a group; "": a pod for itself."""
+    """Name of a group's Workload; "": a single pod."""
     pods: Sequence[Json]
     workload: Json | None
-    """For a group that of its name, for a pod that which it owns."""
+    """For a group the Workload with that name, for a single pod the Workload that it owns."""
     group: GroupOwner | None = None
     is_surplus: bool = False
-    """Its owner does not exist, or has fewer groups by now and deletes the pods."""
+    """Whether the owner does not exist, or now has fewer groups and deletes the pods."""
 
 
 class _Owned(NamedTuple):
@@ -129,7 +129,7 @@ def _without_workload(state: PlainPodsState, job: PlainPods, context: JobContext
 
 
 def _live_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> list[Write]:
-    """Return the writes of a job that has not ended, and has a Workload."""
+    """Return the writes of a job that has a Workload and has not ended."""
     job, key, workload = owned.job, owned.key, owned.workload
     writes = _releases(_released_pods(job, owned.counts), key)
     excess = [pod for pod in excess_pods(job, owned.counts) if pod.deleted_at is None] if job.is_group else []
@@ -146,7 +146,7 @@ def _live_writes(state: PlainPodsState, owned: _Owned, context: JobContext) -> l
 
 
 def _without_admission(owned: _Owned, context: JobContext) -> list[Write]:
-    """Stop the pods; then release the quota of the Workload."""
+    """Stop the pods, then release the quota of the Workload."""
     job, key, workload = owned.job, owned.key, owned.workload
     eviction = find_condition(workload, "Evicted") or {}
     is_evicted = eviction.get("status") == "True"
@@ -180,7 +180,7 @@ def _starts(owned: _Owned, context: JobContext) -> list[Write]:
 
 
 def _following(owned: _Owned, context: JobContext) -> list[Write]:
-    """Return the write with which the status of an admitted Workload follows its pods."""
+    """Return the write that adapts the status of an admitted Workload to its pods."""
     job, workload = owned.job, owned.workload
     waiting = set_waiting_for_replacement(workload, absent_pods(job, owned.counts), context.now)
     if waiting is not None:
@@ -200,16 +200,17 @@ def _releases(pods: Iterable[GroupPod], key: str) -> list[Write]:
 
 
 def _needs_no_accounting(job: PlainPods, pod: GroupPod) -> bool:
-    """Tell whether a pod of a job without a Workload may go."""
+    """Return whether a pod of a job without a Workload may be released."""
     if job.is_serving:
         return pod.is_gone
     return not pod.counts or (not job.is_group and pod.deleted_at is not None)
 
 
 def _released_pods(job: PlainPods, counts: Mapping[str, int]) -> Iterable[GroupPod]:
-    """Return the pods that need not be kept any more.
+    """Return the pods to release.
 
-    A replica of a serving group has pods of fixed names, so a replacement comes only once the replaced pod is gone.
+    The pods of a serving group's replica have fixed names, so a replacement can only be created once the old pod is
+    gone.
     """
     if not job.is_group:
         return job.pods if _is_deleted_pod(job) else ()
@@ -217,12 +218,12 @@ def _released_pods(job: PlainPods, counts: Mapping[str, int]) -> Iterable[GroupP
 
 
 def _is_deleted_pod(job: PlainPods) -> bool:
-    """Tell whether the job is a pod for itself that is deleted."""
+    """Return whether the job is a single pod that is deleted."""
     return not job.is_group and job.pods[0].deleted_at is not None
 
 
 def _has_other_roles(owned: _Owned) -> bool:
-    """Tell whether all pods of a group exist, and make other pod sets than those of its Workload."""
+    """Return whether all pods of a group exist and form other pod sets than those of its Workload."""
     job = owned.job
     is_whole = job.is_group and not job.is_fast and len(job.needed) == job.total
     return is_whole and role_counts(job, job.needed) != owned.counts

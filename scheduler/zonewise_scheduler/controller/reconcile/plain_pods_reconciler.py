@@ -1,4 +1,4 @@
-"""The next writes of the jobs of plain pods that have changed: pod groups, and pods for themselves."""
+"""The next writes of changed jobs of plain pods: pod groups and single pods."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ log = logging.getLogger(__name__)
 
 
 class PlainPodsReconciler:
-    """See the module."""
+    """Finds the jobs of plain pods that have changed, and yields their next writes."""
 
     def __init__(self, find: Callable[[ObjectKey], Json | None], workloads: WorkloadIndex) -> None:
         """`find` returns an observed object."""
         self.index = PlainPodIndex()
         self.invalid: dict[ObjectKey, str] = {}
-        """Groups, and pods for themselves, that cannot be read, with the field and its problem."""
+        """Groups and single pods that cannot be read, each with the field and its problem."""
         self._find = find
         self._workloads = workloads
 
     def mark_workload(self, key: ObjectKey, workload: Json | None) -> None:
-        """Look for the next writes of the pods of a Workload; None: it does not exist, and a group may want it."""
+        """Check the pods of a Workload for next writes; None: the Workload does not exist, and a group may need it."""
         references: list[Json] = [] if workload is None else workload["metadata"].get("ownerReferences") or []
         pods = [str(entry.get("name")) for entry in references if entry.get("kind") == "Pod"]
         self.index.mark_workload(key.namespace, key.name, pods)
 
     def writes(self, context: JobContext) -> Iterator[Write]:
-        """Yield the next writes of jobs that have changed, or are due."""
+        """Yield the next writes of jobs that have changed or are due."""
         for job, pods in self.index.take_dirty(context.now):
             key = job.owner or ObjectKey(PODS, job.namespace, job.group or job.pod)
             self.invalid.pop(key, None)
@@ -50,6 +50,6 @@ class PlainPodsReconciler:
             except FieldError as error:
                 log.warning("pods=%s/%s invalid: %s", job.namespace, job.group or job.pod, error)
                 self.invalid[key] = str(error)
-            except Exception as error:  # a defect that one job reveals must not keep others from their writes
+            except Exception as error:  # a defect that one job reveals must not block the writes of others
                 log.exception("pods=%s/%s have no next write", job.namespace, job.group or job.pod)
                 self.invalid[key] = repr(error)

@@ -1,9 +1,9 @@
-"""What is observed of a job of plain pods: its Workload, and the object that describes its group.
+"""The observed state of a job of plain pods: its Workload, and the object that describes its group.
 
 the pods name                          its Workload has
 nothing                                an owner reference to the pod
 a group by label or annotation         the name of the group
-a PodGroup, or a LeaderWorkerSet       a name that follows from the object's, and from the replica
+a PodGroup, or a LeaderWorkerSet       a name derived from that of the object, and from the replica
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def plain_pods_state(
     workloads: WorkloadIndex,
     index: PlainPodIndex,
 ) -> PlainPodsState:
-    """Return the state of a job. Pods wait for the object that describes their group, and end without it.
+    """Return the state of a job. Pods wait for the object that describes their group, and end if it is deleted.
 
-    `get`: returns an observed object. The index learns the name of the Workload. Raises FieldError for an object that
+    `get`: returns an observed object. The index records the name of the Workload. Raises FieldError for an object that
     describes no group.
     """
     if job.owner is None or job.resource is None:
@@ -54,10 +54,10 @@ def plain_pods_state(
 
 
 def surplus_workloads(obj: Json, workloads: Mapping[str, Json], active_pods: Callable[[str], int]) -> list[Write]:
-    """Return the deletion of each Workload of a replica that a LeaderWorkerSet does not have any more.
+    """Return the deletions of Workloads for replicas that a LeaderWorkerSet no longer has.
 
-    `workloads`: those that it owns, by key; `active_pods`: of a Workload. Quota is held until no pod is active. Raises
-    FieldError for an invalid LeaderWorkerSet.
+    `workloads`: those that it owns, by key; `active_pods`: number of active pods of a Workload. Quota is held until no
+    pod is active. Raises FieldError for an invalid LeaderWorkerSet.
     """
     if FieldReader(obj, "", []).child("metadata").has("deletionTimestamp"):
         return []

@@ -1,9 +1,9 @@
-"""What a start adds to the pods of an admitted workload (pkg/podset/podset.go FromAssignment, FromUpdate).
+"""The additions of a start to the pods of an admitted workload (pkg/podset/podset.go FromAssignment, FromUpdate).
 
-The labels of the assigned flavors become node selectors, and the flavors' tolerations tolerations. Updates of passed
-admission checks are added. Labels name the queues. A pod set with a topology assignment gets a gate: its pods are
-ungated one by one, each to its node (pods/). If it did not ask for a placement, an annotation says that any will do.
-Another annotation notes the admission (workloads/noted_admission.py).
+The labels of the assigned flavors become node selectors, and the tolerations of the flavors are added. The updates of
+passed admission checks are added too. Labels name the queues. A pod set with a topology assignment gets a gate, so that
+its pods can be ungated one by one, each to its node (pods/). If it requested no placement, an annotation marks it as
+unconstrained. Another annotation records the admission (workloads/noted_admission.py).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 _LEVELS = frozenset({"required", "preferred", "unconstrained"})
-"""Fields of a topology request that ask for a placement."""
+"""Fields of a topology request that request a placement."""
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def start_infos(workload: Json, flavors: Mapping[str, Json]) -> tuple[PodSetInfo, ...]:
-    """Return an info for each pod set of a Workload that has quota; `flavors`: ResourceFlavors by name.
+    """Return the additions for each pod set of a Workload with quota; `flavors`: ResourceFlavors by name.
 
-    Raises StartConflict where a pod set or a flavor is gone. The same where two flavors, or a check, want different
-    values of one label.
+    Raises StartConflict if a pod set or a flavor does not exist, or if two flavors or checks set different values for
+    one label.
     """
     admission: Json = workload["status"]["admission"]
     pod_sets: dict[str, Json] = {entry["name"]: entry for entry in workload["spec"]["podSets"]}
@@ -79,7 +79,7 @@ def _start_info(workload: Json, assignment: Json, pod_set: Json, flavors: Mappin
 
 
 def _queue_labels(workload: Json) -> dict[str, str]:
-    """Return the names of the queues; that of a ClusterQueue only where it can be the value of a label."""
+    """Return labels with the names of the queues; that of the ClusterQueue only if it is a valid label value."""
     cluster_queue = str(workload["status"]["admission"].get("clusterQueue") or "")
     labels = {LOCAL_QUEUE_LABEL: str(workload["spec"].get("queueName") or "")}
     return labels | ({CLUSTER_QUEUE_LABEL: cluster_queue} if _DNS_LABEL.fullmatch(cluster_queue) else {})

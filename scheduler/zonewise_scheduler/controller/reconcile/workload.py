@@ -1,4 +1,4 @@
-"""The next write of a Workload's status for what the planner has decided, and for its admission checks.
+"""The next write of a Workload's status, as the planner's decisions and the admission checks require.
 
     intent         observed                          next write
     any            quota, Evicted                    none: quota is released once no pod is active (job.py)
@@ -10,13 +10,13 @@
     any            quota, a limit is exceeded        Evicted, or DeactivationTarget (workloads/time_limits.py)
     any            quota, unhealthyNodes differ      unhealthyNodes
     any            quota, other checks required      the required checks, until it is Admitted
-    any            quota, all checks Ready           Admitted, which a check that waits again does not undo
+    any            quota, all checks Ready           Admitted, which a check that becomes pending again does not undo
     any            no quota, Admitted                neither QuotaReserved, nor admission, nor Admitted
     any            no quota, DeactivationTarget      Evicted, without DeactivationTarget
     any            no quota, its wait is over        Requeued
-    admit          no quota                          QuotaReserved, admission; Admitted where no check is pending
+    admit          no quota                          QuotaReserved, admission; Admitted if no check is pending
 
-The first line that applies counts. An intent that the object shows already leads to no write.
+The first matching line applies. An intent that the object already shows leads to no write.
 """
 
 from __future__ import annotations
@@ -57,32 +57,32 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.workloads.time_limits import ReadinessLimits, TimeLimit
 
 REJECT = "reject"
-"""Purpose of the write that notes a Rejected admission check."""
+"""Purpose of the write that reacts to a Rejected admission check."""
 KUBELET_REJECTIONS = "KubeletRejections"
-"""Reason of the eviction of a workload whose pods a kubelet has rejected again and again."""
+"""Reason for evicting a workload whose pods a kubelet has rejected repeatedly."""
 _REQUEUED_AFTER_A_WAIT = frozenset({"PodsReadyTimeout", ADMISSION_CHECK, KUBELET_REJECTIONS})
-"""Reasons of evictions after which a Workload waits for requeueState.requeueAt, if there is one."""
+"""Reasons for evictions after which a Workload waits until requeueState.requeueAt, if that is set."""
 
 
 class WorkloadState(NamedTuple):
-    """A Workload, and what is decided about it."""
+    """A Workload, and the decisions about it."""
 
     name: str
-    """Its key."""
+    """Key of the Workload."""
     workload: Json
     intent: Intent | None = None
     unhealthy_nodes: tuple[str, ...] | None = None
-    """What its list of failed nodes must be; None: what it is."""
+    """The required list of failed nodes; None: the current one."""
     limit: TimeLimit | None = None
-    """Its next time limit; None: it has none."""
+    """Its next time limit; None: there is none."""
     rejection: PodRejection | None = None
-    """The kubelet's rejection that ends its admission; None: none does."""
+    """The kubelet's rejection that ends its admission; None: there is none."""
     required_checks: tuple[str, ...] | None = None
     """The admission checks of its ClusterQueue and flavors; None: they are unknown."""
 
 
 def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
-    """Return the next write of a Workload; None: it shows what is decided."""
+    """Return the next write of a Workload; None: it already shows all decisions."""
     if is_true(state.workload, "Finished"):
         return None
     if has_quota(state.workload):
@@ -110,7 +110,7 @@ def _with_quota(state: WorkloadState, limits: ReadinessLimits, now: float) -> Wr
 
 
 def _stop(state: WorkloadState, now: float) -> Write | None:
-    """Return the write by which a Workload with quota stops; None: it goes on."""
+    """Return the write that stops a Workload with quota; None: it continues."""
     name, workload, intent, *_ = state
     if is_true(workload, DEACTIVATION_TARGET):
         if _is_active(workload):
@@ -141,7 +141,7 @@ def _without_quota(state: WorkloadState, now: float) -> Write | None:
 
 
 def _is_placed(workload: Json) -> bool:
-    """Tell whether the queue has chosen the nodes of some pods; those of others are kube-scheduler's choice."""
+    """Return whether the queue has chosen the nodes of some pods. For other pods, kube-scheduler chooses them."""
     admission = FieldReader(workload, "", []).child("status").child("admission")
     return any(item.has("topologyAssignment") for item in admission.children("podSetAssignments"))
 
@@ -155,7 +155,7 @@ def _deactivate(state: WorkloadState) -> Write:
 
 
 def _admit(state: WorkloadState, intent: AdmitIntent, now: float) -> Write | None:
-    """Return the write of an admission. A workload that has quota is admitted now, not when it got the quota."""
+    """Return the write of an admission. For a workload that already had quota, the time of the admission is now."""
     admission = intent.workload.admission
     if admission is not None and intent.has_quota:
         admission = admission._replace(reserved_at=now)
@@ -164,7 +164,7 @@ def _admit(state: WorkloadState, intent: AdmitIntent, now: float) -> Write | Non
 
 
 def _requeue(name: str, workload: Json, now: float) -> Write | None:
-    """Return the write of a pending Workload that waited for a backoff, or to be activated."""
+    """Return the write that requeues a pending Workload after a backoff, or after its activation."""
     requeued = find_condition(workload, REQUEUED) or {}
     reason = str(requeued.get("reason"))
     if requeued.get("status") != "False":
@@ -190,7 +190,7 @@ def _evict(name: str, workload: Json, intent: EvictIntent, now: float) -> Write 
 
 
 def patch_workload(workload: Json, name: str, purpose: str, body: Json, subresource: str = "") -> Write:
-    """Return a merge patch of a Workload in the version that was observed."""
+    """Return a merge patch of a Workload for the observed version."""
     version = str(object_version(workload) or "")
     key = workload_key(name)
     return Write(Verb.MERGE_PATCH, key, purpose, body, subresource, uid_of(workload), version, name)

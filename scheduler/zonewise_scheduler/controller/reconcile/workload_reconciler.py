@@ -1,4 +1,4 @@
-"""The next write of each Workload that has changed, that is decided about, or whose time limit has come."""
+"""The next write of each Workload that has changed, has a new decision, or has reached its time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class WorkloadReconciler:
-    """See the module."""
+    """Keeps the Workloads to check, and yields their next writes."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class WorkloadReconciler:
         limits: ReadinessLimits,
         is_in_flight: Callable[[ObjectKey], bool],
     ) -> None:
-        """`workloads`: as observed, by key; `is_in_flight` tells whether a write of an object is on its way."""
+        """Set the observed Workloads by key; `is_in_flight` returns whether a write of an object is pending."""
         self._workloads = workloads
         self._planner = planner
         self._rejections = rejections
@@ -40,36 +40,36 @@ class WorkloadReconciler:
         self._is_in_flight = is_in_flight
         self._dirty: dict[str, None] = {}
         self._limits_due = Timers()
-        """When admitted Workloads exceed a time limit."""
+        """When admitted Workloads reach a time limit."""
         self._unhealthy: dict[str, tuple[str, ...]] = {}
-        """What status.unhealthyNodes must be, by key of a Workload of which it is something else."""
+        """The required status.unhealthyNodes, by key of each Workload that does not show them yet."""
 
     @property
     def limit_at(self) -> float:
-        """Return when the next Workload exceeds a time limit; infinite: none does."""
+        """Return when the next Workload reaches a time limit; infinite: none does."""
         return self._limits_due.next_at
 
     def mark(self, keys: Iterable[str]) -> None:
-        """Look for the next write of Workloads, by their keys."""
+        """Check Workloads for their next writes, by key."""
         self._dirty.update(dict.fromkeys(keys))
 
     def forget_marks(self) -> None:
-        """Look for no writes: this replica does not lead."""
+        """Drop pending checks, because this replica does not lead."""
         self._dirty.clear()
 
     def set_unhealthy_nodes(self, nodes: Mapping[str, tuple[str, ...]]) -> None:
-        """Take the new lists of failed nodes, by key of the Workload."""
+        """Set the new lists of failed nodes, by key of the Workload."""
         self._unhealthy.update(nodes)
         self.mark(nodes)
 
     def writes(self, now: float) -> Iterator[Write]:
-        """Yield the next write of each Workload that is marked, or whose time limit has come."""
+        """Yield the next write of each Workload that is marked or has reached its time limit."""
         self.mark(self._limits_due.pop_due(now))
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
             try:
                 write = self._next_write(key, now)
-            except Exception:  # a defect that one Workload reveals must not keep others from their writes
+            except Exception:  # a defect that one Workload reveals must not block the writes of others
                 log.exception("workload=%s has no next write", key)
                 continue
             if write is not None:
@@ -93,6 +93,6 @@ class WorkloadReconciler:
         return write
 
     def _forget_decisions(self, key: str, obj: Json) -> None:
-        """Drop what an object shows."""
+        """Drop the decisions that an object already shows."""
         self._unhealthy.pop(key, None)
         self._planner.end_intent(key, obj)
