@@ -1,1 +1,1 @@
-"""What the live queue tells: statuses of queues, why workloads wait, Events. Nothing here decides anything."""
+"""Reports of the live queue: statuses of queues, reasons why workloads wait, Events. Nothing here makes decisions."""

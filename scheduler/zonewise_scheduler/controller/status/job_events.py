@@ -1,4 +1,4 @@
-"""Events on jobs: what the queue has done with each, and why. They follow from writes that are done.
+"""Events on jobs: what the queue has done with each, and why. They are derived from completed writes.
 
 | write | reason | type |
 |---|---|---|
@@ -11,10 +11,10 @@
 | create the ProvisioningRequest | ProvisioningRequestCreated, or FailedCreate | Normal, Warning |
 | explain | Pending | Normal |
 
-The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). Beside them there are Events of
-our own. InvalidWorkload and the like are for objects that cannot be read, PodRejected for each pod that its kubelet has
-rejected. RunTimeExceeded and StartDelayed are those of overruns.py. An Event that says the same as the last one of its
-job is not repeated within REPEAT seconds.
+The reasons are Kueue's (pkg/controller/jobframework/constants.go, pkg/workload/evict). There are also Events that Kueue
+lacks. InvalidWorkload and similar reasons are for objects that cannot be read, PodRejected for each pod that its
+kubelet has rejected. RunTimeExceeded and StartDelayed come from overruns.py. If an Event equals the last one of its
+job, it is not repeated within REPEAT seconds.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ COMPONENT = "zonewise-controller"
 PURPOSE = "event"
 EXPLAIN_PURPOSE = "explain"
 REPEAT = 600.0
-"""Seconds."""
+"""Seconds before an unchanged Event is repeated."""
 _MAX_REMEMBERED = 10_000
-"""Jobs of which the last Event is remembered; the oldest is forgotten first."""
+"""Number of jobs whose last Event is remembered. The oldest is forgotten first."""
 
 
 class JobEvent(NamedTuple):
-    """What an Event says."""
+    """The content of an Event."""
 
     reason: str
     message: str
@@ -58,7 +58,7 @@ class JobEvent(NamedTuple):
 
 
 def creation_event(write: Write, outcome: Outcome) -> JobEvent | None:
-    """Return the Event of the creation of an object for a Workload; None: it deserves none."""
+    """Return the Event for the creation of an object for a Workload; None: it needs none."""
     kind, name = write.key.resource.kind, write.key.name
     if write.verb is not Verb.CREATE or write.key.resource not in PROVISIONING_KINDS:
         return None
@@ -69,7 +69,7 @@ def creation_event(write: Write, outcome: Outcome) -> JobEvent | None:
 
 
 def workload_event(write: Write, outcome: Outcome) -> JobEvent | None:
-    """Return the Event of a write of a Workload; None: it deserves none."""
+    """Return the Event for a write of a Workload; None: it needs none."""
     obj = outcome.obj
     if outcome.result != "done" or obj is None or write.key.resource != WORKLOADS:
         return None
@@ -78,7 +78,7 @@ def workload_event(write: Write, outcome: Outcome) -> JobEvent | None:
 
 
 def admission_message(workload: Json) -> str:
-    """Return "by ClusterQueue q, on 2 domains of flavor f; waited for 3 min"."""
+    """Return a message such as "by ClusterQueue q, on 2 domains of flavor f; waited for 3 min"."""
     reader = FieldReader(workload, "", [])
     admission = reader.child("status").child("admission")
     flavors: dict[str, None] = {}
@@ -98,15 +98,15 @@ def admission_message(workload: Json) -> str:
 
 
 class EventLog:
-    """Makes Events of what is told, and leaves out what was told just before."""
+    """Creates Events, except those that repeat the last one."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[JobEvent, float]] = {}
-        """By UID of the object."""
+        """The last Event and its time, by UID of the object."""
         self._serial = 0
 
     def write(self, involved: dict[str, str], told: JobEvent, now: float) -> Write | None:
-        """Return the write of an Event; None: the object has it."""
+        """Return the write of an Event; None: the last Event of the object is the same."""
         uid = involved.get("uid", "")
         last, at = self._last.pop(uid, (None, 0.0))
         self._last[uid] = told, now
@@ -131,7 +131,7 @@ class EventLog:
 
 
 def involved_object(key: ObjectKey, obj: Json) -> dict[str, str]:
-    """Return the job that owns a Workload, or the object itself where no job does."""
+    """Return the job that owns a Workload, or the object itself if no job owns it."""
     references: list[Json] = obj["metadata"].get("ownerReferences") or []
     owner = next((entry for entry in references if entry.get("controller")), None)
     if key.resource == WORKLOADS and owner is not None:
@@ -158,7 +158,7 @@ def _eviction(obj: Json) -> JobEvent | None:
 
 
 def _check_states(obj: Json) -> str:
-    """Return "capacity: Ready (nodes are there); licence: Pending"."""
+    """Return a text such as "capacity: Ready (nodes are there); licence: Pending"."""
     parts = (
         f"{check.get('name')}: {check.get('state')}" + (f" ({check['message']})" if check.get("message") else "")
         for check in checks_of(obj)
@@ -176,4 +176,4 @@ _EVENTS: Mapping[str, Callable[[Json], JobEvent | None]] = {
     CHECK_UPDATED: lambda obj: JobEvent("AdmissionCheckUpdated", _check_states(obj)),
     "cannot start": lambda obj: JobEvent("FailedToStart", message_of(obj, "Finished"), True),
 }
-"""By the purpose of a write: makes the Event of the Workload that it has returned."""
+"""Functions by purpose of a write. Each returns the Event for the Workload that the write returned."""

@@ -1,7 +1,7 @@
-"""Jobs that run longer than they declare: they are told so once, and so are those that wait for them.
+"""Jobs that run longer than they declare. They get one Event, and so do the workloads that wait for them.
 
-The planner extends the deadline of such a workload (policies.py extended_deadline), so starts that depend
-on it move. Who waits for it is what the notes of pending workloads say (pending_notes.py).
+The planner extends the deadline of such a workload (policies.py extended_deadline), so starts that depend on it move.
+The notes of pending workloads name the workloads for which they wait (pending_notes.py).
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.status.pending_note import PendingNote
 
 GRACE = 30.0
-"""Seconds beyond the declared run time until it is told: a Job at its activeDeadlineSeconds still ends its pods."""
+"""Seconds beyond the declared run time before the Event: a Job at its activeDeadlineSeconds still ends its pods."""
 MAX_WAITING = 20
-"""Workloads that are told of one overrun, at most. Notes tell the others of their new start."""
+"""Maximum number of waiting workloads with an Event for one overrun. Notes inform the others of their new start."""
 
 
 class Overruns:
-    """Remembers what was told, while the workloads run."""
+    """Remembers the reported overruns while their workloads run."""
 
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
-        """When the runs started of which an overrun was told, by key."""
+        """Start times of the runs whose overrun was reported, by key."""
 
     def due(self, state: PlannerState, notes: Mapping[str, PendingNote], now: float) -> Iterator[tuple[str, JobEvent]]:
-        """Yield Events with the keys of their workloads, for overruns that were not told yet.
+        """Yield Events for overruns that were not reported yet, with the keys of their workloads.
 
         `notes`: the last note of each pending workload that has one.
         """
         self._told = {key: start for key, start in self._told.items() if _start(state, key) == start}
         running = state.running_workloads
-        for key in sorted(running.overrun | running.ending_by(now)):  # where nothing waits, no pass extends a deadline
+        for key in sorted(running.overrun | running.ending_by(now)):  # if nothing waits, no pass extends a deadline
             workload, start = state.running[key].workload, _start(state, key)
             if start is None or key in self._told or now < start + workload.max_duration + GRACE:
                 continue

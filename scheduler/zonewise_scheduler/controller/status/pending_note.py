@@ -1,7 +1,7 @@
 """Why a pending workload waits, as the condition QuotaReserved=False shows it.
 
 The reasons are Kueue's (apis/kueue/v1beta2/workload_types.go WorkloadQuotaReservedReason*). Times are absolute, in UTC
-and to the minute, so that a message stays true while nothing happens.
+and rounded to the minute, so that a message remains true while nothing changes.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Forecast
 
 MIN_SHIFT = 60.0
-"""Seconds by which a start has to move to be told anew,"""
+"""Minimum shift of a start, in seconds, for a new note."""
 SHIFT_RATIO = 0.1
-"""or this part of the time until then, whichever is more."""
+"""Minimum shift as a fraction of the time until the start. The larger of the two minimums applies."""
 _DAY = 86400.0
 
 
 class PendingNote(NamedTuple):
-    """What a condition says about a pending workload."""
+    """The content of a condition on a pending workload."""
 
     reason: str
     message: str
     essence: str
-    """The message without times, position, and what is available: these change all the time."""
+    """The message without times, position and available amounts, all of which change constantly."""
     starts: tuple[float, ...] = ()
-    """The times in the message, seconds since 1970; infinite where unknown."""
+    """Times in the message, in seconds since 1970; infinite if unknown."""
     waits_for: tuple[str, ...] = ()
     """Keys of the workloads that must end first."""
 
     def differs_from(self, other: PendingNote, now: float) -> bool:
-        """Tell whether the note says more than a small shift of times."""
+        """Return whether the note differs by more than a small shift of times."""
         if (self.reason, self.essence, len(self.starts)) != (other.reason, other.essence, len(other.starts)):
             return True
         return any(_is_shifted(old, new, now) for old, new in zip(other.starts, self.starts, strict=True))
 
 
 def pending_note(explanation: Explanation, forecast: Forecast | None) -> PendingNote:
-    """Return the note of an explanation; `forecast` None: there is none."""
+    """Return the note for an explanation; `forecast`: None if there is none."""
     starts = [explanation.start] if explanation.start < inf else []
     essence = explanation_message(_without_amounts(explanation), lambda _time, _now: "")
     message = explanation_message(explanation, latest_time)
@@ -76,26 +76,26 @@ def pending_reason(explanation: Explanation) -> str:
 
 
 def queue_reason(message: str) -> str:
-    """Return the reason of a workload that no queue takes; `message`: its clause (queue_router.py, explain.py)."""
-    is_held = message == "it is deactivated" or " is inactive: " in message  # names have no spaces
+    """Return the reason for a workload that no queue accepts; `message`: its clause (queue_router.py, explain.py)."""
+    is_held = message == "it is deactivated" or " is inactive: " in message  # names contain no spaces
     return "Suspended" if is_held else "Misconfigured"
 
 
 def forecast_clause(forecast: Forecast, now: float) -> str:
-    """Return "starts about 14:20 UTC, at the latest 16:05 UTC"."""
+    """Return a clause such as "starts about 14:20 UTC, at the latest 16:05 UTC"."""
     about = f"starts about {clock_time(forecast.likely, now)}"
     return about if forecast.latest == inf else f"{about}, at the latest {clock_time(forecast.latest, now)}"
 
 
 def latest_time(time: float, now: float) -> str:
-    """Return the words of a start that is an upper bound: "at 16:05 UTC at the latest", "now"."""
+    """Return a phrase for a start that is an upper bound, such as "at 16:05 UTC at the latest" or "now"."""
     if time == inf:
         return UNKNOWN_TIME
     return "now" if time <= now else f"at {clock_time(time, now)} at the latest"
 
 
 def clock_time(time: float, now: float) -> str:
-    """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
+    """Return a time such as "14:20 UTC"; if it is a day away or more, with its date: "2026-11-23 14:20 UTC"."""
     pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
     return utc_date(time).strftime(pattern)
 

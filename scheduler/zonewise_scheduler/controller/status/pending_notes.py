@@ -1,11 +1,11 @@
-"""Keeps Workloads informed why they wait, within bounds.
+"""Keep Workloads informed of why they wait, within bounds.
 
 | bound | value |
 |---|---|
 | a workload that has waited for less than MIN_WAIT | no note |
-| notes of one workload | one in REFRESH at most, and only where it says something new |
-| explanations, and so notes | RATE a second, BURST after a rest |
-| time for explanations | BUDGET of all time, since an explanation is a what-if on the planner's state |
+| notes of one workload | at most one per REFRESH, and only if it contains something new |
+| explanations, and so notes | RATE per second, BURST after a rest |
+| time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
 
 The first workloads of each queue come first, after invalid ones and those that no queue admits; then the others, in
 turn.
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.types import Forecast
 
 MIN_WAIT = 10.0
-"""Seconds."""
+"""Seconds for which a workload must have waited before its first note."""
 REFRESH = 60.0
-"""Seconds."""
+"""Minimum time in seconds between two notes of one workload."""
 RATE, BURST = 5.0, 10
 BUDGET = 0.05
 HEADS = 10
 """Workloads of a queue that come first."""
 NO_PROBLEMS: Mapping[str, str] = MappingProxyType({})
 _ROTATION = 5.0
-"""Seconds between two looks at which workloads are pending."""
+"""Seconds between two listings of the pending workloads."""
 
 
 class PendingNotes:
-    """Chooses the workloads to explain, and remembers the last note of each."""
+    """Selects the workloads to explain, and remembers the last note of each."""
 
     def __init__(self, timer: Callable[[], float]) -> None:
-        """`timer` returns seconds, to measure how long explanations take."""
+        """Set the timer, which returns seconds, to measure how long explanations take."""
         self._timer = timer
         self._now = 0.0
         self._bucket = TokenBucket(RATE, BURST, lambda: self._now)
@@ -55,11 +55,11 @@ class PendingNotes:
         """The last note of a workload, and when it was made."""
         self._invalid: Mapping[str, str] = NO_PROBLEMS
         self._unwritten: set[str] = set()
-        """Workloads whose last note was not written."""
+        """Workloads whose last note could not be written."""
 
     @property
     def last(self) -> Mapping[str, PendingNote]:
-        """The last note of each workload."""
+        """Return the last note of each workload."""
         return {key: note for key, (note, _) in self._told.items()}
 
     def due(
@@ -101,12 +101,12 @@ class PendingNotes:
         return pending_note(explain(state, key, now), forecast) if problem is None else invalid_note(problem)
 
     def note_failure(self, key: str) -> None:
-        """Let a note be due again whose write has failed, even if it says nothing new."""
+        """Make a note due again whose write has failed, even if nothing in it is new."""
         if key in self._told:
             self._unwritten.add(key)
 
     def _rotate(self, state: PlannerState, now: float) -> None:
-        """Give each pending workload its next turn."""
+        """Queue each pending workload that is due for a note."""
         self._rotated_at = now
         self._told = {
             key: told

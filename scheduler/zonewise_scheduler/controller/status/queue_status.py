@@ -1,8 +1,8 @@
-"""The statuses of ClusterQueues, LocalQueues and Cohorts, as writes, coalesced.
+"""The statuses of ClusterQueues, LocalQueues and Cohorts, as coalesced writes.
 
-A status is written once it has not changed for SETTLED seconds, and at the latest DELAY seconds after it first changed.
-So a queue in which many workloads start costs one write in DELAY seconds, and one at rest has an exact status. While
-many other writes are on their way, BUSY_SETTLED and BUSY_DELAY count instead: admissions go first.
+A status is written once it has not changed for SETTLED seconds, but no later than DELAY seconds after its first change.
+So a queue in which many workloads start costs one write per DELAY seconds, and the status of an idle queue is exact.
+While many other writes are pending, BUSY_SETTLED and BUSY_DELAY apply instead, because admissions take precedence.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 PURPOSE = "queue status"
 SETTLED = 1.0
-"""Seconds."""
+"""Seconds without a change after which a status is written."""
 DELAY = 5.0
-"""Seconds. 60 queues cost 12 writes a second at most."""
+"""Maximum delay of a status, in seconds. 60 queues cost at most 12 writes per second."""
 BUSY_SETTLED, BUSY_DELAY = 5.0, 15.0
-"""Seconds."""
+"""The same in seconds, while many other writes are pending."""
 
 
 def cluster_queue_status(observed: Json, summary: ClusterQueueSummary, now: float, *, fair_sharing: bool) -> Json:
-    """Return the status of a ClusterQueue; `observed`: the object."""
+    """Return the status of a ClusterQueue; `observed`: the ClusterQueue object."""
     status: Json = {
         "conditions": _conditions(observed, summary.activity, now),
         "flavorsReservation": _flavors(
@@ -56,7 +56,7 @@ def cluster_queue_status(observed: Json, summary: ClusterQueueSummary, now: floa
 
 
 def local_queue_status(observed: Json, summary: LocalQueueSummary, now: float) -> Json:
-    """Return the status of a LocalQueue; `observed`: the object."""
+    """Return the status of a LocalQueue; `observed`: the LocalQueue object."""
     return {
         "conditions": _conditions(observed, summary.activity, now),
         "flavorsReservation": _flavors(summary.resources, lambda each: {"total": each.reserved}),
@@ -68,10 +68,10 @@ def local_queue_status(observed: Json, summary: LocalQueueSummary, now: float) -
 
 
 def status_patch(observed: Json, status: Json) -> Json:
-    """Return the merge patch of the fields of a status that differ; empty where none does."""
+    """Return the merge patch of the status fields that differ; empty if none differs."""
     before: Json = observed.get("status") or {}
     changes = merge_patch({name: before.get(name) for name in status}, status)
-    # a count of 0 is left out by the server
+    # the server omits a count of 0
     changes = {name: value for name, value in changes.items() if value != 0 or before.get(name)}
     return {"status": changes} if changes else {}
 
@@ -79,13 +79,13 @@ def status_patch(observed: Json, status: Json) -> Json:
 class _Change(NamedTuple):
     body: Json
     first_at: float
-    """When the status first differed from the observed one."""
+    """Time when the status first differed from the observed one."""
     last_at: float
-    """When it last changed."""
+    """Time of its last change."""
 
 
 class QueueStatuses:
-    """Remembers which statuses have changed, and since when."""
+    """Remembers which statuses have changed, and when."""
 
     def __init__(self, *, fair_sharing: bool = False) -> None:
         self._fair_sharing = fair_sharing
@@ -96,7 +96,7 @@ class QueueStatuses:
     ) -> Iterator[Write]:
         """Yield the writes that are due; `objects`: the observed objects of a kind.
 
-        `busy`: many other writes are on their way.
+        `busy`: whether many other writes are pending.
         """
         settled, delay = (BUSY_SETTLED, BUSY_DELAY) if busy else (SETTLED, DELAY)
         changes: dict[ObjectKey, _Change] = {}
@@ -116,7 +116,7 @@ class QueueStatuses:
     def _statuses(
         self, summaries: QueueSummaries, objects: Callable[[Resource], Iterable[Json]], now: float
     ) -> Iterator[tuple[ObjectKey, Json, Json]]:
-        """Yield key, observed object and status of each queue that the planner has."""
+        """Yield key, observed object and status of each queue in the planner."""
         for observed in objects(CLUSTER_QUEUES):
             key = _key(CLUSTER_QUEUES, observed)
             if (queue := summaries.cluster_queues.get(key.name)) is not None:
@@ -143,7 +143,7 @@ def _write(key: ObjectKey, observed: Json, body: Json) -> Write:
 
 
 def _same(old: Json, new: Json) -> bool:
-    """Tell whether two patches are equal but for the time of a condition."""
+    """Return whether two patches are equal except for the times of conditions."""
     return _without_times(old) == _without_times(new)
 
 
@@ -162,7 +162,7 @@ def _conditions(observed: Json, activity: Activity, now: float) -> list[Json]:
 def _flavors(
     resources: Mapping[FlavorResource, ResourceSummary], amounts: Callable[[ResourceSummary], Mapping[str, int]]
 ) -> list[Json]:
-    """Return the usage of each flavor in the order of the quotas; 0 of what is not used."""
+    """Return the usage of each flavor in the order of the quotas; unused resources are 0."""
     flavors: dict[str, list[Json]] = {}
     for key, summary in resources.items():
         texts = {name: amount_text(key.resource, amount) for name, amount in amounts(summary).items()}

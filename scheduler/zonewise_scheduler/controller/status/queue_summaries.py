@@ -1,6 +1,6 @@
-"""What each queue has: workloads by state, quota, usage. Statuses, metrics and the read API are made of it.
+"""Summaries of each queue: workloads by state, quota, usage. Statuses, metrics and the read API use them.
 
-Sources of the rules: Kueue's pkg/cache/scheduler/clusterqueue.go inactiveReason, getUsage; pkg/controller/core
+The rules follow Kueue's pkg/cache/scheduler/clusterqueue.go inactiveReason, getUsage; pkg/controller/core
 clusterqueue_controller.go, localqueue_controller.go.
 """
 
@@ -29,7 +29,7 @@ _INACTIVE_REASONS = {
     "inactive AdmissionChecks": "AdmissionCheckInactive",
     "there is no Topology": "TopologyNotFound",
 }
-"""By a part of the message of a Snapshot."""
+"""Reasons by the part of a Snapshot's message that leads to them."""
 
 
 class Activity(NamedTuple):
@@ -44,41 +44,41 @@ class WorkloadCounts(NamedTuple):
     """Workloads of a queue by state."""
 
     active: int = 0
-    """Pending, and tried in the next passes."""
+    """Pending, and considered in the next passes."""
     inadmissible: int = 0
-    """Pending, and not tried before the cluster changes."""
+    """Pending, and not considered until the cluster changes."""
     reserving: int = 0
-    """With quota."""
+    """Workloads with quota."""
     admitted: int = 0
-    """With quota, and all admission checks passed."""
+    """Workloads with quota whose admission checks have all passed."""
 
     @property
     def pending(self) -> int:
-        """Return all that have no quota."""
+        """Return the number of workloads without quota."""
         return self.active + self.inadmissible
 
 
 class ResourceSummary(NamedTuple):
-    """One resource of one flavor in a ClusterQueue, in amounts."""
+    """One resource of one flavor in a ClusterQueue, as amounts."""
 
     quota: ResourceQuota
     reserved: int
     used: int
-    """By workloads whose admission checks have passed."""
+    """Amount used by workloads whose admission checks have passed."""
 
     @property
     def borrowed(self) -> int:
-        """Return the part of what is used beyond the nominal quota."""
+        """Return the part of the used amount beyond the nominal quota."""
         return max(0, minus(self.used, self.quota.nominal))
 
     @property
     def reserved_borrowed(self) -> int:
-        """Return the part of what is reserved beyond the nominal quota."""
+        """Return the part of the reserved amount beyond the nominal quota."""
         return max(0, minus(self.reserved, self.quota.nominal))
 
 
 class ClusterQueueSummary(NamedTuple):
-    """A ClusterQueue."""
+    """The summary of a ClusterQueue."""
 
     name: str
     cohort: str
@@ -89,7 +89,7 @@ class ClusterQueueSummary(NamedTuple):
 
 
 class LocalQueueSummary(NamedTuple):
-    """A LocalQueue."""
+    """The summary of a LocalQueue."""
 
     namespace: str
     name: str
@@ -97,34 +97,34 @@ class LocalQueueSummary(NamedTuple):
     activity: Activity
     counts: WorkloadCounts
     resources: Mapping[FlavorResource, ResourceSummary]
-    """By all flavors and resources of its ClusterQueue; quotas are those of the ClusterQueue."""
+    """All flavors and resources of its ClusterQueue. The quotas are those of the ClusterQueue."""
 
 
 class CohortSummary(NamedTuple):
-    """A Cohort."""
+    """The summary of a Cohort."""
 
     name: str
     parent: str
     share: DRS
     quotas: Mapping[FlavorResource, int]
-    """Of it and of all below it, in amounts."""
+    """Quotas of the Cohort and all its descendants, as amounts."""
     usage: Mapping[FlavorResource, int]
-    """The part of the usage below it that is beyond what its members keep for themselves."""
+    """The usage of its descendants, without the part that is covered by quota which they do not lend."""
 
 
 class QueueSummaries(NamedTuple):
-    """All queues."""
+    """The summaries of all queues."""
 
     cluster_queues: Mapping[str, ClusterQueueSummary] = {}
     local_queues: Mapping[str, LocalQueueSummary] = {}
-    """By namespace/name."""
+    """LocalQueues by namespace/name."""
     cohorts: Mapping[str, DRS] = {}
-    """The share of each cohort."""
+    """Share of each Cohort."""
     cohort_tree: Mapping[str, CohortSummary] = {}
 
 
 class _Usage:
-    """What the workloads of one queue have."""
+    """Usage and number of the workloads in one queue."""
 
     def __init__(self) -> None:
         self.reserving = self.admitted = 0
@@ -140,7 +140,7 @@ class _Usage:
 
 
 def summarize_queues(state: PlannerState, problems: Mapping[str, Iterable[str]]) -> QueueSummaries:
-    """Return a summary of each queue; `problems`: as of PlannerFeed. The cost grows with the number of workloads."""
+    """Return a summary of each queue; `problems`: as in PlannerFeed. The cost grows with the number of workloads."""
     usage_by_queue, usage_by_local_queue = _usages(state)
     pending_by_local_queue = _pending_by_local_queue(state)
     cluster_queues = {
@@ -186,7 +186,7 @@ def _cohort_tree(state: PlannerState, shares: Mapping[str, DRS]) -> dict[str, Co
 
 
 def is_admitted(workload: Workload) -> bool:
-    """Tell whether a workload with quota has passed its checks, and knows where its pods go."""
+    """Return whether a workload with quota has passed its checks, and the placement of its pods is known."""
     admission = workload.admission
     return (
         admission is not None
@@ -196,7 +196,7 @@ def is_admitted(workload: Workload) -> bool:
 
 
 def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:
-    """Return what running workloads have, by ClusterQueue and by key of the LocalQueue."""
+    """Return the usage of running workloads by ClusterQueue, and by key of the LocalQueue."""
     by_queue: dict[str, _Usage] = {}
     by_local_queue: dict[str, _Usage] = {}
     for name, workloads in state.snapshot.workloads_by_queue.items():
@@ -208,7 +208,7 @@ def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:
 
 
 def _pending_by_local_queue(state: PlannerState) -> dict[str, tuple[int, int]]:
-    """Return the number of active and inadmissible workloads, by key of the LocalQueue."""
+    """Return the numbers of active and inadmissible workloads by key of the LocalQueue."""
     counts: dict[str, tuple[int, int]] = {}
     for queue in state.pending_queues.values():
         for keys, step in ((queue.heap.active, (1, 0)), (queue.heap.inadmissible, (0, 1))):

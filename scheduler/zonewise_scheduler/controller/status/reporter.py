@@ -1,9 +1,10 @@
-"""Tells about the queue: after each step of the controller, in its thread.
+"""Report on the queue after each step of the controller, in the controller's thread.
 
-- A snapshot for metrics and the read API, at most once a second. It is immutable, so other threads may read it.
-- Statuses of queues and notes for pending workloads, within the bounds of their modules. While many writes of
-  decisions are on their way, notes wait.
-- Events, which a writer of their own carries out.
+- At most once a second, it takes a snapshot for metrics and the read API. The snapshot is immutable, so other threads
+  may read it.
+- It writes statuses of queues and notes for pending workloads, within the bounds of their modules. While many writes of
+  decisions are pending, notes wait.
+- It emits Events, which a separate writer sends.
 """
 
 from __future__ import annotations
@@ -44,22 +45,22 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.writing.outcome import Outcome
 
 PERIOD = 1.0
-"""Seconds between two snapshots,"""
+"""Minimum time in seconds between two snapshots."""
 BUDGET = 0.05
-"""or the time that one takes, divided by this, whichever is longer."""
+"""Maximum fraction of the time that snapshots may take; if it requires a longer pause, that pause applies."""
 MAX_IN_FLIGHT = 20
-"""Writes on their way beyond which no notes are written, and statuses of queues seldom."""
+"""Number of pending writes beyond which no notes, and fewer statuses of queues, are written."""
 MAX_RECENT_EVENTS = 5000
-"""Events of all jobs together that the read API can show."""
+"""Maximum number of Events, of all jobs together, that the read API can show."""
 REJECTED_PAUSE = 60.0
-"""Seconds before a status that the server has rejected is tried again."""
+"""Seconds before a status that the server rejected is tried again."""
 
 
 class ControllerSnapshot(NamedTuple):
-    """The queue at one time."""
+    """The state of the queue at one time."""
 
     at: float = 0.0
-    """Seconds since 1970; 0: there is none yet."""
+    """Time of the snapshot, seconds since 1970; 0: there is none yet."""
     leads: bool = False
     queues: QueueSummaries = QueueSummaries()
     pending: int = 0
@@ -69,16 +70,16 @@ class ControllerSnapshot(NamedTuple):
     assumed: int = 0
     in_flight: int = 0
     invalid: Mapping[str, str] = {}
-    """Jobs and Workloads that cannot be read, with the reason."""
+    """Jobs and Workloads that cannot be read, each with the reason."""
     pods_left: Mapping[str, int] = {}
-    """Pods that were left to kube-scheduler though their queues have the controller bind them, by reason."""
+    """Number of pods that were left to kube-scheduler although their queues request binding, by reason."""
 
 
 class RecentEvent(NamedTuple):
-    """An Event that a job has got."""
+    """An Event that was written for a job."""
 
     at: float
-    """Seconds since 1970."""
+    """Time of the Event, seconds since 1970."""
     kind: str
     namespace: str
     name: str
@@ -86,23 +87,23 @@ class RecentEvent(NamedTuple):
 
 
 class WriteObserver(Protocol):
-    """Counts what is done."""
+    """Counts writes, rejections and reservations."""
 
     def observe_write(self, controller: QueueController, write: Write, outcome: Outcome) -> None:
-        """Take the final outcome of a write, before the controller does."""
+        """Record the final outcome of a write, before the controller does."""
         ...
 
     def observe_rejection(self, reason: str) -> None:
-        """Count a pod that its kubelet has rejected, by status.reason."""
+        """Count a pod that its kubelet has rejected; `reason`: its status.reason."""
         ...
 
     def observe_reservations(self, controller: QueueController, forecasts: Mapping[str, Forecast]) -> None:
-        """Take the reservations and forecasts of now."""
+        """Record the current reservations and forecasts."""
         ...
 
 
 class StatusReporter:
-    """See the module."""
+    """Reports what is due after each step. See the module docstring."""
 
     def __init__(
         self,
@@ -114,14 +115,14 @@ class StatusReporter:
         *,
         fair_sharing: bool = False,
     ) -> None:
-        """`submit` takes writes of statuses, `emit` those of Events; `timer` measures seconds."""
+        """Set the functions: `submit` takes writes of statuses, `emit` writes of Events. `timer` measures seconds."""
         self.snapshot = ControllerSnapshot()
         self.forecasts: Mapping[str, Forecast] = {}
-        """The last forecasts; replaced and never changed, so that another thread may read them."""
+        """The last forecasts. The mapping is replaced and never changed, so that another thread may read it."""
         self.history = ForecastHistory()
-        """What forecasts learn from; for the controller's thread."""
+        """The history from which forecasts are computed. Only the controller's thread may use it."""
         self.recent_events: deque[RecentEvent] = deque(maxlen=MAX_RECENT_EVENTS)
-        """The last Events, the oldest first; for the controller's thread."""
+        """The last Events, oldest first. Only the controller's thread may use it."""
         self._controller = controller
         self._submit = submit
         self._emit = emit
@@ -133,18 +134,18 @@ class StatusReporter:
         self._overruns = Overruns()
         self._next_at = 0.0
         self._in_flight: set[ObjectKey] = set()
-        """Queues whose status is on its way."""
+        """Queues whose status is being written."""
         self._paused: dict[ObjectKey, float] = {}
         self._invalid: dict[ObjectKey, str] = {}
-        """What Events were made for."""
+        """Problems for which Events were already written, by object."""
 
     @property
     def notes(self) -> Mapping[str, PendingNote]:
-        """The last note of each pending workload that has one; for the controller's thread."""
+        """Return the last note of each pending workload that has one. Only the controller's thread may use it."""
         return self._notes.last
 
     def step(self, now: float) -> None:
-        """Tell what is due."""
+        """Report what is due."""
         self._report_rejections(now)
         if now >= self._next_at:
             begin = self._timer()
@@ -163,7 +164,7 @@ class StatusReporter:
         return self._controller.in_flight >= MAX_IN_FLIGHT
 
     def end_write(self, write: Write, outcome: Outcome, now: float) -> bool:
-        """Take the outcome of any write; return whether it was one of a status, so that the controller needs it not."""
+        """Record the outcome of any write. Return whether it reported a status, which the controller can ignore."""
         self._observer.observe_write(self._controller, write, outcome)
         if write.purpose == "finish" and outcome.result == "done" and outcome.obj is not None:
             self._learn_run_time(outcome.obj, now)
@@ -186,7 +187,7 @@ class StatusReporter:
         return False
 
     def publish_forecasts(self, sampled: SampledForecast) -> None:
-        """Replace all forecasts by those of sampled starts."""
+        """Replace all forecasts by new ones from sampled starts."""
         self.forecasts = self.history.forecasts(sampled.now, sampled.samples, self._controller.feed.state.pending)
 
     def _learn_run_time(self, obj: Json, now: float) -> None:
@@ -201,7 +202,7 @@ class StatusReporter:
         self.history.ended(workload, now - admission.started_at)
 
     def _is_deleted(self, obj: Json) -> bool:
-        """Tell whether a user has deleted a pod that a Workload is of. Other jobs have no end once they are deleted."""
+        """Return whether a user has deleted a pod that owns the Workload. Other deleted jobs never end."""
         metadata = FieldReader(obj, "", []).child("metadata")
         owners = [owner.text("name") for owner in metadata.children("ownerReferences") if owner.text("kind") == "Pod"]
         pods = (self._controller.object(ObjectKey(PODS, metadata.text("namespace"), name)) for name in owners)
