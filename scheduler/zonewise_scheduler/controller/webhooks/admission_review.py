@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _API_VERSION = "admission.k8s.io/v1"
 _KIND = "AdmissionReview"
 _MAX_MESSAGE = 4000
-"""Characters of a rejection; the API server passes it on in a header of a warning or in one Status."""
+"""Maximum number of characters in a rejection. The API server passes it on in a warning header or in one Status."""
 
 
 class AdmissionRequest(NamedTuple):
@@ -27,19 +27,19 @@ class AdmissionRequest(NamedTuple):
     kind: str
     namespace: str
     operation: str
-    """CREATE or UPDATE."""
+    """The operation: CREATE or UPDATE."""
     obj: Json
     old: Json
-    """The object before an update; empty for a creation."""
+    """The object before an update; empty on creation."""
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """Return the API group and the kind, by which adapters are looked up."""
+        """Return the API group and the kind, which are the key of an adapter."""
         return self.group, self.kind
 
 
 def read_review(review: Mapping[str, Any]) -> AdmissionRequest:
-    """Return the request of an AdmissionReview. Raises FieldError for a document that is none."""
+    """Return the request of an AdmissionReview. Raises FieldError if the document is not an AdmissionReview."""
     for field, expected in (("apiVersion", _API_VERSION), ("kind", _KIND)):
         if review.get(field) != expected:
             raise FieldError(field, f"not {expected}: {review.get(field)!r:.80}")
@@ -60,7 +60,7 @@ def read_review(review: Mapping[str, Any]) -> AdmissionRequest:
 
 
 def allow(uid: str, patch: Sequence[Json] = ()) -> Json:
-    """Return the response that admits an object, changed by a JSON patch (RFC 6902)."""
+    """Return the response that allows an object, with a JSON patch (RFC 6902) to apply."""
     response: Json = {"uid": uid, "allowed": True}
     if patch:
         encoded = base64.b64encode(json.dumps(patch).encode()).decode()
@@ -69,7 +69,7 @@ def allow(uid: str, patch: Sequence[Json] = ()) -> Json:
 
 
 def reject(uid: str, problems: Sequence[str]) -> Json:
-    """Return the response that rejects an object for its problems."""
+    """Return the response that rejects an object because of its problems."""
     message = "; ".join(problems)
     if len(message) > _MAX_MESSAGE:
         message = f"{message[:_MAX_MESSAGE]}... ({len(problems)} problems)"
@@ -78,7 +78,7 @@ def reject(uid: str, problems: Sequence[str]) -> Json:
 
 
 def patch_between(old: Json, new: Json, path: str = "") -> list[Json]:
-    """Return the JSON patch that adds to `old` what `new` has; nothing is removed, and lists are replaced whole."""
+    """Return the JSON patch that adds to `old` what `new` has. It removes nothing, and replaces lists as a whole."""
     operations: list[Json] = []
     for name, value in new.items():
         field = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"

@@ -1,4 +1,4 @@
-"""The mutating webhook: jobs of a queue start suspended, and pods of a queue gated.
+"""The mutating webhook. It suspends new jobs of a queue, and gates new pods of a queue.
 
 Source: pkg/controller/jobframework/defaults.go, pkg/controller/jobs/pod/pod_webhook.go Default.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Json]:
-    """Return the JSON patch of a new object; none where it is not of a queue. Raises FieldError."""
+    """Return the JSON patch of a new object; empty if it belongs to no queue. Raises FieldError."""
     if request.operation not in {"CREATE", "UPDATE"} or has_managed_owner(request.obj, rules.suspend_paths):
         return []
     if request.group_kind == LEADER_WORKER_SET:
@@ -52,7 +52,7 @@ def default_object(request: AdmissionRequest, rules: AdmissionRules) -> list[Jso
 
 
 def _with_default_queue(request: AdmissionRequest, rules: AdmissionRules) -> Json:
-    """Return a job with the default queue of its namespace, where it names none and there is one."""
+    """Return a job with the default queue of its namespace, if it specifies no queue and there is a default."""
     job = copy.deepcopy(request.obj)
     if not queue_name(job) and rules.has_default_queue(request.namespace):
         job["metadata"] = {**(job.get("metadata") or {}), "labels": {**labels_of(job), QUEUE_LABEL: DEFAULT_QUEUE}}
@@ -60,7 +60,7 @@ def _with_default_queue(request: AdmissionRequest, rules: AdmissionRules) -> Jso
 
 
 def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
-    """Return a job that is suspended where it has a queue, the default one included."""
+    """Return a job that is suspended if it has a queue, which may be the default queue."""
     job = _with_default_queue(request, rules)
     if queue_name(job) or rules.manages_without_queue_name:
         *parents, field = map(str, rules.suspend_paths[request.group_kind])
@@ -74,9 +74,9 @@ def _held_job(request: AdmissionRequest, rules: AdmissionRules) -> Json:
 
 
 def _gated_pod(pod: Json) -> Json:
-    """Return a pod that waits for its admission and its place, and whose end is accounted before it goes.
+    """Return a pod with gates for its admission and its placement, and a finalizer so that its end is accounted for.
 
-    Its role is what it requires now: its start adds to that.
+    The role is computed from the requirements at creation, since the start adds others.
     """
     gated = copy.deepcopy(pod)
     gated["spec"] = {**object_in(gated, "spec", "")}

@@ -1,4 +1,4 @@
-"""Checks of labels and annotations. Each yields a sentence with the field, the value, and what to do."""
+"""Checks of labels and annotations. Each yields a sentence with the field, its value, and advice."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 MAX_ANNOTATION_BYTES = 256 << 10
-"""Of all annotations of an object (apimachinery pkg/api/validation/objectmeta.go TotalAnnotationSizeLimitB)."""
+"""Maximum size of all annotations of an object (apimachinery pkg/api/validation/objectmeta.go
+TotalAnnotationSizeLimitB)."""
 MAX_WALLTIME = (1 << 31) - 1
-"""Seconds: the largest maximumExecutionTimeSeconds of a Workload, 68 years."""
+"""Largest maximumExecutionTimeSeconds of a Workload in seconds, which is 68 years."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME = 253
@@ -39,35 +40,35 @@ _MAX_SLICE_LEVELS = 3
 
 
 def problem(field: str, value: object, advice: str) -> str:
-    """Return one problem: field, value, and what to do."""
+    """Return the text of one problem: field, value, and advice."""
     return f"{field}: {abbreviated(value)} {advice}"
 
 
 def label_field(name: str, path: str = "metadata.") -> str:
-    """Return a label as in messages."""
+    """Return the name of a label as messages show it."""
     return f"{path}labels[{name}]"
 
 
 def annotation_field(name: str, path: str = "metadata.") -> str:
-    """Return an annotation as in messages."""
+    """Return the name of an annotation as messages show it."""
     return f"{path}annotations[{name}]"
 
 
 def whole_number(value: object, maximum: int = MAX_WALLTIME) -> int | None:
-    """Return the number that a string of digits is; None where it is none, or above the maximum."""
+    """Return the number in a string of digits; None if it is not a number, or exceeds the maximum."""
     if not isinstance(value, str) or not _WHOLE_NUMBER.fullmatch(value) or int(value) > maximum:
         return None
     return int(value)
 
 
 def check_object_name(field: str, value: object) -> Iterator[str]:
-    """Yield a problem where a value cannot be the name of an object (RFC 1123 subdomain)."""
+    """Yield a problem if a value is not a valid object name (RFC 1123 subdomain)."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > _MAX_NAME:
         yield problem(field, value, "is not a valid object name: use lower-case letters, digits, '-' and '.'")
 
 
 def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:
-    """Yield a problem where a declared walltime is no duration above zero, or longer than a Workload can have."""
+    """Yield a problem if a declared walltime is not a duration above zero, or exceeds what a Workload allows."""
     value = labels.get(MAX_EXEC_TIME_LABEL)
     if value is not None and not whole_number(value):
         yield problem(label_field(MAX_EXEC_TIME_LABEL), value, f"must be whole seconds from 1 to {MAX_WALLTIME}")
@@ -84,7 +85,7 @@ def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:
 
 
 def check_annotation_sizes(annotations: Mapping[str, object], path: str) -> Iterator[str]:
-    """Yield a problem where annotations are so large that the API server would reject pods with them."""
+    """Yield a problem if annotations are so large that the API server would reject pods with them."""
     size = sum(len(f"{name}{value}".encode()) for name, value in annotations.items())
     if size > MAX_ANNOTATION_BYTES:
         largest = max(annotations, key=lambda name: len(str(annotations[name])))

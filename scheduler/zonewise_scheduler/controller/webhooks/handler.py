@@ -1,4 +1,4 @@
-"""The webhooks over HTTP: decodes AdmissionReviews, asks the pure functions, and encodes their responses."""
+"""The webhooks over HTTP: decode AdmissionReviews, call the pure functions, and encode their responses."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ log = logging.getLogger(__name__)
 DEFAULT_PATH = "/default"
 VALIDATE_PATH = "/validate"
 MAX_BODY_BYTES = 8 << 20
-"""A request of the API server is at most 3 MiB (apiserver pkg/server/config.go MaxRequestBodyBytes), and an update has
-two objects."""
+"""Maximum size of a request body. A request to the API server has at most 3 MiB (apiserver pkg/server/config.go
+MaxRequestBodyBytes), and an update contains two objects."""
 
 
 class WebhookHandler:
-    """Serves the mutating webhook under /default, and the validating one under /validate.
+    """Serves the mutating webhook under /default, and the validating webhook under /validate.
 
-    The kube-apiserver calls both without credentials of its own. Their responses depend on the request, and on which
+    The kube-apiserver calls both without credentials. Their responses depend only on the request, and on which
     namespaces have a default queue.
     """
 
     max_body = MAX_BODY_BYTES
 
     def __init__(self, rules: AdmissionRules, stands_by: Callable[[], bool] = lambda: False) -> None:
-        """Create a handler with the facts that decide beside the objects.
+        """Create a handler with the facts that decide together with the objects.
 
-        `stands_by`: whether another controller manages the queues, so that each object is allowed as it is.
+        `stands_by`: returns whether another controller manages the queues, so that each object is allowed unchanged.
         """
         self._rules = rules
         self._stands_by = stands_by
@@ -58,7 +58,7 @@ class WebhookHandler:
         return ("POST",) if path in self._paths else ()
 
     def handle(self, request: Request) -> Response:
-        """Return the AdmissionReview with the response; 400 for a body that is none."""
+        """Return the AdmissionReview with the response; 400 if the body is not an AdmissionReview."""
         try:
             admission = read_review(_decode(request.body))
         except (ValueError, RecursionError) as error:

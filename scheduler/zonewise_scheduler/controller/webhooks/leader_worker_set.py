@@ -1,4 +1,4 @@
-"""LeaderWorkerSets of a queue: their pods have its label, and what is admitted of them does not change.
+"""Webhooks for LeaderWorkerSets of a queue: their pods get its label, and what is admitted must not change.
 
 Source: pkg/controller/jobs/leaderworkerset/leaderworkerset_webhook.go.
 """
@@ -32,9 +32,10 @@ _POD_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
 
 
 def queued_leader_worker_set(obj: Json) -> Json:
-    """Return a set whose templates have the queue, the priority class, and the role of their pods.
+    """Return a set whose templates include the queue, the priority class, and the role of their pods.
 
-    Workers are numbered after the leader, so their ranks begin with their second index. Raises FieldError.
+    The index of the first worker is one above the leader's, so an annotation gives the workers an index offset. Raises
+    FieldError.
     """
     queued = copy.deepcopy(obj)
     template = object_in(object_in(queued, "spec", ""), "leaderWorkerTemplate", "spec.")
@@ -50,7 +51,7 @@ def queued_leader_worker_set(obj: Json) -> Json:
 
 
 def leader_worker_set_problems(request: AdmissionRequest) -> Iterator[str]:
-    """Yield the problems of a set of a queue. Raises FieldError."""
+    """Yield the problems of a queued set. Raises FieldError."""
     spec = object_in(request.obj, "spec", "")
     if spec.get("startupPolicy") == "LeaderReady" and any(map(_is_placed, _templates(request.obj).values())):
         advice = "waits for a leader that waits for its workers: use LeaderCreated, or no topology annotations"

@@ -1,4 +1,4 @@
-"""What the webhooks know of the settings and of the cluster, and which objects are jobs of the queue."""
+"""What the webhooks know about the settings and the cluster, and which objects are jobs of the queue."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 POD = ("", "Pod")
-"""The group and kind of plain pods. They are gated; all other kinds are suspended."""
+"""Group and kind of plain pods. Pods are gated; objects of all other kinds are suspended."""
 
 
 class AdmissionRules(NamedTuple):
-    """The facts that decide about an object beside the object itself."""
+    """The facts besides the object itself that determine the response."""
 
     suspend_paths: Mapping[tuple[str, str], FieldPath]
-    """By API group and kind: the field that holds a job; empty for pods. See suspend_paths()."""
+    """Path of the field that holds a job, by API group and kind; empty for pods. See suspend_paths()."""
     has_default_queue: Callable[[str], bool]
-    """Whether a namespace has the LocalQueue `default`. It is called by several threads."""
+    """Returns whether a namespace has the LocalQueue `default`. Several threads call it."""
     manages_without_queue_name: bool = False
-    """The setting manageJobsWithoutQueueName: jobs without a queue are suspended too."""
+    """The setting manageJobsWithoutQueueName. If it is true, jobs without a queue are suspended too."""
 
 
 def labels_of(obj: Json) -> Json:
-    """Return the labels. Raises FieldError for metadata that are invalid."""
+    """Return the labels of an object. Raises FieldError for invalid metadata."""
     return object_in(object_in(obj, "metadata", ""), "labels", "metadata.")
 
 
 def annotations_of(obj: Json) -> Json:
-    """Return the annotations. Raises FieldError for metadata that are invalid."""
+    """Return the annotations of an object. Raises FieldError for invalid metadata."""
     return object_in(object_in(obj, "metadata", ""), "annotations", "metadata.")
 
 
 def queue_name(obj: Json) -> str:
-    """Return the LocalQueue that an object names; "" for none. Raises FieldError."""
+    """Return the LocalQueue that an object specifies; "": none. Raises FieldError."""
     return string_in(labels_of(obj), QUEUE_LABEL, "metadata.labels.")
 
 
 def suspend_paths(adapters: Mapping[tuple[str, str], JobAdapter]) -> dict[tuple[str, str], FieldPath]:
-    """Return the paths of AdmissionRules for kinds with an adapter (jobs/registry.py adapters_by_kind()), and pods."""
+    """Return the suspend paths of all kinds with an adapter (jobs/registry.py adapters_by_kind()), and of pods."""
     return {**{kind: adapter.suspend_path for kind, adapter in adapters.items()}, POD: ()}
 
 
 def is_suspended(obj: Json, path: FieldPath) -> bool:
-    """Tell whether a job is held by the field of its kind. Raises FieldError."""
+    """Return whether the suspend field of its kind holds a job. Raises FieldError."""
     *parents, name = map(str, path)
     for parent in parents:
         obj = object_in(obj, parent, "")

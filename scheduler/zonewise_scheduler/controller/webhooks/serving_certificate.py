@@ -1,13 +1,13 @@
-"""The certificate of the webhooks: a CA of their own, a certificate that it signs, and when each is renewed.
+"""The certificate of the webhooks: its own CA, the certificate that the CA signs, and the renewal of both.
 
 Invariant: a certificate in use is signed by a CA that the API server already trusts.
 
-1. A CA is added to the bundle before it signs anything, and stays in it until it expires.
+1. A CA is added to the bundle before it signs anything, and remains in it until it expires.
 2. The API server trusts the bundle within `CA_SETTLE_TIME`: the leader writes it into the webhook configurations.
 3. A certificate is signed by the newest CA, once that CA is older than `CA_SETTLE_TIME`; until then it is not renewed.
 4. A CA outlives each certificate that it signs, since it signs none in its last `CA_MARGIN`, and CA_MARGIN > CERT_LIFE.
 
-Only where no valid certificate is left, a new CA signs at once; the API server then trusts it after the next write.
+Exception: if no valid certificate remains, a new CA signs at once. The API server then trusts it after the next write.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 _DAY = datetime.timedelta(days=1)
 CERT_LIFE = 365 * _DAY
 CERT_MARGIN = 120 * _DAY
-"""A certificate with less time left is renewed."""
+"""A certificate with less remaining time is renewed."""
 CA_LIFE = 3650 * _DAY
 CA_MARGIN = 2 * 365 * _DAY
-"""A CA with less time left gets a successor."""
+"""A CA with less remaining time gets a successor."""
 CA_SETTLE_TIME = _DAY
-"""For so long a CA is trusted before it signs."""
+"""Time for which a CA is in the bundle before it signs."""
 CLOCK_SKEW = datetime.timedelta(hours=1)
-"""Certificates are valid from so long ago, for API servers whose clocks are behind."""
+"""Certificates are valid from this long ago, for API servers whose clocks are behind."""
 
 
 class CertificateBundle(NamedTuple):
-    """The data of the Secret, PEM. The CA's key is there too, so that a renewal needs no new trust."""
+    """The data of the Secret, in PEM format. It includes the CA's key, so that a renewal needs no new trust."""
 
     ca: bytes
-    """The certificates of all CAs that are trusted; the newest comes last."""
+    """Certificates of all trusted CAs, with the newest last."""
     ca_key: bytes
-    """The key of the newest CA."""
+    """Private key of the newest CA."""
     cert: bytes
     key: bytes
 
 
 def next_bundle(bundle: CertificateBundle | None, names: Sequence[str], now: datetime.datetime) -> CertificateBundle:
-    """Return the bundle to use from now on: the same where nothing is due.
+    """Return the bundle to use from now on; the same bundle if nothing is due.
 
-    `bundle`: None for none; one that cannot be read is replaced. `names`: the DNS names of the certificate.
+    `bundle`: None: there is none; an unreadable bundle is replaced. `names`: the DNS names of the certificate.
     """
     if bundle is None or not _is_usable(bundle, names, now):
         return _new_bundle(names, now)
@@ -66,7 +66,7 @@ def next_bundle(bundle: CertificateBundle | None, names: Sequence[str], now: dat
 
 
 def _is_usable(bundle: CertificateBundle, names: Sequence[str], now: datetime.datetime) -> bool:
-    """Tell whether the certificate is valid, fits its key and the names, and is signed by a CA of the bundle."""
+    """Return whether the certificate is valid, matches its key and the names, and is signed by a CA of the bundle."""
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
@@ -101,7 +101,7 @@ def _issue_authority(now: datetime.datetime) -> tuple[Certificate, EllipticCurve
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    # the name is the CA's own, so that of two CAs in a bundle the right one is tried
+    # each CA has a unique name, so that the right CA is selected if the bundle contains several
     name = _name(f"zonewise webhooks {x509.random_serial_number():x}"[:64])
     usage = x509.KeyUsage(
         digital_signature=False,

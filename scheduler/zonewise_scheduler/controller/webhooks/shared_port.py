@@ -1,9 +1,9 @@
-"""The webhooks and the read API on one port, which has TLS, and which the API server reaches in each cluster.
+"""The webhooks and the read API on one TLS port, which the API server can reach in each cluster.
 
-The read API is for bearers of tokens here. It takes a small part of the server's threads: no client delays the creation
-of jobs.
+On this port, the read API requires a bearer token. It may use only a few of the server's threads, so that no client
+delays the creation of jobs.
 
-The API server passes a request to any replica of a Service. One that stands by has no reservations, reasons and
+The API server passes a request to any replica of a Service. A standby replica has no reservations, reasons and
 forecasts. So it responds 421 (RFC 9110, section 15.5.20), and clients send the request again.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 READ_API_PREFIX = "/api/"
 MAX_READS = 4
-"""Requests of the read API at once, of the 16 threads of the server. More get 429, and their clients try again."""
+"""Maximum number of read API requests at once, of the server's 16 threads. Others get 429, and clients retry."""
 
 
 class SharedPortHandler:
-    """Passes paths of the read API to one handler, and all others to that of the webhooks."""
+    """Passes paths of the read API to one handler, and all others to the webhook handler."""
 
     def __init__(self, webhooks: Handler, read_api: Handler, stands_by: Callable[[], bool]) -> None:
-        """Create a handler of both; `stands_by` tells whether another replica leads, or may do so soon."""
+        """Create a handler for both; `stands_by` returns whether another replica leads, or may soon do so."""
         self.max_body = webhooks.max_body
         self._webhooks, self._read_api, self._stands_by = webhooks, read_api, stands_by
         self._reads = threading.BoundedSemaphore(MAX_READS)

@@ -1,4 +1,4 @@
-"""Validation of jobs: what a Job of a queue may declare, and what may change while it runs.
+"""Validation of jobs: what a job of a queue may declare, and what may change while it runs.
 
 Source: pkg/controller/jobframework/validation.go, pkg/controller/jobs/job/job_webhook.go.
 """
@@ -36,7 +36,7 @@ _BATCH_JOB = ("batch", "Job")
 
 
 def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
-    """Yield the problems of a new job or of an update. Raises FieldError."""
+    """Yield the problems of a new or updated job. Raises FieldError."""
     problems = list(_declaration_problems(request))
     known = _known_problems(request) if problems else frozenset[str]()
     yield from (problem for problem in problems if problem not in known)
@@ -47,7 +47,7 @@ def job_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[s
 
 
 def pod_templates(obj: Json) -> Iterator[tuple[str, Json]]:
-    """Yield the path and value of each pod template of an object: what has a spec with containers."""
+    """Yield the path and value of each pod template in an object. A template has a spec with containers."""
     stack: list[tuple[str, object]] = [("spec.", obj.get("spec"))]
     while stack:
         path, value = stack.pop()
@@ -63,7 +63,7 @@ def pod_templates(obj: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _known_problems(request: AdmissionRequest) -> frozenset[str]:
-    """Return the problems that an object was stored with. An update may leave them, so that a finalizer can go."""
+    """Return the problems with which an object was stored. An update may keep them, so a finalizer can be removed."""
     if request.operation != "UPDATE":
         return frozenset()
     try:
@@ -90,7 +90,7 @@ def _declaration_problems(request: AdmissionRequest) -> Iterator[str]:
 def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
     annotations, spec = annotations_of(request.obj), object_in(request.obj, "spec", "")
     fewest, parallelism = annotations.get(MIN_PARALLELISM_ANNOTATION), _parallelism(request.obj)
-    # a partially admitted job has a smaller parallelism than it was submitted with
+    # a partially admitted job has a smaller parallelism than when it was submitted
     changed = not request.old or fewest != annotations_of(request.old).get(MIN_PARALLELISM_ANNOTATION)
     if fewest is not None and changed and whole_number(fewest) not in range(1, parallelism):
         field = annotation_field(MIN_PARALLELISM_ANNOTATION)

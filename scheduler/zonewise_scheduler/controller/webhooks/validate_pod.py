@@ -1,4 +1,4 @@
-"""Validation of plain pods of a queue, and of their groups (pkg/controller/jobs/pod/pod_webhook.go)."""
+"""Validation of queued plain pods and of their groups (pkg/controller/jobs/pod/pod_webhook.go)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def pod_problems(request: AdmissionRequest) -> Iterator[str]:
     """Yield the problems of a new pod. Raises FieldError.
 
-    Updates are the business of the ValidatingAdmissionPolicy: no webhook stands between a kubelet and its pods.
+    The ValidatingAdmissionPolicy checks updates, so that no webhook comes between a kubelet and its pods.
     """
     labels, annotations = labels_of(request.obj), annotations_of(request.obj)
     if labels.get(QUEUE_LABEL):

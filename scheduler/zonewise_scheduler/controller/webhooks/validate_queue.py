@@ -1,4 +1,4 @@
-"""Validation of Kueue's kinds, by the problems that their readers report (quota/api/queue_reader.py)."""
+"""Validation of Kueue's kinds. The problems come from their readers (quota/api/queue_reader.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUEUE_KINDS = frozenset(("kueue.x-k8s.io", kind) for kind in _READERS)
 
 
 def queue_problems(request: AdmissionRequest) -> tuple[str, ...]:
-    """Return the problems of a queue object that the update brings: an old problem does not block a change elsewhere.
+    """Return the problems that a creation or update introduces. An old problem does not block a change elsewhere.
 
     So a finalizer can be removed from an object that was stored before the webhook ran.
     """

@@ -1,7 +1,7 @@
-"""Serves the webhooks, and the read API beside them, over TLS with the certificate of a Secret that all replicas share.
+"""Serve the webhooks and the read API over TLS, with a certificate from a Secret that all replicas share.
 
-Each replica renews the Secret when that is due. Of two that do so at once one gets a Conflict, and uses the bundle that
-the other has written. The leader writes the CAs into the webhook configurations.
+Each replica renews the Secret when that is due. If two renew it at once, one of them gets a Conflict and uses the
+bundle that the other has written. The leader writes the CAs into the webhook configurations.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PERIOD = 60.0
-"""Seconds between two looks at the Secret and, by the leader, at the webhook configurations."""
+"""Seconds between two checks of the Secret and, on the leader, of the webhook configurations."""
 _RETRY = 5.0
-"""Seconds until the next look after an error, and while nothing is served."""
+"""Seconds until the next check after an error, and while nothing is served."""
 _LEADER_PERIOD = 0.1
-"""Seconds between two looks whether this replica leads now: until its CAs are written no job can be created."""
+"""Seconds between two checks of whether this replica leads. No job can be created until its CAs are written."""
 _IDLE_TIMEOUT = 120.0
-"""Seconds for which an idle connection of the API server stays open; Go's net/http closes it after 90 s."""
+"""Seconds for which an idle connection of the API server remains open. Go's net/http closes it after 90 s."""
 _KEYS = {"ca": "ca.crt", "ca_key": "ca.key", "cert": "tls.crt", "key": "tls.key"}
-"""The keys of the Secret by the fields of a CertificateBundle; the names are those of kubernetes.io/tls."""
+"""Keys of the Secret by field of the CertificateBundle. The names are those of kubernetes.io/tls."""
 _FILE = "webhook.pem"
 
 
@@ -53,17 +53,17 @@ class WebhookOptions(NamedTuple):
 
     listen: str = ":9443"
     namespace: str = "zonewise"
-    """Of the Secret and the Service."""
+    """Namespace of the Secret and the Service."""
     service: str = "zonewise-controller"
-    """The Service by whose name the API server calls the webhooks."""
+    """Name of the Service through which the API server calls the webhooks."""
     secret: str = "zonewise-controller-webhook"  # noqa: S105 -- a name
     configuration: str = "zonewise-controller"
-    """The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration."""
+    """Name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration."""
     directory: str = "/run/zonewise"
-    """For the certificate with its key, which Python reads from a file: best in memory."""
+    """Directory for the certificate and its key, which Python reads from a file. It should be in memory."""
 
     names: tuple[str, ...] = ()
-    """DNS names of the certificate, where the API server calls another name than that of the Service."""
+    """DNS names of the certificate, if the API server does not call it by the name of the Service."""
 
     @property
     def dns_names(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class WebhookOptions(NamedTuple):
 
 
 class WebhookServer:
-    """The webhooks of one replica, as a context: they are served once there is a certificate."""
+    """The webhooks of one replica, as a context manager. They are served once there is a certificate."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class WebhookServer:
     ) -> None:
         """Create a server; `clock` returns seconds since the epoch.
 
-        `authorizer`: decides about all paths but those of the webhooks.
+        `authorizer`: authorizes requests to all paths except those of the webhooks.
         """
         self._client, self._handler, self._options = client, handler, options
         self._authorizer = authorizer
@@ -101,18 +101,18 @@ class WebhookServer:
 
     @property
     def port(self) -> int:
-        """Return the port on which webhooks are served; 0 while they are not."""
+        """Return the port on which webhooks are served; 0 if they are not served."""
         return self._server.port if self._server else 0
 
     def __enter__(self) -> WebhookServer:
-        """Start, in a thread of its own."""
+        """Start the server's thread."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop to serve."""
+        """Stop serving."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -152,7 +152,7 @@ class WebhookServer:
             self._wait(wait)
 
     def _wait(self, seconds: float) -> None:
-        """Wait until the next look is due, or this replica begins to lead."""
+        """Wait until the next check is due, or this replica starts to lead."""
         deadline, led = time.monotonic() + seconds, self._is_leader()
         while (left := deadline - time.monotonic()) > 0 and not self._stopping.wait(min(left, _LEADER_PERIOD)):
             if self._is_leader() and not led:
@@ -163,7 +163,7 @@ class WebhookServer:
         return os.path.join(self._options.directory, _FILE)
 
     def _current_bundle(self) -> CertificateBundle:
-        """Return what the Secret has, once renewed where that is due. Raises KubeError."""
+        """Return the bundle in the Secret, which is renewed first if that is due. Raises KubeError."""
         options = self._options
         try:
             secret = self._client.get(SECRETS, options.secret, namespace=options.namespace)
@@ -177,7 +177,7 @@ class WebhookServer:
         return bundle
 
     def _store(self, secret: Json | None, bundle: CertificateBundle) -> CertificateBundle:
-        """Write the Secret, and return its bundle: of another replica where that was faster. Raises KubeError."""
+        """Write the Secret and return its bundle, or that of a replica that was faster. Raises KubeError."""
         options = self._options
         data = {_KEYS[field]: base64.b64encode(value).decode() for field, value in bundle._asdict().items()}
         metadata = {"name": options.secret, "namespace": options.namespace}
@@ -196,7 +196,7 @@ class WebhookServer:
         return bundle
 
     def _write_file(self, bundle: CertificateBundle) -> None:
-        """Replace the file of the server where the certificate is another one: the server reads it again."""
+        """Replace the server's file if the certificate has changed. The server then reads it again."""
         if self._bundle is not None and (self._bundle.cert, self._bundle.key) == (bundle.cert, bundle.key):
             self._bundle = bundle
             return
@@ -208,7 +208,7 @@ class WebhookServer:
         self._bundle = bundle
 
     def _trust_bundle(self, resource: Resource) -> None:
-        """Write the CAs into a webhook configuration where it has others. Raises KubeError."""
+        """Write the CAs into a webhook configuration if it contains others. Raises KubeError."""
         name = self._options.configuration
         try:
             configuration = self._client.get(resource, name)
@@ -223,7 +223,7 @@ class WebhookServer:
 
 
 def trust_patch(configuration: Json, ca_bundle: str) -> list[Json]:
-    """Return the JSON patch that makes each webhook of a configuration trust a bundle; empty where all do."""
+    """Return the JSON patch that makes each webhook of a configuration trust a bundle; empty if all do already."""
     patch: list[Json] = []
     for i, webhook in enumerate(configuration.get("webhooks") or ()):
         if webhook.get("clientConfig", {}).get("caBundle") != ca_bundle:
@@ -235,7 +235,7 @@ def trust_patch(configuration: Json, ca_bundle: str) -> list[Json]:
 
 
 def _read_bundle(secret: Json) -> CertificateBundle | None:
-    """Return the bundle of a Secret; None where a part is absent or damaged."""
+    """Return the bundle in a Secret; None if a part is missing or damaged."""
     data: Json = secret.get("data") or {}
     try:
         return CertificateBundle(**{field: base64.b64decode(data[key], validate=True) for field, key in _KEYS.items()})
