@@ -1,1 +1,1 @@
-"""The nodes of the planner, from Nodes, NodeResourceTopologies and pods outside the queue."""
+"""The nodes of the planner, built from Nodes, NodeResourceTopologies and pods outside the queue."""

@@ -1,8 +1,8 @@
-"""The status of NodeFeatureGroups: which nodes belong to each, as their agents record it.
+"""The status of NodeFeatureGroups: the nodes that belong to each group, as recorded by their agents.
 
-Agents evaluate the groups; each records those of its Node in an annotation of that Node. So no agent writes the status,
-which names every node. N agents that write one object, and watch it, cost N * N events of an object of N entries. Nodes
-that are deleted leave the groups.
+Agents evaluate the groups, and each records the groups of its Node in an annotation of that Node. So no agent writes
+the status, which names every node. If N agents wrote and watched one object, they would cause N * N events of an object
+with N entries. Deleted nodes leave the groups.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 PURPOSE = "group status"
 SETTLED = 1.0
-"""Seconds from a change to the write, for further changes."""
+"""Seconds from a change to its write, to collect further changes."""
 SECONDS_PER_NODE = 0.02
-"""Between two writes of a group, by the nodes in it. Each write goes to every agent, which watches the groups for their
-rules. An entry has 76 bytes with its managed fields. So while a group changes, N agents read N * 76 / 0.02 bytes a
-second at most: 19 MB a second for 5,000 nodes."""
+"""Seconds between two writes of a group, for each node in it. Each write goes to every agent, which watches the groups
+for their rules. An entry takes 76 bytes with its managed fields. So while a group changes, N agents read at most N * 76
+/ 0.02 bytes per second: 19 MB per second for 5,000 nodes."""
 
 
 class ObservedGroup(NamedTuple):
-    """What is tracked of a NodeFeatureGroup."""
+    """The tracked fields of a NodeFeatureGroup."""
 
     name: str
-    """namespace/name."""
+    """Name of the group (namespace/name)."""
     version: str
     nodes: tuple[str, ...]
-    """Of its status."""
+    """Nodes in its status."""
 
 
 class _GroupMetadata(msgspec.Struct, rename="camel", gc=False):
@@ -67,18 +67,18 @@ def decode_group(raw: msgspec.Raw | bytes) -> ObservedGroup:
 
 
 class GroupMembers:
-    """Which nodes belong to which group, observed and recorded. Not safe for use by several threads at once."""
+    """Observed and recorded members of each group. Not safe for concurrent use by several threads."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ObservedGroup] = {}
         self._by_node: dict[str, frozenset[str]] = {}
         self._members: dict[str, set[str]] = {}
-        """By group, without groups that have none."""
+        """Members by group. Groups without members are omitted."""
         self._is_evaluated = False
-        """Whether any agent has evaluated groups: otherwise the statuses are those of another program."""
+        """Whether any agent has evaluated groups. Otherwise another program writes the statuses."""
 
     def observe_node(self, name: str, groups: frozenset[str] | None) -> Iterable[str]:
-        """Use the groups of a node; None: it is deleted, or not evaluated. Return the groups whose members changed."""
+        """Record the groups of a node, and return the groups whose members changed; None: deleted, or not evaluated."""
         if groups is not None and not self._is_evaluated:
             self._is_evaluated = True
             self._set_groups(name, groups)
@@ -86,14 +86,14 @@ class GroupMembers:
         return self._set_groups(name, groups or frozenset())
 
     def observe_group(self, name: str, group: ObservedGroup | None) -> None:
-        """Use a NodeFeatureGroup; None: it is deleted."""
+        """Record a NodeFeatureGroup; None: it was deleted."""
         if group is None:
             self._groups.pop(name, None)
         else:
             self._groups[name] = group
 
     def status_write(self, name: str) -> Write | None:
-        """Return the write after which the status of a group is right; None: it is, or there is no such group."""
+        """Return the write that corrects the status of a group; None: it is correct, or there is no such group."""
         group, members = self._groups.get(name), sorted(self._members.get(name, ()))
         if group is None or not self._is_evaluated or sorted(group.nodes) == members:
             return None
@@ -103,7 +103,7 @@ class GroupMembers:
         return Write(Verb.MERGE_PATCH, key, PURPOSE, body, subresource="status", resource_version=group.version)
 
     def interval(self, name: str) -> float:
-        """Return the seconds between two writes of a group's status."""
+        """Return the minimum number of seconds between two writes of a group's status."""
         return SECONDS_PER_NODE * len(self._members.get(name, ()))
 
     def _set_groups(self, node: str, groups: frozenset[str]) -> frozenset[str]:

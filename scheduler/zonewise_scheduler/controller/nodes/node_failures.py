@@ -1,18 +1,18 @@
-"""Which nodes have failed for which workloads: what status.unhealthyNodes must be.
+"""Find the nodes that have failed for each workload, which status.unhealthyNodes must contain.
 
-The planner replaces the pods of one unhealthy node, and evicts a workload with several. A node has failed
+The planner replaces the pods of a single unhealthy node, and evicts a workload with several. A node has failed
 
 - once it is deleted, or has no condition Ready;
 - once it has not been Ready for a delay;
 - for a pod set that does not tolerate one of its taints with the effect NoExecute;
 - for a gang that avoids one of its conditions, once a pod of it is to start there and no pod of it is there.
 
-The taints that follow from the condition Ready do not count: the node controller sets them at once, before the delay
-(pkg/controller/nodelifecycle). A node that is well again is taken off the list.
+Taints that only reflect the condition Ready do not count: the node controller sets them at once, before the delay
+(pkg/controller/nodelifecycle). A node that recovers is removed from the list.
 
 Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeDueToNotReadyOverFixedTime and
-TASReplaceNodeOnNodeTaints. Unlike there, taints with the effect NoSchedule fail no node: its pods run on. Kueue knows
-no conditions that gangs avoid.
+TASReplaceNodeOnNodeTaints. Unlike in Kueue, taints with the effect NoSchedule do not fail a node, because its pods
+continue to run. Kueue has no conditions that gangs avoid.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import PodSetAdmission, Workload
 
 NODE_FAILURE_DELAY = 30.0
-"""Seconds (Kueue's pkg/controller/tas/constants.go NodeFailureDelay)."""
+"""Delay in seconds (Kueue's pkg/controller/tas/constants.go NodeFailureDelay)."""
 
 MAX_UNHEALTHY_NODES = 8
-"""Of a workload (apis/kueue/v1beta2 WorkloadStatus.unhealthyNodes)."""
+"""Maximum number of unhealthy nodes of a workload (apis/kueue/v1beta2 WorkloadStatus.unhealthyNodes)."""
 
 _READINESS_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class NodeFailures(NamedTuple):
-    """What must be written, and when to look again."""
+    """What must be written, and when to check again."""
 
     unhealthy_nodes: dict[str, tuple[str, ...]]
-    """By key of each workload whose list must change: its new list, sorted."""
+    """New sorted list for each workload whose list must change, by key."""
     next_at: float | None
-    """When the delay of the next node ends, seconds since 1970; None: none runs."""
+    """When the delay of the next node ends, seconds since 1970; None: no delay is running."""
 
 
 def find_node_failures(
@@ -55,11 +55,11 @@ def find_node_failures(
     flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
     avoided: Mapping[str, Set[str]] | None = None,
 ) -> NodeFailures:
-    """Return the lists of unhealthy nodes that differ from those of the workloads, which have quota.
+    """Return the lists of unhealthy nodes that differ from those of the workloads, which must have quota.
 
-    `nodes`: by hostname, as placements name them, and observed completely: one that is missing counts as deleted.
-    `flavor_tolerations`: by flavor, added to those of the pods. `avoided`: hostnames of nodes on which no pod of a
-    workload is to start, by its key (NodeView.avoid).
+    `nodes`: by hostname, as in placements, and observed completely: a missing node counts as deleted.
+    `flavor_tolerations`: by flavor, added to those of the pods. `avoided`: by key of a workload, hostnames of nodes on
+    which none of its pods may start (NodeView.avoid).
     """
     failing = {name: at for name, health in nodes.items() if (at := _fails_at(health, delay)) is not None}
     failed = {name for name, at in failing.items() if at <= now}
@@ -82,7 +82,7 @@ def find_node_failures(
 
 
 def avoids_node(workload: Workload, pod_set: str, health: NodeHealth) -> bool:
-    """Tell whether the pods of a pod set avoid a node for one of its conditions; a pod alone avoids none."""
+    """Return whether the pods of a pod set avoid a node because of one of its conditions. A single pod avoids none."""
     admissions = () if workload.admission is None else workload.admission.pod_sets
     return any(
         not _tolerates(health.avoided, _tolerations(workload, admission, {}))
@@ -92,7 +92,7 @@ def avoids_node(workload: Workload, pod_set: str, health: NodeHealth) -> bool:
 
 
 def _fails_at(health: NodeHealth, delay: float) -> float | None:
-    """Return when a node fails for its condition Ready; None: it is ready."""
+    """Return when a node fails because of its condition Ready; None: it is ready."""
     if health.ready_since is None:
         return 0.0
     return None if health.ready else health.ready_since + delay
@@ -103,7 +103,7 @@ def _evicting_taints(health: NodeHealth) -> tuple[Taint, ...]:
 
 
 def _nodes_of(workload: Workload) -> Iterator[tuple[PodSetAdmission, frozenset[str]]]:
-    """Yield the pod sets whose placement names nodes, with these."""
+    """Yield the pod sets whose placement names nodes, each with these nodes."""
     nodes = nodes_by_pod_set(workload) or {}
     for pod_set in workload.admission.pod_sets if workload.admission is not None else ():
         names = nodes.get(pod_set.name)

@@ -1,12 +1,12 @@
-"""What the planner must know of observed nodes, reports and pods, as the changes that tas.cluster_nodes reads.
+"""Track nodes, reports and pods, and report their changes to the planner in the format that tas.cluster_nodes reads.
 
-The planner accounts for a pod if its workload has a placement, and the pod is on a node of it. All other pods that are
-bound and not finished are usage of their node, also those of workloads without a topology (Kueue's pkg/cache/scheduler
-tas_non_tas_pod_cache.go). So is what a pod of a placement requests beyond its pod set, for example after a resize in
-place. A pod event costs the work of one pod.
+The planner accounts for a pod if its workload has a placement, and the pod is on a node of that placement. All other
+pods that are bound and not finished are usage of their node. This includes pods of workloads without a topology
+(Kueue's pkg/cache/scheduler tas_non_tas_pod_cache.go). It also includes what a pod of a placement requests beyond its
+pod set, for example after a resize in place. A pod event costs the work of one pod.
 
-A pod of the queue is named to the planner by its key in the holdings of reports. Two pods of a node may share a key,
-but rarely do. Neither is then named, and the planner counts these pods in the report and as predicted.
+The key in the holdings of reports identifies a pod of the queue to the planner. In rare cases, two pods of a node share
+a key. Then neither is named, and the planner counts these pods both in the report and as predicted.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ class _NodePods:
 
     def __init__(self) -> None:
         self.usage: dict[str, int] = {}
-        """What the planner does not account for, by resource: milli-CPU, bytes, counts."""
+        """Usage for which the planner does not account, by resource: milli-CPU, bytes, counts."""
         self.pods: dict[str, tuple[TrackedPod, ...]] = {}
         """All pods by key of nrt.holdings."""
         self.named_keys: set[str] = set()
-        """Keys of the pods that the planner has been told of."""
+        """Keys of the pods that were named to the planner."""
 
 
 class NodeTracker:
-    """Observed objects in, changes out. Not safe for use by several threads at once."""
+    """Turns observed objects into changes for the planner. Not safe for concurrent use by several threads."""
 
     def __init__(self) -> None:
         self.health: dict[str, NodeHealth] = {}
-        """By node; read-only."""
+        """Health by node; read-only."""
         self.health_revision = 0
         """Increases whenever the health of a node changes."""
         self._pods: dict[tuple[str, str], TrackedPod] = {}
-        """By namespace and name, without inactive ones and unbound ones outside the queue."""
+        """Pods by namespace and name. Inactive pods, and unbound pods outside the queue, are omitted."""
         self._pods_by_workload: dict[str, set[tuple[str, str]]] = {}
         self._placements: dict[str, PlacedPodSets] = {}
         self._nodes: dict[str, _NodePods] = {}
         self._digests: dict[tuple[str, str], bytes] = {}
-        """Of the content of objects, by field of the change and node."""
+        """Digests of object contents, by field of the change and node."""
         self._contents: dict[tuple[str, str], str | None] = {}
-        """Changed contents, by the same."""
+        """Changed object contents, by field of the change and node."""
         self._changed_usage: set[str] = set()
         self._relieved: set[str] = set()
         self._changed_keys: dict[str, dict[str, bool]] = {}
-        """By node and key: whether its pod has ended."""
+        """Changed keys by node, each with whether its pod has ended."""
         self.revision = 0
-        """Increases with each change that the planner gets."""
+        """Increases with each change that the planner is fed."""
         self.revisions: dict[str, int] = {}
-        """The revision of the last change of each node that is not deleted; read-only."""
+        """Revision of the last change of each node that is not deleted; read-only."""
 
     # --- observations
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
-        """Use a Node; None: it is deleted."""
+        """Record a Node; None: it was deleted."""
         self._set_content("object", name, None if node is None else node.content)
         health = None if node is None else node.health
         if health == self.health.get(name):
@@ -87,11 +87,11 @@ class NodeTracker:
             self.health[name] = health
 
     def observe_report(self, node: str, report: TrackedReport | None) -> None:
-        """Use a NodeResourceTopology; None: it is deleted."""
+        """Record a NodeResourceTopology; None: it was deleted."""
         self._set_content("report", node, None if report is None else report.content)
 
     def observe_pod(self, namespace: str, name: str, pod: TrackedPod | None) -> TrackedPod | None:
-        """Use a pod; None: it is deleted. Return its active state before; None: it was not active, or is new."""
+        """Record a pod; None: it was deleted. Return its previous active state; None: it was not active, or is new."""
         key = namespace, name
         before = self._pods.get(key)
         if before is not None and before == pod:
@@ -109,7 +109,7 @@ class NodeTracker:
     def set_placement(self, workload: str, placement: PlacedPodSets | None) -> None:
         """Set where a workload with quota is placed; None: the planner has no placement.
 
-        To be called with each entry by which the planner adds, changes or removes a running workload.
+        Call this with each entry by which the planner adds, changes or removes a running workload.
         """
         if self._placements.get(workload) == placement:
             return
@@ -130,7 +130,7 @@ class NodeTracker:
         return len(self._pods_by_workload.get(workload, ()))
 
     def take_changes(self) -> list[Json]:
-        """Return the changes since the last call, one for each node, by name."""
+        """Return the changes since the last call, one per node, sorted by name."""
         changes: dict[str, Json] = {}
         for (field, node), content in self._contents.items():
             changes.setdefault(node, {"node": node})[field] = content
@@ -151,17 +151,17 @@ class NodeTracker:
         return [changes[node] for node in sorted(changes)]
 
     def pods_by_key(self, node: str) -> dict[str, tuple[TrackedPod, ...]]:
-        """Return the active pods on a node by key of nrt.holdings."""
+        """Return the active pods on a node by their key in nrt.holdings."""
         known = self._nodes.get(node)
         return {} if known is None else dict(known.pods)
 
     def requested(self, node: str) -> Resource:
-        """Return what all pods on a node request together, those of the queue included."""
+        """Return the sum of the requests of all pods on a node, including those of the queue."""
         known = self._nodes.get(node)
         return NO_RESOURCES if known is None else total_requests(known.pods)
 
     def take_relieved(self) -> set[str]:
-        """Return the nodes that have changed since the last call so that they may take more pods."""
+        """Return the nodes whose changes since the last call may allow them to take more pods."""
         relieved, self._relieved = self._relieved, set()
         return relieved
 
@@ -188,7 +188,7 @@ class NodeTracker:
             self._digests[key] = digest
 
     def _index(self, key: tuple[str, str], before: TrackedPod | None, after: TrackedPod | None) -> None:
-        """Keep the pods of workloads up to date."""
+        """Update the pods of workloads."""
         old, new = (pod.workload if pod is not None else "" for pod in (before, after))
         if old == new:
             return
@@ -200,7 +200,7 @@ class NodeTracker:
             self._pods_by_workload.setdefault(new, set()).add(key)
 
     def _count(self, pod: TrackedPod, sign: int, *, ended: bool = False) -> None:
-        """Add or remove a pod of its node; `ended`: its kubelet has said so."""
+        """Add a pod to its node or remove it; `ended`: its kubelet has reported its end."""
         if not pod.node or pod.requests is None:
             return
         node = self._nodes.get(pod.node)
@@ -224,7 +224,7 @@ class NodeTracker:
         return placement is not None and placed_pod_set(placement.nodes, pod.pod_set, pod.node) is not None
 
     def _unaccounted(self, pod: TrackedPod, requests: Resource) -> dict[str, int]:
-        """Return what a pod requests beyond what the planner counts for it, by resource."""
+        """Return what a pod requests beyond the amounts that the planner counts for it, by resource."""
         amounts = dict(amounts_by_resource(requests))
         placement = self._placements.get(pod.workload)
         pod_set = None if placement is None else placed_pod_set(placement.nodes, pod.pod_set, pod.node)
@@ -251,7 +251,7 @@ class NodeTracker:
 
 
 def total_requests(pods: Mapping[str, Iterable[TrackedPod]]) -> Resource:
-    """Return what pods request together; `pods`: by any key."""
+    """Return the sum of the requests of pods, which are grouped by any key."""
     total = NO_RESOURCES
     for same in pods.values():
         for pod in same:

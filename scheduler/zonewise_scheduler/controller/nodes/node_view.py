@@ -1,4 +1,4 @@
-"""The nodes as the controller needs them: changes for the planner, failed nodes of workloads, names by hostname."""
+"""The nodes as the controller needs them: changes for the planner, failed nodes of workloads, and names by hostname."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ class NodeRevision(NamedTuple):
 
     node: TrackedNode
     pods: Mapping[str, tuple[TrackedPod, ...]]
-    """The active pods on it, by key of nrt.holdings."""
+    """The active pods on the node, by their key in nrt.holdings."""
 
 
 class NodeRevisions(NamedTuple):
-    """The nodes at a revision, as far as the planner knows of it."""
+    """The nodes at a revision, as the planner knows them."""
 
     revision: int
     names: frozenset[str]
-    """Of all nodes."""
+    """Names of all nodes."""
     changed: list[NodeRevision]
-    """Those that have changed since an earlier revision."""
+    """Nodes that have changed since an earlier revision."""
 
 
 class NodeView:
-    """See the module."""
+    """Combines the tracker with hostnames, node details and placements. See the module docstring."""
 
     def __init__(self) -> None:
         self.tracker = NodeTracker()
         self.names_by_hostname: dict[str, str] = {}
         self.failures_due_at = inf
-        """When the delay of a node that is not ready ends."""
+        """When the delay of the next node that is not ready ends."""
         self._hostnames: dict[str, str] = {}
         self._nodes: dict[str, TrackedNode] = {}
         self._infos: dict[str, NodeInfo | None] = {}
-        """Without pods, of the nodes that were looked at; None: a field is invalid."""
+        """Nodes that were read, without their pods; None: a field is invalid."""
         self._checked_revision = -1
         self._placed: dict[str, PlacedPodSets] = {}
-        """By workload with a placement, which has the hostnames of its nodes."""
+        """Placements by workload, with the hostnames of their nodes."""
         self._placements_changed = False
         self._avoided: dict[str, set[str]] = {}
-        """By workload: the nodes on which none of its pods is to start."""
+        """By workload, the nodes on which none of its pods may start."""
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
-        """Take a Node; None: it was deleted."""
+        """Record a Node; None: it was deleted."""
         self._set_hostname(name, None if node is None else node.hostname)
         self.tracker.observe_node(name, node)
         known = self._nodes.get(name)
@@ -77,7 +77,7 @@ class NodeView:
             self._nodes[name] = node
 
     def _set_hostname(self, name: str, hostname: str | None) -> None:
-        """Set the hostname by which placements name a node: that of its label, which may differ from its name."""
+        """Set the hostname by which placements identify a node: its label, which may differ from its name."""
         known = self._hostnames.pop(name, None)
         if known is not None and self.names_by_hostname.get(known) == name:
             del self.names_by_hostname[known]
@@ -88,7 +88,7 @@ class NodeView:
                 self.tracker.set_placement(key, self._by_name(placement))
 
     def _by_name(self, placement: PlacedPodSets) -> PlacedPodSets:
-        """Return a placement with the names of its nodes; a hostname of no node is its name."""
+        """Return a placement with the names of its nodes. A hostname that belongs to no node is used as the name."""
         names = self.names_by_hostname
         nodes = {
             pod_set: None if hostnames is None else frozenset(names.get(hostname, hostname) for hostname in hostnames)
@@ -97,9 +97,9 @@ class NodeView:
         return placement._replace(nodes=nodes)
 
     def node_info(self, name: str) -> NodeInfo | None:
-        """Return a node that is ready, with what all its pods request; None: it is not ready, unknown, or invalid.
+        """Return a ready node with the requests of all its pods; None: it is not ready, unknown, or invalid.
 
-        Conditions that gangs avoid do not count: they decide about placements, and these are decided.
+        Conditions that gangs avoid do not count: they affect placements, which are already decided here.
         """
         node = self._nodes.get(name)
         if node is None or not node.health.ready:
@@ -114,13 +114,13 @@ class NodeView:
         return None if info is None else info._replace(requested=self.tracker.requested(name))
 
     def revised_since(self, revision: int) -> NodeRevisions:
-        """Return what has changed since a revision, 0: since the start."""
+        """Return the changes since a revision; 0: since the start."""
         names = [name for name, each in self.tracker.revisions.items() if each > revision and name in self._nodes]
         changed = [NodeRevision(self._nodes[name], self.tracker.pods_by_key(name)) for name in names]
         return NodeRevisions(self.tracker.revision, frozenset(self.tracker.revisions), changed)
 
     def set_placement(self, key: str, workload: Workload | None) -> None:
-        """Note where the pods of a workload are placed; None: it has no quota any more."""
+        """Record where the pods of a workload are placed; None: it no longer has quota."""
         placement = None if workload is None else placement_of(workload)
         self.tracker.set_placement(key, None if placement is None else self._by_name(placement))
         if placement is None:
@@ -130,14 +130,14 @@ class NodeView:
             self._placements_changed = True
 
     def feed(self, feed: PlannerFeed) -> bool:
-        """Feed the planner what has changed; return whether anything has."""
+        """Feed the planner what has changed, and return whether anything has."""
         changes = self.tracker.take_changes()
         if changes:
             feed.change_nodes(changes)
         return bool(changes)
 
     def unhealthy_nodes(self, feed: PlannerFeed, now: float) -> dict[str, tuple[str, ...]]:
-        """Return by key of each workload whose list of unhealthy nodes must change its new list, of hostnames."""
+        """Return the new list of unhealthy nodes, as hostnames, by key of each workload whose list must change."""
         revision = self.tracker.health_revision
         if revision == self._checked_revision and not self._placements_changed and now < self.failures_due_at:
             return {}
@@ -152,7 +152,7 @@ class NodeView:
         return failures.unhealthy_nodes
 
     def avoids(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
-        """Tell whether the pods of a workload with quota avoid a node for a condition that it has now."""
+        """Return whether the pods of a workload with quota avoid a node because of one of its current conditions."""
         health, running = self.tracker.health.get(node), feed.state.running.get(workload)
         if health is None or not health.avoided or running is None:
             return False

@@ -1,6 +1,6 @@
-"""The fields of Nodes, NodeResourceTopologies and pods that the tracker needs; all else is dropped.
+"""Read the fields of Nodes, NodeResourceTopologies and pods that the tracker needs, and drop all others.
 
-There may be 50,000 pods. Those of one template share their requests: these are read once.
+There may be 50,000 pods. Pods of the same template share their requests, which are read once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _PodMetadata(msgspec.Struct):
 
 
 class _Container(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A container, or its status."""
+    """A container or its status."""
 
     name: str = ""
     restart_policy: str | None = None
@@ -88,7 +88,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 def decode_pod(raw: msgspec.Raw | bytes) -> TrackedPod:
-    """Decode a v1.Pod. Raises msgspec.DecodeError, and FieldError for requests that are invalid."""
+    """Decode a v1.Pod. Raises msgspec.DecodeError, and FieldError for invalid requests."""
     pod = _POD.decode(raw)
     metadata, status = pod.metadata, pod.status
     node = pod.spec.node_name or ""
@@ -109,7 +109,7 @@ def decode_pod(raw: msgspec.Raw | bytes) -> TrackedPod:
 
 
 def _request_fields(pod: _Pod) -> bytes:
-    """Return the fields that the requests depend on, as JSON."""
+    """Return the fields that determine the requests, as JSON."""
     conditions: list[Json] = [
         {"type": "PodResizePending", "reason": each.get("reason")}
         for each in pod.status.conditions or ()
@@ -136,18 +136,18 @@ def _requests(fields: bytes) -> Resource:
 
 
 def decode_report(raw: msgspec.Raw | bytes) -> TrackedReport:
-    """Decode a NodeResourceTopology as far as its node. Raises msgspec.DecodeError."""
+    """Decode the tracked fields of a NodeResourceTopology. Raises msgspec.DecodeError."""
     report = _REPORT.decode(raw)
     return TrackedReport(report.metadata.name, msgspec.json.encode(report).decode())
 
 
 def decode_node(raw: msgspec.Raw | bytes, avoided: Iterable[str] = ()) -> TrackedNode:
-    """Decode a v1.Node; `avoided`: types of conditions. Raises msgspec.DecodeError, and FieldError as read_node."""
+    """Decode a v1.Node; `avoided`: types of conditions. Raises msgspec.DecodeError, and FieldError like read_node."""
     return read_node(with_avoided_conditions(_OBJECT.decode(raw), avoided))
 
 
 def read_node(node: Mapping[str, Any]) -> TrackedNode:
-    """Return what is tracked of a v1.Node; raise FieldError, as decode_node."""
+    """Return the tracked fields of a v1.Node. Raises FieldError for fields with other types than expected."""
     slim = slim_node(node)
     ready, taints = _ready_condition(node), read_taints(slim["spec"])
     health = NodeHealth(
@@ -163,7 +163,7 @@ def read_node(node: Mapping[str, Any]) -> TrackedNode:
 
 
 def slim_node(node: Mapping[str, Any]) -> Json:
-    """Return the part of a v1.Node that tas.cluster_nodes reads; raise FieldError for fields of other types."""
+    """Return the part of a v1.Node that tas.cluster_nodes reads. Raises FieldError for fields with unexpected types."""
     metadata, spec, status = (object_in(node, name, "") for name in ("metadata", "spec", "status"))
     name = string_in(metadata, "name", "metadata.")
     if not name:

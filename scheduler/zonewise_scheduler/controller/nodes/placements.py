@@ -1,4 +1,4 @@
-"""The nodes on which the planner accounts for the pods of a workload, and what it counts for each."""
+"""The nodes on which the planner accounts for the pods of a workload, and the amounts that it counts for each pod."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Amounts, Workload
 
 NodesByPodSet = dict[str, "frozenset[str] | None"]
-"""By pod set with a topology assignment: its nodes; None: its lowest level is not the node, so any node may have it."""
+"""Nodes by pod set with a topology assignment; None: its lowest level is above nodes, so any node is possible."""
 
 
 class PlacedPodSets(NamedTuple):
-    """What the planner has placed of a workload."""
+    """The placement of a workload in the planner."""
 
     nodes: NodesByPodSet
     requests: Mapping[str, Amounts] = {}
-    """What it counts for each pod on its node, by pod set; absent: all that the pod requests."""
+    """Amounts that the planner counts for each pod on its node, by pod set; absent: all requests of the pod."""
 
 
 def placement_of(workload: Workload) -> PlacedPodSets | None:
-    """Return the placement of a workload; None: it has none."""
+    """Return the placement of a workload; None: there is none."""
     nodes = nodes_by_pod_set(workload)
     if nodes is None:
         return None
@@ -32,7 +32,7 @@ def placement_of(workload: Workload) -> PlacedPodSets | None:
 
 
 def nodes_by_pod_set(workload: Workload) -> NodesByPodSet | None:
-    """Return the nodes of a workload's placement; None: it has none."""
+    """Return the nodes in the placement of a workload; None: there is none."""
     if workload.admission is None:
         return None
     nodes: NodesByPodSet = {}
@@ -47,7 +47,7 @@ def nodes_by_pod_set(workload: Workload) -> NodesByPodSet | None:
 def placed_pod_set(nodes: NodesByPodSet, pod_set: str, node: str) -> str | None:
     """Return the placed pod set of a pod on a node; None: the pod is not part of the placement.
 
-    `pod_set` "": that of a workload with only one.
+    `pod_set`: "" stands for the pod set of a workload with only one.
     """
     if not pod_set and len(nodes) == 1:
         pod_set = next(iter(nodes))

@@ -1,4 +1,4 @@
-"""What is tracked of nodes and pods: small, since there are ten thousands of them."""
+"""Tracked fields of nodes and pods. They are kept small, since there are tens of thousands of them."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ if TYPE_CHECKING:
 
 
 class TrackedPod(msgspec.Struct, frozen=True, gc=False):
-    """One pod."""
+    """The tracked fields of a pod."""
 
     namespace: str
     name: str
     node: str
-    """"": not bound."""
+    """Node to which the pod is bound; "": not bound."""
     active: bool
-    """Its phase is not final."""
+    """Whether its phase is not final."""
     requests: Resource | None
-    """Of the node, `pods` is 1; None: the pod is not bound, or not active. Pods of a template share it."""
+    """Requests from the node, with 1 for `pods`; None: not bound, or not active. Pods of one template share them."""
     workload: str
-    """Key of its Workload (namespace/name); "": it is outside the queue."""
+    """Key of its Workload (namespace/name); "": the pod is outside the queue."""
     pod_set: str
 
 
 class NodeHealth(NamedTuple):
-    """Whether a node can run pods."""
+    """The conditions and taints that determine whether a node can run pods."""
 
     ready: bool
     ready_since: float | None
-    """Seconds since 1970 of the last change of the condition Ready, 0: unknown; None: there is no such condition."""
+    """When the condition Ready last changed, seconds since 1970; 0: unknown; None: there is no such condition."""
     no_execute: tuple[Taint, ...] = ()
-    """Its taints with the effect NoExecute."""
+    """Taints with the effect NoExecute."""
     avoided: tuple[Taint, ...] = ()
-    """Its conditions that gangs avoid, as taints (nodes/node/avoided_conditions.py)."""
+    """Conditions that gangs avoid, represented as taints (nodes/node/avoided_conditions.py)."""
 
 
 class TrackedNode(NamedTuple):
-    """One node."""
+    """The tracked fields of a Node."""
 
     name: str
     content: str
-    """The slim object as JSON."""
+    """The reduced object as JSON."""
     health: NodeHealth
     hostname: str
-    """The label kubernetes.io/hostname; the name where it is absent."""
+    """Value of the label kubernetes.io/hostname; the name of the node if it is absent."""
     feature_groups: frozenset[str] | None = None
-    """NodeFeatureGroups (namespace/name) that its agents have recorded; None: no agent evaluates groups."""
+    """NodeFeatureGroups (namespace/name) that the node's agents have recorded; None: no agent evaluates groups."""
 
 
 class TrackedReport(NamedTuple):
-    """One NodeResourceTopology."""
+    """The tracked fields of a NodeResourceTopology."""
 
     node: str
     content: str
-    """The object as JSON, without what changes with every write."""
+    """The object as JSON, without fields that change with every write."""
