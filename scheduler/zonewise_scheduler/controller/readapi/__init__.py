@@ -1,1 +1,1 @@
-"""The read API: queues, workloads and the plan as JSON, for people and programs that do not decide."""
+"""The read API: queues, workloads and the plan as JSON, for people and programs that only read."""

@@ -1,15 +1,15 @@
-"""The whole cluster for the page: nodes, workloads and queues as tables, and what changes of them.
+"""The whole cluster for the page: nodes, workloads and queues as tables, and the changes of these tables.
 
     GET /api/v1/cluster         all rows, with the name of their version
     GET /api/v1/cluster/events  Server-Sent Events: what has changed since the version of the header Last-Event-ID
 
-The controller's thread hands over references alone: the rows of workloads, and the nodes that have changed. A thread of
-the feed makes rows of them, once in PERIOD seconds. It runs while there are streams. Its versions cost at most
-1/REST_RATIO of the CPU time of the controller's thread. Versions that cost less save CPU time for CREDIT seconds. So
-one version in which garbage is collected costs as much as four others, and delays none.
+The controller's thread hands over only references: the rows of workloads, and the nodes that have changed. A thread of
+the feed builds rows from them every PERIOD seconds. It runs while there are streams. Its versions cost at most
+1/REST_RATIO of the CPU time of the controller's thread. Versions that cost less save up CPU time for CREDIT seconds. So
+a version during which garbage is collected may cost as much as four others, and delays none.
 
-All clients share what the thread makes. A client that reads slowly gets fewer and larger changes, or is asked to get
-all rows. It delays no other, and costs at most one event in memory.
+All clients share the results of the thread. A client that reads slowly gets fewer and larger changes, or is told to
+fetch all rows. It does not delay other clients, and costs at most one event in memory.
 
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """
@@ -57,34 +57,35 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 5.0
-"""Seconds in which the controller has to answer."""
+"""Seconds in which the controller must respond."""
 PERIOD, REST_RATIO = 1.0, 20.0
 CREDIT = 4.0
-"""Seconds. In any t seconds all versions but the last one cost at most (t + CREDIT) / REST_RATIO of CPU time."""
+"""Seconds for which unused CPU time is saved. In any t seconds, all versions but the last cost at most
+(t + CREDIT) / REST_RATIO of CPU time."""
 KEEP_ALIVE = 10.0
-"""Seconds without a change after which a stream has a comment, so that a client notices a lost connection."""
+"""Seconds without a change after which a stream sends a comment, so that a client notices a lost connection."""
 _LINGER = 5.0
 """Seconds without a stream after which the thread ends."""
 _TABLES = ("nodes", "workloads", "clusterQueues", "cohorts", "localQueues", "status")
 
 
 class ClusterRevision(NamedTuple):
-    """What the controller's thread hands over."""
+    """The data that the controller's thread hands over."""
 
     rows: tuple[WorkloadRow, ...]
     objects: Mapping[str, Json]
-    """The Workloads by key."""
+    """Workloads by key."""
     node_revision: int
     node_names: frozenset[str]
-    """Of all nodes."""
+    """Names of all nodes."""
     nodes: list[NodeSight]
-    """Those that have changed."""
+    """Nodes that have changed."""
     levels: tuple[str, ...]
-    """Label keys of the levels above the node."""
+    """Label keys of the levels above nodes."""
 
 
 def take_revision(controller: QueueController, reporter: StatusReporter, node_revision: int) -> ClusterRevision:
-    """Return the cluster, with the nodes that have changed since a revision. Runs in the controller's thread."""
+    """Return the cluster, with the nodes that have changed since a revision. Call it in the controller's thread."""
     nodes = controller.feed.nodes
     reports = nodes if isinstance(nodes, ClusterNodes) else ClusterNodes()
     revisions = controller.nodes_revised_since(node_revision)
@@ -99,7 +100,7 @@ def take_revision(controller: QueueController, reporter: StatusReporter, node_re
 
 
 class ClusterFeed:
-    """See the module. Safe for several threads."""
+    """Builds the tables and streams their changes. Safe for concurrent use by several threads."""
 
     def __init__(
         self,
@@ -110,7 +111,10 @@ class ClusterFeed:
         period: float = PERIOD,
         rest_ratio: float = REST_RATIO,
     ) -> None:
-        """`clock` returns seconds since 1970; `period`, in seconds, and `rest_ratio` bound the versions (see above)."""
+        """Create a feed; `clock` returns seconds since 1970.
+
+        `period`, in seconds, and `rest_ratio` bound the cost of the versions (see the module docstring).
+        """
         self._call = call
         self._reporter = reporter
         self._clock = clock
@@ -120,15 +124,15 @@ class ClusterFeed:
         self._workloads = WorkloadTable()
         self._node_revision = 0
         self._sights: dict[str, NodeSight] = {}
-        """The last sight of each node."""
+        """Last state of each node."""
         self._levels: tuple[str, ...] = ()
         self._next_at = 0.0
         self._paid_until = 0.0
-        """The CPU time of all versions is 1/REST_RATIO of the time until then."""
+        """Time until which CPU time is used up: all versions have cost 1/REST_RATIO of the time until then."""
         self._head: Json = {}
         self._snapshot: tuple[str, EncodedBody] | None = None
         self._streamed_at = 0.0
-        """When a stream has last looked for changes."""
+        """When a stream last checked for changes."""
         self._thread: threading.Thread | None = None
         self._thread_lock = threading.Lock()
 
@@ -148,7 +152,7 @@ class ClusterFeed:
         return encoded.response(request)
 
     def stream(self, request: Request) -> Response:
-        """Return a stream of the changes since the version of Last-Event-ID; it begins with the time."""
+        """Return a stream of the changes since the version of Last-Event-ID. It begins with the current time."""
         events = ClusterEvents(self, request.headers.get("last-event-id", ""))
         self._note_stream()
         headers = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("X-Accel-Buffering", "no"))
@@ -156,9 +160,9 @@ class ClusterFeed:
         return Response(200, "text/event-stream", begin, headers, events)
 
     def changes(self, since: str) -> tuple[str, bytes | None]:
-        """Return the current version, and what has changed since another one, as of VersionedTables.
+        """Return the current version, and the changes since another one as in VersionedTables.
 
-        It waits for nothing: while a version is being made, nothing has changed.
+        The method never waits: while a version is being built, it reports no changes.
         """
         self._note_stream()
         if not self._lock.acquire(blocking=False):
@@ -169,7 +173,7 @@ class ClusterFeed:
             self._lock.release()
 
     def refresh(self) -> None:
-        """Bring the tables up to date, unless they were brought just before. Raises TimeoutError."""
+        """Update the tables, unless they were updated within the last period. Raises TimeoutError."""
         with self._lock:
             self._refresh()
 
@@ -192,7 +196,7 @@ class ClusterFeed:
                 self.refresh()
             except TimeoutError as error:
                 log.warning("the page is not current: %s", error)
-            except Exception:  # a defect must not end the thread: the next version may do
+            except Exception:  # a defect must not end the thread: the next version may succeed
                 log.exception("the page cannot be brought up to date")
             time.sleep(max(self._period / 4, self._next_at - time.monotonic()))
 
@@ -232,12 +236,12 @@ class ClusterFeed:
         )
 
     def _due_after(self, begin: float) -> float:
-        """Return when the next version is due: a late one does not delay the others, unless it is late by a period."""
+        """Return when the next version is due. A late one does not delay others, unless it is a whole period late."""
         is_punctual = begin < self._next_at + self._period
         return (self._next_at if is_punctual else begin) + self._period
 
     def _node_rows(self, revision: ClusterRevision) -> dict[str, Row | None]:
-        """Return the rows of nodes that have changed; of all where the levels have."""
+        """Return the rows of nodes that have changed; of all nodes if the levels have changed."""
         changed = {sight.revision.node.name: sight for sight in revision.nodes}
         gone = self._sights.keys() - revision.node_names
         self._sights = {name: sight for name, sight in self._sights.items() if name not in gone} | changed
@@ -249,16 +253,16 @@ class ClusterFeed:
 
 
 class ClusterEvents:
-    """The stream of one client. It has no queue of events: each is made of what has changed since the last one."""
+    """The stream of one client. It keeps no queue of events: each event contains the changes since the last one."""
 
     def __init__(self, feed: ClusterFeed, version: str) -> None:
-        """`version`: the one that the client has."""
+        """Create a stream; `version`: the version that the client has."""
         self._feed = feed
         self._version = version
         self._sent_at = time.monotonic()
 
     def __call__(self) -> bytes | None:
-        """Return the next event, a comment, or nothing."""
+        """Return the next event, a comment, or an empty result."""
         version, changes = self._feed.changes(self._version)
         if changes == b"":
             return self._comment()

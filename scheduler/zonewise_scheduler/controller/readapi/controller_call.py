@@ -1,4 +1,4 @@
-"""Questions to the controller's thread."""
+"""Function calls in the controller's thread."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 class ControllerCall(Protocol):
-    """ControllerLoop.call."""
+    """The type of ControllerLoop.call."""
 
     def __call__(self, function: Callable[[QueueController], T], timeout: float) -> T:
-        """Return the result of a function of the controller. Raises TimeoutError."""
+        """Return the result of a function that is called with the controller. Raises TimeoutError."""
         ...

@@ -1,4 +1,4 @@
-"""When a job would start that is not submitted: it joins a copy of the planner's state, which is played forward.
+"""When a job would start that is not submitted: it joins a copy of the planner's state, which runs forward.
 
     /api/v1/forecast?namespace=default&queue=gpu&pods=64&requests=cpu=8,nvidia.com/gpu=8&walltime=4h
 
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 PATH = "/api/v1/forecast"
 PLAYS_PER_SECOND, PLAY_BURST = 0.5, 5
 _CALL_TIMEOUT = 5.0
-"""Seconds in which the controller has to answer."""
+"""Seconds in which the controller must respond."""
 _PLAY_TIMEOUT = 8.0
-"""Seconds that a request waits for the plays before it."""
+"""Seconds for which a request waits for earlier plays."""
 _PARAMETERS = {"namespace": "default", "queue": "", "pods": "1", "requests": "", "walltime": "", "priority": "0",
                "topology": ""}  # fmt: skip
 _NAME = "~forecast"
-"""No object has such a name."""
+"""A name that no object can have."""
 
 
 class HypotheticalForecasts:
-    """Answers the requests of PATH; for several threads."""
+    """Serves the requests for PATH. Safe for concurrent use by several threads."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class HypotheticalForecasts:
         reporter: StatusReporter,
         clock: Callable[[], float],
     ) -> None:
-        """`call`: runs a function in the controller's thread (ControllerLoop.call)."""
+        """Set the sources; `call`: runs a function in the controller's thread (ControllerLoop.call)."""
         self._call = call
         self._reporter = reporter
         self._clock = clock
@@ -73,7 +73,7 @@ class HypotheticalForecasts:
         self._lock = threading.Lock()
 
     def respond(self, request: Request) -> Response:
-        """Return the forecast that a request asks for."""
+        """Return the requested forecast."""
         try:
             workload = requested_workload(request.query, self._clock())
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the page of a job shows beside its row: what it has gone through, and where its pods are placed."""
+"""What the page of a job shows besides its row: its history, and the placement of its pods."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import PodSetAdmission, Workload
 
 MAX_DOMAINS = 1000
-"""Of a pod set."""
+"""Maximum number of domains shown for a pod set."""
 
 
 def job_json(namespace: str, obj: Json, events: Iterable[RecentEvent]) -> Json:
     """Return the job that owns a Workload, and its history: conditions of the Workload and Events of the job.
 
-    `obj`: the Workload as it was observed.
+    `obj`: the Workload as observed.
     """
     kind, name = owner_of(obj)
     own = {("Workload", obj["metadata"]["name"]), (kind, name)}
@@ -44,20 +44,20 @@ def job_json(namespace: str, obj: Json, events: Iterable[RecentEvent]) -> Json:
 
 
 def owner_of(obj: Json | None) -> tuple[str, str]:
-    """Return kind and name of the job that owns a Workload; ("", "") where none does."""
+    """Return the kind and name of the job that owns a Workload; ("", "") if no job owns it."""
     references: list[Json] = (obj or {}).get("metadata", {}).get("ownerReferences") or []
     controllers = [each for each in references if each.get("controller")] or references
     return (str(controllers[0].get("kind", "")), str(controllers[0].get("name", ""))) if controllers else ("", "")
 
 
 def ended_json(namespace: str, name: str, obj: Json) -> Json:
-    """Return a Workload that the queue does not have any more, or not yet."""
+    """Return a Workload that the queue no longer contains, or does not contain yet."""
     state = "Finished" if is_true(obj, "Finished") else "Unknown"
     return {"namespace": namespace, "name": name, "state": state}
 
 
 def placement_json(workload: Workload) -> list[Json]:
-    """Return where the pods of a workload with quota are placed, by pod set."""
+    """Return the placement of the pods of a workload with quota, by pod set."""
     if workload.admission is None:
         return []
     return [_pod_set_json(pod_set) for pod_set in workload.admission.pod_sets]

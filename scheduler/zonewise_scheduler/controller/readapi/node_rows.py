@@ -1,6 +1,6 @@
-"""The nodes of the page: what each has, zone by zone, and what runs on it. A row is made anew when its node changes.
+"""The nodes of the page, with resources by zone and workloads. A row is built again when its node changes.
 
-Amounts are integers: milli-CPU, bytes, counts. An unknown one is null.
+Amounts are integers: milli-CPU, bytes, counts. An unknown amount is null.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NODE_COLUMNS = (
     "runs",
 )  # fmt: skip
 ZONE_COLUMNS = ("zone", "cpus", "cpusFree", "gpus", "gpusFree", "memory", "memoryFree")
-"""CPUs are whole ones here."""
+"""Here, CPUs are whole CPUs."""
 RUN_COLUMNS = ("workload", "pods", "cpus", "gpus", "zones")
-"""workload "": pods outside the queue, together; zones: ids, empty where unknown."""
+"""The workload "" stands for all pods outside the queue; zones: ids, empty if unknown."""
 _RACK_LABELS = ("topology.kubernetes.io/rack", "rack")
-"""Where no Topology names levels above the node."""
+"""Labels of levels, used if no Topology names levels above nodes."""
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 Row = tuple[object, ...]
 
@@ -54,11 +54,11 @@ class _Run(NamedTuple):
     cpus: int = 0
     gpus: int = 0
     zones: int = 0
-    """Bits."""
+    """Zones as a bit mask."""
 
 
 def level_labels(topologies: Iterable[Json]) -> tuple[str, ...]:
-    """Return the label keys of the levels above the node, of the Topology with most of them."""
+    """Return the label keys of the levels above nodes, from the Topology with the most levels."""
     best: tuple[str, ...] = ()
     for topology in topologies:
         levels = FieldReader(topology, "", []).child("spec").children("levels")
@@ -94,12 +94,12 @@ def node_row(sight: NodeSight, levels: Sequence[str]) -> Row:
 
 
 def gpu_count(scalar_resources: Iterable[tuple[str, int]]) -> int:
-    """Return the number of GPUs among resources."""
+    """Return the number of GPUs among scalar resources."""
     return sum(size for name, size in scalar_resources if is_gpu(name))
 
 
 def _domains(info: NodeInfo, levels: Sequence[str]) -> tuple[str, ...]:
-    """Return the values of the labels of the levels, the highest first; those that the node lacks are left out."""
+    """Return the label values of the levels, highest first; levels that the node lacks are omitted."""
     values = tuple(value for key in levels if (value := info.label(key)))
     return values or tuple(value for key in _RACK_LABELS if (value := info.label(key)))[:1]
 
@@ -124,7 +124,7 @@ def _zones(state: NodeState) -> Iterator[Row]:
 
 
 def _zone_gpus(state: NodeState, zone: int) -> tuple[int, int]:
-    """Return the GPUs of a zone, and the free ones; a GPU close to several zones counts in the lowest one."""
+    """Return the GPUs of a zone, and the free ones. A GPU close to several zones counts in the lowest one."""
     total = free = 0
     for device, available in zip(state.kind.devices, state.device_free, strict=False):
         if is_gpu(device.resource) and (device.zones & -device.zones) == 1 << zone:
@@ -134,7 +134,7 @@ def _zone_gpus(state: NodeState, zone: int) -> tuple[int, int]:
 
 
 def _runs(sight: NodeSight) -> tuple[Row, ...]:
-    """Return what runs, by workload: the values of RUN_COLUMNS."""
+    """Return what runs on the node by workload, as the values of RUN_COLUMNS."""
     holdings = _holdings(sight.report)
     zone_cpus = () if sight.report is None else sight.report.state.kind.cpus.zones
     runs: dict[str, _Run] = {}
@@ -157,12 +157,12 @@ def _runs(sight: NodeSight) -> tuple[Row, ...]:
 def _holdings(report: LastReport | None) -> dict[str, Holdings]:
     try:
         return {} if report is None or report.texts is None else read_holdings(report.texts)
-    except ValueError:  # damaged: the reader of reports has told so
+    except ValueError:  # damaged: the reader of reports has already logged it
         return {}
 
 
 def _zones_of(holdings: Holdings, zone_cpus: Iterable[tuple[int, int]]) -> int:
-    """Return the zones of what a pod holds, as bits."""
+    """Return the zones of the resources that a pod holds, as a bit mask."""
     zones = 0
     for zone, cpus in zone_cpus:
         if holdings.cpus & cpus:

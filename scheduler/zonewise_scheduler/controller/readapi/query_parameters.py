@@ -12,7 +12,7 @@ _MAX_DIGITS = 9
 
 
 def read_parameters(query: str, defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return the value of each parameter, the last one where it is repeated. Raises ValueError for an unknown one."""
+    """Return the value of each parameter; of repeated ones, the last. Raises ValueError for an unknown parameter."""
     try:
         parsed = parse_qs(query, strict_parsing=bool(query), keep_blank_values=True, max_num_fields=len(defaults))
     except ValueError as error:
@@ -25,7 +25,7 @@ def read_parameters(query: str, defaults: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_number(parameters: Mapping[str, str], name: str) -> int:
-    """Return a parameter that is a number of up to nine digits. Raises ValueError."""
+    """Return the value of a parameter that is a number with up to nine digits. Raises ValueError."""
     text = parameters[name]
     if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
         raise ValueError(f"{name}: {text[:80]!r} is not a number from 0 on")

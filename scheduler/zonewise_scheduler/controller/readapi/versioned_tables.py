@@ -1,6 +1,6 @@
-"""Tables that change from version to version, and what has changed since any of the last versions.
+"""Tables that change from version to version, and the changes since any of the last versions.
 
-A version has its number behind the name of the run, so a client of an earlier run gets all rows.
+The name of a version is the name of the run followed by a number. So a client of an earlier run gets all rows.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 MAX_CHANGED_ROWS = 3000
-"""Of one answer; a client that lacks more gets all rows instead, compressed."""
+"""Maximum number of changed rows in one response. A client that lacks more gets all rows instead, compressed."""
 _MAX_GONE = 20_000
-"""Removed rows of a table that are remembered."""
+"""Maximum number of remembered removals per table."""
 
 
 class _Table:
@@ -26,16 +26,16 @@ class _Table:
         self._changed_in: dict[str, int] = {}
         self._gone_in: dict[str, int] = {}
         self._complete_from = 0
-        """The first version since which all removals are remembered."""
+        """First version since which all removals are remembered."""
 
     def replace(self, rows: Mapping[str, object], version: int) -> bool:
-        """Have these rows; return whether they differ."""
+        """Replace all rows, and return whether any row differs."""
         gone = self.rows.keys() - rows.keys()
         changed = {key: row for key, row in rows.items() if self.rows.get(key) != row}
         return self.change({**changed, **dict.fromkeys(gone)}, version)
 
     def change(self, rows: Mapping[str, object | None], version: int) -> bool:
-        """Have these rows beside the others, None: not any more; return whether any differs."""
+        """Set some rows and keep the others; None: remove the row. Return whether any row differs."""
         differs = False
         for key, row in rows.items():
             if self.rows.get(key) == row:
@@ -54,7 +54,7 @@ class _Table:
         return differs
 
     def changes(self, since: int) -> tuple[dict[str, object], list[str]] | None:
-        """Return the changed rows and the keys of the removed ones; None: it is not known any more."""
+        """Return the changed rows and the keys of the removed rows; None: they are no longer known."""
         if since < self._complete_from:
             return None
         changed = {key: self.rows[key] for key, version in self._changed_in.items() if version > since}
@@ -62,10 +62,10 @@ class _Table:
 
 
 class VersionedTables:
-    """Rows by table and key. A row is a value that JSON has, and is replaced as a whole."""
+    """Rows by table and key. A row is a JSON value that is replaced as a whole."""
 
     def __init__(self, run: str, names: tuple[str, ...]) -> None:
-        """Start without rows at version 0. `run`: differs from that of each earlier run."""
+        """Start at version 0 without rows; `run`: must differ from that of each earlier run."""
         self._run = run
         self._version = 0
         self._tables = {name: _Table() for name in names}
@@ -73,13 +73,13 @@ class VersionedTables:
 
     @property
     def version(self) -> str:
-        """The name of the current version."""
+        """Return the name of the current version."""
         return f"{self._run}-{self._version}"
 
     def update(self, replaced: Mapping[str, Mapping[str, Any]], changed: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Have these rows: `replaced` instead of all rows of a table, `changed` beside the others, None: removed.
+        """Set rows: `replaced` replaces all rows of a table, `changed` sets single rows; None: remove the row.
 
-        Return whether there is another version now.
+        Return whether this makes a new version.
         """
         version = self._version + 1
         differs = [self._tables[name].replace(rows, version) for name, rows in replaced.items()]
@@ -90,12 +90,12 @@ class VersionedTables:
         return any(differs)
 
     def snapshot(self, head: Json) -> bytes:
-        """Return all rows as JSON, behind the fields of `head`."""
+        """Return all rows as JSON, after the fields of `head`."""
         tables: Json = {name: {"set": table.rows, "gone": []} for name, table in self._tables.items()}
         return msgspec.json.encode({**head, "version": self.version, "tables": tables})
 
     def changes(self, since: str) -> bytes | None:
-        """Return what has changed since a version as JSON, b"": nothing; None: all rows are needed."""
+        """Return the changes since a version as JSON; b"": nothing has changed; None: the client needs all rows."""
         run, _, text = since.rpartition("-")
         if run != self._run or not (text.isascii() and text.isdecimal() and len(text) < 12):
             return None

@@ -1,6 +1,6 @@
-"""What the read API shows, as values that other threads may read. Functions here run in the controller's thread.
+"""What the read API shows, as values that other threads may read. The functions run in the controller's thread.
 
-Keys of JSON are camelCase; times are RFC 3339 in UTC, unknown ones null; amounts are quantities.
+JSON keys are camelCase. Times are RFC 3339 in UTC, and null if unknown. Amounts are quantities.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 
 class WorkloadRow(msgspec.Struct, frozen=True, gc=False):
-    """One workload of the list, with its values taken over; JSON is made of the rows of one page alone.
+    """One workload of the list, with copied values. Only the rows of one page are converted to JSON.
 
-    Invariant: nothing that a row refers to refers to the row. So the garbage collector does not track rows. Each
-    version of the list has new ones: tracked, 10,000 of them would cause a collection of all objects every few
-    versions.
+    Invariant: no object to which a row refers leads back to the row. So the garbage collector does not track rows. Each
+    version of the list has new rows. If they were tracked, 10,000 of them would cause a collection of all objects every
+    few versions.
     """
 
     workload: Workload
     state: str
-    """"Pending", "Inadmissible", "Reserved", "Admitted", "Stopping"."""
+    """One of "Pending", "Inadmissible", "Reserved", "Admitted", "Stopping"."""
     cluster_queue: str
     position: int = 0
-    """In its ClusterQueue, from 1 on; 0: it is not pending."""
+    """Position in its ClusterQueue, from 1; 0: not pending."""
     reservation: float = inf
     deadline: float = inf
     forecast: Forecast | None = None
@@ -60,13 +60,13 @@ class WorkloadRow(msgspec.Struct, frozen=True, gc=False):
 def workload_rows(
     controller: QueueController, notes: Mapping[str, PendingNote], forecasts: Mapping[str, Forecast]
 ) -> tuple[WorkloadRow, ...]:
-    """Return all workloads: the pending ones by queue in their order, then the inadmissible, then the running ones."""
+    """Return all workloads: the pending ones by queue in their order, the inadmissible ones, then the running ones."""
     state = controller.feed.state
     return (*_pending_rows(state, notes, forecasts), *_inadmissible_rows(state), *_running_rows(state))
 
 
 def row_json(row: WorkloadRow) -> Json:
-    """Return a workload of the list."""
+    """Return the JSON of a workload in the list."""
     workload = row.workload
     body: Json = {
         "namespace": workload.namespace,
@@ -92,12 +92,12 @@ def row_json(row: WorkloadRow) -> Json:
 
 
 def forecast_json(forecast: Forecast) -> Json:
-    """Return a forecast."""
+    """Return the JSON of a forecast."""
     return {name: _time(time) for name, time in forecast._asdict().items()}
 
 
 def workload_json(controller: QueueController, key: str, forecasts: Mapping[str, Forecast], now: float) -> Json | None:
-    """Return one workload with its explanation, or its usage and placement; None: it is unknown."""
+    """Return the JSON of a workload with its explanation, or its usage and placement; None: it is unknown."""
     state = controller.feed.state
     if key in state.running:
         run = state.running[key]
@@ -121,7 +121,7 @@ def workload_json(controller: QueueController, key: str, forecasts: Mapping[str,
 
 
 def cluster_queue_json(queue: ClusterQueueSummary) -> Json:
-    """Return a ClusterQueue."""
+    """Return the JSON of a ClusterQueue."""
     return {
         "name": queue.name,
         "cohort": queue.cohort,
@@ -145,7 +145,7 @@ def cluster_queue_json(queue: ClusterQueueSummary) -> Json:
 
 
 def cohort_json(cohort: CohortSummary) -> Json:
-    """Return a Cohort."""
+    """Return the JSON of a Cohort."""
     return {
         "name": cohort.name,
         "parent": cohort.parent,
@@ -164,7 +164,7 @@ def cohort_json(cohort: CohortSummary) -> Json:
 
 
 def local_queue_json(queue: LocalQueueSummary) -> Json:
-    """Return a LocalQueue."""
+    """Return the JSON of a LocalQueue."""
     return {
         "namespace": queue.namespace,
         "name": queue.name,
@@ -174,7 +174,7 @@ def local_queue_json(queue: LocalQueueSummary) -> Json:
 
 
 def plan_json(controller: QueueController, now: float) -> Json:
-    """Return what runs until when, and what is reserved to start when: the bars of a Gantt chart."""
+    """Return the bars of a Gantt chart: what runs and until when, and what is reserved to start and when."""
     state = controller.feed.state
     return {
         "at": _time(now),
@@ -290,7 +290,7 @@ def _time(seconds: float) -> str | None:
 
 
 def matching_rows(rows: Iterable[WorkloadRow], queue: str, namespace: str) -> Iterator[WorkloadRow]:
-    """Yield the rows of a namespace, and of a ClusterQueue or LocalQueue by name; "": of all."""
+    """Yield the rows of a namespace, and of a ClusterQueue or LocalQueue by name; "": no restriction."""
     for row in rows:
         if queue in {"", row.cluster_queue, row.workload.queue_name} and namespace in {"", row.workload.namespace}:
             yield row

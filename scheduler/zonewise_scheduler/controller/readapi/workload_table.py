@@ -1,6 +1,6 @@
-"""The workloads of the page: one row each, with all that a list, a search and a Gantt chart show.
+"""The workloads of the page. Each has one row with all values that a list, a search and a Gantt chart show.
 
-Times are whole seconds since 1970. An unknown or absent one is null.
+Times are whole seconds since 1970. An unknown or absent time is null.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ WORKLOAD_COLUMNS = (
     "deadline",
 )  # fmt: skip
 _FIXED = WORKLOAD_COLUMNS.index("state")
-"""The columns before are of the Workload alone."""
+"""Number of leading columns that depend only on the Workload."""
 MAX_POSITION = 20
-"""Beyond it a position is 0: otherwise each start would change the rows of all workloads behind."""
+"""Larger positions are shown as 0. Otherwise each start would change the rows of all workloads behind it."""
 
 
 class WorkloadTable:
-    """Makes rows, and only those anew that have changed."""
+    """Builds rows, and rebuilds only those that have changed."""
 
     def __init__(self) -> None:
         self._sources: dict[str, WorkloadRow] = {}
-        """What the rows of the last table were made of."""
+        """The workloads from which the rows of the last table were built."""
         self._table: dict[str, Row] = {}
 
     def rows(self, rows: Iterable[WorkloadRow], objects: Mapping[str, Json]) -> dict[str, Row]:
@@ -58,7 +58,7 @@ class WorkloadTable:
 
 
 def _is_same(a: WorkloadRow, b: WorkloadRow) -> bool:
-    """Tell whether the same values are made of two rows of one workload. Most rows are, so this has to be quick."""
+    """Return whether two states of a workload lead to the same row. Most do, so this function must be fast."""
     return (
         a.forecast is b.forecast
         and (a.position == b.position or (a.position > MAX_POSITION < b.position))
@@ -103,5 +103,5 @@ def _changing_part(row: WorkloadRow) -> Row:
 
 
 def _seconds(time: float) -> int | None:
-    """Return a time that browsers have a date of, as a Job may declare a walltime of ages; None: there is none."""
+    """Return a time that browsers can represent as a date; None: there is none. Jobs may declare extreme walltimes."""
     return None if time == inf else int(min(time, LAST_TIME))
