@@ -1,4 +1,4 @@
-"""Admission checks that the controller decides itself: capacity by ProvisioningRequests of the cluster autoscaler.
+"""Admission checks that the controller itself decides: capacity through ProvisioningRequests of the cluster autoscaler.
 
-The states of all other checks are set by their own controllers, and only read here.
+All other checks are only read here. Their own controllers set their states.
 """

@@ -6,9 +6,10 @@
     request of another configuration, or of no check     it is deleted
     request, check in another state                      the check's state (provisioning_states.py)
     check Pending, no request, or one that is used up    its PodTemplates, then the next request
-    request, PodTemplate of the Workload                 the PodTemplate is the request's, and is deleted with it
+    request, PodTemplate of the Workload                 the request becomes the PodTemplate's owner
 
-Everything follows from the observed objects, so these functions have no memory.
+The PodTemplates of a request are deleted together with it. Everything is derived from the observed objects, so these
+functions keep no state.
 """
 
 from __future__ import annotations
@@ -53,37 +54,37 @@ if TYPE_CHECKING:
 
 
 FOLLOWED = "follow the ProvisioningRequest"
-"""Purpose of a write by which the message of a check changes."""
+"""Purpose of a write that changes the message of a check."""
 CHECK_UPDATED = "update the check"
-"""Purpose of a write by which its state changes."""
+"""Purpose of a write that changes the state of a check."""
 _MAX_MESSAGE = 32768
-"""Characters of the message of a check (apis/kueue/v1beta2/workload_types.go AdmissionCheckState)."""
+"""Maximum number of characters in a check's message (apis/kueue/v1beta2/workload_types.go AdmissionCheckState)."""
 
 
 class ProvisioningState(NamedTuple):
-    """A Workload with what is observed of its requests."""
+    """A Workload with the observed objects that concern its requests."""
 
     workload: Json
     requests: Mapping[str, Json]
-    """ProvisioningRequests by name; those of other owners are left alone."""
+    """ProvisioningRequests by name. Those of other owners are ignored."""
     pod_templates: Mapping[str, Json]
     """PodTemplates of its namespace by name."""
     problem: str = ""
-    """Why the last creation of an object was rejected; "": it was not."""
+    """Why the last creation of an object was rejected; "": it was not rejected."""
 
 
 class ProvisioningContext(NamedTuple):
-    """What the writes of all Workloads depend on."""
+    """The inputs on which the writes of all Workloads depend."""
 
     checks: Mapping[str, ProvisioningConfig | None]
-    """The AdmissionChecks of this controller by name; None: its configuration is absent or invalid."""
+    """AdmissionChecks of this controller by name; None: the configuration is absent or invalid."""
     flavors: Mapping[str, Json]
     """ResourceFlavors by name."""
     now: float
 
 
 class _Check(NamedTuple):
-    """A check of the Workload with its newest request."""
+    """A check of the Workload, with its newest request."""
 
     observed: Json
     desired: Json
@@ -94,7 +95,7 @@ class _Check(NamedTuple):
 
 
 def next_provisioning_writes(state: ProvisioningState, context: ProvisioningContext) -> list[Write]:
-    """Return the next writes for a Workload; at most one for each object. Raises FieldError for an invalid Workload."""
+    """Return the next writes for a Workload, at most one per object. Raises FieldError for an invalid Workload."""
     workload = state.workload
     requests = [obj for obj in state.requests.values() if owner_uid(obj) == uid_of(workload) and not _is_deleted(obj)]
     if is_true(workload, "Finished") or is_true(workload, "Evicted") or not has_quota(workload):
@@ -148,7 +149,7 @@ def _with_problem(check: _Check, problem: str) -> _Check:
 
 
 def _check_writes(workload: Json, checks: Sequence[_Check], now: float) -> Iterator[Write]:
-    """Yield the write of the first check that changes: it is one object, so the others follow."""
+    """Yield the write of the first check that changes. All checks are in one object, so the others follow later."""
     name = f"{workload['metadata']['namespace']}/{workload['metadata']['name']}"
     for check in checks:
         body = None if check.desired == check.observed else set_admission_check(workload, check.desired, now)
@@ -159,7 +160,7 @@ def _check_writes(workload: Json, checks: Sequence[_Check], now: float) -> Itera
 
 
 def _create(state: ProvisioningState, check: _Check, flavors: Mapping[str, Json]) -> Iterator[Write]:
-    """Yield the PodTemplates that a request lacks; the request once they are there."""
+    """Yield the PodTemplates that a request lacks; once they exist, yield the request."""
     if check.config is None or not check.pods or check.desired.get("state") != PENDING:
         return
     if check.request is not None and not is_used_up(check.request, state.workload):
@@ -170,7 +171,7 @@ def _create(state: ProvisioningState, check: _Check, flavors: Mapping[str, Json]
     names = {template_name(request, item.names[0]): item for item in check.pods}
     owners = {name: owner_uid(state.pod_templates[name]) for name in names if name in state.pod_templates}
     if any(owner != uid_of(state.workload) for owner in owners.values()):
-        return  # it is deleted with an earlier request of this name
+        return  # it is deleted together with an earlier request of this name
     missing = [name for name in names if name not in owners]
     for name in missing:
         template = provisioning_template(state.workload, names[name], flavors)
@@ -181,7 +182,7 @@ def _create(state: ProvisioningState, check: _Check, flavors: Mapping[str, Json]
 
 
 def _adopted(state: ProvisioningState, checks: Sequence[_Check]) -> Iterator[Write]:
-    """Yield the writes by which PodTemplates of the Workload become those of a request."""
+    """Yield the writes that make a request the owner of its PodTemplates."""
     for check in checks:
         if check.request is None:
             continue

@@ -1,4 +1,4 @@
-"""AdmissionChecks of ProvisioningRequests, and their configuration (apis/kueue/v1beta2
+"""AdmissionChecks with ProvisioningRequests, and their configuration (apis/kueue/v1beta2
 provisioningrequestconfig_types.go, pkg/controller/admissionchecks/provisioning/admissioncheck_reconciler.go).
 """
 
@@ -25,14 +25,14 @@ _MAX_SECONDS = 1 << 31
 
 
 class RetryStrategy(NamedTuple):
-    """How often a request is repeated, and after which time."""
+    """How often a request is retried, and after what time."""
 
     limit: int = 3
     base_seconds: int = 60
     max_seconds: int = 1800
 
     def backoff(self, retry: int) -> int:
-        """Return the seconds before a retry, from 1 on: doubled each time."""
+        """Return the seconds before a retry; `retry`: its number, from 1. The time doubles with each retry."""
         return min(self.max_seconds, self.base_seconds << min(retry - 1, 31))
 
 
@@ -42,16 +42,16 @@ class ProvisioningConfig(NamedTuple):
     provisioning_class: str
     parameters: Mapping[str, str] = {}
     managed_resources: frozenset[str] = frozenset()
-    """Empty: all."""
+    """Names of the managed resources; empty: all."""
     retry: RetryStrategy = RetryStrategy()
     node_selector: tuple[tuple[str, str], ...] = ()
-    """Labels of nodes, each with the detail of the class that is its value."""
+    """Label keys for the node selector, each with the detail of the provisioning class that holds its value."""
     merge_policy: MergePolicy = ""
-    """"": no pod sets are merged."""
+    """Which pod sets are merged; "": none."""
 
 
 def read_provisioning_config(obj: Mapping[str, object]) -> ProvisioningConfig:
-    """Return the configuration of a ProvisioningRequestConfig. Raises ValueError, which names the field."""
+    """Return the configuration in a ProvisioningRequestConfig. Raises ValueError, which names the field."""
     problems: list[str] = []
     spec = FieldReader(obj, "", problems).child("spec")
     retry, default = spec.child("retryStrategy"), RetryStrategy()
@@ -74,12 +74,12 @@ def read_provisioning_config(obj: Mapping[str, object]) -> ProvisioningConfig:
 
 
 def is_provisioning_check(check: Mapping[str, object]) -> bool:
-    """Tell whether an AdmissionCheck is decided here."""
+    """Return whether this controller decides an AdmissionCheck."""
     return FieldReader(check, "", []).child("spec").text("controllerName") == PROVISIONING_REQUEST_CONTROLLER
 
 
 def config_of_check(check: Mapping[str, object], configs: Mapping[str, Json]) -> ProvisioningConfig:
-    """Return the configuration that an AdmissionCheck refers to; `configs`: ProvisioningRequestConfigs by name.
+    """Return the configuration to which an AdmissionCheck refers; `configs`: ProvisioningRequestConfigs by name.
 
     Raises ValueError with the reason why the check is not active.
     """
@@ -93,7 +93,7 @@ def config_of_check(check: Mapping[str, object], configs: Mapping[str, Json]) ->
 
 
 def active_condition_write(check: Json, configs: Mapping[str, Json], now: float) -> Write | None:
-    """Return the write of the condition Active of an AdmissionCheck; None: it is right, or another controller's."""
+    """Return the write that corrects the condition Active of a check; None: it is correct, or another controller's."""
     if not is_provisioning_check(check):
         return None
     condition = Condition("Active", holds=True, reason="Active", message="The admission check is active")

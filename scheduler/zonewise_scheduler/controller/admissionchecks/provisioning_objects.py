@@ -1,4 +1,4 @@
-"""ProvisioningRequests and PodTemplates as observed, by namespace, name and owner."""
+"""The observed ProvisioningRequests and PodTemplates, by namespace, name and owner."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class ProvisioningObjects:
-    """See the module."""
+    """Finds the objects of a Workload, and the Workload of an object."""
 
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Json] = {}
         self._workloads: dict[ObjectKey, str] = {}
-        """The Workload that each object was made for, where it is known."""
+        """Key of the Workload for which each object was created, if known."""
         self._requests: dict[str, dict[str, Json]] = {}
-        """By UID of the owner and by name."""
+        """Requests by UID of the owner, and by name."""
         self._templates: dict[str, dict[str, Json]] = {}
-        """By namespace and name."""
+        """PodTemplates by namespace and name."""
 
     def set(self, key: ObjectKey, obj: Json | None) -> str:
-        """Replace an object, None: it was deleted. Return the key of the Workload that it is for; "": unknown."""
+        """Replace an object; None: it was deleted. Return the key of the Workload for which it exists; "": unknown."""
         old, workload = self._objects.pop(key, None), self._workloads.pop(key, "")
         if key.resource == POD_TEMPLATES:
             _set(self._templates, key.namespace, key.name, obj)
@@ -45,11 +45,11 @@ class ProvisioningObjects:
         return workload
 
     def knows(self, key: ObjectKey) -> bool:
-        """Tell whether an object exists."""
+        """Return whether an object exists."""
         return key in self._objects
 
     def workload_of(self, key: ObjectKey) -> str:
-        """Return the key of the Workload that an object is for; "": unknown."""
+        """Return the key of the Workload for which an object exists; "": unknown."""
         return self._workloads.get(key, "")
 
     def requests_of(self, workload_uid: str) -> Mapping[str, Json]:
@@ -79,7 +79,7 @@ def _set(objects: dict[str, dict[str, Json]], group: str, name: str, obj: Json |
 
 
 def _owner(obj: Json) -> tuple[str, str]:
-    """Return kind and name of the controller that owns an object."""
+    """Return the kind and name of the controller that owns an object."""
     references: list[Json] = obj["metadata"].get("ownerReferences") or []
     return next(((str(item.get("kind")), str(item.get("name"))) for item in references if item.get("controller")),
                 ("", ""))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pod sets of a Workload for which a ProvisioningRequest asks
+"""The pod sets of a Workload for which a ProvisioningRequest requests capacity
 (pkg/controller/admissionchecks/provisioning/controller.go mergePodSets, requiredPodSets).
 """
 
@@ -23,17 +23,17 @@ _SCHEDULING = ("resources", "nodeSelector", "tolerations", "affinity", "resource
 
 
 class RequestedPods(NamedTuple):
-    """Pods of one template, of one pod set or of several that are merged."""
+    """Pods with the same template, from one pod set or from several merged ones."""
 
     names: tuple[str, ...]
-    """Of the pod sets; the first names the PodTemplate."""
+    """Names of the pod sets. The PodTemplate is named after the first."""
     pods: int
     template: Json
-    """As submitted."""
+    """The template as submitted."""
 
 
 def requested_pods(workload: Json, config: ProvisioningConfig) -> list[RequestedPods]:
-    """Return what a request asks for: pod sets that use a managed resource; none: no request is needed."""
+    """Return the pods for a request, from pod sets that use a managed resource; empty: no request is needed."""
     counts = _admitted_counts(workload)
     groups: list[RequestedPods] = []
     for pod_set in read_pod_set_manifests(workload):
@@ -50,9 +50,9 @@ def requested_pods(workload: Json, config: ProvisioningConfig) -> list[Requested
 
 
 def provisioning_template(workload: Json, pods: RequestedPods, flavors: Mapping[str, Json]) -> Json:
-    """Return the template of pods with node selectors and tolerations of their flavors. Raises StartConflict.
+    """Return the pods' template with the node selectors and tolerations of their flavors. Raises StartConflict.
 
-    Limits count as requests where there are none, as the API server has it for pods.
+    If a request is missing, the limit counts as the request, as the API server defaults it for pods.
     """
     info = next((info for info in start_infos(workload, flavors) if info.name == pods.names[0]), None)
     if info is None:
@@ -91,7 +91,7 @@ def _merges(template: Json, other: Json, config: ProvisioningConfig) -> bool:
 
 
 def _requirements(template: Json) -> list[object]:
-    """Return what a scheduler looks at."""
+    """Return the fields of a template that a scheduler considers."""
     spec = object_in(template, "spec", "template.")
     requests = [
         [object_in(object_in(item, "resources", ""), "requests", "") for item in objects_in(spec, field, "spec.")]

@@ -1,6 +1,6 @@
-"""The writes for AdmissionChecks of ProvisioningRequests and for Workloads with such checks, as objects change.
+"""The writes for AdmissionChecks with ProvisioningRequests, and for Workloads with such checks, as objects change.
 
-Workloads are looked at when they change, or what is made for them, or when checks, configurations or flavors do.
+Workloads are checked when they or their created objects change, and when checks, configurations or flavors change.
 """
 
 from __future__ import annotations
@@ -38,41 +38,41 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WATCHED = (PROVISIONING_REQUESTS, POD_TEMPLATES)
-"""What is made for Workloads."""
+"""Kinds of the objects that are created for Workloads."""
 
 
 class ProvisioningReconciler:
-    """See the module."""
+    """Keeps the Workloads and AdmissionChecks to check, and yields their next writes."""
 
     def __init__(self, workloads: Mapping[str, Json], configuration: ConfigurationObjects) -> None:
-        """`workloads`: the newest state of each by its key (namespace/name)."""
+        """Set the Workloads, which map each key (namespace/name) to the newest state."""
         self._workloads = workloads
         self._configuration = configuration
         self._objects = ProvisioningObjects()
         self._seen: tuple[object, ...] = ()
-        """The checks, configurations and flavors of the last writes."""
+        """Checks, configurations and flavors at the time of the last writes."""
         self._configs: dict[str, ProvisioningConfig | None] = {}
-        """By name of the check; None: it is not active."""
+        """Configurations by name of the check; None: the check is not active."""
         self._dirty: dict[str, None] = {}
         self._dirty_checks: dict[str, None] = {}
         self._problems: dict[str, str] = {}
         """Why the last creation of an object was rejected, by key of the Workload."""
 
-    # --- what goes in
+    # --- inputs
 
     def observe(self, key: ObjectKey, obj: Json | None) -> None:
-        """Take a ProvisioningRequest or a PodTemplate; None: it was deleted."""
+        """Record a ProvisioningRequest or a PodTemplate; None: it was deleted."""
         if workload := self._objects.set(key, obj):
             self._dirty[workload] = None
         elif obj is None:
             self._mark_namespace(key.namespace)
 
     def mark_workloads(self, keys: Iterable[str]) -> None:
-        """Look at these Workloads in the next step."""
+        """Check these Workloads in the next step."""
         self._dirty.update(dict.fromkeys(keys))
 
     def mark_dirty(self, key: ObjectKey) -> None:
-        """Look at an AdmissionCheck, or at the Workload of an object, in the next step."""
+        """Check an AdmissionCheck, or the Workload of an object, in the next step."""
         if key.resource == ADMISSION_CHECKS:
             self._dirty_checks[key.name] = None
         elif workload := self._objects.workload_of(key):
@@ -81,26 +81,26 @@ class ProvisioningReconciler:
             self._mark_namespace(key.namespace)
 
     def restart(self) -> None:
-        """Look at all Workloads and checks in the next step."""
+        """Check all Workloads and AdmissionChecks in the next step."""
         self._seen = ()
 
     def forget_marks(self) -> None:
-        """Look for no writes: this replica does not lead."""
+        """Drop pending checks, because this replica does not lead."""
         self._dirty.clear()
         self._dirty_checks.clear()
 
     def end_write(self, write: Write, outcome: Outcome) -> None:
-        """Take the outcome of a write of this class."""
+        """Record the outcome of a write of this class."""
         if write.verb is Verb.CREATE and write.key.resource in WATCHED:
             if outcome.result == "rejected":
                 self._problems[write.workload] = f"{write.key.resource.kind}: {outcome.message}"
             else:
                 self._problems.pop(write.workload, None)
 
-    # --- what comes out
+    # --- outputs
 
     def writes(self, now: float) -> Iterator[Write]:
-        """Yield the next writes, at most one for each object."""
+        """Yield the next writes, at most one per object."""
         self._read_configuration()
         checks, self._dirty_checks = self._dirty_checks, {}
         for name in checks:
@@ -126,7 +126,7 @@ class ProvisioningReconciler:
             return next_provisioning_writes(state, context)
         except FieldError as error:
             log.warning("workload=%s no ProvisioningRequest: %s", key, error)
-        except Exception:  # a defect that one Workload reveals must not keep others from their writes
+        except Exception:  # a defect that one Workload reveals must not block the writes of others
             log.exception("workload=%s has no next write", key)
         return []
 
@@ -134,7 +134,7 @@ class ProvisioningReconciler:
         return bool(self._configs) and any(check.get("name") in self._configs for check in checks_of(workload))
 
     def _mark_namespace(self, namespace: str) -> None:
-        """Look at all Workloads of a namespace: that of an object is unknown."""
+        """Check all Workloads of a namespace, because the Workload of an object is unknown."""
         self.mark_workloads(name for name in self._workloads if name.startswith(f"{namespace}/"))
 
     def _read_configuration(self) -> None:
@@ -152,7 +152,7 @@ class ProvisioningReconciler:
 def _config(check: Json, configs: Mapping[str, Json]) -> ProvisioningConfig | None:
     try:
         return config_of_check(check, configs)
-    except ValueError:  # the condition Active of the check says why
+    except ValueError:  # the condition Active of the check shows why
         return None
 
 

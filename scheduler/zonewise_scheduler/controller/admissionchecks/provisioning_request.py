@@ -30,33 +30,33 @@ _LABELS = {"kueue.x-k8s.io/managed": "true"}
 _MAX_PREFIX = 247
 _HASH_LENGTH = 5
 _MAX_ATTEMPTS = 100
-"""Of a name that is shortened, so that the attempt cannot be read from it."""
+"""Highest attempt for which a shortened name is compared, since the attempt cannot be read from such a name."""
 _ATTEMPT = re.compile(r"-([1-9][0-9]{0,8})\Z", re.ASCII)
 
 
 def request_name(workload: str, check: str, attempt: int) -> str:
-    """Return the name of a Workload's request for a check; attempts count from 1 on."""
+    """Return the name of a Workload's request for a check; `attempt`: counted from 1."""
     return _limited(f"{workload}-{check}-{attempt}")
 
 
 def attempt_of(name: str, workload: str, check: str) -> int:
-    """Return the attempt that a request is; 0: it is not for this check."""
+    """Return which attempt a request is; 0: it does not belong to this check."""
     match = _ATTEMPT.search(name)
     if match is not None and request_name(workload, check, int(match[1])) == name:
         return int(match[1])
     if len(name) <= _MAX_PREFIX:
         return 0
-    attempts = range(1, _MAX_ATTEMPTS + 1)  # the digits, if any, are of the hash
+    attempts = range(1, _MAX_ATTEMPTS + 1)  # the digits, if any, belong to the hash
     return next((attempt for attempt in attempts if request_name(workload, check, attempt) == name), 0)
 
 
 def template_name(request: str, pod_set: str) -> str:
-    """Return the name of a PodTemplate of a request."""
+    """Return the name of a PodTemplate for a request."""
     return _limited(f"ppt-{request}-{pod_set}")
 
 
 def build_request(workload: Json, name: str, config: ProvisioningConfig, pods: Sequence[RequestedPods]) -> Json:
-    """Return a ProvisioningRequest; annotations of the Workload add to the parameters of its class."""
+    """Return a ProvisioningRequest. Annotations of the Workload are added to the parameters of its class."""
     annotations: Mapping[str, str] = workload["metadata"].get("annotations") or {}
     parameters = {
         key.removeprefix(PROVISIONING_PREFIX): value
@@ -77,7 +77,7 @@ def build_request(workload: Json, name: str, config: ProvisioningConfig, pods: S
 
 
 def build_pod_template(workload: Json, name: str, template: Json) -> Json:
-    """Return a PodTemplate; the Workload owns it until its request exists."""
+    """Return a PodTemplate. The Workload owns it until its request exists."""
     return {
         "apiVersion": POD_TEMPLATES.api_version,
         "kind": POD_TEMPLATES.kind,
@@ -87,16 +87,16 @@ def build_pod_template(workload: Json, name: str, template: Json) -> Json:
 
 
 def owned_by(resource: Resource, name: str, uid: str) -> Json:
-    """Return the reference to the controller that owns an object, which does not wait for it at its deletion.
+    """Return a reference to the controller that owns an object. It does not block the deletion of the owner.
 
-    So no right to the finalizers of the owner is needed (plugin/pkg/admission/gc/gc_admission.go).
+    So no permission for the owner's finalizers is needed (plugin/pkg/admission/gc/gc_admission.go).
     """
     reference = owner_reference(resource, name, uid)
     return {field: value for field, value in reference.items() if field != "blockOwnerDeletion"}
 
 
 def follows_config(request: Json, config: ProvisioningConfig) -> bool:
-    """Tell whether a request has the class and parameters of the configuration, as it is now."""
+    """Return whether a request has the class and parameters of the current configuration."""
     spec: Json = request.get("spec") or {}
     parameters: Json = spec.get("parameters") or {}
     return spec.get("provisioningClassName") == config.provisioning_class and all(

@@ -1,17 +1,18 @@
-"""The state of an admission check, by the conditions of its ProvisioningRequest (controller.go syncCheckStates).
+"""The state of an admission check, derived from its ProvisioningRequest's conditions (controller.go syncCheckStates).
 
-| the first condition that is true | state of the check | message |
+| the first condition that is true | state of the check | message of the check |
 |---|---|---|
-| Failed; BookingExpired before the Workload is admitted: attempts are left | Retry, once an attempt | its |
+| Failed; BookingExpired before the Workload is admitted: attempts are left | Retry, once per attempt | its |
 | the same: none is left | Rejected | its |
 | CapacityRevoked, the Workload is active | Rejected | its |
-| BookingExpired, the Workload is admitted | as it is | as it is |
+| BookingExpired, the Workload is admitted | unchanged | unchanged |
 | Provisioned | Ready, with updates of the pod sets | its |
 | Accepted | Pending | that of Provisioned: when nodes are expected |
 | none | Pending | none |
 
-A check in state Retry or Rejected evicts the Workload, which resets the check, and counts the retry
-(workloads/admission_checks.py). Then there is no request any more, and the next attempt is a new one.
+"its" stands for the message of the condition. A check in state Retry or Rejected evicts the Workload. The eviction
+resets the check and counts the retry (workloads/admission_checks.py). The request is then deleted, and the next attempt
+is a new request.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ NOT_NEEDED = "the provisioning request is not needed"
 
 
 def retries_of(check: Json) -> int:
-    """Return how many retries of a check are behind."""
+    """Return the number of retries of a check so far."""
     return FieldReader(check, "", []).count("retryCount", 0) or 0
 
 
 def is_used_up(request: Json, workload: Json) -> bool:
-    """Tell whether a request will not lead to capacity any more: it has failed, or expired before it was used."""
+    """Return whether a request can no longer lead to capacity: it has failed, or expired before it was used."""
     return is_true(request, "Failed") or (is_true(request, "BookingExpired") and not is_true(workload, "Admitted"))
 
 
 def next_check(
     check: Json, request: Json, attempt: int, workload: Json, config: ProvisioningConfig, pods: Sequence[RequestedPods]
 ) -> Json:
-    """Return a check as its request demands, as in the table above."""
+    """Return the check as its request requires, following the table above."""
     if is_used_up(request, workload):
         return _after_failure(check, request, attempt, config)
     if is_true(request, "CapacityRevoked"):
@@ -77,7 +78,7 @@ def _after_failure(check: Json, request: Json, attempt: int, config: Provisionin
 
 
 def _pod_set_updates(request: Json, config: ProvisioningConfig, pods: Sequence[RequestedPods]) -> list[Json]:
-    """Return what leads the pods to the nodes of a request. Each pod set of a merged one gets it."""
+    """Return the updates that direct pods to the nodes of a request. Each merged pod set gets the same update."""
     status = FieldReader(request, "", []).child("status")
     details = status.pairs("provisioningClassDetails")
     selector = {label: details[detail] for label, detail in config.node_selector if detail in details}
