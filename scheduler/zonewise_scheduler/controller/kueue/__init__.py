@@ -1,1 +1,1 @@
-"""Kueue in the same cluster: who manages the queues, and how they are handed over."""
+"""Kueue in the same cluster: which controller manages the queues, and how they are handed over."""

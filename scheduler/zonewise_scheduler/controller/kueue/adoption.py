@@ -1,14 +1,14 @@
-"""The writes that hand the queues of a cluster over, and back. No job is started or stopped by them.
+"""The writes that hand the queues of a cluster over to zonewise, and back. They start or stop no job.
 
 | to zonewise | back to Kueue |
 |---|---|
-| Kueue's Lease is adopted | it is not any more |
-| Kueue's webhooks are not called: nothing serves them | they are called |
+| Kueue's Lease is adopted | the adoption is withdrawn |
+| Kueue's webhooks are not called, since nothing serves them | they are called |
 | the finalizer `kueue.x-k8s.io/resource-in-use` is removed: only Kueue would | Kueue adds it to queues again |
-| admitted Workloads declare the walltime of their jobs | that, and what a start noted on jobs, is removed |
+| admitted Workloads declare the walltime of their jobs | that, and what a start recorded on jobs, is removed |
 | | the checkpoint is deleted |
 
-Each write names the version of the object that it was planned from, and does nothing the second time.
+Each write specifies the version of the object for which it was planned, so a repeated write does nothing.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 OFF = {"name": "adopted.zonewise.dev", "expression": "false"}
-"""The match condition by which a webhook is not called."""
+"""Match condition that prevents calls of a webhook."""
 WEBHOOK_CONFIGURATIONS = (MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS)
 _WITH_FINALIZER = (WORKLOADS, CLUSTER_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, ADMISSION_CHECKS)
 _KUEUE_GROUP = "kueue.x-k8s.io"
 
 
 def lease_write(lease: Json, *, adopted: bool) -> Write | None:
-    """Return the write by which a Lease is adopted, or is not; None: it is so."""
+    """Return the write that adopts a Lease, or withdraws its adoption; None: nothing must change."""
     if is_adopted(lease) == adopted:
         return None
     value = renewal(lease) if adopted else None
@@ -62,9 +62,9 @@ def lease_write(lease: Json, *, adopted: bool) -> Write | None:
 
 
 def webhook_writes(configurations: Mapping[Resource, Sequence[Json]], own: str, *, called: bool) -> Iterator[Write]:
-    """Yield the writes by which Kueue's webhooks are called, or are not.
+    """Yield the writes that enable or disable calls of Kueue's webhooks.
 
-    They are those of the configurations with a webhook for Kueue's kinds, but for the `own` one.
+    They concern each configuration with a webhook for Kueue's kinds, except the `own` configuration.
     """
     for resource in WEBHOOK_CONFIGURATIONS:
         for obj in configurations.get(resource, ()):
@@ -80,7 +80,7 @@ def webhook_writes(configurations: Mapping[Resource, Sequence[Json]], own: str, 
 def adoption_writes(
     objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter]
 ) -> Iterator[Write]:
-    """Yield the writes that take over what Kueue has left on objects. Raises FieldError for an invalid job."""
+    """Yield the writes that take over objects as Kueue has left them. Raises FieldError for an invalid job."""
     walltimes = _walltimes(objects, adapters)
     for resource in _WITH_FINALIZER:
         for obj in objects.get(resource, ()):
@@ -100,7 +100,7 @@ def adoption_writes(
 def return_writes(
     objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter]
 ) -> Iterator[Write]:
-    """Yield the writes that remove what only this program wrote. Raises FieldError for an invalid job."""
+    """Yield the writes that remove what only zonewise wrote. Raises FieldError for an invalid job."""
     for obj in objects[WORKLOADS]:
         if MAX_RUN_ANNOTATION in _annotations(obj):
             body: Json = {"metadata": {"annotations": {MAX_RUN_ANNOTATION: None}}}
@@ -116,7 +116,7 @@ def return_writes(
 
 
 def deletion_obstacles(objects: Mapping[Resource, Sequence[Json]]) -> Iterator[str]:
-    """Yield the objects that wait for Kueue to let them go: without its finalizer they would go at once."""
+    """Yield the objects whose deletion waits for Kueue. Without Kueue's finalizer, they would be deleted at once."""
     for resource in _WITH_FINALIZER:
         for obj in objects.get(resource, ()):
             metadata = obj["metadata"]
@@ -127,7 +127,7 @@ def deletion_obstacles(objects: Mapping[Resource, Sequence[Json]]) -> Iterator[s
 def _walltimes(
     objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter]
 ) -> dict[str, str]:
-    """Return the annotations that running Workloads lack, by their UIDs. Those of others follow their jobs anyway."""
+    """Return the annotations that running Workloads lack, by UID. Other Workloads are adapted to their jobs anyway."""
     index = WorkloadIndex()
     for obj in running_workloads(objects):
         index.set(object_key(WORKLOADS, obj).namespaced_name, obj)

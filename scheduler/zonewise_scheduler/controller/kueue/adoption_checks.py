@@ -1,6 +1,6 @@
-"""What keeps the queues of a stopped Kueue from being adopted: each obstacle is one line with object and reason.
+"""The obstacles that prevent the adoption of a stopped Kueue's queues. Each is one line with object and reason.
 
-The checks ask the functions that the controller itself decides with, so they cannot differ from it.
+The checks use the functions with which the controller itself decides, so they cannot deviate from it.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 _POD_OWNERS = frozenset(map(group_kind, (PODS, *GROUP_RESOURCES)))
-"""API groups and kinds that own the Workloads of plain pods and of groups of pods."""
+"""API groups and kinds of the owners of Workloads for plain pods and groups of pods."""
 
 
 def adoption_obstacles(
     objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter], now: float
 ) -> Iterator[str]:
-    """Yield why the objects of a cluster cannot be adopted as they are; `objects` by kind."""
+    """Yield why the objects of a cluster cannot be adopted in their current state; `objects`: by kind."""
     yield from _planner_problems(objects, now)
     yield from _unknown_owners(objects[WORKLOADS], adapters)
     yield from _jobs_to_stop(objects, adapters)
 
 
 def running_workloads(objects: Mapping[Resource, Sequence[Json]]) -> list[Json]:
-    """Return the Workloads that have quota."""
+    """Return the Workloads with quota."""
     return [obj for obj in objects[WORKLOADS] if is_true(obj, "QuotaReserved") and not is_true(obj, "Finished")]
 
 
 def _planner_problems(objects: Mapping[Resource, Sequence[Json]], now: float) -> Iterator[str]:
-    """Yield what the planner cannot read, and Workloads whose quota it could not count."""
+    """Yield what the planner cannot read, and the Workloads whose quota it could not count."""
     configuration, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     for resource in RESOURCES:
         for obj in objects.get(resource, ()):
@@ -83,7 +83,7 @@ def _unknown_owners(workloads: Sequence[Json], adapters: Mapping[tuple[str, str]
 def _jobs_to_stop(
     objects: Mapping[Resource, Sequence[Json]], adapters: Mapping[tuple[str, str], JobAdapter]
 ) -> Iterator[str]:
-    """Yield the jobs that run without a Workload that the controller takes for theirs: it would stop them."""
+    """Yield the jobs that run without a matching Workload. The controller would stop them."""
     index = WorkloadIndex()
     for obj in objects[WORKLOADS]:
         index.set(object_key(WORKLOADS, obj).namespaced_name, obj)

@@ -1,16 +1,16 @@
-"""Hands the queues over, step by step. Whatever step it is ended after, the next run goes on from there.
+"""Hand the queues over step by step. If a run is interrupted after any step, the next run continues from there.
 
 To zonewise:
 
-1. Kueue is stopped: its Lease is not renewed any more.
+1. Kueue is stopped: its Lease is no longer renewed.
 2. The Lease is adopted.
-3. The controller has had the time to see that, so its webhooks hold new jobs.
-4. Kueue's webhooks, which reject all jobs until then, are not called any more.
+3. The controller has had the time to notice this, so its webhooks hold new jobs.
+4. Kueue's webhooks, which reject all jobs until then, are no longer called.
 5. Objects are taken over.
 
 Back:
 
-1. The Lease is not adopted any more.
+1. The adoption of the Lease is withdrawn.
 2. The controller has stopped leading.
 3. What it wrote is removed.
 4. Kueue's webhooks are called again, and reject new jobs until Kueue is started.
@@ -56,32 +56,32 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 OWN_NAME = "zonewise-controller"
-"""Of the controller's Lease, and of its webhook configurations."""
+"""Name of the controller's Lease and of its webhook configurations."""
 _SEEN_AFTER = 2 * GUARD_PERIOD
 """Seconds after which each replica has read the Lease."""
 _MARGIN = 1.0
-"""Seconds beyond the duration of the Lease."""
+"""Seconds to wait in addition to the duration of the Lease."""
 _ATTEMPTS = 5
-"""To write objects that jobs and controllers change meanwhile."""
+"""Attempts to write objects that jobs and controllers change meanwhile."""
 _STOP_TIMEOUT = 30
 """Seconds for the controller to release its own Lease."""
 
 
 class HandoverError(Exception):
-    """A step failed; the message says which, why, and what to do."""
+    """A step failed. The message explains which one, why, and what to do."""
 
 
 class HandoverOptions(NamedTuple):
-    """Where things are."""
+    """The locations of the two controllers' objects."""
 
     lease: LeaseName
-    """Kueue's."""
+    """Lease of Kueue."""
     namespace: str = "zonewise"
-    """The controller's."""
+    """Namespace of the controller."""
 
 
 class Handover:
-    """The cluster as it was read, and the steps."""
+    """The state of the cluster as it was read, and the steps."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Handover:
         options: HandoverOptions,
         sleep: Callable[[float], object],
     ) -> None:
-        """Read nothing yet. `sleep` waits for so many seconds."""
+        """Set the client and options without reading; `sleep` waits for a number of seconds."""
         self._client, self._adapters, self._options, self._sleep = client, adapters, options, sleep
         self.lease: Json | None = None
         self.objects: dict[Resource, list[Json]] = {}
@@ -108,9 +108,9 @@ class Handover:
                 self.objects[resource] = []
 
     def kueue_runs(self) -> bool:
-        """Tell whether Kueue renews its Lease: wait as long as a renewal may take. Raises KubeError.
+        """Return whether Kueue renews its Lease. Wait as long as a renewal may take. Raises KubeError.
 
-        Without a Lease its Deployment tells.
+        If there is no Lease, the state of Kueue's Deployment decides.
         """
         lease = self.lease
         if lease is None:
@@ -122,17 +122,17 @@ class Handover:
         return self.lease is not None and renewal(self.lease) != renewal(lease)
 
     def obstacles(self, now: float) -> list[str]:
-        """Return why the queues cannot be adopted as they are."""
+        """Return why the queues cannot be adopted in their current state."""
         return [*adoption_obstacles(self.objects, self._adapters, now), *deletion_obstacles(self.objects)]
 
     def adoption(self) -> list[list[Write]]:
-        """Return the writes of an adoption, in steps."""
+        """Return the writes of an adoption, grouped by step."""
         lease = None if self.lease is None else lease_write(self.lease, adopted=True)
         off = list(webhook_writes(self.objects, OWN_NAME, called=False))
         return [[] if lease is None else [lease], off, list(adoption_writes(self.objects, self._adapters))]
 
     def giving_back(self) -> list[list[Write]]:
-        """Return the writes of a return, in steps."""
+        """Return the writes of a return, grouped by step."""
         lease = None if self.lease is None else lease_write(self.lease, adopted=False)
         checkpoint = Write(
             Verb.DELETE, ObjectKey(CONFIG_MAPS, self._options.namespace, CHECKPOINT), "delete the checkpoint"
@@ -141,7 +141,7 @@ class Handover:
         return [[] if lease is None else [lease], [*return_writes(self.objects, self._adapters), checkpoint], on]
 
     def adopt(self) -> None:
-        """Carry an adoption out. Raises HandoverError, KubeError."""
+        """Perform an adoption. Raises HandoverError, KubeError."""
         lease, off, _ = self.adoption()
         self._write(lease)
         self._sleep(_SEEN_AFTER if lease else 0)
@@ -149,7 +149,7 @@ class Handover:
         self._write_newest(lambda: self.adoption()[2])
 
     def give_back(self) -> None:
-        """Carry a return out. Raises HandoverError, KubeError."""
+        """Perform a return. Raises HandoverError, KubeError."""
         lease, _, on = self.giving_back()
         self._write(lease)
         self._sleep(_SEEN_AFTER if lease else 0)
@@ -169,7 +169,9 @@ class Handover:
         )
 
     def _write_newest(self, plan: Callable[[], list[Write]]) -> None:
-        """Write what is planned from the newest objects. Where others write meanwhile, plan the rest once more."""
+        """Perform the writes planned from the newest objects. If others write meanwhile, plan the remaining writes
+        again.
+        """
         for _ in range(_ATTEMPTS - 1):
             self.read()
             results = {attempt(self._client, write).result for write in plan()}

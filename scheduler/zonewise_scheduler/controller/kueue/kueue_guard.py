@@ -1,7 +1,7 @@
-"""Leads only while Kueue does not manage the queues: two controllers of one job would undo each other's writes.
+"""Lead only while Kueue does not manage the queues: two controllers of one job would undo each other's writes.
 
-The whole controller stands by, not single queues. Kueue reconciles every job with the label of a queue, and no field of
-a ClusterQueue keeps it from that.
+The whole controller stands by, not only single queues. Kueue reconciles every job with a queue label, and no field of a
+ClusterQueue prevents that.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 30.0
-"""Seconds. A stop of the leader waits for writes, the checkpoint and the lease, each with a time limit of its own."""
+"""Timeout in seconds. A stop of leading waits for writes, checkpoint and lease, which have their own timeouts."""
 
 
 class KueueGuard:
-    """See the module. Works while the context is entered."""
+    """Runs a thread that watches Kueue's Lease. It works while the context is entered."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class KueueGuard:
         publish: Callable[[str], object],
         period: float = GUARD_PERIOD,
     ) -> None:
-        """`lease`: Kueue's; None: Kueue is not looked for.
+        """Set the Lease of Kueue; None: do not look for Kueue.
 
-        `lead` begins to lead or to compete for that, and has the stack end it; `stand_by` is called before the stack is
-        closed. `publish` takes the claim after each reading that has succeeded.
+        `lead` starts to lead or to compete for the lease, and registers its end on the stack. `stand_by` is called
+        before the stack is closed. `publish` is called with the claim after each successful reading.
         """
         self._client = client
         self._lease = lease
@@ -58,7 +58,7 @@ class KueueGuard:
 
     @property
     def kueue_manages(self) -> bool:
-        """Tell whether Kueue is known to manage the queues."""
+        """Return whether Kueue is known to manage the queues."""
         return self._is_known and bool(self.claim)
 
     def __enter__(self) -> Self:
@@ -74,7 +74,7 @@ class KueueGuard:
         self._end()
 
     def step(self) -> None:
-        """Read the Lease, and begin or end to lead."""
+        """Read the Lease, and start or stop leading."""
         claim = self._read()
         if claim != self.claim:
             log.info("%s", claim or "Kueue does not manage the queues")
@@ -85,7 +85,7 @@ class KueueGuard:
             self._leading = ExitStack()
             try:
                 self._lead(self._leading)
-            except Exception:  # the next step tries it again
+            except Exception:  # the next step tries again
                 self._end()
                 raise
         if self._is_known:
@@ -95,11 +95,11 @@ class KueueGuard:
         while not self._stopping.wait(self._period):
             try:
                 self.step()
-            except Exception:  # a bug must not end the loop: without it nothing notices that Kueue runs
+            except Exception:  # a bug must not end the loop: otherwise a running Kueue would remain unnoticed
                 log.exception("the look at Kueue's Lease failed")
 
     def _read(self) -> str:
-        """Return the claim; the last one while the Lease cannot be read, since nothing is known of it then."""
+        """Return the claim; while the Lease cannot be read, return the last claim, since the current one is unknown."""
         if self._lease is None:
             return ""
         try:

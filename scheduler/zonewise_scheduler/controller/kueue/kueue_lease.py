@@ -1,20 +1,20 @@
-"""Who manages the queues of a cluster, by the Lease of Kueue's leader election.
+"""Which controller manages the queues of a cluster, according to the Lease of Kueue's leader election.
 
-    Lease                                     who
+    Lease                                     manager
     none, and Kueue's Deployment is ready     Kueue, without leader election
     none, otherwise                           zonewise: Kueue has never led here
     adopted, and not renewed since            zonewise
-    not adopted, or renewed since             Kueue, whether it runs at the moment or not
+    not adopted, or renewed since             Kueue, whether it currently runs or not
 
-Adopted: the annotation ADOPTED_ANNOTATION has the renewal time that the Lease had when Kueue was stopped. So no clock
-is compared, and a Kueue that is upgraded or restarted keeps its queues. Kueue's renewals leave annotations as they are
-(client-go tools/leaderelection/resourcelock/leaselock.go Update).
+Adopted means that the annotation ADOPTED_ANNOTATION holds the renewal time that the Lease had when Kueue was stopped.
+So no clocks are compared, and Kueue keeps its queues when it is upgraded or restarted. Kueue's renewals do not change
+annotations (client-go tools/leaderelection/resourcelock/leaselock.go Update).
 
-Invariant: both never manage the queues for longer than it takes to read the Lease.
+Invariant: the two controllers manage the queues at the same time for no longer than it takes to read the Lease.
 
 1. Kueue acts only after it has renewed its Lease.
-2. A renewal changes the renewal time, so the Lease is not adopted any more.
-3. A replica reads the Lease every GUARD_PERIOD, and ends to lead at the next reading.
+2. A renewal changes the renewal time, so the Lease is no longer adopted.
+3. A replica reads the Lease every GUARD_PERIOD, and stops leading at the next reading.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 DEFAULT_LEASE = "kueue-system/c1f6bfd2.kueue.x-k8s.io"
-"""Kueue's default namespace, and apis/config/v1beta2/defaults.go DefaultLeaderElectionID."""
+"""Kueue's default namespace, and the name from apis/config/v1beta2/defaults.go DefaultLeaderElectionID."""
 DEPLOYMENT = "kueue-controller-manager"
 """Kueue's Deployment, in the namespace of its Lease (config/default, charts/kueue)."""
 ADOPTED_ANNOTATION = "zonewise.dev/adopted-renew-time"
 GUARD_PERIOD = 2.0
-"""Seconds between two readings of the Lease: as long as client-go's period of renewals."""
+"""Seconds between two readings of the Lease, equal to client-go's renewal period."""
 _NEVER = "never"
 
 
 class LeaseName(NamedTuple):
-    """A Lease."""
+    """The namespace and name of a Lease."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        """Return the name as in messages."""
+        """Return the name in the form used in messages."""
         return f"{self.namespace}/{self.name}"
 
 
 def parse_lease_name(text: str) -> LeaseName | None:
-    """Return the Lease that a text names; None for an empty text. Raises ValueError."""
+    """Return the Lease that a text names; None if the text is empty. Raises ValueError."""
     if not text:
         return None
     namespace, slash, name = text.partition("/")
@@ -61,22 +61,22 @@ def parse_lease_name(text: str) -> LeaseName | None:
 
 
 def renewal(lease: Json) -> str:
-    """Return when a Lease was renewed last, as the API has it."""
+    """Return the time of a Lease's last renewal in the API's format."""
     return FieldReader(lease, "", []).child("spec").text("renewTime") or _NEVER
 
 
 def holder(lease: Json) -> str:
-    """Return who holds a Lease, or has held it last; "": it was released."""
+    """Return the current or last holder of a Lease; "": it was released."""
     return FieldReader(lease, "", []).child("spec").text("holderIdentity")
 
 
 def duration(lease: Json) -> int:
-    """Return the seconds after which a Lease without a renewal is free."""
+    """Return the seconds after which a Lease that is not renewed is free."""
     return FieldReader(lease, "", []).child("spec").count("leaseDurationSeconds") or 0
 
 
 def is_adopted(lease: Json) -> bool:
-    """Tell whether the Lease was adopted, and Kueue has not renewed it since."""
+    """Return whether the Lease was adopted and Kueue has not renewed it since then."""
     annotations = FieldReader(lease, "", []).child("metadata").pairs("annotations")
     return annotations.get(ADOPTED_ANNOTATION) == renewal(lease)
 
@@ -90,9 +90,9 @@ def read_lease(client: Client, name: LeaseName) -> Json | None:
 
 
 def runs_without_lease(client: Client, name: LeaseName) -> bool:
-    """Tell whether Kueue's Deployment has ready pods; to be asked where there is no Lease. Raises KubeError.
+    """Return whether Kueue's Deployment has ready pods. Call this only if there is no Lease. Raises KubeError.
 
-    A cluster may have a Kueue of another name. It is noticed by its Lease alone.
+    A Kueue whose Deployment has another name is only noticed by its Lease.
     """
     try:
         deployment = client.get(DEPLOYMENTS, DEPLOYMENT, namespace=name.namespace)
@@ -102,9 +102,9 @@ def runs_without_lease(client: Client, name: LeaseName) -> bool:
 
 
 def kueue_claim(name: LeaseName, lease: Json | None, *, without_lease: bool = False) -> str:
-    """Return why Kueue manages the queues; "": it does not. The text is the same from one renewal to the next.
+    """Return why Kueue manages the queues; "": it does not. Renewals do not change the text.
 
-    `without_lease`: Kueue runs though there is no Lease.
+    `without_lease`: Kueue runs although there is no Lease.
     """
     if lease is None and without_lease:
         deployment = f"{name.namespace}/{DEPLOYMENT}"

@@ -1,6 +1,6 @@
-"""The condition ManagedByKueue of ClusterQueues: it holds while Kueue manages them, and is absent otherwise.
+"""The condition ManagedByKueue of ClusterQueues. It is true while Kueue manages them, and absent otherwise.
 
-Kueue keeps conditions of other types (pkg/controller/core/clusterqueue_controller.go updateCqStatusIfChanged).
+Kueue preserves conditions of other types (pkg/controller/core/clusterqueue_controller.go updateCqStatusIfChanged).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 MANAGED_BY_KUEUE = "ManagedByKueue"
 REASON = "KueueLeads"
 PERIOD = 60.0
-"""Seconds between two looks at the ClusterQueues: for new ones, and for writes that have failed."""
+"""Seconds between two checks of the ClusterQueues, for new ones and for writes that have failed."""
 
 
 def condition_patch(cluster_queue: Json, claim: str, now: float) -> Json | None:
-    """Return the merge patch of the status after which the condition says a claim; None: it does.
+    """Return the merge patch of the status that makes the condition show a claim; None: it shows it already.
 
-    `claim`: why Kueue manages the queue; "": it does not. Raises nothing for an invalid object.
+    `claim`: why Kueue manages the queue; "": it does not. Invalid objects raise no error.
     """
     observed = find_condition(cluster_queue, MANAGED_BY_KUEUE)
     if claim:
@@ -46,7 +46,7 @@ def condition_patch(cluster_queue: Json, claim: str, now: float) -> Json | None:
 
 
 class ManagedConditions:
-    """Writes the condition, as often as its period says, and at once where a claim begins or ends."""
+    """Writes the condition once per period, and at once if a claim begins or ends."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         """`clock` returns seconds since 1970."""
@@ -56,7 +56,7 @@ class ManagedConditions:
         self._next_at = 0.0
 
     def publish(self, claim: str) -> None:
-        """Write the condition where that is due. Errors are logged, and the writes repeated."""
+        """Write the condition if that is due. Errors are logged, and failed writes repeated."""
         now = self._clock()
         if claim == self._published and (not claim or now < self._next_at):
             return
