@@ -1,1 +1,1 @@
-"""Carries out writes: conditional, within a rate, repeated where the outcome is unknown, counted."""
+"""Execution of writes: conditional, rate-limited, repeated if the outcome is unknown, and counted."""

@@ -1,4 +1,4 @@
-"""Writes Events in the second rank: at a rate of their own, and dropped where too many wait."""
+"""Write Events with low priority: they have their own rate limit, and are dropped if too many wait."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.writing.outcome import Outcome
 
 RATE, BURST = 20.0, 100
-"""Events a second, and at once after a rest."""
+"""Events per second, and number of Events at once after a rest."""
 MAX_WAITING = 500
 _THREADS = 1
 
 
 class EventWriter:
-    """See the module. Works while the context is entered."""
+    """Runs a thread that writes Events. It works while the context is entered."""
 
     def __init__(
         self,
@@ -31,7 +31,10 @@ class EventWriter:
         *,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`count` gets each attempt, in the writer's thread. Nothing is sent while `may_write` returns False."""
+        """Set the callbacks. `count` gets each attempt, in the writer's thread.
+
+        Nothing is sent while `may_write` returns False.
+        """
         self._writer = Writer(client, lambda _write, _outcome: None, rate=RATE, burst=BURST, threads=_THREADS,
                               count=count, may_write=may_write)  # fmt: skip
         self._count_dropped = count_dropped

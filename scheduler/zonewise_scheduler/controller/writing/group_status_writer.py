@@ -1,4 +1,4 @@
-"""Writes the status of NodeFeatureGroups: each once its members have settled, and as seldom as agents need it."""
+"""Write the status of NodeFeatureGroups: each once its members have settled, and no more often than agents need it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RETRY = 5.0
-"""Seconds after a write that failed, or that another replica may do."""
+"""Seconds until the next attempt, after a write has failed or while another replica may write."""
 
 
 class GroupStatusWriter:
-    """See the module. Observes at any time, and writes while the context is entered."""
+    """Records nodes and groups at any time, and writes while the context is entered."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class GroupStatusWriter:
         may_write: Callable[[], bool],
         settled: float = SETTLED,
     ) -> None:
-        """`count` gets each attempt, in the writer's thread. Nothing is sent while `may_write` returns False.
+        """Set the callbacks. `count` gets each attempt, in the writer's thread.
 
-        `settled`: seconds from a change to the write.
+        Nothing is sent while `may_write` returns False. `settled`: seconds from a change to the write.
         """
         self._client = client
         self._count = count
@@ -60,13 +60,13 @@ class GroupStatusWriter:
         self._tasks.__exit__()
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
-        """Use a Node; None: it is deleted."""
+        """Record a Node; None: it was deleted."""
         with self._lock:
             for group in self._members.observe_node(name, None if node is None else node.feature_groups):
                 self._schedule(group)
 
     def observe_group(self, old: ObservedGroup | None, new: ObservedGroup | None) -> None:
-        """Use a NodeFeatureGroup, as it was and as it is; None: there is none."""
+        """Record a NodeFeatureGroup before and after a change; None: it does not exist."""
         if (group := new or old) is None:
             return
         with self._lock:
@@ -76,7 +76,7 @@ class GroupStatusWriter:
             self._schedule(group.name)
 
     def _schedule(self, group: str, delay: float | None = None) -> None:
-        """Write the status of a group later, where it is wrong."""
+        """Write the status of a group later, if it is wrong."""
         if group in self._scheduled or self._members.status_write(group) is None:
             return
         if delay is None:

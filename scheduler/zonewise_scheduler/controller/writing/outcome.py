@@ -1,9 +1,9 @@
-"""The outcome of a write, and one attempt at it.
+"""The outcome of a write, and a single attempt at it.
 
 | response | outcome |
 |---|---|
 | success | done; the object is the newest |
-| 404, 409, 422 for the UID or for a test of a JSON patch | stale: the object is gone, or another one by now |
+| 404, 409, 422 for the UID or for a test of a JSON patch | stale: the object was deleted or replaced |
 | 404 of a creation, of no subresource: there is no such kind or namespace | rejected |
 | 400, 403, 413, other 422 | rejected: the server will not accept this write |
 | none, 401, 429, 5xx | unknown: the write may be done or not; it is repeated |
@@ -41,14 +41,14 @@ Result = Literal["done", "stale", "rejected", "unknown"]
 
 
 class Outcome(NamedTuple):
-    """How a write ended."""
+    """The outcome of a write."""
 
     result: Result
     obj: Json | None = None
-    """The object after the write; None: it is gone, or the outcome is not done."""
+    """The object after the write; None: it was deleted, or the write is not done."""
     message: str = ""
     retry_after: float = 0.0
-    """Seconds that the server wants the client to wait."""
+    """Seconds for which the server requests the client to wait."""
 
 
 _NOT_FOUND: Mapping[Verb, Result] = {Verb.DELETE: "done", Verb.CREATE: "rejected"}
@@ -65,7 +65,7 @@ def attempt(client: Client, write: Write) -> Outcome:
 
 
 def guarded_attempt(client: Client, write: Write) -> Outcome:
-    """Send a write once. A defect is logged, and the write is rejected: it ends no thread, and no object is lost."""
+    """Send a write once. A defect is logged and counts as a rejection, so it ends no thread and loses no object."""
     try:
         return attempt(client, write)
     except Exception as error:  # see above
@@ -86,8 +86,8 @@ def _result(write: Write, error: KubeError) -> Result:
 
 
 def _is_of_another_object(write: Write, error: Invalid) -> bool:
-    """Tell whether a condition of the write failed: 422 for an unequal UID (apimachinery ValidateObjectMetaUpdate) and
-    for a failed test (apiserver pkg/endpoints/handlers/patch.go applyJSPatch).
+    """Return whether a condition of the write failed: 422 for a different UID (apimachinery ValidateObjectMetaUpdate)
+    or for a failed test (apiserver pkg/endpoints/handlers/patch.go applyJSPatch).
     """
     causes: list[Json] = error.details.get("causes") or []
     return any(cause.get("field") == "metadata.uid" for cause in causes) or (
@@ -111,7 +111,7 @@ def _send(client: Client, write: Write) -> Json | None:
 
 
 def _conditional(write: Write, body: Json) -> Json:
-    """Return a merge patch with the UID and the version as conditions."""
+    """Return a merge patch that includes the UID and the version as conditions."""
     conditions = {"uid": write.uid, "resourceVersion": write.resource_version}
     conditions = {name: value for name, value in conditions.items() if value}
     return {**body, "metadata": {**body.get("metadata", {}), **conditions}} if conditions else body

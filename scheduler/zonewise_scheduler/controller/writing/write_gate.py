@@ -1,7 +1,7 @@
-"""Which writes may be sent now: at most one per object, and none before a failed one may succeed.
+"""Which writes may be sent now: at most one per object, and none while its object is paused.
 
-A write that ends stale or rejected pauses its object, until another version of it is observed or the pause is over. A
-creation may fail since its kind is not installed: these pauses end once the kind is.
+A write that ends stale or rejected pauses its object, until another version of it is observed or the pause ends. A
+creation may fail because its kind is not installed. Such pauses end once the kind is served.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import ObjectKey, Write
 
 PAUSE = 60.0
-"""Seconds before a write that the server has rejected is tried again, unless the object changes before."""
+"""Seconds before a write that the server rejected is tried again, unless the object changes earlier."""
 
 
 class WriteGate:
-    """Writes on their way, and paused objects."""
+    """Pending writes and paused objects."""
 
     def __init__(self) -> None:
         self._in_flight: set[ObjectKey] = set()
         self._paused: dict[ObjectKey, tuple[int, float]] = {}
-        """The version of the object when its write failed, and the end of its pause."""
+        """Version of the object when its write failed, and the end of its pause."""
 
     def __len__(self) -> int:
-        """Return the number of writes on their way."""
+        """Return the number of pending writes."""
         return len(self._in_flight)
 
     def is_in_flight(self, key: ObjectKey) -> bool:
-        """Tell whether a write of an object is on its way."""
+        """Return whether a write of an object is pending."""
         return key in self._in_flight
 
     @property
     def pause_ends_at(self) -> float:
-        """When the next pause is over; infinite: none is."""
+        """Return when the next pause ends; infinite: there is none."""
         return min((until for _, until in self._paused.values()), default=inf)
 
     def claim(self, write: Write, version: int, now: float) -> bool:
-        """Note that a write is on its way; False where its object has to be observed first.
+        """Record that a write is pending. Return False if its object must be observed first.
 
-        `version`: of the observed object, 0: there is none.
+        `version`: of the observed object; 0: there is none.
         """
         if write.key in self._in_flight:
             return False
@@ -53,23 +53,23 @@ class WriteGate:
         return True
 
     def claim_all(self, writes: list[Write]) -> None:
-        """Note that writes are on their way which need no pause: their author keeps what has failed."""
+        """Record pending writes that need no pause, because their author handles failures."""
         self._in_flight.update(write.key for write in writes)
 
     def end(self, write: Write) -> None:
-        """Note that a write has ended."""
+        """Record that a write has ended."""
         self._in_flight.discard(write.key)
 
     def pause(self, write: Write, version: int, now: float) -> None:
-        """Pause the object of a failed write; `version` as in claim()."""
+        """Pause the object of a failed write; `version`: as in claim()."""
         self._paused[write.key] = (version, now + PAUSE)
 
     def end_pauses(self, now: float) -> list[ObjectKey]:
-        """End the pauses that are over, and return their objects."""
+        """End the pauses that have expired, and return their objects."""
         return self._end([key for key, (_, until) in self._paused.items() if until <= now])
 
     def end_pauses_of(self, resource: Resource) -> list[ObjectKey]:
-        """End the pauses of a kind that is served from now on, and return its objects."""
+        """End the pauses of a kind that is now served, and return its objects."""
         return self._end([key for key in self._paused if key.resource == resource])
 
     def _end(self, keys: list[ObjectKey]) -> list[ObjectKey]:

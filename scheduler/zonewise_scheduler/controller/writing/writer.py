@@ -1,7 +1,7 @@
-"""The writer: threads that carry out writes within a rate, and report each outcome.
+"""Threads that execute writes within a rate limit, and report each outcome.
 
-A write whose outcome is unknown is repeated with backoff until it is known: each write is conditional, so a second one
-does no harm. The controller has at most one write on its way per object, so writes need no order.
+If the outcome of a write is unknown, it is repeated with backoff until the outcome is known. Each write is conditional,
+so a repetition does no harm. The controller has at most one pending write per object, so writes need no order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 THREADS = 8
-"""Requests at once. An API server answers a patch in a few milliseconds."""
+"""Maximum number of concurrent requests. An API server responds to a patch within a few milliseconds."""
 _BACKOFF = Backoff(base=0.1, cap=5.0)
 _NOT_LEADING = Outcome("stale", message="this replica does not lead")
 
@@ -40,7 +40,7 @@ class _QueuedWrite:
 
 
 class Writer:
-    """See the module. Works while the context is entered."""
+    """Runs the writer threads. It works while the context is entered."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Writer:
         may_write: Callable[[], bool] = lambda: True,
         count: Callable[[Write, Outcome], object] = lambda _write, _outcome: None,
     ) -> None:
-        """Write at most `rate` times a second, `burst` times at once after a rest.
+        """Limit writes to `rate` per second, and to `burst` at once after a rest.
 
-        `report` gets each write with its final outcome, in a thread of the writer; `count` gets each attempt. A write
-        is not sent while `may_write` returns False: another replica leads.
+        `report` gets each write with its final outcome, in a thread of the writer; `count` gets each attempt. No write
+        is sent while `may_write` returns False, because another replica leads.
         """
         self._client = client
         self._report = report
@@ -64,7 +64,7 @@ class Writer:
         self._may_write = may_write
         self._bucket = TokenBucket(rate, burst)
         self._tasks = DelayedTasks(self._handle, threads=threads, name="writer")
-        self._condition = threading.Condition()  # around the backlog
+        self._condition = threading.Condition()  # guards the backlog
         self._backlog = 0
 
     def __enter__(self) -> Self:
@@ -76,22 +76,22 @@ class Writer:
 
     @property
     def backlog(self) -> int:
-        """Return the number of writes whose outcome is not known yet."""
+        """Return the number of writes whose outcome is not yet known."""
         with self._condition:
             return self._backlog
 
     @property
     def delay(self) -> float:
-        """Return the seconds that the rate keeps a write waiting which is submitted now."""
+        """Return the seconds for which the rate limit delays a write that is submitted now."""
         return self._bucket.delay
 
     def drain(self, timeout: float) -> bool:
-        """Wait until no write is on its way, at most so many seconds; return whether none is."""
+        """Wait until no write is pending, for at most `timeout` seconds; return whether none is."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._backlog, timeout)
 
     def submit(self, write: Write) -> None:
-        """Carry out a write soon."""
+        """Execute a write soon."""
         with self._condition:
             self._backlog += 1
         self._tasks.submit(_QueuedWrite(write), self._bucket.reserve())
