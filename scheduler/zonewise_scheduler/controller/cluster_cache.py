@@ -1,16 +1,17 @@
-"""The newest known state of each object that the live queue decides from.
+"""The newest known state of each object on which the live queue bases decisions.
 
-An object comes from a watch, or from the response to a write, which is often earlier. So the cache moves forward only:
-an object from a watch that is older than the result of a write is skipped. It counts again once the watch has caught
-up, or after a while, since an etcd that was restored from a backup has lower versions.
+An object comes from a watch, or from the response to a write, which often arrives earlier. So the cache only moves
+forward: an object from a watch is skipped if it is older than the result of a write. Such an object counts again once
+the watch has caught up. It also counts after a while, since an etcd that was restored from a backup has lower versions.
 
-The watch shows the result of each write once more. That, as any state that is known, is no change.
+The watch later shows the result of each write again. Like any state that is already known, this counts as no change.
 
 A watch may show an object and its deletion before the response to the write that created it. So the UIDs of removed
-objects are remembered for a while, and a response with one of them is skipped.
+objects are remembered for a while, and a response with one of these UIDs is skipped.
 
-A watch that was interrupted lists anew. An object that was created by a write and deleted meanwhile is in no listing,
-and no watch shows its deletion. It is gone by the first listing that is as new as the write.
+A watch that was interrupted lists all objects again. If a write created an object that was deleted meanwhile, no
+listing contains it and no watch shows its deletion. It counts as deleted after the first listing that is as new as the
+write.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json, ObjectKey
 
 CATCH_UP = 30.0
-"""Seconds by which watches and responses differ at most. A watch that has not shown the result of a write by then is
-believed nevertheless."""
+"""Maximum seconds between a write's response and its result in the watch. If the watch has not shown the result by
+then, the watch is believed anyway."""
 
 
 class ObjectCache:
@@ -36,18 +37,18 @@ class ObjectCache:
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Json] = {}
         self._written: dict[ObjectKey, tuple[int, float]] = {}
-        """Version and time of the results of writes that the watch has not shown yet."""
+        """Version and time of each result of a write that the watch has not shown yet."""
         self._removed: dict[str, float] = {}
-        """UIDs of removed objects, and when they were removed; the oldest first, for CATCH_UP."""
+        """UIDs of removed objects with the time of their removal, oldest first. They are kept for CATCH_UP."""
         self._listed: dict[Resource, int] = {}
-        """The resource version of the newest complete listing of each kind."""
+        """Resource version of the newest complete listing of each kind."""
 
     def get(self, key: ObjectKey) -> Json | None:
         """Return an object; None if it does not exist."""
         return self._objects.get(key)
 
     def observe(self, key: ObjectKey, obj: Json | None, now: float) -> bool:
-        """Take an object from a watch, None: it was deleted. Return False where it or a later state is known."""
+        """Record an object from a watch; None: it was deleted. Return False if this or a later state is known."""
         version, at = self._written.get(key, (0, now))
         if obj is not None and object_version(obj) < version and now < at + CATCH_UP:
             return False
@@ -57,7 +58,7 @@ class ObjectCache:
         return self._set(key, obj)
 
     def written(self, key: ObjectKey, obj: Json, now: float) -> bool:
-        """Take the object that a write has returned. Return False where it, a later state or its end is known."""
+        """Record the object that a write returned. Return False if it, a later state or its deletion is known."""
         known = self._objects.get(key)
         is_listed = object_version(obj) <= self._listed.get(key.resource, 0)
         if uid_of(obj) in self._removed or (known is None and is_listed):
@@ -70,22 +71,22 @@ class ObjectCache:
         return True
 
     def has_listed(self, resource: Resource) -> bool:
-        """Tell whether a kind was ever listed completely: it was served then."""
+        """Return whether a kind was ever listed completely, which means that it was served then."""
         return resource in self._listed
 
     def unlisted(self, resource: Resource, version: int) -> list[ObjectKey]:
-        """Return the objects that a complete listing of this version lacks, though a write has returned them before."""
+        """Return the objects that a complete listing of this version lacks, although an earlier write returned them."""
         self._listed[resource] = version
         return [key for key, (own, _) in self._written.items() if key.resource == resource and own <= version]
 
     def _note_removed(self, uid: str, now: float) -> None:
-        """Remember the UID of a removed object, and forget those of long ago."""
+        """Remember the UID of a removed object, and forget UIDs that were removed long ago."""
         self._removed[uid] = now
         while self._removed and self._removed[oldest := next(iter(self._removed))] + CATCH_UP < now:
             del self._removed[oldest]
 
     def _set(self, key: ObjectKey, obj: Json | None) -> bool:
-        """Replace an object, and return whether that changes it."""
+        """Replace an object, and return whether this changes it."""
         if obj is None:
             return self._objects.pop(key, None) is not None
         is_new = self._objects.get(key) != obj
@@ -114,7 +115,7 @@ class WorkloadIndex:
                 self._keys_by_owner.setdefault(owner, set()).add(key)
 
     def owned_by(self, uid: str) -> Mapping[str, Json]:
-        """Return the Workloads of a job, by key, in the order of their keys."""
+        """Return the Workloads of a job by key, sorted by key."""
         return {key: self.by_key[key] for key in sorted(self._keys_by_owner.get(uid, ()))}
 
 
@@ -124,25 +125,25 @@ def uid_of(obj: Json) -> str:
 
 
 def object_version(obj: Json) -> int:
-    """Return the resource version of an object as a number; 0 if it is none."""
+    """Return the resource version of an object as a number; 0 if it is not a number."""
     text: str = obj["metadata"].get("resourceVersion", "")
     return int(text) if text.isdecimal() else 0
 
 
 def owner_uid(obj: Json) -> str:
-    """Return the UID of the controller that owns an object; "": none does."""
+    """Return the UID of the controller that owns an object; "": none."""
     references: list[Json] = obj["metadata"].get("ownerReferences") or []
     return next((str(entry.get("uid", "")) for entry in references if entry.get("controller")), "")
 
 
 def workload_owner_uid(workload: Json) -> str:
-    """Return the UID of the job that owns a Workload; "": none does. Kueue names a LeaderWorkerSet as a plain owner."""
+    """Return the UID of the job that owns a Workload; "": none. Kueue lists a LeaderWorkerSet as a plain owner."""
     references: list[Json] = workload["metadata"].get("ownerReferences") or []
     sets = (str(entry.get("uid", "")) for entry in references if entry.get("kind") == LEADER_WORKER_SETS.kind)
     return owner_uid(workload) or next(sets, "")
 
 
 def drop_managed_fields(obj: Json) -> Json:
-    """Remove the managed fields of an object, which nothing here reads and which are half of many objects."""
+    """Remove the managed fields of an object. Nothing reads them here, and they take up half of many objects."""
     obj.get("metadata", {}).pop("managedFields", None)
     return obj

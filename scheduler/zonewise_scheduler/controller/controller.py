@@ -1,13 +1,13 @@
-"""The live queue without I/O: observed objects and outcomes of writes go in, writes come out.
+"""The live queue without I/O: it takes observed objects and outcomes of writes, and returns writes.
 
-A step does, in this order:
+A step does the following, in this order:
 
-1. queues that have changed go to the planner;
-2. Workloads that have changed go to the planner (planning/workload_sync.py), then nodes and pods;
-3. a scheduling pass decides, if anything has changed or a reserved start has come;
-4. each job, Workload and pod that has changed, or that the pass has decided about, gets its next write (reconcile/).
+1. Changed queues are fed to the planner.
+2. Changed Workloads are fed to the planner (planning/workload_sync.py), then nodes and pods.
+3. A scheduling pass decides, if anything has changed or a reserved start is due.
+4. Each job, Workload and pod that has changed, or that the pass has decided about, gets its next write (reconcile/).
 
-At most one write per object is on its way. A replica that does not lead does steps 1 and 2 alone.
+At most one write per object is pending. A replica that does not lead performs only steps 1 and 2.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ log = logging.getLogger(__name__)
 
 
 class ControllerOptions(NamedTuple):
-    """How the controller decides and writes."""
+    """Options for decisions and writes."""
 
     max_assumed: int = 100
-    """Admissions that are decided and not yet written, at most: no further ahead than is written in a second or two."""
+    """Maximum number of admissions that are decided but not written: as many as can be written in a second or two."""
     readiness: ReadinessLimits = ReadinessLimits()
 
 
 class QueueController:
-    """See the module."""
+    """Performs the steps of the live queue. See the module docstring."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class QueueController:
         options: ControllerOptions = ControllerOptions(),  # noqa: B008 -- immutable
         run_pass: Callable[[PlannerFeed, float, int], Plan] = lambda feed, at, most: feed.run_pass(at, most),
     ) -> None:
-        """Use adapters by API group and kind. `run_pass` may measure a pass."""
+        """Set the adapters by API group and kind. `run_pass` may also measure the passes."""
         self.configuration = configuration
         self.feed = feed
         self.wake_at = inf
@@ -108,12 +108,12 @@ class QueueController:
         )
         self._provisioning = ProvisioningReconciler(by_key, configuration)
 
-    # --- what goes in
+    # --- inputs
 
     def lead(self, leads: bool, checkpoint: Checkpoint | None = None) -> None:
-        """Begin or end to lead. Decisions that were not written are forgotten.
+        """Start or stop leading. Decisions that are not written are forgotten.
 
-        `checkpoint`: the reservations and the usage of the last leader; None: none are known.
+        `checkpoint`: the reservations and usage of the last leader; None: unknown.
         """
         self._leads = leads
         self._planner.restart(checkpoint)
@@ -124,7 +124,7 @@ class QueueController:
             self._jobs.mark_all()
 
     def observe(self, key: ObjectKey, obj: Json | None, now: float) -> None:
-        """Take an object of a kind other than those below from a watch; None: it was deleted."""
+        """Record an object from a watch, of a kind that the methods below do not cover; None: it was deleted."""
         if self.configuration.observe(key, obj):
             return
         old = self._objects.get(key)
@@ -132,7 +132,7 @@ class QueueController:
             self._changed(key, old, obj)
 
     def end_listing(self, resource: Resource, version: int, now: float) -> None:
-        """Note that all objects of a kind were observed that existed at a resource version."""
+        """Record that all objects of a kind which existed at a resource version have been observed."""
         is_first = not self._objects.has_listed(resource)
         for key in self._objects.unlisted(resource, version):
             self.observe(key, None, now)
@@ -140,17 +140,17 @@ class QueueController:
             self._mark_dirty(key)
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
-        """Take a Node; None: it was deleted."""
+        """Record a Node; None: it was deleted."""
         self._nodes.observe_node(name, node)
 
     def observe_report(self, node: str, report: TrackedReport | None) -> None:
-        """Take a NodeResourceTopology; None: it was deleted."""
+        """Record a NodeResourceTopology; None: it was deleted."""
         self._nodes.tracker.observe_report(node, report)
 
     def observe_pod(self, namespace: str, name: str, pod: WatchedPod | None) -> None:
-        """Take a pod; None: it was deleted."""
+        """Record a pod; None: it was deleted."""
         before = self._nodes.tracker.observe_pod(namespace, name, None if pod is None else pod.tracked)
-        tracked = before if pod is None else pod.tracked  # a deleted pod may be the last one that its job waits for
+        tracked = before if pod is None else pod.tracked  # a deleted pod may be the last one for which its job waits
         is_rejected = self._pods.observe(namespace, name, None if pod is None else pod.managed)
         self._pods.binder.set_terms(f"{namespace}/{name}", () if pod is None else pod.anti_affinity)
         if tracked is not None and tracked.workload:
@@ -166,19 +166,22 @@ class QueueController:
             self.observe(key, queued, self._now)
 
     def _may_change_quota(self, pod: TrackedPod) -> bool:
-        """Tell whether a Workload may be lost, since a pod of it is bound, or done, since no pod of it is active."""
+        """Return whether the planner must check the Workload of a pod again.
+
+        A bound pod may belong to a lost Workload. A running Workload without active pods may be done.
+        """
         if pod.workload in self.feed.state.running:
             return not self._nodes.tracker.active_pods(pod.workload)
         return pod.requests is not None
 
     def end_write(self, write: Write, outcome: Outcome, now: float) -> None:
-        """Take the outcome of a write."""
+        """Record the outcome of a write."""
         self._gate.end(write)
         if outcome.result == "rejected":
             log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
         if write.purpose in {UNGATE, BIND}:
             self._pods.end_write(write, now, done=outcome.result == "done")
-            self._mark_dirty(write.key)  # a stop may have waited for its end
+            self._mark_dirty(write.key)  # a stop may have waited for the end of this write
             return
         self._provisioning.end_write(write, outcome)
         old = self._observed(write.key)
@@ -187,7 +190,7 @@ class QueueController:
                 return
             if outcome.obj is not None and self._objects.written(write.key, outcome.obj, now):
                 self._changed(write.key, old, outcome.obj)
-        elif old is not None or write.verb is Verb.CREATE:  # what is gone may be created anew at once
+        elif old is not None or write.verb is Verb.CREATE:  # a deleted object may be created again at once
             self._gate.pause(write, _decided_on(write, old), now)
         self._mark_dirty(write.key)
         self._jobs.end_write(write.key)
@@ -196,7 +199,7 @@ class QueueController:
             self._workload_reconciler.mark([write.workload])
 
     def step(self, now: float) -> list[Write]:
-        """Decide, and return the writes that follow. Sets wake_at, the time of the next step if nothing happens."""
+        """Decide, and return the resulting writes. Sets wake_at, the time of the next step if nothing changes."""
         self._now = now
         for key in self._gate.end_pauses(now):
             self._mark_dirty(key)
@@ -220,7 +223,7 @@ class QueueController:
         return writes
 
     def _next_wake(self) -> float:
-        """Return when the next step is due if nothing happens. A write that ends is something that happens."""
+        """Return when the next step is due if nothing changes. The end of a write counts as a change."""
         due = [self._planner.wake_at(self._now, leads=self._leads), self._gate.pause_ends_at]
         if self._leads:
             due += [self._workload_reconciler.limit_at, self._nodes.failures_due_at, self._plain_pods.index.recheck_at]
@@ -255,7 +258,7 @@ class QueueController:
         self._mark_dirty(key)
 
     def _mark_dirty(self, key: ObjectKey) -> None:
-        """Look for the next write of an object, and of the jobs of a Workload."""
+        """Check an object, and the jobs of a Workload, for next writes."""
         if key.resource == WORKLOADS:
             self._workload_reconciler.mark([key.namespaced_name])
             self._provisioning.mark_workloads([key.namespaced_name])
@@ -269,7 +272,7 @@ class QueueController:
             self._plain_pods.index.mark_owner(key)
 
     def _mark_owners_dirty(self, key: ObjectKey, workload: Json | None) -> None:
-        """Look for the next write of the jobs of a Workload; None: it does not exist, and a pod group may want it."""
+        """Check the jobs of a Workload for next writes; None: it does not exist, and a pod group may need it."""
         self._plain_pods.mark_workload(key, workload)
         if workload is not None:
             self._jobs.mark_owner(workload)
@@ -277,7 +280,7 @@ class QueueController:
     # --- writes
 
     def _next_writes(self, now: float) -> list[Write]:
-        """Return the next writes of all objects; each is claimed, so that none of them may be lost."""
+        """Return the next writes of all objects. Each is claimed, so none of them may be lost."""
         context = self._job_context()
         writes: list[Write] = []
         for part in (
@@ -288,8 +291,8 @@ class QueueController:
             self._pod_writes(),
         ):
             try:
-                writes.extend(part)  # what came before an error stays
-            except Exception:  # a defect in one part must not keep the others from their writes
+                writes.extend(part)  # results from before an error are kept
+            except Exception:  # a defect in one part must not block the writes of the others
                 log.exception("a part of a step failed")
         return writes
 
@@ -317,16 +320,16 @@ class QueueController:
         yield from writes
         yield from self._pods.binder.writes(context, self.claim)
 
-    # --- for what tells about the queue
+    # --- state for reports
 
     @property
     def leads(self) -> bool:
-        """Whether this replica leads."""
+        """Return whether this replica leads."""
         return self._leads
 
     @property
     def in_flight(self) -> int:
-        """Return the number of writes on their way."""
+        """Return the number of pending writes."""
         return len(self._gate)
 
     @property
@@ -336,7 +339,7 @@ class QueueController:
 
     @property
     def invalid(self) -> dict[ObjectKey, str]:
-        """Return the jobs and Workloads that cannot be read, with the field and its problem."""
+        """Return the jobs and Workloads that cannot be read, each with the field and its problem."""
         workloads = {workload_key(name): problem for name, problem in self._planner.invalid.items()}
         return {**self._jobs.invalid, **self._plain_pods.invalid, **workloads}
 
@@ -351,32 +354,32 @@ class QueueController:
 
     @property
     def pods_left(self) -> dict[str, int]:
-        """Return by reason the pods that were left to kube-scheduler though their queues have pods bound here."""
+        """Return by reason the number of pods left to kube-scheduler although their queues request binding."""
         return dict(self._pods.binder.left)
 
     def nodes_revised_since(self, revision: int) -> NodeRevisions:
-        """Return the nodes that have changed since a revision, 0: since the start."""
+        """Return the nodes that have changed since a revision; 0: since the start."""
         return self._nodes.revised_since(revision)
 
     @property
     def workloads(self) -> Mapping[str, Json]:
-        """The Workloads as they were observed, by namespace and name."""
+        """Return the observed Workloads by namespace and name."""
         return self._workloads.by_key
 
     def object(self, key: ObjectKey) -> Json | None:
-        """Return a job or Workload as it was observed; None: it is unknown."""
+        """Return a job or Workload as last observed; None: it is unknown."""
         return self._objects.get(key)
 
     def workload(self, name: str) -> Json | None:
-        """Return the Workload of a namespace and name; None: it is unknown."""
+        """Return the Workload with a namespace and name; None: it is unknown."""
         return self._workloads.by_key.get(name)
 
     def claim(self, write: Write) -> bool:
-        """Note that a write is on its way; False where another write of the object is, or it was just rejected."""
+        """Record that a write is pending. Return False if another write of the object is, or the object is paused."""
         return self._gate.claim(write, _version(self._observed(write.key)), self._now)
 
     def abandon(self, write: Write) -> None:
-        """Note that a claimed write has failed, and that nothing depends on it."""
+        """Record that a claimed write has failed and that nothing depends on it."""
         self._gate.end(write)
         self._mark_dirty(write.key)
 
@@ -389,7 +392,7 @@ def _version(obj: Json | None) -> int:
 
 
 def _decided_on(write: Write, obj: Json | None) -> int:
-    """Return the version that a write was decided on. A later one may be observed before the write has an outcome."""
+    """Return the version on which a write is based. A later version may be observed before the write ends."""
     if write.verb is Verb.CREATE:
         return 0
     return int(write.resource_version) if write.resource_version.isdecimal() else _version(obj)

@@ -1,4 +1,4 @@
-"""Whether this replica of the controller leads, and the lease that it competes for."""
+"""Whether this replica of the controller leads, and the lease for which it competes."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
 LEASE = "zonewise-controller"
 _LEASE_TIMEOUT = 4.0
-"""Seconds for a request of the election: a renewal that hangs ends before another replica may lead."""
+"""Timeout in seconds for a request of the election. A renewal that hangs ends before another replica may lead."""
 
 
 class Election:
-    """Without leader election, a replica leads as long as it competes."""
+    """The leader election. If it is disabled, the replica leads as long as it competes."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         self._settings = settings
         self._competes = False
         self._elector: LeaderElector | None = None
-        """None: leader election is off, or has not begun."""
+        """None: leader election is disabled, or has not started."""
 
     def leads(self) -> bool:
-        """Tell whether this replica leads."""
+        """Return whether this replica leads."""
         if self._elector is None:
             return self._competes and not self._settings.leader_election
         return self._competes and self._elector.is_leader
 
     def is_standby(self) -> bool:
-        """Tell whether this replica competes, and another one leads, or none does yet."""
+        """Return whether this replica competes and does not lead."""
         return self._competes and not self.leads()
 
     def compete(self, checkpoints: CheckpointStore, lost: Callable[[], object], stack: ExitStack) -> None:
         """Lead at once, or compete for the lease, until the stack is closed. `lost` is called when the lease is lost.
 
-        The last checkpoint is written before the lease is released: the stack is closed in reverse order.
+        The stack is closed in reverse order, so the last checkpoint is written before the lease is released.
         """
         self._competes = True
         if self._settings.leader_election:
@@ -54,7 +54,7 @@ class Election:
         stack.enter_context(checkpoints)
 
     def stand_by(self) -> None:
-        """Lead no more. The stack that `compete` took is closed after this."""
+        """Stop leading. The stack that `compete` received is closed afterwards."""
         self._competes, self._elector = False, None
 
     def _start_elector(

@@ -1,6 +1,7 @@
-"""Informers: a reflector per kind of object, whose changes go into the controller's inbox.
+"""Informers: one reflector per kind of object, whose changes go to the controller's inbox.
 
-Kinds that a cluster need not have are probed with one request now and then, and watched only while they are served:
+Kinds that a cluster need not have are probed from time to time with one request, and watched only while they are
+served:
 
 | probe | action |
 |---|---|
@@ -44,14 +45,14 @@ _OVERLOADED = frozenset({429, 503, 504})
 
 
 class WatchedKind(NamedTuple):
-    """A kind of object, and what becomes of its changes."""
+    """A kind of object, with the functions that handle its changes."""
 
     resource: Resource
     decode: Callable[[msgspec.Raw], Any]
     handle: Callable[[Any, Any], object]
-    """Takes the old and the new value; None: there is none."""
+    """Handles an object's old and new value; None: the object does not exist."""
     listed: Callable[[int], object] = lambda _version: None
-    """Takes the resource version of each complete listing, after its changes."""
+    """Called with the resource version of each complete listing, after its changes were handled."""
 
 
 def watched_objects(
@@ -59,7 +60,7 @@ def watched_objects(
     handle: Callable[[ObjectKey, Json | None], object],
     listed: Callable[[Resource, int], object],
 ) -> WatchedKind:
-    """Return a kind of which whole objects are watched; `handle` takes the newest, None: it was deleted.
+    """Return a kind whose objects are watched completely; `handle` takes the newest state; None: it was deleted.
 
     `listed` takes the resource version of each complete listing, after its changes.
     """
@@ -86,14 +87,14 @@ class ObjectInformers:
         *,
         probe_period: float = PROBE_PERIOD,
     ) -> None:
-        """Watch `required` kinds from the start on, and `optional` ones while they are served."""
+        """Watch the `required` kinds from the start, and the `optional` kinds while they are served."""
         self._client = client
         self._required = required
         self._optional = optional
         self._probe_period = probe_period
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         self._ended: dict[Resource, Reflector[Any]] = {}
-        """Of kinds that are not served any more."""
+        """Reflectors of kinds that are no longer served."""
         self._unprobed = {kind.resource for kind in optional}
         """Optional kinds of which no probe has shown yet whether they are served."""
         self._stopping = threading.Event()
@@ -115,18 +116,18 @@ class ObjectInformers:
 
     @property
     def unsynced(self) -> list[str]:
-        """Return the kinds whose first list is not complete yet, or that may be served for all that is known."""
+        """Return the kinds whose first list is incomplete, or of which it is not known whether they are served."""
         unprobed = [resource.plural for resource in list(self._unprobed)]
         watched = list(self._reflectors.items())
         return unprobed + [resource.plural for resource, reflector in watched if not reflector.has_synced]
 
     @property
     def ages(self) -> dict[str, float]:
-        """Return by kind the seconds since it was last known to be current; 0 while it is."""
+        """Return by kind the seconds since it was last known to be current; 0 if it is current."""
         return {resource.plural: reflector.age for resource, reflector in list(self._reflectors.items())}
 
     def wait_synced(self, stop: threading.Event) -> bool:
-        """Wait until each first list is complete; False where `stop` is set before."""
+        """Wait until each first list is complete. Return False if `stop` is set before that."""
         while self.unsynced and not stop.is_set():
             stop.wait(_SYNC_PERIOD)
         return not stop.is_set()

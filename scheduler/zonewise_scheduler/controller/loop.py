@@ -1,9 +1,9 @@
-"""The controller thread: empties the inbox, lets the controller decide, and hands its writes to the writer.
+"""The controller thread: it empties the inbox, lets the controller decide, and hands the writes to the writer.
 
-Reflectors and writers only put messages into the inbox. So the controller needs no lock, and a step sees all that has
-come until then. Between two steps passes at least BATCH_TIME, so that a burst of events costs one scheduling pass.
-While the rate of writes keeps new ones waiting, it is up to MAX_BATCH_TIME: a sooner decision is written no sooner.
-A program that has disabled the collection of garbage for its start gets it enabled after the first step.
+Reflectors and writers only put messages into the inbox. So the controller needs no lock, and a step takes account of
+all messages that have arrived. At least BATCH_TIME passes between two steps, so that a burst of events costs only one
+scheduling pass. While the rate limit delays new writes, the time is up to MAX_BATCH_TIME: an earlier decision would be
+written no earlier. If a program has disabled garbage collection for its start, it is enabled after the first step.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_TIME = 0.01
-"""Seconds."""
+"""Minimum seconds between two steps."""
 MAX_BATCH_TIME = 0.1
-"""Seconds: a question of another thread waits no longer."""
+"""Maximum of that time in seconds, so that a call of another thread waits no longer."""
 MAX_WAIT = 1.0
-"""Seconds between two steps without any message: leadership and timers are looked at then."""
+"""Maximum seconds between two steps without messages. Each step checks leadership and timers."""
 _STOP_TIMEOUT = 2.0
 
 
 class Observation(NamedTuple):
-    """An object that a watch has shown; None: it was deleted."""
+    """An object from a watch; None: it was deleted."""
 
     key: ObjectKey
     obj: Json | None
 
 
 class Listing(NamedTuple):
-    """All objects of a kind that existed at a resource version have been observed."""
+    """A complete listing: all objects of a kind that existed at a resource version have been observed."""
 
     resource: Resource
     version: int
 
 
 class NodeObservation(NamedTuple):
-    """A Node that a watch has shown; None: it was deleted."""
+    """A Node from a watch; None: it was deleted."""
 
     name: str
     node: TrackedNode | None
 
 
 class ReportObservation(NamedTuple):
-    """A NodeResourceTopology that a watch has shown; None: it was deleted."""
+    """A NodeResourceTopology from a watch; None: it was deleted."""
 
     node: str
     report: TrackedReport | None
 
 
 class PodObservation(NamedTuple):
-    """A pod that a watch has shown; None: it was deleted."""
+    """A pod from a watch; None: it was deleted."""
 
     namespace: str
     name: str
@@ -78,24 +78,24 @@ class PodObservation(NamedTuple):
 
 
 class WriteEnded(NamedTuple):
-    """A write with its outcome."""
+    """The end of a write, with its outcome."""
 
     write: Write
     outcome: Outcome
 
 
 class Leadership(NamedTuple):
-    """Whether this replica leads from now on."""
+    """A change of leadership: whether this replica leads from now on."""
 
     leads: bool
     checkpoint: Checkpoint | None = None
-    """Of the last leader."""
+    """Checkpoint of the last leader."""
     forecasts: ForecastHistory | None = None
-    """What forecasts have learned under the last leader."""
+    """Forecast history of the last leader."""
 
 
 class Question(NamedTuple):
-    """A function of the controller that another thread wants the result of."""
+    """A function of the controller whose result another thread waits for."""
 
     function: Callable[[QueueController], Any]
     result: Future[Any]
@@ -108,7 +108,7 @@ T = TypeVar("T")
 
 
 class ControllerLoop:
-    """See the module. Works while the context is entered."""
+    """Runs the controller thread. It works while the context is entered."""
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class ControllerLoop:
         reporter: StatusReporter | None = None,
         write_delay: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`submit` takes a write; `clock` returns seconds since 1970 and never goes back.
+        """Set the controller and the functions around it.
 
-        `reporter`: tells about the queue after each step. `write_delay`: the seconds that a write waits which is
-        submitted now.
+        `submit` takes a write; `clock` returns seconds since 1970 and never goes back. `reporter`: reports on the queue
+        after each step. `write_delay`: returns the seconds for which a write that is submitted now waits.
         """
         self._write_delay = write_delay
         self._reporter = reporter
@@ -148,7 +148,7 @@ class ControllerLoop:
     def call(self, function: Callable[[QueueController], T], timeout: float) -> T:
         """Return the result of a function that runs in the controller's thread, between two steps.
 
-        `timeout`: seconds. Raises TimeoutError, and what the function raises.
+        `timeout`: in seconds. Raises TimeoutError, and any error of the function.
         """
         result: Future[T] = Future()
         self._inbox.put(Question(function, result))
@@ -160,7 +160,7 @@ class ControllerLoop:
 
     @property
     def inbox_length(self) -> int:
-        """Return the number of messages that wait."""
+        """Return the number of waiting messages."""
         return self._inbox.qsize()
 
     def _run(self) -> None:
@@ -173,13 +173,13 @@ class ControllerLoop:
                     self._reporter.step(self._clock())
             except Exception:  # a bug must not end the loop; the next step starts from the objects
                 log.exception("a step of the controller failed")
-            if not gc.isenabled():  # the first step: what it has built stays, and no collection has to search it
+            if not gc.isenabled():  # the first step: its objects are permanent, so collections need not scan them
                 gc.freeze()
                 gc.enable()
             self._stopping.wait(min(MAX_BATCH_TIME, max(BATCH_TIME, self._write_delay())))
 
     def _receive(self) -> None:
-        """Wait for a message, or until the controller wants to be woken; then take all messages that are there."""
+        """Wait for a message, or until the controller's wake time, then take all waiting messages."""
         timeout = min(MAX_WAIT, max(0.0, self._controller.wake_at - self._clock()))
         try:
             self._handle(self._inbox.get(timeout=timeout))
@@ -207,7 +207,7 @@ class ControllerLoop:
                     _answer(message, self._controller)
                 case None:
                     pass
-        except Exception:  # one object that cannot be handled must not keep others from it
+        except Exception:  # an object that cannot be handled must not block others
             log.exception("a message to the controller failed: %.200s", message)
 
     def _lead(self, message: Leadership) -> None:

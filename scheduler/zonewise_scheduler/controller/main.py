@@ -1,4 +1,4 @@
-"""The controller as a program: wires its parts, and runs until SIGTERM or SIGINT."""
+"""The controller as a program: it connects the parts, and runs until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ANSWER_TIMEOUT = 5.0
-"""Seconds in which the controller has to answer: longer than a long scheduling pass."""
+"""Seconds in which the controller must respond, which exceeds the time of a long scheduling pass."""
 _FINISH_TIMEOUT = 2.0
-"""Seconds that a stop waits for a step, and for the writes that are on their way."""
+"""Seconds for which a stop waits for the current step and for pending writes."""
 _WRITES_AHEAD = 1.0
-"""Seconds of writing that the planner may decide ahead."""
+"""Seconds of writing by which the planner's decisions may be ahead."""
 
 
 def run_controller(settings: ControllerSettings) -> int:
-    """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
+    """Run until SIGTERM or SIGINT, and return the exit status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
     return run_until_stopped(settings, stop_event(), monotonic_clock())
 
@@ -89,14 +89,14 @@ def run_until_stopped(
 ) -> int:
     """Run until `stop` is set, and return 0. Raises SettingsError.
 
-    `clock` returns seconds since 1970 and never goes back. `observed`: a client of a cluster that is only shown. This
-    replica then never leads, so that it writes nothing, and has neither webhooks nor forecasts.
+    `clock` returns seconds since 1970 and never goes back. `observed`: a client of a cluster that is only displayed. In
+    this case the replica never leads, so that it writes nothing, and it has neither webhooks nor forecasts.
     """
     with ExitStack() as stack:
         client = observed or stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
         replica = _Replica(settings, client, clock, _recorder(settings, stack), may_lead=observed is None)
         serve_status(settings, client, replica.metrics.registry, replica.handler, stack)
-        gc.disable()  # the loop enables it: until its first step there is no garbage, and each collection searches all
+        gc.disable()  # the loop enables it: before its first step there is no garbage, but much to scan
         stack.callback(gc.enable)
         stack.enter_context(replica.informers)
         if settings.webhook_listen:
@@ -116,7 +116,7 @@ def run_until_stopped(
 
 
 class _Replica:
-    """The parts of one replica. The informers fill the inbox of the loop; the writer takes its writes."""
+    """The parts of one replica. The informers fill the inbox of the loop, and the writer takes its writes."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class _Replica:
         )
 
     def webhooks(self) -> WebhookServer:
-        """Return the server of the webhooks. It serves the read API too."""
+        """Return the server of the webhooks, which also serves the read API."""
         settings, client = self._settings, self._client
 
         def has_default_queue(namespace: str) -> bool:
@@ -193,7 +193,9 @@ class _Replica:
         )
 
     def forecaster(self) -> Forecaster:
-        """Return the thread that samples forecasts. It asks the controller's thread, and gives the result to it."""
+        """Return the thread that samples forecasts. It gets its inputs from the controller's thread, and returns
+        samples.
+        """
         copier = BasisCopier()
 
         def ask() -> ForecastBasis | NoBasis:
@@ -225,14 +227,16 @@ class _Replica:
         )
 
     def _acts(self) -> bool:
-        """Tell whether this replica writes what is not of the queue: each does beside Kueue, since none leads then."""
+        """Return whether this replica writes objects outside the queue. While Kueue manages the queues, every replica
+        does.
+        """
         return self._may_lead and (self._election.leads() or self.guard.kueue_manages)
 
     def _end_write(self, write: Write, outcome: Outcome) -> None:
         self.loop.put(WriteEnded(write, outcome))
 
     def _lead(self, stack: ExitStack) -> None:
-        """Lead, or compete for that, until the stack is closed. The checkpoint is restored first."""
+        """Lead, or compete for the lease, until the stack is closed. The checkpoint is restored first."""
         if not self._may_lead:
             return
         checkpoints = CheckpointStore(
@@ -244,14 +248,14 @@ class _Replica:
         self._election.compete(checkpoints, self._stop_leading, stack)
 
     def _stand_by(self) -> None:
-        """Decide nothing more, and wait for the writes that are on their way. Then another replica may lead."""
+        """Stop deciding, and wait for pending writes. Another replica may lead after that."""
         try:
             self.loop.call(lambda controller: controller.lead(False), _FINISH_TIMEOUT)
         except TimeoutError as error:
             log.warning("it stops in the middle of a step: %s", error)
         if not self.writer.drain(_FINISH_TIMEOUT):
             log.warning("%d writes are not done: they are left to the next leader", self.writer.backlog)
-        self._stop_leading()  # a controller that has not answered
+        self._stop_leading()  # the controller has not responded
         self._election.stand_by()
 
     def _stop_leading(self) -> None:
@@ -283,7 +287,7 @@ def _recorder(settings: ControllerSettings, stack: ExitStack) -> Recorder | None
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Cut off what follows the last newline of a file: a controller was killed while it wrote that line."""
+    """Cut off what follows the last newline of a file, because a controller was killed while it wrote that line."""
     if not path.is_file() or not path.stat().st_size:
         return
     with path.open("r+b") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:

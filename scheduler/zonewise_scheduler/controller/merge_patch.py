@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386): made from an object as it is, and as it shall be; several combined into one."""
+"""JSON merge patches (RFC 7386): created from the current and the desired object, or combined from several patches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
-    """Return the patch that turns one object into the other; an empty one where they are equal.
+    """Return the patch that changes the first object into the second; empty if they are equal.
 
-    A field that is null counts as absent, as for the API server. So does an empty list, and an object without other
-    fields: the API server drops most of them. A list is replaced whole.
+    A null field counts as absent, as in the API server. So does an empty list, and an object without other fields,
+    because the API server drops most of them. A list is replaced as a whole.
     """
     patch: Json = {}
     for name in before.keys() | after.keys():
@@ -25,7 +25,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
 
 
 def combine_patches(*patches: Mapping[str, Any]) -> Json:
-    """Return the patch that does what several do that change different fields; of one field the last value counts."""
+    """Return a patch with the combined effect of several. If two of them change the same field, the last one counts."""
     combined: Json = {}
     for patch in patches:
         for name, value in patch.items():

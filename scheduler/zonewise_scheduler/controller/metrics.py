@@ -1,7 +1,7 @@
 """Prometheus metrics of the live queue.
 
-Names that begin with `kueue_` mean what they mean in Kueue (pkg/metrics/metrics.go), so that its dashboards and alerts
-work. They lack the labels priority_class and replica_role. All others begin with `zonewise_`.
+Metrics with the prefix `kueue_` have the same meaning as in Kueue (pkg/metrics/metrics.go), so that its dashboards and
+alerts work. They lack the labels priority_class and replica_role. All others have the prefix `zonewise_`.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.writing.outcome import Outcome
 
 _WAIT_BUCKETS = (1, *(2.5 * 2**i for i in range(13)))
-"""Seconds; Kueue's generateExponentialBuckets(14)."""
+"""In seconds, like Kueue's generateExponentialBuckets(14)."""
 _PASS_BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)
 _ERROR_BUCKETS = (-86400, -28800, -3600, -600, -60, -1, 1, 60, 600, 3600, 28800, 86400)
-"""Seconds; below 0: earlier than predicted."""
+"""In seconds; below 0: earlier than predicted."""
 
 
 class ControllerMetrics:
-    """Counts what the controller does. Its methods are called in the controller's thread, but for count_attempt."""
+    """Counts the controller's actions. Its methods, except count_attempt, are called in the controller's thread."""
 
     def __init__(self, timer: Callable[[], float]) -> None:
-        """`timer` measures seconds."""
+        """Create the metrics; `timer` returns seconds."""
         self.registry = registry = CollectorRegistry()
         self._timer = timer
         self._reserved: dict[str, float] = {}
-        """The first reserved start of each pending workload."""
+        """First reserved start of each pending workload."""
         self._forecast: dict[str, float] = {}
-        """The first likely start that was forecast."""
+        """First forecast of the likely start of each pending workload."""
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         Info("zonewise_build", "Version of the controller.", registry=registry).info({"version": __version__})
@@ -110,7 +110,7 @@ class ControllerMetrics:
         )
 
     def run_pass(self, feed: PlannerFeed, at: float, max_admissions: int) -> Plan:
-        """Run a scheduling pass, and count and measure it."""
+        """Run a scheduling pass, count it and measure its time."""
         begin = self._timer()
         plan = feed.run_pass(at, max_admissions)
         result = "success" if plan.admitted else "inadmissible"
@@ -121,15 +121,15 @@ class ControllerMetrics:
         return plan
 
     def count_attempt(self, write: Write, outcome: Outcome) -> None:
-        """Count one attempt of a write; called by writers' threads."""
+        """Count one attempt of a write. Threads of the writers call this method."""
         self._writes.labels(write.purpose, write.verb.value, outcome.result).inc()
 
     def count_dropped_event(self) -> None:
-        """Count an Event that is not written."""
+        """Count an Event that was dropped."""
         self._dropped_events.inc()
 
     def observe_rejection(self, reason: str) -> None:
-        """Count a pod that its kubelet has rejected, by status.reason."""
+        """Count a pod that its kubelet has rejected; `reason`: its status.reason."""
         self._rejections.labels(reason).inc()
 
     def observe_reservations(self, controller: QueueController, forecasts: Mapping[str, Forecast]) -> None:
@@ -146,7 +146,7 @@ class ControllerMetrics:
         self._forecast = {key: start for key, start in self._forecast.items() if key in known}
 
     def observe_write(self, controller: QueueController, write: Write, outcome: Outcome) -> None:
-        """Count what a write has done."""
+        """Count the effects of a write."""
         del controller
         workload = outcome.obj
         if outcome.result != "done" or workload is None or write.key.resource != WORKLOADS:
@@ -163,15 +163,15 @@ class ControllerMetrics:
             self._finished.labels(_queue(workload)).inc()
 
     def export(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
-        """Export the newest snapshot at every scrape."""
+        """Export the newest snapshot at each scrape."""
         self.registry.register(_SnapshotCollector(snapshot))
 
     def export_backlogs(self, *, inbox: Callable[[], int], writes: Callable[[], int]) -> None:
-        """Export at every scrape what waits: messages to the controller, and writes."""
+        """Export the numbers of waiting messages and writes at each scrape."""
         self.registry.register(_BacklogCollector(inbox, writes))
 
     def export_kueue(self, claim: Callable[[], str]) -> None:
-        """Export at every scrape whether Kueue manages the queues; `claim` returns why, "" where it does not."""
+        """Export at each scrape whether Kueue manages the queues; `claim` returns why; "": it does not."""
         gauge = Gauge(
             "zonewise_kueue_manages_queues",
             "1 while Kueue manages the queues and this controller stands by, else 0.",
@@ -201,7 +201,7 @@ class ControllerMetrics:
 
 
 class _SnapshotCollector(Collector):
-    """The queues of a snapshot."""
+    """The metrics of a snapshot's queues."""
 
     def __init__(self, snapshot: Callable[[], ControllerSnapshot]) -> None:
         self._snapshot = snapshot
@@ -254,7 +254,7 @@ class _SnapshotCollector(Collector):
 
 
 class _BacklogCollector(Collector):
-    """What waits."""
+    """The numbers of waiting messages and writes."""
 
     def __init__(self, inbox: Callable[[], int], writes: Callable[[], int]) -> None:
         self._inbox = inbox
@@ -313,7 +313,7 @@ def _in_units(resource: str, amount: int | None) -> float:
 
 
 def _observe_wait(histogram: Histogram, workload: Json, condition: str) -> None:
-    """Observe how long a workload waited: from its creation, or from its last eviction."""
+    """Observe how long a workload waited, from its creation or its last eviction."""
     end = condition_time(workload, condition)
     created = FieldReader(workload, "", []).child("metadata").time("creationTimestamp")
     evicted = condition_time(workload, "Requeued")
@@ -323,7 +323,7 @@ def _observe_wait(histogram: Histogram, workload: Json, condition: str) -> None:
 
 
 def _queue(workload: Json) -> str:
-    """Return the ClusterQueue of a Workload that has quota; "" where it has none."""
+    """Return the ClusterQueue of a Workload with quota; "" if it has none."""
     return FieldReader(workload, "", []).child("status").child("admission").text("clusterQueue")
 
 

@@ -1,4 +1,4 @@
-"""A pod as the controller keeps it: what its node must know, what its ungating needs, and itself where it is a job."""
+"""A watched pod: the fields for its node, the fields for its ungating, and the whole object if it is a job."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _ANY = msgspec.json.Decoder(dict[str, Any])
 
 
 class WatchedPod(NamedTuple):
-    """One pod."""
+    """The watched fields of one pod."""
 
     tracked: TrackedPod
     managed: ManagedPod | None
-    """None: it is of no Workload."""
+    """Fields for ungating; None: the pod belongs to no Workload."""
     queued: dict[str, Any] | None = None
-    """The whole object of a pod that is a job, or one of a pod group; None: it is neither."""
+    """The whole object, if the pod is a job or belongs to a pod group; otherwise None."""
     anti_affinity: tuple[AntiAffinityTerm, ...] = ()
-    """Required, of a pod that has not terminated."""
+    """Required anti-affinity terms of a pod that has not terminated."""
 
 
 def decode_observed_pod(raw: msgspec.Raw) -> WatchedPod:

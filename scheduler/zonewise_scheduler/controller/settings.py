@@ -1,4 +1,4 @@
-"""The settings of `zonewise controller`. Nested settings (`jobKinds`) are in the file only."""
+"""The settings of `zonewise controller`. Nested settings (`jobKinds`) exist only in the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEFAULT_FILE = "/etc/zonewise/controller.yaml"
 
 
 class ControllerSettings(NamedTuple):
-    """Durations are seconds; an empty string means "none"."""
+    """The settings. Durations are in seconds; an empty string means "none"."""
 
     kubeconfig: str = ""
     api_server: str = ""
@@ -47,10 +47,10 @@ class ControllerSettings(NamedTuple):
     writes_per_second: int = 300
     write_burst: int = 500
     pods_ready_timeout: float = 0.0
-    """0: pods may take any time to become ready."""
+    """0: pods may take unlimited time to become ready."""
     pods_recovery_timeout: float = 0.0
     requeue_limit: int = -1
-    """Below 0: there is none."""
+    """Below 0: there is no limit."""
     requeue_backoff: float = 60.0
     requeue_backoff_max: float = 3600.0
     watch_stale_after: float = 30.0
@@ -63,7 +63,7 @@ class ControllerSettings(NamedTuple):
     log_format: str = "text"
     kueue_lease: str = DEFAULT_LEASE
     job_kinds: tuple[JobKind, ...] = ()
-    """Kinds of jobs beside those that have an adapter."""
+    """Kinds of jobs in addition to those with a built-in adapter."""
 
 
 OPTIONS = Options((
@@ -120,9 +120,9 @@ OPTIONS = Options((
 def read_settings(
     flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
 ) -> ControllerSettings:
-    """Return the settings of flags, environment and file; flags win over the environment, it over the file.
+    """Return the settings from flags, environment and file. Flags override the environment, which overrides the file.
 
-    `content` is the text of the file at `path`; None: there is no file. Raises SettingsError.
+    `content`: text of the file at `path`; None: there is no file. Raises SettingsError.
     """
     settings = ControllerSettings(**OPTIONS.read(flags, environment, content, path))
     check_tls(settings)

@@ -1,18 +1,19 @@
 """Health, metrics, state and the read API of the controller over HTTP.
 
-| path | what |
+| path | content |
 |---|---|
 | /api/v1/queues | ClusterQueues and LocalQueues |
-| /api/v1/workloads?queue=&namespace=&limit=&offset= | workloads, a page at a time |
+| /api/v1/workloads?queue=&namespace=&limit=&offset= | workloads, one page at a time |
 | /api/v1/workloads/NAMESPACE/NAME | one workload with the full explanation |
-| /api/v1/plan | what runs until when, and what is reserved to start when |
-| /api/v1/forecast?queue=&pods=&requests=&walltime= | when a job would start that is not submitted |
+| /api/v1/plan | what runs and until when, and what is reserved to start and when |
+| /api/v1/forecast?queue=&pods=&requests=&walltime= | when a job that is not submitted would start |
 | /api/v1/cluster | nodes, workloads and queues as tables, for the page |
-| /api/v1/cluster/events | what changes of these tables, as Server-Sent Events |
+| /api/v1/cluster/events | changes of these tables, as Server-Sent Events |
 | /page/ | the page |
 
-Clients share the list of workloads and the plan. Each is made anew after MIN_AGE at the earliest, and after AGE_RATIO
-times as long as it took. Explanations have a rate. So clients that poll cost the controller a bounded part of its time.
+Clients share the list of workloads and the plan. Each is built again after MIN_AGE at the earliest, and after AGE_RATIO
+times the duration of its last build. Explanations are rate-limited. So clients that poll cost the controller a bounded
+part of its time.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Json
 
 CALL_TIMEOUT = 5.0
-"""Seconds in which the controller has to answer."""
+"""Seconds in which the controller must respond."""
 MIN_AGE, AGE_RATIO = 1.0, 20.0
 EXPLANATIONS_PER_SECOND, EXPLANATION_BURST = 5.0, 20
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
-"""Workloads of a page."""
+"""Default and maximum number of workloads on a page."""
 _PARAMETERS = {"queue": "", "namespace": "", "limit": str(DEFAULT_LIMIT), "offset": "0"}
 _WORKLOADS = "/api/v1/workloads"
 _INDEX = """\
@@ -91,12 +92,12 @@ class Watches(Protocol):
 
     @property
     def unsynced(self) -> list[str]:
-        """The kinds whose first list is not complete yet."""
+        """Return the kinds whose first list is not complete yet."""
         ...
 
     @property
     def ages(self) -> Mapping[str, float]:
-        """By kind the seconds since it was last known to be current."""
+        """Return by kind the seconds since it was last known to be current."""
         ...
 
 
@@ -108,7 +109,7 @@ class _Page(NamedTuple):
 
 
 class _SharedAnswer(Generic[T]):
-    """The answer to one question, shared by all clients while it is young."""
+    """A response that all clients share until it is too old."""
 
     def __init__(self, call: ControllerCall, function: Callable[[QueueController], T]) -> None:
         self._call = call
@@ -118,7 +119,7 @@ class _SharedAnswer(Generic[T]):
         self._until = 0.0
 
     def get(self) -> T:
-        """Return the answer. Raises TimeoutError."""
+        """Return the response. Raises TimeoutError."""
         with self._lock:
             begin = time.monotonic()
             if self._answer is None or begin >= self._until:
@@ -129,7 +130,7 @@ class _SharedAnswer(Generic[T]):
 
 
 class ControllerStatusHandler(GetHandler):
-    """Serves the paths of the index."""
+    """Serves the paths in the index."""
 
     def __init__(
         self,
@@ -142,9 +143,10 @@ class ControllerStatusHandler(GetHandler):
         kueue_claim: Callable[[], str] = str,
         stale_after: float,
     ) -> None:
-        """`clock` returns seconds since 1970. Not ready once a watch has not been current for `stale_after` seconds.
+        """Create a handler; `clock` returns seconds since 1970.
 
-        `kueue_claim` returns why Kueue manages the queues; "": it does not.
+        The controller is not ready once a watch has not been current for `stale_after` seconds. `kueue_claim` returns
+        why Kueue manages the queues; "": it does not.
         """
         self._reporter = reporter
         self._watches = watches
@@ -224,7 +226,7 @@ class ControllerStatusHandler(GetHandler):
 
 
 def _answered(get: Callable[[], Json | None], unknown: str = "") -> Response:
-    """Return the response with what `get` returns; None: 404 with the message `unknown`."""
+    """Return the response with the result of `get`; None: 404 with the message `unknown`."""
     try:
         body = get()
     except TimeoutError as error:
@@ -247,7 +249,7 @@ def _queues_json(queues: QueueSummaries) -> Json:
 
 
 def _page(query: str) -> _Page:
-    """Return the parameters of a list. Raises ValueError."""
+    """Return the paging parameters of a list. Raises ValueError."""
     values = read_parameters(query, _PARAMETERS)
     limit = min(read_number(values, "limit"), MAX_LIMIT)
     return _Page(values["queue"], values["namespace"], limit, read_number(values, "offset"))

@@ -1,4 +1,4 @@
-"""Serves health, metrics and the read API of the controller."""
+"""Serve health, metrics and the read API of the controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def export_state(
     writer: Writer,
     informers: ObjectInformers,
 ) -> None:
-    """Export the state of the parts at every scrape."""
+    """Export the state of the parts at each scrape."""
     metrics.export(lambda: reporter.snapshot)
     metrics.export_backlogs(inbox=lambda: loop.inbox_length, writes=lambda: writer.backlog)
     metrics.registry.register(WatchAges(lambda: informers.ages))
@@ -40,7 +40,7 @@ def export_state(
 def serve_status(
     settings: ControllerSettings, client: Client, registry: CollectorRegistry, handler: Handler, stack: ExitStack
 ) -> None:
-    """Serve until the stack is closed, where the settings have an address. Raises SettingsError."""
+    """Serve until the stack is closed, if the settings specify an address. Raises SettingsError."""
     service = ServiceMetrics(client.request_failures)
     registry.register(service)
     if not settings.metrics_listen:

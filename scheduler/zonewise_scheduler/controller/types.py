@@ -1,4 +1,4 @@
-"""Keys of objects, and writes to the API server, as values."""
+"""Values for the keys of objects, and for writes to the API server."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Json = dict[str, Any]
 
 
 class ObjectKey(NamedTuple):
-    """One object of a cluster."""
+    """The key of an object in the cluster."""
 
     resource: Resource
     namespace: str
-    """"": it has no namespace."""
+    """Namespace; "": the object is not namespaced."""
     name: str
 
     @property
     def namespaced_name(self) -> str:
-        """Return "team-a/train" (apimachinery pkg/types NamespacedName)."""
+        """Return a name such as "team-a/train" (apimachinery pkg/types NamespacedName)."""
         return f"{self.namespace}/{self.name}"
 
     def __str__(self) -> str:
-        """Return the key as in messages: "Job team-a/train"."""
+        """Return the key in the form used in messages, such as "Job team-a/train"."""
         return f"{self.resource.kind} {self.namespaced_name}" if self.namespace else self.name
 
 
 class Verb(Enum):
-    """What a write does."""
+    """The kinds of requests for writes."""
 
     CREATE = "create"
     JSON_PATCH = "json-patch"
@@ -40,18 +40,18 @@ class Verb(Enum):
 
 
 class Write(NamedTuple):
-    """One request that changes an object. A write is conditional: it fails where the object is another one by then."""
+    """One request that changes an object. A write is conditional: it fails if the object was replaced meanwhile."""
 
     verb: Verb
     key: ObjectKey
     purpose: str
-    """What it is for, in metrics and logs: "admit", "start", "stop: suspend"."""
+    """Purpose in metrics and logs: "admit", "start", "stop: suspend"."""
     body: Json | list[Json] = {}  # noqa: RUF012 -- never changed
     """The object, the merge patch, or the operations of the JSON patch; empty for a deletion."""
     subresource: str = ""
     uid: str = ""
-    """The object's UID; "": any. A patch carries it as a test or in its metadata; a deletion as a precondition."""
+    """UID of the object; "": any. A patch carries it as a test or in its metadata, a deletion as a precondition."""
     resource_version: str = ""
-    """The object's version; "": any. A merge patch carries it in its metadata."""
+    """Resource version of the object; "": any. A merge patch carries it in its metadata."""
     workload: str = ""
-    """Key (namespace/name) of the Workload that it is for; "": none."""
+    """Key (namespace/name) of the Workload for which the write is made; "": none."""

@@ -1,4 +1,4 @@
-"""The kinds of objects that the controller watches, and the event that each change becomes in its inbox."""
+"""The kinds of objects that the controller watches, and the inbox messages for their changes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class WatchedKinds(NamedTuple):
-    """What an informer watches."""
+    """The kinds that an informer watches."""
 
     required: list[WatchedKind]
-    """Every cluster has them."""
+    """Kinds that every cluster has."""
     optional: list[WatchedKind]
-    """A cluster need not have them."""
+    """Kinds that may be missing in a cluster."""
 
 
 def watched_kinds(
@@ -48,9 +48,9 @@ def watched_kinds(
     groups: GroupStatusWriter,
     avoided: tuple[str, ...],
 ) -> WatchedKinds:
-    """Return the kinds whose changes `put` takes, and `groups` those of groups of nodes.
+    """Return the watched kinds. `put` takes their changes, except those of node groups, which `groups` takes.
 
-    `avoided`: types of conditions that keep gangs off a node.
+    `avoided`: types of conditions that keep gangs away from a node.
     """
 
     def put_object(key: ObjectKey, obj: Json | None) -> None:
