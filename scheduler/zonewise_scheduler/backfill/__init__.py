@@ -1,8 +1,8 @@
 """The planner: which workloads start now, which stop, and which starts are reserved, by quota, topology and walltime.
 
-state      planner_state.py: what events.py changes and scheduling_pass.py decides from
-future     timeline.py, reservation.py: reserved starts, and that no other start delays them
+state      planner_state.py: the data that events.py changes and scheduling_pass.py uses
+future     timeline.py, reservation.py: reserved starts, which no other start may delay
 policies   policies.py: which workloads get reservations, and which may start before others
-queries    forecast.py: predicted starts; explain.py: why a workload waits; checkpoint.py: what a restart keeps
+queries    forecast.py: predicted starts; explain.py: why a workload waits; checkpoint.py: data that survives a restart
 pool/      the closed form for one pool of resources
 """

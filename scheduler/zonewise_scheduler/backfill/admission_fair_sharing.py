@@ -1,6 +1,6 @@
 """Admission fair sharing: the decayed usage of LocalQueues (KEP-4136; quota.queue.usage_ledger).
 
-All LocalQueues of the ClusterQueues with usage-based admission are sampled at the same regular times.
+The LocalQueues of all ClusterQueues with usage-based admission are sampled at the same regular intervals.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class AdmissionFairSharing:
         self._config = config
         self._usage: dict[str, UsageLedgerEntry] = {}
         self._sampled_at = inf
-        """When the last sample was taken, seconds; infinite: never."""
+        """Time of the last sample, in seconds; infinite if there is none."""
         self._wakes = True
-        """Whether a sample is a reason to wake the planner."""
+        """Whether the planner should wake for a sample."""
 
     def copy(self) -> AdmissionFairSharing:
-        """Return an independent copy that does not wake the planner; it is sampled when a pass runs anyway."""
+        """Return an independent copy that does not wake the planner; it is sampled only when a pass runs anyway."""
         other = AdmissionFairSharing(self._config)
         other._usage, other._sampled_at, other._wakes = dict(self._usage), self._sampled_at, False
         return other
@@ -50,7 +50,7 @@ class AdmissionFairSharing:
 
     @property
     def next_sample_at(self) -> float:
-        """When the planner is to be woken for the next sample, seconds; infinite: never."""
+        """Time at which the planner should wake for the next sample, in seconds; infinite if never."""
         return self._sampled_at + self._config.usage_sampling_interval if self._wakes else inf
 
     def restore(self, usage_by_local_queue: Mapping[str, UsageLedgerEntry]) -> None:
@@ -75,21 +75,21 @@ class AdmissionFairSharing:
         return True
 
     def add_entry_penalty(self, workload: Workload) -> None:
-        """Charge a workload's LocalQueue for its admission until the next sample."""
+        """Charge a workload's admission to its LocalQueue until the next sample."""
         requests = {name: _in_units(name, amount) for name, amount in workload.requests_by_resource.items()}
         self._usage[workload.local_queue_key] = push_penalty(
             self._entry(workload.local_queue_key), requests, self._config
         )
 
     def update_snapshot(self, snapshot: Snapshot, router: QueueRouter, keys: Iterable[str] | None = None) -> None:
-        """Write the current usage into the snapshot; `keys`: of these LocalQueues, None: of all."""
+        """Write the current usage of the LocalQueues in `keys`, or of all if None, into the snapshot."""
         for key in self._usage.keys() | (router.local_queue_by_key or ()) if keys is None else keys:
             snapshot.local_queue_usage[key] = calculate_usage(
                 self._entry(key), router.local_queue_weight(key), self._config
             )
 
     def forget_deleted(self, router: QueueRouter) -> None:
-        """Forget the usage of LocalQueues that do not exist any more (localqueue_controller.go Delete)."""
+        """Forget the usage of LocalQueues that no longer exist (localqueue_controller.go Delete)."""
         if (existing := router.local_queue_by_key) is not None:
             self._usage = {key: entry for key, entry in self._usage.items() if key in existing}
 
@@ -104,5 +104,5 @@ def _sampled_workloads(snapshot: Snapshot) -> Iterator[Workload]:
 
 
 def _in_units(resource: str, amount: int) -> float:
-    """Return an amount in its unit. CPUs are counted in thousandths."""
+    """Return an amount in the resource's unit. CPUs are counted in thousandths."""
     return amount / _MILLI if resource == "cpu" else float(amount)

@@ -1,9 +1,9 @@
-"""The submissions of the last four weeks: forecasts submit them again, shifted by whole weeks.
+"""The submissions of the last four weeks, which forecasts replay shifted by whole weeks.
 
-So a forecast has as many submissions as that hour of the week had, in the same bursts. Their queues, users, widths and
-walltimes are the same too. Feitelson (Workload Modeling for Computer Systems Performance Evaluation, 2015, chapter 9)
-has the daily and the weekly cycle. In the first week of a history the shift is in days, and on its first day nothing is
-submitted.
+A forecast therefore has as many submissions as that hour of the week had, in the same bursts. Their queues, users,
+widths and walltimes are the same too. Feitelson (Workload Modeling for Computer Systems Performance Evaluation, 2015,
+chapter 9) describes the daily and weekly cycles. During the first week of a history, the shift is in whole days. On its
+first day, nothing is replayed.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
 S = TypeVar("S")
-"""What is submitted: a job of a pool, or a workload with its queue."""
+"""Type of a submission: a job of a pool, or a workload with its queue."""
 
 DAY = 24 * 3600.0
 WEEK = 7 * DAY
 WEEKS = 4
 MAX_ARRIVALS = 20_000
-"""Submissions that are kept; with more, the first are forgotten."""
+"""Maximum number of submissions; beyond it, the oldest are forgotten."""
 MAX_SPAN = 4 * DAY
-"""From the time of a forecast, so far submissions come again in it."""
+"""Time from the start of a forecast during which submissions are replayed, in seconds."""
 
 
 class PastArrival(NamedTuple, Generic[S]):
-    """A submission of an earlier week."""
+    """A submission of an earlier week, as it is replayed."""
 
     time: float
-    """When it comes again."""
+    """Time at which it is replayed."""
     subject: S
     run_time: float | None
-    """Seconds; None: it has not ended yet."""
+    """Seconds; None if it has not ended yet."""
 
 
 class ObservedArrival(NamedTuple, Generic[S]):
@@ -43,7 +43,7 @@ class ObservedArrival(NamedTuple, Generic[S]):
     time: float
     subject: S
     run_time: float | None
-    """Seconds; None: it has not ended yet."""
+    """Seconds; None if it has not ended yet."""
 
 
 class ArrivalHistory(Generic[S]):
@@ -56,11 +56,11 @@ class ArrivalHistory(Generic[S]):
         self._keys: list[Hashable] = []
         self._subjects: list[S] = []
         self._known: set[Hashable] = set()
-        """The keys."""
+        """The keys of all submissions."""
         self._run_times: dict[Hashable, float] = {}
 
     def observe(self, key: Hashable, subject: S, time: float) -> None:
-        """Add a submission, unless its key is known."""
+        """Add a submission unless its key is already known."""
         if key in self._known:
             return
         self._known.add(key)
@@ -72,12 +72,12 @@ class ArrivalHistory(Generic[S]):
             self._forget(max(bisect_right(self._times, time - WEEKS * WEEK), len(self._times) - MAX_ARRIVALS))
 
     def observe_end(self, key: Hashable, run_time: float) -> None:
-        """Add the run time of a submission that has ended; an unknown key is ignored."""
+        """Add the run time of an ended submission; ignore an unknown key."""
         if key in self._known:
             self._run_times[key] = run_time
 
     def replay(self, now: float, sample: int) -> Iterator[PastArrival[S]]:
-        """Yield the submissions of an earlier week from now on; the `sample` decides which week."""
+        """Yield the submissions of an earlier week from now on; `sample` selects the week."""
         shift = self._shift(now, sample)
         if shift:
             first = bisect_right(self._times, now - shift)
@@ -87,7 +87,7 @@ class ArrivalHistory(Generic[S]):
                 yield PastArrival(self._times[index] + shift, self._subjects[index], run_time)
 
     def newest(self, count: int) -> Iterator[ObservedArrival[S]]:
-        """Yield the last submissions, at most `count`, the first first."""
+        """Yield the last submissions, up to `count`, oldest first."""
         for index in range(max(len(self._times) - count, 0), len(self._times)):
             key = self._keys[index]
             yield ObservedArrival(key, self._times[index], self._subjects[index], self._run_times.get(key))
@@ -103,7 +103,7 @@ class ArrivalHistory(Generic[S]):
         return other
 
     def _shift(self, now: float, sample: int) -> float:
-        """Return by how much the submissions of a sample are shifted; 0: there are none."""
+        """Return the time by which the submissions of a sample are shifted; 0 if there are none."""
         age = now - (self._times[0] if self._times else now)
         if age >= WEEK:
             return WEEK * (1 + sample % min(int(age / WEEK), WEEKS))
@@ -111,7 +111,7 @@ class ArrivalHistory(Generic[S]):
         return DAY * (1 + sample % days) if days else 0.0
 
     def _forget(self, count: int) -> None:
-        """Forget the first submissions."""
+        """Forget the oldest submissions."""
         for key in self._keys[:count]:
             self._known.discard(key)
             self._run_times.pop(key, None)

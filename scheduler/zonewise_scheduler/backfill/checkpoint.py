@@ -1,10 +1,10 @@
 """The checkpoint: reservations and usage as plain values, so that a restart does not lose them.
 
-A restart builds the state anew: the same queues, the running workloads with their admissions, the pending workloads.
-Then the checkpoint is restored, and only then later events follow. So no workload loses its reservation to a later
-start by a restart, and no LocalQueue loses the usage it is charged for.
+A restart rebuilds the state: the same queues, the running workloads with their admissions, and the pending workloads.
+The checkpoint is then restored before any later event is applied. So no workload loses its reservation to a start after
+the restart, and no LocalQueue loses the usage charged to it.
 
-A checkpoint holds only dicts, lists, strings and numbers, as JSON has them; an unknown start is None.
+A checkpoint holds only dicts, lists, strings and numbers, as in JSON; an unknown start is None.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CheckpointPlacement(TypedDict):
 
     levels: list[str]
     domains: list[tuple[list[str], int]]
-    """The values of the levels, and the number of pods."""
+    """The values of the levels and the number of pods, for each domain."""
 
 
 class CheckpointPodSet(TypedDict):
@@ -54,17 +54,17 @@ class CheckpointPodSet(TypedDict):
 
 
 class CheckpointReservation(TypedDict):
-    """A reservation; workloads are named by key, jobs of a pool by name."""
+    """A reservation; workloads are identified by key, jobs of a pool by name."""
 
     workload: str
     queue: str
-    """"": the pool."""
+    """ClusterQueue, or "" for a pool."""
     start: float | None
     pod_sets: list[CheckpointPodSet]
     waits_for: list[str]
     victims: list[str]
     requirements: NotRequired[str]
-    """A digest of what the workload needed (same_requirements); absent in a pool and in older checkpoints."""
+    """Digest of the workload's requirements (same_requirements); absent for pools and in older checkpoints."""
 
 
 class CheckpointUsage(TypedDict):
@@ -76,12 +76,12 @@ class CheckpointUsage(TypedDict):
 
 
 class Checkpoint(TypedDict):
-    """What the planner cannot learn from the API server."""
+    """The state that the planner cannot recover from the API server."""
 
     reservations: list[CheckpointReservation]
-    """In the order in which they were made."""
+    """Reservations in the order in which they were made."""
     usage: dict[str, CheckpointUsage]
-    """By key of the LocalQueue."""
+    """Usage by LocalQueue key."""
 
 
 def make_checkpoint(state: PlannerState) -> Checkpoint:
@@ -103,9 +103,9 @@ def make_checkpoint(state: PlannerState) -> Checkpoint:
 
 
 def restore_checkpoint(checkpoint: Checkpoint, state: PlannerState) -> None:
-    """Replace the reservations and the usage of a state, which has its queues and workloads.
+    """Replace the reservations and usage of a state that already has its queues and workloads.
 
-    Workloads that are not pending any more are skipped. An infeasible reservation moves to the earliest other start.
+    Workloads that are no longer pending are skipped. An infeasible reservation moves to the earliest feasible start.
     """
     reservations = [_to_reservation(reservation, state) for reservation in checkpoint["reservations"]]
     state.reservations.restore(reservation for reservation in reservations if reservation is not None)
@@ -135,7 +135,7 @@ def _from_reservation(reservation: Reservation) -> CheckpointReservation:
 
 
 def _requirements(workload: Workload) -> str:
-    """Return the same digest in every process."""
+    """Return a digest of a workload's requirements that is the same in every process."""
     requirements = json.dumps([workload.scheduling_shape, float(workload.walltime)], default=sorted)
     return hashlib.sha256(requirements.encode()).hexdigest()[:16]
 
@@ -156,7 +156,7 @@ def _from_pod_set(pod_set: PodSetAdmission) -> CheckpointPodSet:
 
 
 def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reservation | None:
-    """Return a reservation of the state; None if its workload is not pending in a queue that admits, or has changed."""
+    """Return the saved reservation; None if its workload has changed or is not pending in an active queue."""
     key, queue = saved["workload"], saved["queue"]
     if state.pending.get(key) != queue or queue in state.snapshot.inactive:
         return None

@@ -1,6 +1,6 @@
-"""The heads of the next cycle: one workload of each active queue.
+"""Selects the heads of the next cycle: one workload of each active queue.
 
-A due workload comes first. A head that certainly cannot be admitted is skipped without a nomination.
+A due workload comes first. A head that certainly cannot be admitted is skipped without being nominated.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def next_heads(pass_state: PassState) -> list[Head]:
 
 
 def begin_cycle(pass_state: PassState) -> None:
-    """Give the next cycle its number."""
+    """Count the next cycle and set its number."""
     pass_state.state.cycles += 1
     pass_state.cycle = pass_state.state.cycles
 
 
 def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
-    """Return by queue the workload that is due (PendingQueue.next_due)."""
+    """Return the due workload of each queue that has one (PendingQueue.next_due)."""
     state = pass_state.state
     reservations_by_queue: dict[str, list[Reservation]] = {}
     for reservation in state.reservations.by_key.values():
@@ -68,10 +68,10 @@ def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
 
 
 def _skip_certain_rejections(pass_state: PassState, names: list[str], due: Mapping[str, str]) -> None:
-    """Skip the heads that would be rejected as before, and the cycles that have no other heads.
+    """Skip heads that would certainly be rejected, and cycles that have no other heads.
 
     The outcome is the same as if these heads had been nominated: the workloads behind them become heads in the same
-    cycles. Where the rejection of a head affects its cycle, it is skipped only together with all other heads.
+    cycles. If the rejection of a head affects its cycle, the head is skipped only if all other heads are skipped too.
     """
     state, only_rejections = pass_state.state, True
     if state.policy.reserves:  # then the headroom bound reads the reservations
@@ -92,7 +92,7 @@ def _skip_certain_rejections(pass_state: PassState, names: list[str], due: Mappi
 def _certain_rejections(
     pass_state: PassState, names: list[str], due: Mapping[str, str]
 ) -> tuple[dict[str, tuple[str, BoundReason]], bool]:
-    """Return by queue the head that would certainly be rejected, and whether there is no other head."""
+    """Return the heads that would certainly be rejected, by queue, and whether there are no other heads."""
     only_rejections = not due
     rejections: dict[str, tuple[str, BoundReason]] = {}
     for name in names:
@@ -107,7 +107,7 @@ def _certain_rejections(
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:
-    """Return a queue's head, "" if there is none, and why it would certainly be rejected; "" if that is not certain."""
+    """Return a queue's head ("" if none) and the reason why it is certain to be rejected ("" if not certain)."""
     state, queue = pass_state.state, pass_state.state.pending_queues[name]
     key = "" if name in state.snapshot.inactive else queue.heap.head_key(state.snapshot.local_queue_usage)
     certain = bool(key) and not queue.strict and not _must_nominate(pass_state, key)
@@ -115,7 +115,7 @@ def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:
 
 
 def _must_nominate(pass_state: PassState, key: str) -> bool:
-    """Return whether a head is nominated whatever it lacks: it may get a reservation, or its start has come."""
+    """Return whether a head must be nominated despite shortages: it may get a reservation, or its start has come."""
     reservation = pass_state.state.reservations.by_key.get(key)
     return key in pass_state.due_tries if reservation is None else reservation.start <= pass_state.state.now
 
@@ -123,7 +123,7 @@ def _must_nominate(pass_state: PassState, key: str) -> bool:
 def _bound_reason(pass_state: PassState, queue: PendingQueue, key: str) -> BoundReason:
     """Return why a head would certainly be rejected; "" if that is not certain.
 
-    From its reserved start on, a workload delays no reservation. So only the time before that start is checked.
+    From its reserved start on, a workload delays no reservation, so only the time before that start is checked.
     """
     reservation = pass_state.state.reservations.by_key.get(key)
     seconds = inf if reservation is None else reservation.start - pass_state.state.now

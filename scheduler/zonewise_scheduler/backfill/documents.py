@@ -1,4 +1,4 @@
-"""Explanations and forecasts as JSON: objects with camelCase keys; an infinite number is null."""
+"""Explanations and forecasts as JSON: objects with camelCase keys, and null for infinite numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
 def json_document(value: object) -> Json:
-    """Return a NamedTuple of NamedTuples, tuples, strings and numbers as JSON has it."""
+    """Return the JSON form of nested NamedTuples, tuples, strings and numbers."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, tuple):

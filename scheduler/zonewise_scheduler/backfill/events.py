@@ -1,9 +1,9 @@
-"""What happens to workloads, queues and nodes, as changes of the planner's state. Nothing is decided.
+"""Events of workloads, queues and nodes, which change the planner's state but decide nothing.
 
 A workload goes through these states:
 
     state          event                                    next state
-    -              submit                                   pending; inadmissible where QueueRouter has a message
+    -              submit                                   pending, or inadmissible if QueueRouter has a message
     pending        submit, update, reconfigure              pending, or inadmissible
     inadmissible   submit, update, reconfigure              pending, or inadmissible
     pending        withdraw                                 -
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def submit(state: PlannerState, workload: Workload, queue: str = "") -> None:
-    """Add a workload, or replace its state while it waits.
+    """Add a workload, or replace its state if it already waits.
 
-    It is pending in the ClusterQueue of its LocalQueue, or in `queue` where LocalQueues do not matter. It is
-    inadmissible if QueueRouter.inadmissible_message says so.
+    The workload is then pending in the ClusterQueue of its LocalQueue, or in `queue` if LocalQueues are not used. It is
+    inadmissible if QueueRouter.inadmissible_message returns a reason.
     """
     key = workload.key
     name = state.router.cluster_queue(workload, queue)
@@ -82,9 +82,9 @@ def withdraw(state: PlannerState, key: str) -> None:
 def update(state: PlannerState, workload: Workload) -> None:
     """Replace the state of a known workload; raise KeyError if it is unknown.
 
-    A running workload keeps the admission that it has in the planner. It may have fewer pods (reclaimable pods),
-    another priority, failed checks or unhealthy nodes, or be deactivated. The eviction of a state without admission is
-    one that came before this admission.
+    A running workload keeps its admission from the planner. Its new state may have fewer pods (reclaimable pods),
+    another priority, failed checks or unhealthy nodes, or be deactivated. If the new state has no admission, its
+    eviction predates the planner's admission and is ignored.
     """
     run = state.running.get(workload.key)
     if run is None:
@@ -100,9 +100,9 @@ def update(state: PlannerState, workload: Workload) -> None:
 
 
 def checks_passed(state: PlannerState, key: str, now: float) -> None:
-    """Record that a workload has passed its admission checks and runs from now on: its deadline is known.
+    """Record that a workload has passed its admission checks and runs from now on, which sets its deadline.
 
-    Another time replaces an earlier one: it was placed after the checks. Raises KeyError if it has no quota.
+    A later call replaces the time: the workload was placed after its checks. Raises KeyError if it has no quota.
     """
     workload = state.running[key].workload
     if workload.admission is not None and (workload.admission.pending_checks or workload.admission.admitted_at):
@@ -111,9 +111,9 @@ def checks_passed(state: PlannerState, key: str, now: float) -> None:
 
 
 def confirm(state: PlannerState, key: str) -> None:
-    """Record that the admission of a workload has been observed: from now on it may be preempted.
+    """Record that the admission of a workload has been observed, so that the workload may be preempted.
 
-    Raises KeyError if it does not run.
+    Raises KeyError if it is not running.
     """
     if state.assumed is not None:
         state.assumed.discard(key)
@@ -121,22 +121,22 @@ def confirm(state: PlannerState, key: str) -> None:
 
 
 def finish(state: PlannerState, key: str) -> None:
-    """Remove a running workload that has ended, all its pods gone; raise KeyError if it does not run."""
+    """Remove a workload that has ended and has no pods left; raise KeyError if it is not running."""
     _remove_running(state, key)
     state.snapshot.preemption_graph.forget(key)
 
 
 def evict(state: PlannerState, key: str, eviction: Eviction) -> None:
-    """Submit a running workload again, all its pods gone; raise KeyError if it does not run."""
+    """Resubmit a running workload that has no pods left; raise KeyError if it is not running."""
     workload = _remove_running(state, key)
     queue = state.snapshot.cluster_queue_of(workload).name
     submit(state, replace(workload, admission=None, eviction=eviction, failed_checks=()), queue)
 
 
 def forget(state: PlannerState, key: str) -> None:
-    """Submit a workload again whose admission was decided and then not carried out; raise KeyError if it does not run.
+    """Resubmit a workload whose admission was decided but not carried out; raise KeyError if it is not running.
 
-    It keeps the eviction that it had before.
+    The workload keeps its earlier eviction.
     """
     workload = _remove_running(state, key)
     queue = state.snapshot.cluster_queue_of(workload).name
@@ -144,10 +144,10 @@ def forget(state: PlannerState, key: str) -> None:
 
 
 def adopt(state: PlannerState, workload: Workload) -> None:
-    """Add a workload that runs by an admission which this planner did not decide: that of an earlier leader.
+    """Add a workload that runs under an admission by an earlier leader instead of this planner.
 
-    It may be pending here. Raises ValueError where it has no admission, runs here already, or its ClusterQueue is
-    unknown.
+    The workload may be pending in this planner. Raises ValueError if it has no admission, is already running, or its
+    ClusterQueue is unknown.
     """
     key, admission = workload.key, workload.admission
     if admission is None or key in state.running or admission.cluster_queue not in state.snapshot.cluster_queues:
@@ -167,8 +167,8 @@ def reconfigure(
 ) -> None:
     """Replace queues, cohorts, flavors and LocalQueues, and the nodes if `placements` is given.
 
-    Running workloads stay counted. Pending workloads keep their order, and their reservations as far as these stay
-    feasible. `placements`: the new topologies, empty.
+    Running workloads still count. Pending workloads keep their order, and their reservations if these are still
+    feasible. `placements`: the new topologies, without workloads.
     """
     submitted = [
         (workload, queue)
@@ -201,13 +201,13 @@ def reconfigure(
 
 
 def nodes_changed(state: PlannerState) -> None:
-    """Record that nodes, or what is available on them, may have changed within the same topologies."""
+    """Record that nodes or their available resources may have changed within the same topologies."""
     state.freed_queues.update(state.pending_queues)
     state.must_check_reservations = True
 
 
 def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -> list[Workload]:
-    """Give the running workloads the default walltimes of a new configuration; return all of them."""
+    """Apply the default walltimes of a new configuration to the running workloads; return all of them."""
     specs = {spec.name: spec for spec in configuration.cluster_queues}
     for run in list(state.running_workloads):
         queue = state.snapshot.cluster_queue_of(run.workload)
@@ -218,7 +218,7 @@ def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -
 
 
 def _is_still_pending(state: PlannerState, head: Head) -> bool:
-    """Return whether a reserved workload is pending in the same queue, which admits, and with the same requirements."""
+    """Return whether a reserved workload has the same requirements and is pending in the same, active queue."""
     workload = state.pending_workload(head.workload.key)
     if workload is None or state.pending[workload.key] != head.cluster_queue:
         return False
@@ -226,9 +226,9 @@ def _is_still_pending(state: PlannerState, head: Head) -> bool:
 
 
 def _forget_preemptions(state: PlannerState, key: str, queue: str) -> None:
-    """Forget what a pending workload has preempted, and what has preempted it.
+    """Forget which workloads a pending workload has preempted, and which have preempted it.
 
-    Either may have kept other workloads from preempting.
+    Either may have prevented other workloads from preempting.
     """
     if state.snapshot.preemption_graph.forget(key):
         state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))

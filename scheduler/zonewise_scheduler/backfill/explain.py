@@ -1,4 +1,4 @@
-"""Explains why a workload waits: what it lacks, what it would delay, what comes first, and what must end before it."""
+"""Explains why a workload waits: shortages, reservations it would delay, and workloads that must start or end first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def explain(state: PlannerState, key: str, now: float) -> Explanation:
     """Return why a workload waits, between two passes; raise KeyError if it does not. The state is not changed.
 
-    The workload is nominated on a copy of the snapshot, whether it was a head in the last pass or not.
+    The workload is nominated on a copy of the snapshot, whether or not it was a head in the last pass.
     """
     if key in state.inadmissible:
         return Explanation(key, state.inadmissible[key].queue, 0, now, state.inadmissible[key].message)
@@ -62,7 +62,7 @@ def explain(state: PlannerState, key: str, now: float) -> Explanation:
 
 
 def _queue_message(state: PlannerState, queue: str, namespace: str) -> str:
-    """Return why a queue admits no workload of a namespace; "" if it does."""
+    """Return why a queue admits no workloads of a namespace; "" if it admits them."""
     if queue in state.snapshot.inactive:
         return f"ClusterQueue {queue} is inactive: {state.snapshot.inactive[queue]}"
     if _is_selected(state, queue, namespace):
@@ -104,7 +104,7 @@ def _with_shortages(
 
 
 def _flavor_statuses(pod_set: PodSetAssignment) -> Iterable[FlavorStatus]:
-    """Return the reasons of each flavor that was tried, and of a resource that no flavor covers; or of all."""
+    """Return the statuses of the flavors tried and of uncovered resources; all statuses if no flavor was tried."""
     if not pod_set.considered_flavors:
         return pod_set.statuses
     uncovered = [status for status in pod_set.statuses if status.resource and not status.flavor]
@@ -114,7 +114,7 @@ def _flavor_statuses(pod_set: PodSetAssignment) -> Iterable[FlavorStatus]:
 def _placement_failure(
     snapshot: Snapshot, workload: Workload, assignment: Assignment
 ) -> TopologyPlacementFailure | None:
-    """Return why there is quota but no topology assignment; of an empty cluster, if that cannot hold it either."""
+    """Return why there is quota but no topology assignment, in an empty cluster if the pods do not fit even there."""
     reasons = {
         status.reason
         for pod_set in assignment.pod_sets
@@ -129,7 +129,7 @@ def _placement_failure(
 
 
 def _quota_shortage(queue: ClusterQueueSnapshot, status: FlavorStatus) -> QuotaShortage | None:
-    """Return what a flavor lacks; None where the reason is not quota."""
+    """Return the quota that a flavor lacks; None if quota is not the reason."""
     if not status.missing:
         return None
     key = FlavorResource(status.flavor, status.resource)
@@ -147,7 +147,7 @@ def _quota_shortage(queue: ClusterQueueSnapshot, status: FlavorStatus) -> QuotaS
 
 
 def _binding_limit(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: bool) -> tuple[ResourceNode, LimitKind]:
-    """Return the nearest node whose own limit is what bounds `available`, or `potential_available` if empty.
+    """Return the nearest node whose own limit bounds `available`, or `potential_available` if `empty`.
 
     See ResourceNode.available (Kueue pkg/cache/scheduler/resource_node.go).
     """
@@ -165,7 +165,7 @@ def _binding_limit(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: b
 
 
 def _not_lent(queue: ClusterQueueSnapshot, key: FlavorResource, *, empty: bool) -> int:
-    """Return what the other nodes of a queue's tree have available and do not lend."""
+    """Return the amount that other nodes of a queue's tree have available but do not lend."""
     path: set[ResourceNode] = {queue, *queue.path_parent_to_root()}
     amount = 0
     for node in _descendants(queue.root):
@@ -210,9 +210,9 @@ def _blocking_workload(state: PlannerState, key: str, order: Sequence[str], now:
 def _with_start(
     explanation: Explanation, state: PlannerState, head: Head, snapshot: Snapshot, *, fits: bool
 ) -> Explanation:
-    """Add when the workload can start, and what must end before; a blocked workload only has a reserved start.
+    """Add the workload's start and the workloads that must end first; for a blocked one, only a reserved start.
 
-    A reservation is as of the last pass. Without one, the start is that of a reservation made now.
+    The reservation is that of the last pass. Without one, the start is that of a reservation made now.
     """
     reservations = state.reservations.by_key
     reservation = reservations.get(explanation.key)
@@ -229,7 +229,7 @@ def _with_start(
 
 
 def _must_end(state: PlannerState, snapshot: Snapshot, reservation: Reservation) -> tuple[str, ...]:
-    """Return a smallest set of running workloads without which a reserved workload fits. Changes the snapshot."""
+    """Return a minimal set of running workloads that must end for a reserved workload to fit. Changes the snapshot."""
     runs = sorted(run for run in state.running.values() if run.deadline <= reservation.start)
     ended = [run.workload for run in runs]
     victims = [victim for victim in reservation.victims if is_running(snapshot, victim)]
@@ -238,7 +238,7 @@ def _must_end(state: PlannerState, snapshot: Snapshot, reservation: Reservation)
 
 
 def _minimal_removal(snapshot: Snapshot, workload: Workload, removed: list[Workload]) -> list[Workload]:
-    """Put removed workloads back while another fits, as many at a time as possible; return those that stay removed."""
+    """Add back removed workloads, as many at a time as possible, while `workload` fits; return those still removed."""
     snapshot.add_workloads(removed)
     if has_capacity(snapshot, workload):
         return []

@@ -1,4 +1,4 @@
-"""The sentence of an explanation."""
+"""Formats an explanation as a sentence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 
 _MAX_NAMED = 3
-"""More workloads than these are counted, and only the last to end is named."""
+"""Maximum number of workloads that are named. Of a longer list, only the last to end is named and the others are
+counted."""
 UNKNOWN_TIME = "at an unknown time, since workloads without a walltime must end first"
 _TIME_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def relative_time(time: float, now: float) -> str:
-    """Return when a start is at the latest: "in 5 min at the latest", "now"."""
+    """Return the latest time of a start as text: "in 5 min at the latest", "now"."""
     if time == inf:
         return UNKNOWN_TIME
     return "now" if time <= now else f"in {format_duration(time - now)} at the latest"
@@ -30,13 +31,13 @@ def relative_time(time: float, now: float) -> str:
 def explanation_message(explanation: Explanation, when: Callable[[float, float], str] = relative_time) -> str:
     """Return why a workload waits: "needs 4 CPUs of flavor all; cohort team has 2 of its 8 left; waits for b to end".
 
-    Workloads are named by namespace and name. `when` returns the words of a start, from it and explanation.now.
+    Workloads are named by namespace and name. `when` formats a start, given the start and explanation.now.
     """
     return "; ".join([*_reasons(explanation, when), *_start(explanation, when)])
 
 
 def format_duration(seconds: float) -> str:
-    """Return "43 s", "5 min", "2 h 10 min", "3 d 4 h": the largest unit, and the next smaller one if not zero."""
+    """Return "43 s", "5 min", "2 h 10 min", "3 d 4 h": the largest unit, and the next smaller one unless it is zero."""
     rest = max(0, round(seconds))
     for index, (size, unit) in enumerate(_TIME_UNITS[:-1]):
         if rest >= size:

@@ -1,4 +1,4 @@
-"""An explanation: why a workload or a job of a pool waits, as a value. explain_message.py makes a sentence of it."""
+"""An explanation: why a workload or a job of a pool waits, as a value. explain_message.py formats it as a sentence."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologyPlacementFailure
 
 LimitKind = Literal["nominal", "borrowing", "cohort"]
-"""The nominal quota of a ClusterQueue in no cohort; the borrowingLimit of a ClusterQueue or Cohort; a cohort tree's
-whole quota."""
+"""Kind of limit: nominal quota of a ClusterQueue without a cohort, borrowingLimit of a ClusterQueue or Cohort, whole
+quota of a cohort tree."""
 
 
 class QuotaShortage(NamedTuple):
-    """One resource of one flavor of which there is too little, in amounts."""
+    """A shortage of one resource of one flavor; all quantities are amounts."""
 
     flavor: str
-    """"": the resource of a pool."""
+    """"" for the resource of a pool."""
     resource: str
     requested: int
     available: int
-    """What the ClusterQueue may use of it now."""
+    """Amount that the ClusterQueue can use now."""
     limit_kind: LimitKind
-    """The limit that binds."""
+    """Kind of the limit that applies."""
     limiting_node: str
-    """The ClusterQueue or Cohort of that limit; "": the pool."""
+    """ClusterQueue or Cohort that has the limit; "" for a pool."""
     limit_amount: int
-    """The whole limit."""
+    """Size of the whole limit."""
     not_lent: int = 0
-    """What the other queues of the tree have available and do not lend."""
+    """Amount that other queues of the tree have available but do not lend."""
     exceeds_max_quota: bool = False
     """Whether the request exceeds even what would be `available` if nothing were used."""
 
@@ -39,46 +39,47 @@ class UnsuitableFlavor(NamedTuple):
     """A flavor that the workload cannot use at all."""
 
     flavor: str
-    """"": all flavors, or the reason is no flavor."""
+    """"" for all flavors, or if the reason does not concern a flavor."""
     message: str
     resource: str = ""
 
 
 class Explanation(NamedTuple):
-    """Why a workload does not start now. If it names no reason, the next scheduling pass decides."""
+    """Why a workload does not start now. If no reason is set, the next scheduling pass decides."""
 
     key: str
     queue: str
-    """The ClusterQueue; "": a pool."""
+    """ClusterQueue, or "" for a pool."""
     position: int
-    """In the order of its queue, from 1 on; 0: it is in no pending queue."""
+    """Position in the order of its queue, starting at 1; 0 if it is in no pending queue."""
     now: float
-    """The time of the explanation; seconds, as all times."""
+    """Time of the explanation, in seconds like all times."""
     queue_message: str = ""
-    """Why its queue admits no such workload at all: a clause."""
+    """Clause that explains why its queue cannot admit the workload at all."""
     failed_checks: tuple[str, ...] = ()
-    """Names of the admission checks that it has failed."""
+    """Names of the admission checks that have failed."""
     blocked_by: str = ""
-    """The key of a workload that must start first: the head of a StrictFIFO queue, or one that waits for victims."""
+    """Key of a workload that must start first: the head of a StrictFIFO queue, or one that waits for victims."""
     shortages: tuple[QuotaShortage, ...] = ()
-    """Of the flavors that were tried, in their order."""
+    """Shortages of the flavors that were tried, in that order."""
     unsuitable_flavors: tuple[UnsuitableFlavor, ...] = ()
     placement_failure: TopologyPlacementFailure | None = None
-    """There is quota, but no topology assignment."""
+    """Why there is no topology assignment although there is quota."""
     gated: bool = False
-    """It would have to preempt, and its preemption gate is closed."""
+    """Whether the workload would have to preempt but its preemption gate is closed."""
     victims: tuple[str, ...] = ()
     """Keys of the workloads that it preempts, or would preempt as a head."""
     delayed_reservation: ReservedStart | None = None
-    """It fits now, but would delay this reservation."""
+    """Reservation that the workload would delay if it started now, although it fits."""
     waits_for: tuple[str, ...] = ()
-    """Keys of the workloads that must end first, by deadline: a smallest set without which it fits.
+    """Keys of the workloads that must end first, by deadline: a minimal set whose end lets it fit.
 
-    Where it only would delay a reservation: the workloads that end right at its start.
+    If it would only delay a reservation: the workloads that end exactly at its own start.
     """
     start: float = inf
-    """The earliest start that delays no reservation, if running workloads keep their walltimes. Infinite: unknown."""
+    """Earliest start that delays no reservation if running workloads end within their walltimes; infinite if
+    unknown."""
     reserved: bool = False
     """Whether that start is reserved. If not, other workloads may still start first."""
     never_fits: bool = False
-    """It cannot start even when all other workloads have ended."""
+    """Whether the workload cannot start even when all others have ended."""

@@ -1,11 +1,11 @@
-"""Sampled starts: the planner itself, played forward on copies of its state.
+"""Samples starts by playing the planner itself forward on copies of its state.
 
-Each play has other run times, drawn from those of similar workloads (run_time_samples.py), and the submissions of
-another week (arrival_history.py). A start in each play is a sample; forecast_calibration.py makes an interval of them.
-The passes on the way decide by walltimes, as they always do.
+Each play draws new run times from similar workloads (run_time_samples.py) and replays the submissions of another week
+(arrival_history.py). A workload's start in each play is one sample; forecast_calibration.py derives an interval from
+the samples. The passes of a play decide by walltimes, like all passes.
 
-A pass takes milliseconds, and there are as many passes as workloads that end or arrive. A time grain merges these
-events: those at about the same time are all at the mean of their times. The further away that is, the more are merged.
+A pass takes milliseconds, and each workload that ends or arrives causes one. A time grain therefore merges events at
+about the same time into one at the mean of their times. The further away they are, the more events are merged.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 MAX_WORKLOADS_PLAYED = 1000
-"""The workloads of all plays together, so that the cost of a forecast is bounded."""
+"""Maximum number of workloads in all plays together, which bounds the cost of a forecast."""
 MAX_DECISIONS = 10_000
-"""Passes of each play; a workload that has not started by then has an unknown start."""
+"""Maximum number of passes of a play; a workload that has not started by then has an unknown start."""
 MAX_RESERVATION_DEPTH = 8
-"""Reservations of a queue that are played, the earliest first. More change the forecast little."""
+"""Number of reservations of a queue that a play includes, earliest first. More would change the forecast little."""
 
 
 class SubmittedWorkload(NamedTuple):
@@ -48,28 +48,28 @@ class SubmittedWorkload(NamedTuple):
 
 
 class StartSamples(NamedTuple):
-    """The starts of a pending workload, one of each play; infinite where it does not start within the play."""
+    """The starts of a pending workload, one per play; infinite if it does not start within the play."""
 
     queue: str
     """The ClusterQueue."""
     starts: tuple[float, ...]
-    """None is later than `bound`."""
+    """No start is later than `bound`."""
     bound: float = inf
     """The reserved start; infinite without a reservation."""
 
 
 class PlayOptions(NamedTuple):
-    """What all plays of a forecast share."""
+    """Options that all plays of a forecast share."""
 
     time_grain: float = 0.0
-    """Events within this fraction of the time from now on are merged; 0: none are."""
+    """Events closer together than this fraction of their time from now are merged; 0 merges none."""
     max_decisions: int = MAX_DECISIONS
 
 
 EXACT = PlayOptions()
 """No events are merged."""
 BOUNDED = PlayOptions(time_grain=0.1, max_decisions=300)
-"""Of the live queue, and of the simulator of a cluster."""
+"""Options of the live queue and of the cluster simulator."""
 
 
 def sample_starts(
@@ -82,9 +82,9 @@ def sample_starts(
 ) -> dict[str, StartSamples]:
     """Return the sampled starts of pending workloads, by key; the state is not changed.
 
-    `keys`: of these workloads, None: of all; a play ends when they have started. `plays`: the numbers of the plays,
-    which decide what is drawn; None: as many as the number of workloads allows. The same arguments give the same
-    samples. Raises KeyError if one of the keys is not pending.
+    `keys`: the workloads to sample, or None for all; a play ends when they have started. `plays`: the numbers of the
+    plays, which seed the draws, or None for as many plays as the number of workloads allows. The same arguments give
+    the same samples. Raises KeyError if one of the keys is not pending.
     """
     queues = {key: state.pending[key] for key in (state.pending if keys is None else keys)}
     run_times = SampledRunTimes(now, _running(state, now), inputs.run_times)
@@ -106,7 +106,7 @@ def sample_starts(
 
 def _plays(state: PlannerState, inputs: ForecastInputs[SubmittedWorkload]) -> int:
     if not inputs.run_times.observed and not len(inputs.arrivals):
-        return 1  # nothing is drawn, so all plays are alike
+        return 1  # nothing is drawn, so all plays would be the same
     return number_of_plays(len(state.pending) + len(state.running), MAX_WORKLOADS_PLAYED)
 
 
@@ -137,10 +137,10 @@ class _Play:
         self._arrival = next(arrivals, None)
         self._numbers = count()
         self._known_run_times: dict[str, float] = {}
-        """Of workloads of an earlier week that have ended, by key."""
+        """Run times of replayed workloads that have ended, by key."""
         self._starts: dict[str, float] = {}
         self._ends: list[tuple[float, int, str]] = []
-        """A heap of ends: time, serial of the run, key; stale where a workload was preempted."""
+        """Heap of ends: time, serial of the run, key. An entry is stale if its workload was preempted."""
 
     def run(self, keys: Set[str]) -> Mapping[str, float]:
         """Play until these workloads have started or nothing more happens; return the starts by key."""
@@ -159,7 +159,7 @@ class _Play:
         return self._starts
 
     def _next_event(self, wake_at: float) -> float:
-        """Return when something happens next; infinite if no workload runs, since then none can start any more."""
+        """Return the time of the next event; infinite if no workload is running, since none can start then."""
         while self._ends and not self._is_current(self._ends[0]):
             heappop(self._ends)
         if not self._ends:
@@ -167,7 +167,7 @@ class _Play:
         return min(self._ends[0][0], wake_at, inf if self._arrival is None else self._arrival.time)
 
     def _advance(self, first: float, last: float) -> None:
-        """Move the clock to the first event; finish the workloads that end until `last`, and submit those that come."""
+        """Advance the clock; finish the workloads that end and submit those that arrive, up to `last`."""
         times: list[float] = []
         while self._ends and self._ends[0][0] <= last:
             end = heappop(self._ends)
@@ -195,7 +195,7 @@ class _Play:
             plan = schedule(self._state, self._now, exact=False)
             if self._state.assumed is not None:
                 self._state.assumed.clear()  # admissions are observed at once
-            self._state.young.clear()  # what has just started may be preempted, as on a virtual clock
+            self._state.young.clear()  # on a virtual clock, workloads may be preempted right after they start
             for workload in plan.admitted:
                 self._starts.setdefault(workload.key, self._now)
                 run_time = self._known_run_times.get(workload.key)
@@ -206,16 +206,16 @@ class _Play:
                 return self._state.wake_at
 
     def _push_end(self, key: str, end: float) -> None:
-        """Note when a workload ends; the clock of the play does not go back for an end that is past."""
+        """Schedule the end of a workload; an end in the past happens now, since the clock does not go back."""
         if end < inf:
             heappush(self._ends, (max(end, self._now), self._state.running[key].serial, key))
 
     def _is_current(self, end: tuple[float, int, str]) -> bool:
-        """Return whether an end belongs to a run that lasts."""
+        """Return whether an end belongs to a current run."""
         _, serial, key = end
         run = self._state.running.get(key)
         return run is not None and run.serial == serial
 
     def _preempt(self, key: str) -> None:
-        """Stop a workload at once; it is pending again."""
+        """Stop a workload at once and requeue it."""
         evict(self._state, key, Eviction("Preempted", self._now))

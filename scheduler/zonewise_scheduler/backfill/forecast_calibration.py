@@ -1,14 +1,14 @@
-"""Calibration: what earlier forecasts were wrong by decides the interval of the next one.
+"""Calibration: the errors of earlier forecasts determine the interval of the next one.
 
 A forecast has several sampled waits. When a workload starts, its score is the rank of its wait among them: the share of
-samples that are less. Between two samples, the rank is interpolated by the logarithm of the wait. Beyond the first and
-the last sample, ranks go on by the range of the samples on that side of the median. The interval of a new forecast has
-the quantiles of the last scores as its bounds, read as ranks among its own samples. This is distributional conformal
-prediction (Chernozhukov, Wuethrich and Zhu, PNAS 118(48), 2021), online over a sliding window. So the interval holds
-whatever the sampled waits are wrong by, as long as the next forecasts are wrong by about as much.
+samples that are smaller. Between two samples, the rank is interpolated by the logarithm of the wait. Below the first
+and above the last sample, it is extrapolated in units of the range on that side of the median. The bounds of a new
+interval are quantiles of the last scores, read as ranks among its own samples. This is distributional conformal
+prediction (Chernozhukov, Wuethrich and Zhu, PNAS 118(48), 2021), applied online over a sliding window. The interval
+therefore corrects any error of the sampled waits, as long as the next forecasts have about the same error.
 
-A score by the distance from the median, in units of the range on its side, ignores where the samples lie in between.
-With ranks, intervals were up to 11 % narrower, and as many starts were within.
+A score based on the distance from the median, in units of the range on its side, ignores where the samples lie in
+between. With ranks, intervals were up to 11 % narrower and covered as many starts.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence
 
 CLAIMED_COVERAGE = 0.9
-"""The share of starts that is to lie within the interval."""
+"""Intended share of starts that lie within the interval."""
 WINDOW = 500
-"""Scores that a group keeps."""
+"""Number of scores that a group keeps."""
 FIRST_SCORES = (
     -1.0, -0.3, 0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0, 1.4,
 )  # fmt: skip
-"""Scores of all groups before any workload has started: about the quantiles of those on KTH-SP2, CTC-SP2 and SDSC-SP2.
-They are the first to leave the window."""
+"""Initial scores of all groups, before any workload has started: about the quantiles of the scores on KTH-SP2, CTC-SP2
+and SDSC-SP2. They are the first to leave the window."""
 MIN_GROUP_SCORES = 100
-"""With fewer scores of its group, a workload is forecast by the scores of all groups."""
+"""If its group has fewer scores, a workload is forecast from the scores of all groups."""
 MAX_GROUPS = 1000
-"""Groups with scores of their own; workloads of further groups share those of all."""
+"""Maximum number of groups with their own scores; workloads of further groups use the scores of all groups."""
 MAX_OPEN = 20_000
-"""Forecasts whose workload has not started; the first are forgotten beyond."""
+"""Maximum number of forecasts whose workloads have not started; beyond it, the oldest are forgotten."""
 _LOW, _LIKELY, _HIGH = 0.0, 0.5, 0.9
-"""Quantiles of the scores; low and high are apart by the claimed coverage. Waits are skewed, so the interval is short
-where it begins at the least score."""
+"""Quantiles of the scores; low and high differ by the claimed coverage. Waits are skewed, so an interval that begins at
+the lowest score is short."""
 _SOFTENING = 60.0
-"""Seconds that are added to waits, so that those of seconds have near logarithms."""
+"""Seconds added to waits, so that the logarithms of very short waits differ little."""
 _MIN_SCALE = 0.35
-"""Added to the range on each side, so that equal samples do not make an interval of one point."""
+"""Added to the range on each side, so that equal samples do not yield an interval of a single point."""
 _SPREAD = 0.7
-"""How far the first and the last sample of a forecast are moved apart, divided by the square root of the number of
-samples. Those between move in proportion. So equal samples have different ranks."""
+"""How far the first and the last sample of a forecast are moved outwards, divided by the square root of the number of
+samples. Samples in between move in proportion, so that equal samples have different ranks."""
 _MAX_QUANTILES = 16
-"""With more samples, so many quantiles stand for them."""
+"""Maximum number of samples of a forecast; more samples are replaced with this many quantiles."""
 _MAX_WAIT = 30 * 24 * 3600.0
-"""Seconds; no bound of an interval is later, since a later one says nothing."""
+"""Latest bound of an interval, in seconds; a later one would carry no information."""
 _ALL = None
 
 
@@ -60,12 +60,12 @@ class _SampledWaits(NamedTuple):
 
     group: Hashable
     time: float
-    """When the forecast is made."""
+    """Time at which the forecast is made."""
     logarithms: tuple[float, ...]
-    """Of equally likely waits, softened and spread; ascending."""
+    """Logarithms of equally likely waits, softened and spread; ascending."""
 
     def score(self, wait: float) -> float:
-        """Return the rank of a wait, seconds: from 0 to 1 where it is among the samples."""
+        """Return the rank of a wait in seconds: between 0 and 1 if the wait lies among the samples."""
         logarithm, logarithms = log(wait + _SOFTENING), self.logarithms
         index, last = bisect_left(logarithms, logarithm), len(logarithms) - 1
         if not index:
@@ -76,7 +76,7 @@ class _SampledWaits(NamedTuple):
         return self._level(index - 1 + (logarithm - before) / (logarithms[index] - before))
 
     def wait(self, score: float) -> float:
-        """Return the wait with a rank, seconds; as score()."""
+        """Return the wait that has a rank, in seconds; the inverse of score()."""
         logarithms, last = self.logarithms, len(self.logarithms) - 1
         position = score * len(logarithms) - 0.5
         if position <= 0:
@@ -89,7 +89,7 @@ class _SampledWaits(NamedTuple):
         return max(exp(min(logarithm, log(_MAX_WAIT))) - _SOFTENING, 0.0)
 
     def _level(self, position: float) -> float:
-        """Return the rank of a position among the samples, from 0 on."""
+        """Return the rank of a position among the samples, counted from 0."""
         return (position + 0.5) / len(self.logarithms)
 
     @property
@@ -102,21 +102,21 @@ class _SampledWaits(NamedTuple):
 
 
 class OpenForecast(NamedTuple):
-    """The forecast of a workload that has not started: the one that is scored."""
+    """The forecast of a workload that has not started, which is scored when the workload starts."""
 
     key: Hashable
     group: Hashable
     time: float
-    """When it was made."""
+    """Time at which it was made."""
     logarithms: tuple[float, ...]
-    """Of equally likely waits, softened and spread; ascending."""
+    """Logarithms of equally likely waits, softened and spread; ascending."""
 
 
 class GroupScores(NamedTuple):
     """The last scores of a group."""
 
     group: Hashable
-    """None: of all groups."""
+    """None for the scores of all groups."""
     scores: tuple[float, ...]
 
 
@@ -140,11 +140,11 @@ class ForecastCalibration:
     def forecast(
         self, key: Hashable, group: Hashable, now: float, starts: Sequence[float], bound: float = inf
     ) -> Forecast:
-        """Return the forecast of a workload, unique by `key`, from sampled starts, none before now.
+        """Return the forecast of the workload with a unique `key` from sampled starts, none before now.
 
-        When the workload starts, the first of its forecasts with the most samples is scored. The interval has whole
-        seconds around it. `bound`: a reserved start, which no forecast exceeds. Where the median start is unknown, so
-        is the forecast.
+        When the workload starts, the first of its forecasts with the most samples is scored. The bounds of the interval
+        are rounded outwards to whole seconds. `bound`: a reserved start, which no forecast exceeds. If the median start
+        is unknown, so is the forecast.
         """
         samples = sorted(starts)
         median = samples[len(samples) // 2]
@@ -174,7 +174,7 @@ class ForecastCalibration:
             self._scores.setdefault(sampled.group, _Scores()).add(score)
 
     def keep(self, pending: Container[Hashable]) -> None:
-        """Leave out the forecasts of workloads that are not pending any more: these will not start."""
+        """Drop the forecasts of workloads that are no longer pending, since these will not start."""
         self._open = {key: sampled for key, sampled in self._open.items() if key in pending}
 
     def copy(self) -> ForecastCalibration:
@@ -185,7 +185,7 @@ class ForecastCalibration:
         return other
 
     def state(self, share: float = 1.0) -> CalibrationState:
-        """Return what a restart would lose; `share`: of each kind only so much, the newest, from 0 to 1."""
+        """Return what a restart would lose; `share`: fraction of the newest entries of each kind, from 0 to 1."""
         first = len(self._open) - int(share * len(self._open))
         return CalibrationState(
             tuple(OpenForecast(key, *sampled) for key, sampled in list(self._open.items())[first:]),
@@ -198,7 +198,7 @@ class ForecastCalibration:
 
     @classmethod
     def from_state(cls, state: CalibrationState) -> ForecastCalibration:
-        """Return the calibration of a state."""
+        """Return a calibration with a saved state."""
         calibration = cls()
         for forecast in state.open:
             calibration._open[forecast.key] = _SampledWaits(*forecast[1:])
@@ -209,7 +209,7 @@ class ForecastCalibration:
 
 
 def _sampled_waits(group: Hashable, now: float, starts: Sequence[float]) -> _SampledWaits:
-    """Return sampled starts, ascending, as waits."""
+    """Return ascending sampled starts as waits."""
     spread = _SPREAD / sqrt(len(starts))
     count = min(len(starts), _MAX_QUANTILES)
     levels = [(index + 0.5) / count for index in range(count)]
@@ -227,14 +227,14 @@ class _Scores:
     __slots__ = ("_ascending", "_first", "_last")
 
     def __init__(self, first: Sequence[float] = ()) -> None:
-        """`first`: scores before any forecast has been scored."""
+        """`first`: initial scores, before any forecast has been scored."""
         self._last = deque(first)
         self._ascending = sorted(first)
         self._first = len(first)
-        """How many of them are left."""
+        """Number of initial scores that are left."""
 
     def __len__(self) -> int:
-        """Return how many forecasts have been scored, of those in the window."""
+        """Return how many scores in the window come from forecasts."""
         return len(self._last) - self._first
 
     def add(self, score: float) -> None:
@@ -253,7 +253,7 @@ class _Scores:
         return other
 
     def quantile(self, level: float) -> float:
-        """Return a quantile, interpolated between two scores, of which there are two at least; `level`: less than 1."""
+        """Return a quantile, interpolated between two scores; needs at least two scores and a `level` below 1."""
         position = level * (len(self._ascending) - 1)
         index = int(position)
         below, above = self._ascending[index : index + 2]

@@ -1,8 +1,8 @@
-"""What forecasts have learned, as plain values, so that a restart does not lose it.
+"""The history of forecasts as plain values, so that a restart does not lose it.
 
-A document holds only dicts, lists, strings and numbers, and pod sets, which are NamedTuples of them; an unknown or
-infinite number is None. Times are whole seconds, and scores have three decimals. Submissions that are alike are named
-by the index of a template, and runs by that of a group.
+A document holds only dicts, lists, strings and numbers, plus pod sets, which are NamedTuples of these. An unknown or
+infinite number is None. Times are whole seconds, and scores have three decimals. Identical submissions refer to a
+template by its index, and runs to a group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Keys = list[str]
 
 
 class TemplateDocument(TypedDict):
-    """Submissions that are alike; see Workload."""
+    """The fields that identical submissions share; see Workload."""
 
     cluster_queue: str
     namespace: str
@@ -50,19 +50,19 @@ class ForecastDocument(TypedDict):
 
     templates: list[TemplateDocument]
     arrivals: list[tuple[int, float, float | None, str, str]]
-    """Template, time, run time, and of a workload that has not ended its key and UID."""
+    """Template, time and run time, plus key and UID if the workload has not ended."""
     groups: list[tuple[Keys, float | None]]
     """History keys and walltime."""
     runs: list[tuple[int, float]]
-    """Group and run time, in the order of the ends."""
+    """Group and run time, in the order in which the runs ended."""
     open_samples: NotRequired[list[tuple[str, str, float, list[float]]]]
     """Key of the workload, queue, and the other fields of OpenForecast."""
     rank_scores: NotRequired[list[tuple[str | None, list[float]]]]
-    """By queue; None: of all. Scores that were no ranks had other names, and are not read."""
+    """Scores by queue; None for all queues. Older scores, which were not ranks, have other names and are not read."""
 
 
 def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
-    """Return the document of a history; `share`: of each kind only so much, the newest, from 0 to 1."""
+    """Return the document of a history; `share`: fraction of the newest entries of each kind, from 0 to 1."""
     templates: dict[tuple[int, str], int] = {}
     template_documents: list[TemplateDocument] = []
     arrivals: list[tuple[int, float, float | None, str, str]] = []
@@ -97,16 +97,16 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
 
 
 def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
-    """Return the history of a document. Raises IndexError where it names an unknown template or group.
+    """Return the history in a document. Raises IndexError if it refers to an unknown template or group.
 
-    A run time below 0 counts as 0: older versions have learned some, where a clock was set back.
+    A negative run time counts as 0: older versions recorded some when a clock was set back.
     """
     history = ForecastHistory()
     submitted = [
         history.submitted_workload(_workload(template), template["cluster_queue"]) for template in document["templates"]
     ]
     for number, (index, time, run_time, key, uid) in enumerate(document["arrivals"]):
-        arrival_key = (key, uid) if run_time is None else ("", f"{number}")  # it has ended: nothing more is learned
+        arrival_key = (key, uid) if run_time is None else ("", f"{number}")  # it has ended, so nothing more is learned
         history.arrivals.observe(arrival_key, submitted[index], time)
         if run_time is not None:
             history.arrivals.observe_end(arrival_key, max(run_time, 0.0))

@@ -1,15 +1,15 @@
-"""The heads of a pass of a play: one at a time, in the order in which cycles decide about them.
+"""The heads of a pass within a play, one at a time, in the order in which cycles would decide about them.
 
-A cycle nominates the heads of all queues and then decides about one after the other. Where they all fit and only the
-first few start, all others are nominated in vain, in each cycle again. In a play a head is nominated only after the
-decisions before it, if it does not certainly lack quota by then. The order is that of cycles: by how many heads the
-queue had before, then as in a cycle. Shapes that are certainly rejected again are not made active, but count as heads
-that the queue had. These are approximations:
+A cycle nominates the heads of all queues and then decides about one after the other. If all heads fit but only the
+first few start, every cycle nominates the others again without result. In a play, a head is nominated only after the
+decisions before it, unless it certainly lacks quota by then. The order is that of cycles: by the number of earlier
+heads of the queue, then as in a cycle. Shapes that would certainly be rejected again are not activated, but count as
+earlier heads of their queue. The approximations are:
 
-- A head that waits holds no quota from the others of its cycle (quota_resources_to_reserve).
-- A head that the others of its cycle have left too little is inadmissible. In a cycle it is skipped, and is a head
-  again.
-- Whether a head borrows decides the order, and not up to which cohort.
+- A waiting head does not withhold quota from the others of its cycle (quota_resources_to_reserve).
+- A head is inadmissible if the others of its cycle leave too little for it. In a real cycle, it is skipped and becomes
+  a head again.
+- The order depends on whether a head borrows, but not on the cohort up to which it borrows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def next_head(pass_state: PassState) -> list[Head]:
-    """Pop the next head; none where no queue has a head that may start."""
+    """Pop the next head; return an empty list if no queue has a head that may start."""
     state, heads = pass_state.state, pass_state.play_heads
     if state.policy.reserves:
         state.reservations.begin_cycle(state, state.now)
@@ -58,7 +58,7 @@ def next_head(pass_state: PassState) -> list[Head]:
 
 
 def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
-    """Add the heads of queues; those without one become inactive."""
+    """Add the heads of queues; queues without one become inactive."""
     state = pass_state.state
     names = [name for name in names if name not in pass_state.exhausted_queues]
     due = due_workloads(pass_state, names)
@@ -82,7 +82,7 @@ def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
 
 
 def _first_not_rejected(pass_state: PassState, name: str) -> str:
-    """Return the first workload of a queue that would not certainly be rejected; those before it are inadmissible."""
+    """Return a queue's first workload that is not certainly rejected, and mark those before it inadmissible."""
     key, reason = head_rejection(pass_state, name)
     while reason:
         pass_state.state.pending_queues[name].heap.mark_inadmissible(key, reason)
@@ -92,7 +92,7 @@ def _first_not_rejected(pass_state: PassState, name: str) -> str:
 
 
 def _borrows(queue: ClusterQueueSnapshot, workload: Workload) -> bool:
-    """Return whether a workload needs more of a resource than is left of the queue's own quota in every flavor."""
+    """Return whether some resource request exceeds what is left of the queue's own quota in every flavor."""
     if queue.parent is None:
         return False
     requests = workload.requests_by_resource

@@ -1,13 +1,13 @@
-"""What forecasts learn from: ended runs, submissions, and what earlier forecasts were wrong by.
+"""The history that forecasts learn from: ended runs, submissions and the errors of earlier forecasts.
 
-The live queue and the simulator of a cluster learn by these events, from one thread:
+The live queue and the cluster simulator learn from these events, in one thread:
 
     event              what is learned
     a pass admits      the submission; the score of the workload's forecast
     a workload ends    its run time
-    a forecast         it is open, and scored when its workload starts
+    a forecast         it is open until its workload starts, then scored
 
-A play takes long, so another thread may make it, from copied_inputs(). It shares no mutable value with the history.
+A play takes long, so another thread may run it from copied_inputs(), which share no mutable value with the history.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class ForecastHistory:
         self.arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
         self.calibration = ForecastCalibration()
         self._templates: WeakValueDictionary[Hashable, Workload] = WeakValueDictionary()
-        """One workload of those that are alike, without name and times: submissions share it."""
+        """Workloads without names and times, which identical submissions share."""
 
     @property
     def inputs(self) -> ForecastInputs[SubmittedWorkload]:
-        """What plays are made from."""
+        """The inputs of plays."""
         return ForecastInputs(self.run_times, self.arrivals)
 
     def copied_inputs(self) -> ForecastInputs[SubmittedWorkload]:
@@ -65,7 +65,7 @@ class ForecastHistory:
                 self.arrivals.observe(arrival_key(workload), submitted, workload.created_at)
 
     def ended(self, workload: Workload, run_time: float) -> None:
-        """Learn the run time of a workload that has ended, seconds; below 0, for a clock that was set back, it is 0."""
+        """Learn the run time of an ended workload, in seconds; if it is negative (clock set back), it counts as 0."""
         run_time = max(run_time, 0.0)
         self.run_times.observe(workload, run_time)
         self.arrivals.observe_end(arrival_key(workload), run_time)
@@ -85,7 +85,7 @@ class ForecastHistory:
         }
 
     def submitted_workload(self, workload: Workload, queue: str) -> SubmittedWorkload:
-        """Return a workload as a submission that comes again."""
+        """Return a workload as a submission that plays can replay."""
         template = replace(
             workload, name="", uid="", created_at=0.0, admission=None, eviction=None, reclaimable_pods={},
             active=True, unhealthy_nodes=(), failed_checks=(),
@@ -102,5 +102,5 @@ class ForecastHistory:
 
 
 def arrival_key(workload: Workload) -> tuple[str, str]:
-    """Return what names a workload's submission: its key and UID."""
+    """Return the identity of a workload's submission: its key and UID."""
     return workload.key, workload.uid

@@ -1,4 +1,4 @@
-"""What was learned before a forecast: run times and submissions, of a pool's jobs or of workloads."""
+"""The inputs of a forecast: observed run times and submissions, of pool jobs or of workloads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The quota of a play over time: what queues use at each time at which a run or a reservation begins or ends.
+"""Quota usage of a play over time, in steps that begin whenever a run or a reservation begins or ends.
 
-Steps are intervals in which usage is constant. An array has the usage of each node of the quota tree in each step. So a
-question about all times is one comparison of vectors (quota/hierarchy/resource_node.py has the same sums for one time).
-Placements on nodes are not part of it.
+Usage is constant within a step. An array holds the usage of each node of the quota tree in each step. A query about all
+times is therefore one comparison of vectors (quota/hierarchy/resource_node.py computes the same sums for one time).
+Placements on nodes are not included.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
     Amounts = npt.NDArray[np.float64]
-    """By step."""
+    """Amounts by step."""
 
 
 class UsageSpan(NamedTuple):
-    """Usage of a queue from start until end, seconds. A start at infinity comes after every known end."""
+    """Usage of a queue from start until end, in seconds. A start at infinity comes after every known end."""
 
     queue: str
     requests: FlavorRequests
@@ -39,14 +39,14 @@ class UsageSpan(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The quota of a node for one flavor resource; amounts, infinite where they are unlimited."""
+    """The quota of a node for one flavor resource; unlimited amounts are infinite."""
 
     number: int
-    """Of its usage in the array."""
+    """Index of its usage in the array."""
     subtree_quota: float
     local_quota: float
     borrowable: float | None
-    """How much the usage beyond the local quota may be; None: as much as the parent has."""
+    """Limit of the usage beyond the local quota; None: as much as the parent has."""
     parent: _Row | None
 
 
@@ -54,21 +54,21 @@ class QuotaProfile:
     """Usage from now on."""
 
     def __init__(self, snapshot: Snapshot, now: float, grain: float) -> None:
-        """Begin without any usage. A step that would end within a `grain` of its time from now on lasts longer."""
+        """Begin without usage. A boundary is merged with a later one within a `grain` of its time from now."""
         self.snapshot = snapshot
         self._grain = grain
         self._times = [now, inf]
-        """The start of each step; the last step is the one in which nothing without a walltime runs any more."""
+        """Start of each step; in the last step, workloads without a walltime have ended too."""
         self._rows: dict[tuple[str, FlavorResource], _Row] = {}
-        """Of queues."""
+        """Rows of queues."""
         self._cohort_rows: dict[tuple[str, FlavorResource], _Row] = {}
         self._usage = np.zeros((8, 2))
-        """By row and step; more rows than are used."""
+        """Usage by row and step; some rows are spare."""
         self._least: dict[tuple[str, FlavorResource, float], list[float]] = {}
-        """Cache of least_available: by queue, key and start the least up to each step."""
+        """Cache of least_available: the least amount up to each step, by queue, key and start."""
 
     def advance(self, now: float) -> None:
-        """Drop what was before now."""
+        """Drop the steps before now."""
         self._least.clear()
         index = bisect_right(self._times, now) - 1
         if index > 0:
@@ -77,18 +77,18 @@ class QuotaProfile:
         self._times[0] = now
 
     def add(self, span: UsageSpan) -> UsageSpan:
-        """Add usage; return it as it is counted, with the times of steps."""
+        """Add usage; return it as counted, with its times moved to step boundaries."""
         start, end = self._boundary(span.start), self._boundary(span.end)
         counted = span._replace(start=start, end=end)
         self._change(counted, 1)
         return counted
 
     def remove(self, counted: UsageSpan) -> None:
-        """Remove what add() has returned."""
+        """Remove usage that add() has returned."""
         self._change(counted, -1)
 
     def fits(self, queue: str, requests: FlavorRequests, start: float, end: float, *, last: bool = False) -> bool:
-        """Return whether a queue may use amounts from start until end; `last`: in the last step, too."""
+        """Return whether a queue may use the requests from start until end; `last`: in the last step too."""
         first, stop = self._step_at(start), bisect_left(self._times, end)
         stop = len(self._times) if last else stop
         return stop <= first or all(
@@ -96,12 +96,12 @@ class QuotaProfile:
         )
 
     def may_fit_before(self, queue: str, requests: FlavorRequests, start: float) -> bool:
-        """Return whether a queue may use amounts in some step before a time; perhaps not for long."""
+        """Return whether a queue may use the requests in some step before a time, even if only briefly."""
         stop = bisect_left(self._times, start)
         return bool(self._fitting(queue, requests, stop).any())
 
     def least_available(self, queue: str, key: FlavorResource, start: float, end: float) -> float:
-        """Return the least that is available from start until end; infinite where there is no such time."""
+        """Return the least amount available from start until end; infinite if the interval is empty."""
         least = self._least.get((queue, key, start))
         if least is None:
             first = self._step_at(start)
@@ -111,7 +111,7 @@ class QuotaProfile:
         return least[stop - 1] if stop > 0 else inf
 
     def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
-        """Return the first start of a step from which on amounts are available for a walltime, seconds; None: never."""
+        """Return the earliest step start from which the requests fit for a walltime, in seconds; None if never."""
         times = self._times
         fitting = self._fitting(queue, requests, len(times))
         start = 0
@@ -122,18 +122,18 @@ class QuotaProfile:
         return None
 
     def _step_at(self, time: float) -> int:
-        """Return the step at a time; the first one at a time before now."""
+        """Return the step at a time; for a time before now, the first step."""
         return max(bisect_right(self._times, time) - 1, 0)
 
     def _fitting(self, queue: str, requests: FlavorRequests, stop: int) -> npt.NDArray[np.bool_]:
-        """Return in which steps a queue may use amounts."""
+        """Return, for each step, whether a queue may use the requests."""
         fitting = np.ones(stop, np.bool_)
         for key, amount in requests:
             fitting &= self._available(self._row(queue, key), 0, stop) >= amount
         return fitting
 
     def _available(self, row: _Row, first: int, stop: int) -> Amounts:
-        """Return what is available at a node and above, as ResourceNode.available()."""
+        """Return the amounts available to a node, including its ancestors' (as ResourceNode.available())."""
         usage: Amounts = self._usage[row.number, first:stop]
         if row.parent is None:
             return row.subtree_quota - usage
@@ -162,7 +162,7 @@ class QuotaProfile:
                 row = row.parent
 
     def _boundary(self, time: float) -> float:
-        """Return a time at which a step begins: this one, or a later one that is near."""
+        """Return a step boundary at a time, or an existing one that is slightly later; add it if necessary."""
         times = self._times
         index = bisect_left(times, time)
         if times[index] - time <= self._grain * (time - times[0]):  # the last step begins at infinity
@@ -180,7 +180,7 @@ class QuotaProfile:
         return row
 
     def _new_row(self, node: ResourceNode, key: FlavorResource) -> _Row:
-        """Add a row for a node, and for the cohorts above where they have none."""
+        """Add a row for a node, and for its ancestor cohorts that have none."""
         parent: _Row | None = None
         if node.parent is not None:
             parent = self._cohort_rows.get((node.parent.name, key))

@@ -1,15 +1,15 @@
-"""The reservations of a play: as reservation.py makes them, but by quota alone.
+"""The reservations of a play: like those of reservation.py, but based only on quota.
 
 The exact table copies the snapshot for each reserved start, and moves a copy through time for each reservation that may
-come forward. With thirty queues that takes more than half of the time of a play, and a play decides nothing. So quota
-is counted over time (forecast_profile.py). These are the approximations:
+move forward. With thirty queues, this takes more than half the time of a play, which decides nothing. Instead, quota is
+counted over time (forecast_profile.py). The approximations are:
 
-- A reserved start is one at which there is quota. Whether the pods have a placement, is asked when they start.
-- A reservation has no flavors; the first alternative counts that has quota earliest. For a workload with several
-  resource groups or several independent pod sets, the first flavor of each resource is the only alternative. All pods
-  of such a workload count.
-- What reservations have preempted counts as ended, also where another workload starts in their place.
-- Ends that are near each other, by a grain, are one.
+- A start is reserved if there is quota at that time. The placement of the pods is checked only when they start.
+- A reservation has no flavors; it counts the first of the alternatives that have quota earliest. For a workload with
+  several resource groups or several independent pod sets, the first flavor of each resource is the only alternative.
+  All pods of such a workload count.
+- The victims of reservations count as ended, even if another workload starts instead.
+- Ends that are near each other, relative to a grain, are merged.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 
 
 class QuotaReservations(ReservationTable):
-    """Reservations beside what runs, in quota alone."""
+    """Reservations alongside running workloads, counted only in quota."""
 
     def __init__(self, reservations: Iterable[Reservation], now: float, grain: float) -> None:
-        """`grain`: ends within this fraction of the time from `now` until then are one."""
+        """`grain`: ends that differ by at most this fraction of their time from `now` are merged."""
         super().__init__(reservations)
         self._now = now
         self._grain = grain
         self._profile: QuotaProfile | None = None
-        """None: to be computed anew."""
+        """None if it must be recomputed."""
         self._first_start: float | None = None
-        """The first reserved start, from now on; None: to be computed anew."""
+        """The first reserved start, not before now; None if it must be recomputed."""
         self._spans: dict[str, UsageSpan] = {}
-        """What the profile counts, by key of the running or reserved workload."""
+        """Usage that the profile counts, by key of the running or reserved workload."""
         self._alternatives: dict[tuple[str, Hashable], FlavorAlternatives] = {}
-        """By queue and scheduling shape."""
+        """Flavor alternatives by queue and scheduling shape."""
         self._requests: dict[str, FlavorRequests] = {}
-        """Of the reservations that were made here, by key."""
+        """Requests of the reservations that this table made, by key."""
 
     # --- the gate
 
     def begin_cycle(self, source: TimelineSource, now: float) -> None:
-        """Prepare the gate for questions at this time."""
+        """Prepare the gate for queries at this time."""
         self._now = now
         if self._by_key:
             self._profile_at(source, now)
@@ -83,7 +83,7 @@ class QuotaReservations(ReservationTable):
         return "" if fits else first
 
     def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return an upper bound of what a workload without a reservation may use for its walltime from now on."""
+        """Return an upper bound on what a workload without a reservation may use for its walltime from now on."""
         profile = self._profile
         if profile is None or not self._by_key:
             return UNLIMITED
@@ -96,28 +96,28 @@ class QuotaReservations(ReservationTable):
         return max(0, int(least) + (0 if priority is None else preemptible_usage(node, priority, key)))
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Record that a workload starts, now or once its victims are gone."""
+        """Record that a workload starts, now or once its victims have stopped."""
         for victim in victims:
             self._uncount(victim.key)
         requests = usage_requests(workload.usage.items())
         self._count(workload.key, UsageSpan(_queue(workload), requests, self._now, self._now + workload.max_duration))
 
     def workload_ended(self, workload: Workload) -> None:
-        """Record that a workload with this admission does not run any more."""
+        """Record that a workload with this admission is no longer running."""
         if workload.key not in self._by_key:
             self._uncount(workload.key)
 
     def invalidate(self) -> None:
-        """Record that something unexpected has changed the future."""
+        """Record that an unexpected event has changed the future."""
         self._profile = None
         self._spans.clear()
 
     # --- the reservations
 
     def reserve(self, head: Head, source: TimelineSource, latest: float = inf) -> float | None:
-        """Reserve the earliest start of a head that cannot start now, unless it is after the `latest`.
+        """Reserve the earliest start of a head that cannot start now, unless that is after `latest`.
 
-        Returns the start; None if there is none. Then the head keeps an earlier reservation.
+        Returns the start; None if there is none. If no start is reserved, the head keeps its earlier reservation.
         """
         key, workload = head.workload.key, head.workload
         profile = self._profile_at(source, self._now)
@@ -150,12 +150,12 @@ class QuotaReservations(ReservationTable):
         self._by_key.pop(key, None)
 
     def release(self, key: str) -> None:
-        """Remove the reservation of a workload that does not wait any more, or can never start."""
+        """Remove the reservation of a workload that no longer waits or can never start."""
         if self._by_key.pop(key, None) is not None:
             self._uncount(key)
 
     def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
-        """Move infeasible reservations to the earliest other starts, the first made first."""
+        """Move infeasible reservations to the earliest feasible starts, in the order in which they were made."""
         profile = self._profile_at(source, self._now)
         spans = {key: self._spans[key] for key in self._by_key}
         for key in spans:
@@ -167,7 +167,7 @@ class QuotaReservations(ReservationTable):
         return [reservation for reservation in infeasible if self.reserve(reservation.head, source) is None]
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
-        """Move reservations to earlier starts where there is enough now, the first made first."""
+        """Move reservations to earlier starts that are now possible, in the order in which they were made."""
         self._now = now
         if not self._by_key:
             return
@@ -182,7 +182,7 @@ class QuotaReservations(ReservationTable):
     # --- the profile
 
     def _profile_at(self, source: TimelineSource, now: float) -> QuotaProfile:
-        """Return the profile from now on, with all that runs and all reservations."""
+        """Return the profile from now on, with all running workloads and all reservations."""
         profile = self._profile
         self._first_start = None
         if profile is not None:
@@ -207,7 +207,7 @@ class QuotaReservations(ReservationTable):
         return UsageSpan(reservation.queue, requests, start, start + workload.max_duration)
 
     def _alternatives_of(self, head: Head, source: TimelineSource) -> FlavorAlternatives:
-        """Return what a workload may use; see the module."""
+        """Return the alternative requests of a workload; see the module."""
         key = head.cluster_queue, head.workload.scheduling_shape
         if key not in self._alternatives:
             alternatives = HeadroomBound(source.snapshot, source.settings).alternatives(head)
@@ -215,7 +215,7 @@ class QuotaReservations(ReservationTable):
         return self._alternatives[key]
 
     def _count(self, key: str, span: UsageSpan) -> None:
-        """Count usage in the place of what is counted of this workload."""
+        """Replace the usage that is counted for this workload."""
         self._uncount(key)
         self._first_start = None
         if self._profile is not None:
@@ -234,7 +234,7 @@ def _queue(workload: Workload) -> str:
 
 
 def _first_flavors(snapshot: Snapshot, head: Head) -> FlavorAlternatives:
-    """Return the requests of all pods, each resource in its first flavor; none where a resource has no quota."""
+    """Return the requests of all pods, each resource in its first flavor; () if a resource has no quota."""
     group_by_resource = snapshot.cluster_queues[head.cluster_queue].rg_by_resource
     requests = {resource: amount for resource, amount in head.workload.requests_by_resource.items() if amount}
     if not requests.keys() <= group_by_resource.keys():

@@ -1,7 +1,7 @@
-"""The starts of pending workloads in the last plays: a new play replaces the oldest one.
+"""The starts of pending workloads in the last plays; a new play replaces the oldest one.
 
-So a change costs one play and not all of them, and many workloads have as many samples as few. A start that has passed
-is left out: the workload is pending, so that play was wrong.
+A change therefore costs one play instead of all of them, and the number of samples does not depend on the number of
+workloads. A start in the past is left out: the workload is still pending, so that play was wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RecentStarts:
-    """Of each workload the starts in the last SAMPLES plays."""
+    """The starts of each workload in the last SAMPLES plays."""
 
     __slots__ = ("_by_key",)
 
@@ -25,11 +25,11 @@ class RecentStarts:
         self._by_key: Mapping[str, StartSamples] = {}
 
     def add(self, played: Mapping[str, StartSamples]) -> None:
-        """Add the starts in new plays, by key. Workloads that are not among these are forgotten."""
+        """Add the starts in new plays, by key. Workloads that are not among them are forgotten."""
         self._by_key = {key: self._with_earlier(key, sampled) for key, sampled in played.items()}
 
     def samples(self, now: float) -> dict[str, StartSamples]:
-        """Return the starts from now on, by key, of workloads that MIN_SAMPLES plays have had."""
+        """Return the starts from now on, by key, of the workloads that were in at least MIN_SAMPLES plays."""
         return {
             key: sampled._replace(starts=tuple(start for start in sampled.starts if start >= now))
             for key, sampled in self._by_key.items()
@@ -37,7 +37,7 @@ class RecentStarts:
         }
 
     def _with_earlier(self, key: str, sampled: StartSamples) -> StartSamples:
-        """Return the starts of a workload in new plays after those in earlier ones; none is later than it may be."""
+        """Return the starts of a workload in earlier plays, then those in new plays; none exceeds its bound."""
         earlier = self._by_key.get(key)
         if earlier is None or earlier.queue != sampled.queue:
             return sampled

@@ -1,4 +1,4 @@
-"""What one scheduling pass has done so far."""
+"""The progress of one scheduling pass."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class PlayHead(NamedTuple):
-    """The head of a queue in a pass that is not exact; sorted by when a cycle would decide about it."""
+    """The head of a queue in an inexact pass; heads sort in the order in which cycles would decide about them."""
 
     number: int
-    """How many heads the queue had before, in this pass."""
+    """Number of earlier heads of the queue in this pass."""
     borrows: bool
     priority: int
-    """Negative."""
+    """Negated, so that higher priorities sort first."""
     timestamp: float
     queue: str
     due: str
-    """The workload that is due; "": the first of the queue's order is the head."""
+    """Key of the due workload; "" if the head is the first in the order of the queue."""
 
 
 class PassState:
@@ -37,27 +37,28 @@ class PassState:
         self.state = state
         self.headroom = headroom
         self.play_heads: list[PlayHead] = []
-        """A heap of the heads of the queues, in a pass that is not exact."""
+        """Heap of the heads of the queues, in an inexact pass."""
         self.queues_without_head = list(state.active_queues)
-        """Queues whose next head is not among them yet."""
+        """Queues whose next head is not in that heap yet."""
         self.head_counts: Counter[str] = Counter()
-        """By queue: how many heads it has had."""
+        """Number of heads that each queue has had."""
         self.rejected_ranks: Mapping[str, Sequence[Rank]] = {}
-        """By queue, ascending: of shapes that have not become active, since they are certainly rejected again."""
+        """Ascending ranks, by queue, of shapes that were not activated because they would certainly be rejected
+        again."""
         self.cycle = 0
         """The number of the current cycle."""
         self.skipped_queues: set[str] = set()
-        """Queues whose head the current cycle skips, since it certainly cannot be admitted."""
+        """Queues whose head the current cycle skips because it certainly cannot be admitted."""
         self.exhausted_queues: set[str] = set()
-        """Queues of which this pass decides nothing more."""
+        """Queues for which this pass makes no more decisions."""
         self.due_tries: dict[str, int] = {}
-        """By key of each workload that was a head because it was due: how many had been admitted by then."""
+        """Number of admissions in this pass when a due workload was last a head, by its key."""
         self.flavor_scans: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
-        """By key: the last tried flavors of each cycle whose scan of flavors the next one continues."""
+        """The last tried flavors of each cycle whose flavor scan the next cycle continues, by workload key."""
         self.deferred_requeues: list[Decision] = []
-        """Decisions about workloads that are queued again only when the pass ends."""
+        """Decisions about workloads that are requeued only when the pass ends."""
         self.postponed: list[Head] = []
-        """Heads that were due, and whose starts are too far away to be reserved."""
+        """Due heads whose starts are too far away to be reserved."""
         self.admitted: list[Workload] = []
         self.placed: list[Workload] = []
         self.victims: list[Victim] = []

@@ -1,4 +1,4 @@
-"""The pending workloads of one ClusterQueue, with those that have waited long enough for a reservation."""
+"""The pending workloads of one ClusterQueue, including which have waited long enough for a reservation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 _QueueOrder = tuple[int, float, str, str]
-"""Falling priority, timestamp, UID, key."""
+"""Descending priority, timestamp, UID, key."""
 
 
 class PendingQueue:
-    """Beside Kueue's heap it keeps an order of its own, by waiting time."""
+    """Kueue's heap, plus a separate order by waiting time."""
 
     def __init__(self, spec: ClusterQueue, policy: BackfillPolicy, settings: QuotaSettings) -> None:
         spec = spec if policy.overtaking else spec._replace(queueing_strategy="StrictFIFO")
@@ -32,9 +32,10 @@ class PendingQueue:
         self._policy = policy
         self._requeue_from_eviction = settings.requeue_from_eviction
         self._aging: list[tuple[float, _QueueOrder]] = []
-        """A heap of the workloads that have not waited long enough, by when they will have; some are stale."""
+        """Heap of the workloads that have not waited long enough, by the time at which they will have; some are
+        stale."""
         self._aged: list[_QueueOrder] = []
-        """A heap of the workloads that have; some are stale."""
+        """Heap of the workloads that have waited long enough; some are stale."""
 
     def copy(self, policy: BackfillPolicy) -> PendingQueue:
         """Return an independent copy with a policy of another depth."""
@@ -57,7 +58,7 @@ class PendingQueue:
             heappush(self._aging, (order[1] + self._policy.reserve_age(workload.walltime), order))
 
     def make_due(self, workload: Workload) -> None:
-        """Let a workload be due again, that was due and has no reservation."""
+        """Make a workload due again that was due and has no reservation."""
         heappush(self._aged, self._order(workload))
 
     def next_due(
@@ -71,10 +72,10 @@ class PendingQueue:
     ) -> str:
         """Return the key of the due workload, which precedes the head of the heap; "" if there is none.
 
-        First comes a workload whose reserved start has come, then one that has waited long enough for a reservation.
-        `reservations`: of this queue. `tries`: by key of each workload that was due in this pass, how many admissions
-        the pass had by then. `admissions`: how many the pass has now. A reserved workload is due again after an
-        admission. Not `may_reserve`: only reserved ones are due.
+        A workload whose reserved start has come precedes one that has waited long enough for a reservation. A reserved
+        workload is due again after an admission. `reservations`: those of this queue. `tries`: number of admissions in
+        this pass when each workload was last due, by key. `admissions`: their number now. `may_reserve`: if False, only
+        reserved workloads are due.
         """
         start_by_key = {reservation.workload.key: reservation.start for reservation in reservations}
         for key, start in start_by_key.items():
@@ -92,7 +93,7 @@ class PendingQueue:
         return ""
 
     def _is_current(self, order: _QueueOrder) -> bool:
-        """Tell whether a pending workload still has a place in the order, and not another one."""
+        """Return whether an entry is current: its workload is pending and still has this place in the order."""
         workload = self.heap.get(order[-1])
         return workload is not None and self._order(workload) == order
 

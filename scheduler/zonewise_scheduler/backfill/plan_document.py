@@ -1,4 +1,4 @@
-"""Plans as JSON, to record and to compare: the same decisions give the same document."""
+"""Plans as JSON, for recording and comparison: the same decisions give the same document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plan_document(plan: Plan) -> dict[str, Json]:
-    """Return what a plan decides: admissions with flavors and placements, victims, stops, reservations."""
+    """Return the decisions of a plan: admissions with flavors and placements, victims, stops and reservations."""
     return {
         "admitted": [_admission(workload) for workload in plan.admitted],
         "placed": [_admission(workload) for workload in plan.placed],

@@ -1,6 +1,6 @@
-"""The planner fed with entries: JSON documents of API objects and names, so that a run can be recorded and replayed.
+"""Feeds the planner with entries, JSON documents of API objects and names, so that runs can be recorded and replayed.
 
-The live queue and a replay drive the planner by nothing else. So the same entries give the same decisions.
+The live queue and a replay drive the planner only with entries, so the same entries give the same decisions.
 
     entry        fields                                           what happens
     configure    clusterQueues, cohorts, resourceFlavors,         queues and flavors are replaced
@@ -10,17 +10,17 @@ The live queue and a replay drive the planner by nothing else. So the same entri
     nodes        changes: see NodeFeed                            nodes are changed
     submit       workload: an object                              it is pending, or inadmissible
     update       workload: an object                              a known workload changes
-    adopt        workload: an object with its admission           it runs by the decision of an earlier leader
+    adopt        workload: an object with its admission           it runs under an earlier leader's decision
     withdraw     key                                              a pending workload is removed
     passed       key, at                                          its admission checks have passed
     confirm      key                                              its admission has been observed
     forget       key                                              its admission was not carried out
-    evict        key, reason, at                                  it has stopped, and is submitted again
+    evict        key, reason, at                                  it has stopped and is resubmitted
     finish       key                                              it has ended
     restore      checkpoint: see checkpoint.py                    reservations and usage are those of an earlier leader
     pass         at, maxAdmissions                                a scheduling pass
 
-Times are seconds since 1970, of the controller's clock.
+Times are in seconds since 1970, on the controller's clock.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ Json = dict[str, Any]
 
 
 class NodeFeed(Protocol):
-    """The nodes of the planner. An entry's changes are plain JSON; what they hold is up to the implementation."""
+    """The nodes of the planner. An entry's changes are plain JSON; their content depends on the implementation."""
 
     def apply(self, changes: Sequence[Json]) -> bool:
-        """Apply changes of nodes; return whether placements() must be called: a topology has other nodes than before.
+        """Apply changes of nodes; return whether placements() must be called, because a topology has other nodes now.
 
-        Otherwise the TopologySnapshots of earlier calls of placements() hold the changes already.
+        Otherwise, the TopologySnapshots that placements() returned earlier already contain the changes.
         """
         ...
 
     def placements(
         self, flavors: Iterable[ResourceFlavor], topologies: Mapping[str, Sequence[str]]
     ) -> TopologySnapshot | None:
-        """Return the empty topologies of flavors; `topologies`: label keys by name. None: no flavor has nodes."""
+        """Return the empty topologies of flavors; None if no flavor has nodes. `topologies`: label keys by name."""
         ...
 
 
@@ -83,7 +83,7 @@ class InvalidWorkload(ValueError):
 
 
 class PlannerFeed:
-    """A planner's state, changed by entries alone."""
+    """A planner's state, which only entries change."""
 
     def __init__(
         self,
@@ -92,14 +92,14 @@ class PlannerFeed:
         nodes: NodeFeed | None = None,
         record: Callable[[Json], object] | None = None,
     ) -> None:
-        """Start without queues. `nodes` None: quotas decide alone.
+        """Start without queues. `nodes`: None if only quotas decide.
 
         `record` is called with each entry before it is applied, and with {"plan": ...} after each pass.
         """
         self.state: PlannerState = new_state(Snapshot(()), policy, settings, ())
         self.state.assumed = set()
         self.problems: dict[str, tuple[str, ...]] = {}
-        """What is invalid in each queue, flavor or topology, by kind and name: "localQueues/namespace/name"."""
+        """Problems of each invalid queue, flavor or topology, by kind and name: "localQueues/namespace/name"."""
         self.applied = 0
         """Number of entries that were applied; passes do not count."""
         self._nodes = nodes
@@ -123,7 +123,7 @@ class PlannerFeed:
 
     @property
     def nodes(self) -> NodeFeed | None:
-        """The nodes; None: quotas decide alone."""
+        """The nodes; None if only quotas decide."""
         return self._nodes
 
     # --- entries
@@ -145,7 +145,7 @@ class PlannerFeed:
         self.apply({"entry": "update", "workload": workload})
 
     def adopt(self, workload: Json) -> None:
-        """Add a workload that runs by an earlier leader's decision. Raises InvalidWorkload, ValueError."""
+        """Add a workload that runs under an earlier leader's decision. Raises InvalidWorkload, ValueError."""
         self.apply({"entry": "adopt", "workload": workload})
 
     def withdraw(self, key: str) -> None:
@@ -161,11 +161,11 @@ class PlannerFeed:
         self.apply({"entry": "confirm", "key": key})
 
     def forget(self, key: str) -> None:
-        """Submit a workload again whose admission was not carried out."""
+        """Resubmit a workload whose admission was not carried out."""
         self.apply({"entry": "forget", "key": key})
 
     def evict(self, key: str, reason: str, at: float) -> None:
-        """Submit a workload again that has stopped."""
+        """Resubmit a workload that has stopped."""
         self.apply({"entry": "evict", "key": key, "reason": reason, "at": at})
 
     def finish(self, key: str) -> None:
@@ -173,11 +173,11 @@ class PlannerFeed:
         self.apply({"entry": "finish", "key": key})
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Replace reservations and usage by those of a checkpoint. Queues and workloads must be known before."""
+        """Replace reservations and usage with those of a checkpoint. Queues and workloads must already be known."""
         self.apply({"entry": "restore", "checkpoint": checkpoint})
 
     def run_pass(self, at: float, max_admissions: int = UNLIMITED_ADMISSIONS) -> Plan:
-        """Decide."""
+        """Run a scheduling pass; return its plan."""
         if self._record is not None:
             self._record({"entry": "pass", "at": at, "maxAdmissions": max_admissions})
         plan = schedule(self.state, at, max_admissions)
@@ -186,16 +186,16 @@ class PlannerFeed:
         return plan
 
     def predicted_admissions(self, key: str) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Return what the pods of a running workload will be assigned (TopologySnapshot); {}: it does not run."""
+        """Return the predicted admissions of a running workload's pods (TopologySnapshot); {} if it is not running."""
         run = self.state.running.get(key)
         return {} if run is None else self.state.snapshot.tas_snapshot.predicted_admissions(run.workload)
 
     def admits_next(self, key: tuple[str, str], node: str, sent: Mapping[tuple[str, str], SentPods]) -> bool:
-        """Tell whether a kubelet will admit all pods placed on its node if one more is sent now (TopologySnapshot)."""
+        """Return whether a kubelet will admit all pods of its node if one more is sent now (TopologySnapshot)."""
         return self.state.snapshot.tas_snapshot.admits_next(key, node, sent)
 
     def apply(self, entry: Json) -> None:
-        """Apply any entry but a pass. Raises as the methods above, and ValueError for an unknown entry."""
+        """Apply any entry except a pass. Raises like the methods above, and ValueError for an unknown entry."""
         handler = self._handlers.get(entry["entry"])
         if handler is None:
             raise ValueError(f"not an entry of a planner: {entry['entry']!r:.80}")
@@ -251,6 +251,6 @@ def _workload(entry: Json) -> Workload:
 
 
 def _object_name(obj: Json) -> str:
-    """Return the name of an object, after its namespace if it has one."""
+    """Return the name of an object, prefixed with its namespace if it has one."""
     metadata = obj.get("metadata", {})
     return "/".join(part for part in (metadata.get("namespace", ""), metadata.get("name", "")) if part)

@@ -1,11 +1,11 @@
-"""The planner's state: everything that events change and that a scheduling pass decides from.
+"""The planner's state: everything that events change and that a scheduling pass uses.
 
-The live controller, the simulator and a checkpoint hold this one value. Functions over it do the rest:
+The live controller, the simulator and a checkpoint share this one value. Functions operate on it:
 
-    events.py            what happens to queues, nodes and workloads; nothing is decided
-    scheduling_pass.py   decides what starts and what stops
+    events.py            applies events of queues, nodes and workloads; decides nothing
+    scheduling_pass.py   decides which workloads start and stop
     forecast.py          plays a copy forward
-    explain.py           says why a workload waits
+    explain.py           explains why a workload waits
     checkpoint.py        writes and restores what a restart would lose
 
 Times are seconds of any one clock.
@@ -49,7 +49,7 @@ NO_CONFIGURATION = QueueConfiguration(())
 
 
 class CohortIndex:
-    """The queues of each cohort tree. Held queues count as well: their quota is lent on."""
+    """The queues of each cohort tree. Queues on hold are included, since their quota is still lent."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         names_by_tree: dict[str, list[str]] = {}
@@ -60,7 +60,7 @@ class CohortIndex:
         self._tree_by_queue = {name: tuple(names) for names in names_by_tree.values() for name in names}
 
     def queues_sharing_quota(self, queue: str) -> tuple[str, ...]:
-        """Return the queues of a queue's tree, itself among them."""
+        """Return the queues of a queue's tree, including the queue itself."""
         return self._tree_by_queue[queue]
 
     def queues_affected_by(self, workload: Workload) -> Iterable[str]:
@@ -81,11 +81,11 @@ class PlannerState:
     policy: BackfillPolicy
     settings: QuotaSettings
     pending_queues: dict[str, PendingQueue]
-    """By the name of the ClusterQueue."""
+    """Pending queues by ClusterQueue name."""
     router: QueueRouter
     cohort_index: CohortIndex
     namespaces: Mapping[str, Mapping[str, str]] | None = None
-    """Labels by the namespace's name; None: any namespace suits every queue."""
+    """Labels by namespace; None: every queue accepts any namespace."""
     fair_sharing: AdmissionFairSharing | None = None
     pending: dict[str, str] = field(default_factory=dict[str, str])
     """The ClusterQueue of each workload in a pending queue, by key."""
@@ -96,24 +96,24 @@ class PlannerState:
     active_queues: dict[str, None] = field(default_factory=dict[str, None])
     """Queues in which the next pass looks for a head; ordered."""
     freed_queues: set[str] = field(default_factory=set[str])
-    """Queues that may use what was freed since the last pass."""
+    """Queues that may use capacity freed since the last pass."""
     must_check_reservations: bool = False
     """Whether a change since the last pass may have made a reservation infeasible."""
     unreported_stops: list[StopOrder] = field(default_factory=list[StopOrder])
-    """Not yet part of any Plan."""
+    """Stop orders that are not part of any Plan yet."""
     configuration: QueueConfiguration = NO_CONFIGURATION
-    """As of the last reconfiguration."""
+    """Configuration as of the last reconfiguration."""
     removed_queues: set[str] = field(default_factory=set[str])
-    """Queues that the configuration lacks; they last until their workloads have finished."""
+    """Queues that are no longer configured; they remain until their workloads have finished."""
     now: float = 0.0
     """The time of the last pass."""
     cycles: int = 0
-    """How many cycles have begun."""
+    """Number of cycles that have begun."""
     assumed: set[str] | None = None
-    """Keys of admitted workloads whose admissions are not observed yet: they are not preempted. None: admissions take
-    effect at once, and so do preemptions."""
+    """Keys of admitted workloads whose admissions have not been observed yet, so they are not preempted. None:
+    admissions and preemptions take effect at once."""
     young: dict[str, float] = field(default_factory=dict[str, float])
-    """Keys of workloads that have just started, in the order of their starts: until when they are not preempted."""
+    """Time until which each recently started workload is not preempted, by key in the order of the starts."""
 
     @property
     def running(self) -> Mapping[str, RunningWorkload]:
@@ -127,23 +127,23 @@ class PlannerState:
 
     @property
     def wake_at(self) -> float:
-        """When the next pass is due without any event: at a reserved start, or at the next sample of usage."""
+        """Time of the next pass if no event comes first: at a reserved start, or at the next sample of usage."""
         starts = (reservation.start for reservation in self.reservations.by_key.values())
         earliest = min((start for start in starts if start > self.now), default=inf)
         earliest = min(earliest, next(iter(self.young.values()), inf))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
 
     def pending_workload(self, key: str) -> Workload | None:
-        """Return a workload of a pending queue; None: it is in none."""
+        """Return a workload in a pending queue; None if it is in none."""
         queue = self.pending.get(key)
         return None if queue is None else self.pending_queues[queue].heap.get(key)
 
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
-        """Return the future from the last pass on, beside these reservations."""
+        """Return the timeline from the last pass on, with these reservations."""
         return Timeline(self.now, self.snapshot.copy(), self.running_workloads, reservations)
 
     def copy(self, depth: int = UNLIMITED_DEPTH) -> PlannerState:
-        """Return an independent state; `depth`: it has at most so many reservations of a queue."""
+        """Return an independent copy; `depth`: maximum number of reservations of each queue to include."""
         other = copy(self)
         other.policy = self.policy._replace(depth=min(self.policy.depth, depth))
         other.snapshot = self.snapshot.copy()
@@ -167,9 +167,9 @@ def new_state(
     local_queues: Iterable[LocalQueue] | None = None,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> PlannerState:
-    """Return the state of queues in which the workloads of the snapshot run; it owns the snapshot from now on.
+    """Return a state in which the workloads of the snapshot run; it owns the snapshot from now on.
 
-    `local_queues` None: workloads are submitted to ClusterQueues, whatever LocalQueues they name.
+    `local_queues`: if None, workloads are submitted to ClusterQueues regardless of the LocalQueues they name.
     """
     sharing = settings.admission_fair_sharing
     state = PlannerState(
@@ -197,7 +197,7 @@ def new_state(
 
 
 def release_reservation(state: PlannerState, key: str) -> None:
-    """Take the reservation from a pending workload, if it has one; other reservations may move forward."""
+    """Release the reservation of a pending workload, if it has one; other reservations may move forward."""
     if key in state.reservations.by_key:
         queue = state.reservations.by_key[key].queue
         state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))
@@ -205,7 +205,7 @@ def release_reservation(state: PlannerState, key: str) -> None:
 
 
 def review_running(state: PlannerState, workload: Workload) -> None:
-    """Stop a running workload that may not continue; note whether it still lacks a topology assignment."""
+    """Stop a running workload that may not continue; record whether it still lacks a topology assignment."""
     reason = state.router.stop_reason(workload, state.snapshot.cluster_queue_of(workload).spec)
     state.running_workloads.track_placement(workload, state.snapshot.tas_snapshot)
     if reason is not None:
@@ -213,13 +213,13 @@ def review_running(state: PlannerState, workload: Workload) -> None:
 
 
 def stop(state: PlannerState, workload: Workload, reason: StopReason) -> None:
-    """Stop a running workload that no other preempts."""
+    """Stop a running workload for a reason other than preemption."""
     if mark_stopping(state, workload, reason):
         state.unreported_stops.append(StopOrder(workload, reason))
 
 
 def mark_stopping(state: PlannerState, workload: Workload, reason: str) -> bool:
-    """Record that a running workload is to stop; return False if it was to stop already."""
+    """Mark a running workload as stopping; return False if it was marked already."""
     if workload.key in state.running_workloads.stopping:
         return False
     stopping = state.running_workloads.mark_stopping(workload.key, Eviction(reason, state.now))

@@ -8,23 +8,24 @@ from math import inf
 from typing import NamedTuple
 
 UNLIMITED_DEPTH = sys.maxsize
-"""The depth at which every workload has a reservation: conservative backfilling."""
+"""Depth at which every workload has a reservation: conservative backfilling."""
 OVERRUN_EXTENSION = 60.0
-"""Seconds by which the deadline of a workload that outlives its walltime is extended at first: Slurm's bf_resolution
+"""Initial extension, in seconds, of the deadline of a workload that outlives its walltime: Slurm's bf_resolution
 (slurm.conf.5; src/plugins/sched/backfill/backfill.c)."""
 ENFORCEMENT_DELAY = 600.0
-"""Seconds after its walltime by which a walltime that is enforced has ended a workload, grace periods included."""
+"""Seconds after the end of an enforced walltime by which the workload has ended, including grace periods."""
 MAX_POSTPONED = 3
-"""In how many due workloads of a queue, whose starts are too far away, a decision seeks one to reserve for."""
+"""Number of due workloads of a queue with starts too far away after which a decision stops looking for one to
+reserve."""
 
 
 def extended_deadline(started_at: float, walltime: float, now: float) -> float:
-    """Return the next deadline of a workload that has outlived its last one, seconds.
+    """Return the next deadline of a workload that has outlived its last one, in seconds.
 
-    Up to ENFORCEMENT_DELAY it is extended by as long as the workload is late, by a minute at least. On logs half of
-    those that are late by a minute end within half a minute to two minutes (HPC2N, SDSC DataStar, Sandia Ross). Later,
-    nothing enforces the walltime. The workload is then expected to run for as long again as it has run. Of processes of
-    one age, half run to twice that age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997).
+    Up to ENFORCEMENT_DELAY, the extension is the time by which the workload is late, but at least a minute. In logs,
+    half of the workloads that are a minute late end within half a minute to two minutes (HPC2N, SDSC DataStar, Sandia
+    Ross). After that delay, the walltime is not enforced, so the workload is expected to run for as long again as it
+    has run. Of processes of a given age, half run to twice that age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997).
     """
     run = now - started_at
     overrun = run - walltime
@@ -35,24 +36,24 @@ class BackfillPolicy(NamedTuple):
     """Which workloads may start before others, and which get reservations."""
 
     reserve_after: float = 0.0
-    """Seconds after which a waiting workload may get a reservation at the latest; infinite: there are none."""
+    """Seconds of waiting after which any workload may get a reservation; infinite: there are no reservations."""
     reserve_after_base: float = inf
-    """Seconds after which a waiting workload of walltime 0 may get a reservation."""
+    """Seconds of waiting after which a workload of walltime 0 may get a reservation."""
     reserve_after_walltimes: float = 0.0
-    """How many of its walltimes a longer workload waits beyond that."""
+    """Additional wait of a longer workload, as a multiple of its walltime."""
     max_hold: float = inf
-    """A start is reserved only if it is no further away than this share of the wait. Where the wait has reached
-    `reserve_after`, any start is."""
+    """A start is reserved only if it is no further away than this fraction of the wait so far. Once the wait has
+    reached `reserve_after`, any start may be reserved."""
     reserve_after_undeclared: float = inf
-    """Seconds after which a waiting workload without a walltime may get a reservation."""
+    """Seconds of waiting after which a workload without a walltime may get a reservation."""
     depth: int = 1
-    """How many workloads of a queue may have a reservation at a time."""
+    """Maximum number of workloads of a queue that may have a reservation at the same time."""
     shortest_first: bool = False
-    """Whether workloads that are not due are tried by walltime (SJBF) within a priority, not in the queue's order."""
+    """Whether, within a priority, workloads that are not due are tried by walltime (SJBF) instead of in queue order."""
     age_weight: float = 0.0
-    """Seconds of walltime that a second of waiting makes up for in that order (backfill_key)."""
+    """Seconds of walltime that a second of waiting offsets in that order (backfill_key)."""
     presumed_walltime: float = inf
-    """Seconds that a workload without a walltime counts as in that order."""
+    """Walltime, in seconds, that a workload without one is presumed to have in that order."""
     overtaking: bool = True
     """Whether workloads may start before the head of their queue. If not: FIFO (StrictFIFO), without reservations."""
     eager: bool = False
@@ -65,25 +66,25 @@ class BackfillPolicy(NamedTuple):
 
     @property
     def shortest_reserve_age(self) -> float:
-        """Seconds: no workload may get a reservation before it has waited so long."""
+        """Seconds that every workload must wait before it may get a reservation."""
         return min(self.reserve_after, self.reserve_after_base, self.reserve_after_undeclared)
 
     def reserve_age(self, walltime: float) -> float:
-        """Return after how many seconds of waiting a workload of this walltime may get a reservation."""
+        """Return the seconds of waiting after which a workload of this walltime may get a reservation."""
         if walltime == inf:
             return min(self.reserve_after, self.reserve_after_undeclared)
         return min(self.reserve_after, self.reserve_after_base + self.reserve_after_walltimes * walltime)
 
     def latest_start(self, now: float, since: float) -> float:
-        """Return the latest start that may be reserved at a time for a workload that waits since another, seconds."""
+        """Return the latest start that may be reserved now for a workload that has waited since a time; in seconds."""
         wait = now - since
         return inf if wait >= self.reserve_after or self.max_hold == inf else now + self.max_hold * wait
 
     def backfill_key(self, walltime: float, since: float) -> float:
-        """Return the sort key of workloads of one priority that are not due; equal keys: in the order of the queue.
+        """Return the sort key, within a priority, of a workload that is not due; ties keep the order of the queue.
 
-        That is walltime - age_weight * (now - since), without the part that all have in common. So the order of two
-        workloads never changes while they wait. `since`: since when the workload waits, in seconds.
+        The key is walltime - age_weight * (now - since), without the part that all workloads share, so the order of two
+        workloads never changes while they wait. `since`: time since which the workload has waited, in seconds.
         """
         if not self.shortest_first:
             return 0.0
@@ -91,10 +92,10 @@ class BackfillPolicy(NamedTuple):
 
 
 DEFAULT_POLICY = "shortest-reserving"
-"""Shortest first, where each second of waiting makes up for half a second of walltime. A workload may get a reservation
-once it has waited for 6 h and six times its walltime. A start is reserved only if it is at most 0.3 of the wait away.
-After two weeks any start may be reserved. One without a walltime is tried as one of 4 h, and may get a reservation
-after three days (docs/concepts/backfill.md)."""
+"""Shortest first, where each second of waiting offsets half a second of walltime. A workload may get a reservation once
+it has waited for 6 h plus six times its walltime. A start is reserved only if it is no further away than 0.3 of the
+wait. After two weeks, any start may be reserved. A workload without a walltime is ordered as if it were 4 h, and may
+get a reservation after three days (docs/concepts/backfill.md)."""
 DEFAULT_RESERVE_AFTER = 14 * 24 * 3600.0
 """Seconds."""
 
@@ -117,7 +118,7 @@ POLICY_NAMES = (DEFAULT_POLICY, *_PLAIN, "depth-K")
 
 
 def policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> BackfillPolicy:
-    """Return a policy by name; `reserve_after`, seconds, applies to the default policy alone.
+    """Return a policy by name; `reserve_after`, in seconds, applies only to the default policy.
 
     Raises ValueError for an unknown name.
     """

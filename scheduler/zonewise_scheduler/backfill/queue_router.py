@@ -1,12 +1,12 @@
-"""Where a workload waits, and when it may not run on.
+"""Decides where a workload waits, and when it must stop running.
 
-A LocalQueue leads a workload to its ClusterQueue. A workload is inadmissible, in no pending queue, where:
+A LocalQueue routes a workload to its ClusterQueue. A workload is inadmissible, and in no pending queue, if:
 
 - its LocalQueue is on hold or missing;
 - its ClusterQueue is missing;
 - it is deactivated.
 
-A ClusterQueue on hold keeps its pending queue, and admits nothing. A running workload is stopped by HoldAndDrain of
+A ClusterQueue on hold keeps its pending queue but admits nothing. A running workload is stopped by HoldAndDrain on
 either queue, by its deactivation, or by a failed admission check (Kueue pkg/controller/core/workload_controller.go
 reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState).
 """
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class QueueConfiguration(NamedTuple):
-    """Queues, cohorts, flavors and namespaces: all that quota is configured by."""
+    """The whole configuration of quota: queues, cohorts, flavors and namespaces."""
 
     cluster_queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...] = ()
     flavors: tuple[ResourceFlavor, ...] | None = None
     """None: every flavor that a queue names exists."""
     local_queues: tuple[LocalQueue, ...] | None = None
-    """None: workloads are submitted to ClusterQueues, whatever LocalQueues they name."""
+    """None: workloads are submitted to ClusterQueues, regardless of the LocalQueues they name."""
     namespaces: Mapping[str, Mapping[str, str]] | None = None
-    """Labels by name; None: any namespace suits every queue."""
+    """Labels by namespace; None: every queue accepts any namespace."""
 
 
 def rebuild_snapshot(
@@ -50,8 +50,8 @@ def rebuild_snapshot(
 ) -> tuple[Snapshot, set[str]]:
     """Return the snapshot of a new configuration with the running workloads, and the names of removed queues in it.
 
-    A removed queue stays, on hold, until its last workload has finished; in Kueue a finalizer keeps it. `placements`:
-    empty topologies of other nodes; None: those of the old snapshot stay.
+    A removed queue remains, on hold, until its last workload has finished; in Kueue, a finalizer keeps it.
+    `placements`: empty topologies of other nodes, or None to keep those of the old snapshot.
     """
     configured = {spec.name for spec in configuration.cluster_queues}
     used = {workload.admission.cluster_queue for workload in running if workload.admission is not None}
@@ -78,13 +78,13 @@ class InadmissibleWorkload(NamedTuple):
 
     workload: Workload
     queue: str
-    """The ClusterQueue that it was submitted to; "": its LocalQueue leads."""
+    """ClusterQueue that it was submitted to; "" if its LocalQueue determines the queue."""
     message: str
-    """A clause: "it is deactivated"."""
+    """The reason as a clause, such as "it is deactivated"."""
 
 
 class QueueRouter:
-    """The LocalQueues, and what follows from them."""
+    """Routes workloads by their LocalQueues."""
 
     def __init__(self, local_queues: Iterable[LocalQueue] | None) -> None:
         """Route by these LocalQueues; None: by the ClusterQueue that each workload was submitted to."""
@@ -100,7 +100,7 @@ class QueueRouter:
         return 1.0 if local is None else local.fair_weight
 
     def cluster_queue(self, workload: Workload, submitted_to: str) -> str:
-        """Return the name of a workload's ClusterQueue, "" if it has none; `submitted_to`: without LocalQueues."""
+        """Return the name of a workload's ClusterQueue, "" if none; `submitted_to`: the queue without a LocalQueue."""
         local = self.local_queue(workload)
         return submitted_to if local is None else local.cluster_queue
 
@@ -116,11 +116,11 @@ class QueueRouter:
         return "" if queue in cluster_queues else f"there is no ClusterQueue {queue}"
 
     def with_default_walltime(self, workload: Workload, spec: ClusterQueue | None) -> Workload:
-        """Return a workload that has a walltime if it, its LocalQueue or its ClusterQueue declares one."""
+        """Return a workload with a walltime if it, its LocalQueue or its ClusterQueue declares one."""
         return with_default_walltime(workload, self.local_queue(workload), spec)
 
     def stop_reason(self, workload: Workload, spec: ClusterQueue) -> StopReason | None:
-        """Return why a running workload is to stop; None: it continues."""
+        """Return why a running workload must stop; None if it continues."""
         local = self.local_queue(workload)
         if not workload.active:
             return "Deactivated"
@@ -132,7 +132,7 @@ class QueueRouter:
 
 
 def with_required_checks(workload: Workload, spec: ClusterQueue) -> Workload:
-    """Return a workload with the admission checks that it must pass, unless it has quota and has passed them."""
+    """Return a workload with the admission checks that it must pass, unless it lacks quota or is already admitted."""
     admission = workload.admission
     if admission is None or admission.admitted_at is not None or admission.pending_checks:
         return workload

@@ -1,4 +1,4 @@
-"""The first line of a recording: the planner's policy and settings, with which a replay decides the same."""
+"""The first line of a recording: the planner's policy and settings, with which a replay makes the same decisions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ VERSION = 1
 
 
 class RecordingHeader(NamedTuple):
-    """What a planner was made with."""
+    """The policy and settings of a planner."""
 
     policy: str
     reserve_after: float = inf
     """Seconds."""
     fair_sharing: bool = False
     nodes: bool = False
-    """Whether nodes decide, beside quotas."""
+    """Whether nodes decide in addition to quotas."""
     allow_unknown_nodes: bool = True
     """Whether nodes without a report admit every pod."""
 
@@ -55,7 +55,7 @@ class RecordingHeader(NamedTuple):
 
 
 def read_header(document: Mapping[str, Any]) -> RecordingHeader:
-    """Return the header of a first line. Raises ValueError, which names the field."""
+    """Return the header in a first line. Raises ValueError, which names the field."""
     problems: list[str] = []
     reader = FieldReader(document, "", problems)
     if reader.number("recording") != VERSION:

@@ -1,19 +1,20 @@
 """Reservations: starts held for pending workloads, and the gate that keeps them.
 
-Invariant: where walltimes are upper bounds, no workload that starts ever delays a reservation of another.
+Invariant: if walltimes are upper bounds, no workload that starts ever delays a reservation of another.
 
 Proof.
-1. A workload may start only if it fits at every reserved start of others before its own deadline. "Fits" means: beside
-   everything that the timeline has running at that time, the workloads that start then included.
-2. Fitting is decided by the quotas of its queue and of the cohorts above, and by its topology assignment. What it uses
-   is taken from other workloads nowhere else.
+1. A workload may start only if it fits at every reserved start of others before its own deadline. "Fits" means:
+   alongside everything that runs at that time in the timeline, including the workloads that start then.
+2. Whether it fits depends on the quotas of its queue and of the cohorts above, and on its topology assignment. It takes
+   capacity from other workloads nowhere else.
 3. Between two reserved starts usage only shrinks. So a workload that fits at the later one fits in between.
-4. A reservation is made for the earliest start at which it delays no other one. It only moves to earlier starts.
+4. A reservation is made for the earliest start at which it delays no other reservation. It moves only to earlier
+   starts.
 
-Exceptions, which move a reservation to a later start: a workload outlives its walltime; nodes or quotas disappear.
+Two exceptions move a reservation to a later start: a workload outlives its walltime, or nodes or quotas disappear.
 
-A start is unknown (infinite) where workloads without a walltime must end first. A workload with a walltime may start
-all the same, since it ends. One without must leave enough for that reservation, unless it holds a reservation itself.
+A start is unknown (infinite) if workloads without a walltime must end first. A workload with a walltime may still
+start, since it will end. One without must leave enough for that reservation, unless it holds a reservation itself.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class TimelineSource(Protocol):
-    """The present, from which a timeline starts: PlannerState."""
+    """The present state from which a timeline starts; implemented by PlannerState."""
 
     @property
     def settings(self) -> QuotaSettings:
@@ -49,29 +50,29 @@ class TimelineSource(Protocol):
 
     @property
     def snapshot(self) -> Snapshot:
-        """What runs now."""
+        """Snapshot of what runs now."""
         ...
 
     @property
     def running_workloads(self) -> Iterable[RunningWorkload]:
-        """What runs now, with the deadlines."""
+        """The workloads that run now, with their deadlines."""
         ...
 
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
-        """Return the future beside these reservations."""
+        """Return the timeline with these reservations."""
         ...
 
 
 class ReservationTable:
-    """All reservations; the ReservationGate of cycles and the FutureHeadroom of the headroom bound."""
+    """All reservations; implements the ReservationGate of cycles and the FutureHeadroom of the headroom bound."""
 
     def __init__(self, reservations: Iterable[Reservation] = ()) -> None:
         self._by_key = {reservation.workload.key: reservation for reservation in reservations}
         self._now = 0.0
         self._futures: list[FutureState] | None = None
-        """The state at each reserved start, ascending; None: to be computed anew."""
+        """The state at each reserved start, ascending; None if it must be recomputed."""
         self._headroom: dict[tuple[str, FlavorResource, int | None], list[tuple[float, int]]] = {}
-        """Cache of max_available: reserved starts, each with the least that is available up to it."""
+        """Cache of max_available: reserved starts, each with the least amount available up to it."""
 
     @property
     def by_key(self) -> Mapping[str, Reservation]:
@@ -79,7 +80,7 @@ class ReservationTable:
         return self._by_key
 
     def restore(self, reservations: Iterable[Reservation]) -> None:
-        """Replace all reservations by those that were made before a restart."""
+        """Replace all reservations with those made before a restart."""
         self._by_key = {reservation.workload.key: reservation for reservation in reservations}
         self._futures = None
 
@@ -96,7 +97,7 @@ class ReservationTable:
     # --- the gate
 
     def begin_cycle(self, source: TimelineSource, now: float) -> None:
-        """Prepare the gate for questions at this time."""
+        """Prepare the gate for queries at this time."""
         self._now = now
         if self._futures is None:
             self._headroom.clear()
@@ -114,9 +115,10 @@ class ReservationTable:
         return ""
 
     def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return an upper bound of what a workload without a reservation may use for its walltime from now on.
+        """Return an upper bound on what a workload without a reservation may use for its walltime from now on.
 
-        `priority`: of a workload that may preempt in its queue, as far as the queue's policy allows; None: it may not.
+        `priority`: that of a workload that may preempt in its queue, as far as the queue's policy allows; None if it
+        may not.
         """
         bounds = self._headroom.get((queue, key, priority))
         if bounds is None:
@@ -125,7 +127,7 @@ class ReservationTable:
         return bounds[count - 1][1] if count else UNLIMITED
 
     def _bounds(self, queue: str, key: FlavorResource, priority: int | None) -> Iterator[tuple[float, int]]:
-        """Yield the reserved starts, each with the least that is available up to it."""
+        """Yield the reserved starts, each with the least amount available up to it."""
         least = UNLIMITED
         for future in self._futures or ():
             if future.reservations:
@@ -135,7 +137,7 @@ class ReservationTable:
                 yield future.time, least
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
-        """Record that a workload starts, now or once its victims are gone."""
+        """Record that a workload starts, now or once its victims have stopped."""
         self._headroom.clear()
         for future in self._futures or ():
             affected = self._affects(workload, future)
@@ -145,7 +147,7 @@ class ReservationTable:
                 future.snapshot.add_workload(workload)
 
     def workload_ended(self, workload: Workload) -> None:
-        """Record that a workload with this admission does not run any more."""
+        """Record that a workload with this admission is no longer running."""
         self._headroom.clear()
         for future in self._futures or ():
             if workload.key not in future.reservations and is_running(future.snapshot, workload):
@@ -155,11 +157,11 @@ class ReservationTable:
                 return
 
     def invalidate(self) -> None:
-        """Record that something unexpected has changed the future."""
+        """Record that an unexpected event has changed the future."""
         self._futures = None
 
     def _affected_futures(self, workload: Workload) -> Iterator[FutureState]:
-        """Yield the reserved starts of others that come before a workload's deadline."""
+        """Yield the states at the reserved starts of others before a workload's deadline."""
         for future in self._futures or ():
             if self._affects(workload, future) and future.reservations.keys() - {workload.key}:
                 yield future
@@ -171,9 +173,10 @@ class ReservationTable:
     # --- the reservations
 
     def reserve(self, head: Head, source: TimelineSource, latest: float = inf) -> float | None:
-        """Reserve the earliest start of a head that cannot start now, unless it is after the `latest`.
+        """Reserve the earliest start of a head that cannot start now, unless that is after `latest`.
 
-        Returns the start, or one after the `latest`; None if there is none. Then the head keeps an earlier reservation.
+        Returns the start, or one after `latest`; None if there is none. If no start is reserved, the head keeps its
+        earlier reservation.
         """
         key = head.workload.key
         others = [reservation for other, reservation in self._by_key.items() if other != key]
@@ -201,12 +204,12 @@ class ReservationTable:
             future.reservations.pop(key, None)
 
     def release(self, key: str) -> None:
-        """Remove the reservation of a workload that does not wait any more, or can never start."""
+        """Remove the reservation of a workload that no longer waits or can never start."""
         if self._by_key.pop(key, None) is not None:
             self._futures = None
 
     def replace_infeasible(self, source: TimelineSource) -> list[Reservation]:
-        """Move infeasible reservations to the earliest other starts, the first made first.
+        """Move infeasible reservations to the earliest feasible starts, in the order in which they were made.
 
         Returns the reservations of workloads that can never start; these are released.
         """
@@ -221,7 +224,7 @@ class ReservationTable:
         return released
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
-        """Move reservations to earlier starts where there is enough now, the first made first."""
+        """Move reservations to earlier starts that are now possible, in the order in which they were made."""
         for reservation in list(self._by_key.values()):
             if reservation.start > now:
                 self.reserve(reservation.head, source, reservation.start)
@@ -232,7 +235,7 @@ def _bound_time(bound: tuple[float, int]) -> float:
 
 
 def _replace_by(future: FutureState, workload: Workload, victims: Sequence[Workload]) -> list[tuple[Workload, bool]]:
-    """Remove a workload's own reservation and its victims from a future; add back what that reservation preempted.
+    """Remove a workload's own reservation and its victims from a future; add back the victims of that reservation.
 
     Returns the changes in order: each workload, and whether it was added.
     """
@@ -250,7 +253,7 @@ def _replace_by(future: FutureState, workload: Workload, victims: Sequence[Workl
 
 
 def _delayed_key(future: FutureState, workload: Workload) -> str:
-    """Return the key of the first workload without whose reservation there is capacity; else of the first one."""
+    """Return the key of the first workload whose reservation takes the capacity, or else of the first workload."""
     others = [reservation.workload for key, reservation in future.reservations.items() if key != workload.key]
     for other in others:
         with future.snapshot.simulate_workload_removal([other]):
@@ -267,7 +270,7 @@ def _set_running(snapshot: Snapshot, workload: Workload, *, running: bool) -> No
 
 
 def _same_future(old: Reservation, new: Reservation) -> bool:
-    """Return whether the future beside one reservation is the future beside the other."""
+    """Return whether both reservations lead to the same future."""
     return (
         old.start == new.start
         and old.victims == new.victims

@@ -1,14 +1,14 @@
-"""Predicted run times of workloads, from those of similar ones: for forecasts only, never for a decision.
+"""Predicts run times of workloads from those of similar ones; used only for forecasts, never for decisions.
 
-A user's next job runs about as long as the last ones (Tsafrir, Etsion and Feitelson, TPDS 2007), the more so within a
-queue or a template. So each group keeps its last runs, and the narrowest group with enough of them predicts. Of these,
-later runs count more, and so do runs that declared the same walltime. The last runs of all users with about the same
-walltime count as well, together as much as ten runs. The weights are round numbers near those with the least error of
-predicted run times (continuous ranked probability score) on KTH-SP2, CTC-SP2, SDSC-SP2 and CEA Curie.
+A user's next job runs about as long as the last ones (Tsafrir, Etsion and Feitelson, TPDS 2007), especially within a
+queue or a template. Each group therefore keeps its last runs, and the narrowest group with enough of them gives the
+prediction. Later runs count more, and so do runs with the same declared walltime. The last runs of all users with about
+the same walltime count too, together as much as ten runs. The weights are round numbers close to those that minimize
+the error of predicted run times (continuous ranked probability score) on KTH-SP2, CTC-SP2, SDSC-SP2 and CEA Curie.
 
-A run is scaled by the walltime: a job that declares twice as much as an earlier one is predicted to run twice as long.
-Jobs without a walltime are a group as well. A job that nothing bounds and that has outlived all similar ones is
-predicted to run for as long again as it has run.
+Runs are scaled by the walltime: a job that declares twice as much as an earlier one is predicted to run twice as long.
+Jobs without a walltime form a group too. A job that has no bound and has outlived all similar ones is predicted to run
+for as long again as it has run.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 SAMPLES_PER_GROUP = 64
-"""How many runs a group keeps. All users with about the same walltime are a group as well."""
+"""Number of runs that a group keeps. All users with about the same walltime form a group too."""
 MAX_RUNS = 20_000
-"""How many runs are kept for a checkpoint."""
+"""Number of runs that are kept for a checkpoint."""
 MAX_GROUPS = 20_000
-"""How many groups are kept; the group that was first observed longest ago is forgotten first."""
+"""Maximum number of groups; beyond it, the group whose first run is oldest is forgotten."""
 MIN_SAMPLES = 3
-"""How many runs a narrow group needs to predict."""
+"""Number of runs that a narrow group needs for a prediction."""
 RECENCY = 0.95
-"""The weight of a run of the group by that of the next run of it."""
+"""Weight of a run relative to the weight of the next run of its group."""
 SAME_WALLTIME_WEIGHT = 10.0
-"""The weight of a run that declared the same walltime: it is likely another run of the same program."""
+"""Weight of a run with the same declared walltime, which is probably another run of the same program."""
 POOLED_WEIGHT = 10.0
-"""The weight of all users together; the last run of the group has the weight 1, if it had another walltime."""
+"""Total weight of the runs of all users; the last run of the group has weight 1 if its walltime differs."""
 _OUTLIVED = (10 / 9, 10 / 7, 2.0, 10 / 3, 10.0)
-"""Run times of a run that has outlived all similar ones, by how long it has run. They are quantiles of the Pareto
-distribution in which half run to twice their age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997)."""
+"""Predicted run times of a run that has outlived all similar ones, as multiples of its time so far. They are quantiles
+of the Pareto distribution in which half run to twice their age (Harchol-Balter and Downey, ACM TOCS 15(3), 1997)."""
 _WALLTIMES = "walltime"
 
 
 class RunTimeDistribution(NamedTuple):
-    """A weighted sample of whole run times, seconds."""
+    """A weighted sample of whole run times, in seconds."""
 
     run_times: Sequence[float]
     """Ascending."""
@@ -62,17 +62,17 @@ class WalltimeSubject(Protocol):
 
     @property
     def walltime(self) -> float:
-        """Declared run time, an upper bound, seconds; infinite where none is declared."""
+        """Declared run time, an upper bound, in seconds; infinite if none is declared."""
         ...
 
     @property
     def history_keys(self) -> tuple[Hashable, ...]:
-        """What groups it with similar ones, the widest group first: (user, queue, template)."""
+        """Groups of similar subjects that it belongs to, widest first: (user, queue, template)."""
         ...
 
 
 class ObservedRun(NamedTuple):
-    """A run that has ended; a WalltimeSubject as well."""
+    """A run that has ended; also a WalltimeSubject."""
 
     run_time: float
     """Seconds."""
@@ -87,12 +87,12 @@ class RunTimeHistory:
 
     def __init__(self) -> None:
         self._runs: dict[tuple[Hashable, ...], tuple[ObservedRun, ...]] = {}
-        """The last comes last. Tuples, which copies share."""
+        """Runs by group, oldest first, in tuples that copies share."""
         self.observed: deque[ObservedRun] = deque(maxlen=MAX_RUNS)
-        """The last runs of all groups, the last comes last: observed again in this order, they make this history."""
+        """The last runs of all groups, oldest first; observing them again in this order restores the history."""
 
     def observe(self, subject: WalltimeSubject, run_time: float) -> None:
-        """Add a finished run, in seconds, to its groups."""
+        """Add a finished run to its groups; `run_time`: in seconds."""
         run = ObservedRun(run_time, subject.walltime, subject.history_keys)
         self.observed.append(run)
         groups = [run.history_keys[:size] for size in range(1, len(run.history_keys) + 1)]
@@ -108,9 +108,9 @@ class RunTimeHistory:
         return other
 
     def distribution(self, subject: WalltimeSubject, elapsed: float = 0.0) -> RunTimeDistribution | None:
-        """Return the predicted run times of a subject that has run for `elapsed` seconds; None without any sample.
+        """Return the predicted run times of a subject that has run for `elapsed` seconds; None without samples.
 
-        Shorter runs do not count. Where all are shorter, and no walltime bounds the run, it is as long as _OUTLIVED.
+        Shorter runs do not count. If all are shorter and no walltime bounds the run, _OUTLIVED gives its run times.
         """
         samples = self._group_samples(subject, elapsed)
         group = _walltime_group(subject.walltime)
@@ -126,7 +126,7 @@ class RunTimeHistory:
         )
 
     def _group_samples(self, subject: WalltimeSubject, elapsed: float) -> list[tuple[float, float]]:
-        """Return the samples of the narrowest group that has enough of them, else those of the widest."""
+        """Return the samples of the narrowest group that has enough of them, or else those of the widest."""
         samples: list[tuple[float, float]] = []
         for size in range(len(subject.history_keys), 0, -1):
             samples = self._samples(subject.history_keys[:size], subject, elapsed)
@@ -137,9 +137,9 @@ class RunTimeHistory:
     def _samples(
         self, group: tuple[Hashable, ...], subject: WalltimeSubject, elapsed: float
     ) -> list[tuple[float, float]]:
-        """Return the runs of a group and their weights, scaled to a subject's walltime; none is below `elapsed`.
+        """Return the run times of a group, scaled to a subject's walltime, with weights; none is below `elapsed`.
 
-        Where runs have outlived their walltimes, so may the subject, but for no longer than these have run.
+        If runs have outlived their walltimes, so may the subject, but it runs no longer than they did.
         """
         walltime = subject.walltime
         longest = walltime if _is_bounded(walltime, elapsed) else inf
@@ -158,10 +158,10 @@ class RunTimeHistory:
 
 
 def _is_bounded(walltime: float, elapsed: float) -> bool:
-    """Tell whether a walltime bounds the run time of a subject that has run so long: it is not known to be ignored."""
+    """Return whether a walltime still bounds the run time of a subject, because it is not known to be ignored."""
     return walltime < inf and elapsed < walltime + OVERRUN_EXTENSION
 
 
 def _walltime_group(walltime: float) -> tuple[Hashable, ...]:
-    """Return the group of all subjects with about this walltime, within a factor of the square root of 2, or none."""
+    """Return the group of subjects with about this walltime (a factor of the square root of 2), or with none."""
     return (_WALLTIMES, int(2 * log2(max(walltime, 1.0))) if walltime < inf else inf)

@@ -1,6 +1,6 @@
 """Run times of one play of a forecast, drawn from those of similar jobs (run_time_history.py).
 
-The jobs of a user are alike: half of the draws of a play are at the same quantile for all jobs of a user.
+The jobs of a user are similar, so half of the draws of a play use the same quantile for all jobs of a user.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=WalltimeSubject)
 
 SAMPLES = 16
-"""Plays of a forecast,"""
+"""Maximum number of plays of a forecast."""
 MIN_SAMPLES = 3
-"""fewer where many jobs are pending or run, but not fewer than these."""
+"""Minimum number of plays of a forecast, if many jobs are pending or running."""
 _COMMON_SHARE = 0.5
-"""The share of draws at the same quantile for all jobs of a user."""
+"""Share of draws that use the same quantile for all jobs of a user."""
 
 
 def number_of_plays(jobs: int, max_played: int, most: int = SAMPLES, least: int = MIN_SAMPLES) -> int:
-    """Return how often so many pending and running jobs are played: `least` to `most` times.
+    """Return the number of plays, from `least` to `most`, for a number of pending and running jobs.
 
-    In between, all plays together have `max_played` jobs.
+    In between, all plays together have about `max_played` jobs.
     """
     return max(least, min(most, max_played // (jobs + 1)))
 
@@ -37,14 +37,14 @@ class SampledRunTimes(Generic[T]):
     """The predicted run times of the jobs of a forecast, shared by its plays."""
 
     def __init__(self, now: float, running: Iterable[tuple[T, float]], history: RunTimeHistory) -> None:
-        """Take the running jobs with their starts."""
+        """Predict the run times of the running jobs; `running`: jobs with their starts."""
         self._history = history
         self._whole: dict[tuple[tuple[Hashable, ...], float], RunTimeDistribution | None] = {}
-        """Of jobs that have not started, by their history keys and walltime."""
+        """Run times of jobs that have not started, by history keys and walltime."""
         self.running = [(job, start, history.distribution(job, now - start)) for job, start in running]
 
     def draw(self, sample: int) -> RunTimeDraw[T]:
-        """Return the draws of one play; the same sample is drawn again."""
+        """Return the draws of one play; the same `sample` gives the same draws."""
         return RunTimeDraw(self, Random(sample))  # noqa: S311 -- no secret
 
     def whole(self, job: T) -> RunTimeDistribution | None:
@@ -65,11 +65,11 @@ class RunTimeDraw(Generic[T]):
         """The common quantile of each user."""
 
     def whole(self, job: T) -> float:
-        """Return the run time of a job that starts, seconds; its walltime where nothing similar has run."""
+        """Return the run time of a job that starts, in seconds; its walltime if no similar job has run."""
         return self._value(job, self._run_times.whole(job))
 
     def ends(self) -> Iterator[tuple[float, T]]:
-        """Yield the end of each running job; infinite where it is unknown."""
+        """Yield the end of each running job; infinite if unknown."""
         for job, start, distribution in self._run_times.running:
             yield start + self._value(job, distribution), job
 

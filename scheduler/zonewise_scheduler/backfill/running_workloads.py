@@ -1,4 +1,4 @@
-"""Running workloads by their deadlines: which are to stop, and which lack a topology assignment."""
+"""Running workloads by deadline, including which must stop and which lack a topology assignment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RunningWorkloads:
         self._by_key: dict[str, RunningWorkload] = {}
         self._serial = 0
         self.stopping: set[str] = set()
-        """Keys of the workloads that are to stop."""
+        """Keys of the workloads that must stop."""
         self.overrun: set[str] = set()
         """Keys of the workloads that have outlived their walltime."""
         self._unplaced: dict[str, None] = {}
@@ -53,7 +53,7 @@ class RunningWorkloads:
         self._insert(workload, self._serial)
 
     def remove(self, key: str) -> RunningWorkload:
-        """Remove and return a workload; raise KeyError if it does not run."""
+        """Remove and return a workload; raise KeyError if it is not running."""
         run = self._by_key.pop(key)
         del self._sorted[self._index(run)]
         self.stopping.discard(key)
@@ -66,7 +66,7 @@ class RunningWorkloads:
         self._insert(workload, self.remove(workload.key).serial)
 
     def ending_by(self, time: float) -> set[str]:
-        """Return the keys of the workloads whose deadlines come until then, seconds."""
+        """Return the keys of the workloads whose deadlines come by a time, in seconds."""
         keys: set[str] = set()
         for run in self._sorted:
             if run.deadline > time:
@@ -75,7 +75,7 @@ class RunningWorkloads:
         return keys
 
     def extend_overrun(self, now: float) -> list[Workload]:
-        """Extend the deadlines that have passed; return the workloads that have outlived these."""
+        """Extend the deadlines that have passed; return the workloads that have outlived them."""
         extended: list[Workload] = []
         while self._sorted and self._sorted[0].deadline <= now:
             run = self._sorted.pop(0)
@@ -97,7 +97,7 @@ class RunningWorkloads:
         return run.workload
 
     def track_placement(self, workload: Workload, placements: TopologySnapshot) -> None:
-        """Note whether a workload lacks a topology assignment and has passed its admission checks."""
+        """Record whether a workload has passed its admission checks but lacks a topology assignment."""
         self._unplaced.pop(workload.key, None)
         if needs_second_pass(workload, placements) and not (
             workload.admission is not None and workload.admission.pending_checks

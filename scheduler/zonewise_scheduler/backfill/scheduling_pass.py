@@ -1,26 +1,26 @@
 """The scheduling pass: cycles (quota.cycle) until nothing more can be admitted.
 
-A cycle looks at one head of each active ClusterQueue. Time decides at two places:
+A cycle considers one head of each active ClusterQueue. Time affects two decisions:
 
 - The head of a queue is a workload whose reserved start has come, or else one that has waited long enough for a
-  reservation. Where there is neither, the head is the first of the policy's order. One of the former that cannot start
-  gets a reservation.
-- A workload starts only if that delays no reservation (reservation.py).
+  reservation. If there is neither, the head is the first in the policy's order. A head of the former kinds that cannot
+  start gets a reservation.
+- A workload starts only if its start delays no reservation (reservation.py).
 
-What follows from a decision about a head (EntryStatus):
+Consequences of a decision about a head (EntryStatus):
 
     status          the workload                                   its queue, for the rest of the pass
-    admitted        runs                                           goes on
-    preempting      is queued again after the pass; reserved now   is exhausted; its victims stop
-    deferred        is queued again after the pass; reserved now   is exhausted
-    gated           is queued again                                is exhausted if StrictFIFO, else goes on
-    waiting         is queued again; reserved if it was due        is exhausted if StrictFIFO, else goes on
-    skipped         is queued again; due again in the next cycle   goes on
-    inadmissible    is queued again; its reservation is released   is exhausted if StrictFIFO, else goes on;
-                                                                   goes on where its namespace is not selected
+    admitted        runs                                           continues
+    preempting      is requeued after the pass; reserved now       is exhausted; its victims stop
+    deferred        is requeued after the pass; reserved now       is exhausted
+    gated           is requeued                                    is exhausted if StrictFIFO, else continues
+    waiting         is requeued; reserved if it was due            is exhausted if StrictFIFO, else continues
+    skipped         is requeued; due again in the next cycle       continues
+    inadmissible    is requeued; its reservation is released       is exhausted if StrictFIFO, else continues;
+                                                                   continues if its namespace is not selected
 
-"Reserved now" keeps what a preemptor waits for: no later head of the pass may take it. A workload that was due has no
-reservation where its start would be too far away; it is due again in the next pass.
+"Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
+reservation if its start would be too far away; it is due again in the next pass.
 """
 
 from __future__ import annotations
@@ -51,20 +51,22 @@ if TYPE_CHECKING:
 
 UNLIMITED_ADMISSIONS = sys.maxsize
 PREEMPTION_COST = 30.0
-"""Seconds that a preemption takes: the default grace period of pods. A workload that ends sooner is not preempted."""
+"""Duration of a preemption, in seconds: the default grace period of pods. A workload that ends sooner is not
+preempted."""
 MIN_RUN_TIME = 2.0
-"""Seconds after its start in which a workload is not preempted: its pods are not even created then."""
+"""Seconds after its start during which a workload is not preempted, since its pods are not even created yet."""
 _CAPACITY_ORDER = ("admitted", "preempting", "deferred")
-"""Workloads that run, then those that will once victims are gone: reservations of the others stand beside these."""
+"""Statuses that are applied first: workloads that run, then those that will run once victims have stopped. Reservations
+of others must fit alongside them."""
 
 
 def schedule(
     state: PlannerState, now: float, max_admissions: int = UNLIMITED_ADMISSIONS, *, exact: bool = True
 ) -> Plan:
-    """Decide everything that can be decided at this time, in seconds.
+    """Decide everything that can be decided at the time `now`, in seconds.
 
-    `max_admissions`: no cycle begins once so many workloads are admitted. The next pass goes on from there. If not
-    `exact`, the order of heads is approximately that of Kueue's cycles (forecast_heads.py): for forecasts.
+    `max_admissions`: no cycle begins once this many workloads are admitted. The next pass continues from there.
+    `exact`: if False, the order of heads only approximates that of Kueue's cycles (forecast_heads.py), for forecasts.
     """
     exact = exact or state.settings.fair_sharing  # shares depend on all heads of a cycle
     _prepare(state, now)
@@ -102,12 +104,12 @@ def schedule(
 
 
 def _prepare(state: PlannerState, now: float) -> None:
-    """Apply what time and the events since the last pass have changed."""
+    """Apply the effects of time and of the events since the last pass."""
     state.now = now
     for workload in state.running_workloads.extend_overrun(now):
         state.freed_queues.update(state.cohort_index.queues_affected_by(workload))
         state.reservations.invalidate()
-        # a live cluster shows an end a moment after the deadline: the reserved start stands for this pass
+        # a live cluster reports an end shortly after the deadline, so the reserved start is valid for this pass
         state.must_check_reservations |= state.assumed is None
     if not all(state.snapshot.workloads_by_queue[name] for name in state.removed_queues):
         reconfigure(state, state.configuration)
@@ -122,9 +124,9 @@ def _prepare(state: PlannerState, now: float) -> None:
 
 
 def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
-    """Choose the queues in which something may start; `headroom`: without the workloads that it rejects.
+    """Activate the queues in which something may start; `headroom`: skip the workloads that it rejects.
 
-    Returns by queue the ranks of these workloads, as PendingWorkloads.queue_inadmissible_workloads().
+    Returns the ranks of these workloads by queue, as PendingWorkloads.queue_inadmissible_workloads().
     """
     rejected_ranks: dict[str, list[Rank]] = {}
     if state.freed_queues:
@@ -139,9 +141,9 @@ def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -
 
 
 def _protect(state: PlannerState, assumed: set[str], now: float) -> None:
-    """Choose the workloads that are not preempted, since that would cost more than to wait for them.
+    """Select the workloads that are not preempted because waiting for them costs less.
 
-    Where a workload is not young any more, others may preempt it: its queues look for a head again.
+    Once a workload is no longer young, others may preempt it, so the affected queues look for a head again.
     """
     while state.young and next(iter(state.young.values())) <= now:
         key = next(iter(state.young))
@@ -153,7 +155,7 @@ def _protect(state: PlannerState, assumed: set[str], now: float) -> None:
 
 
 def replace_infeasible_reservations(state: PlannerState) -> None:
-    """Move infeasible reservations to other starts; a workload that loses its own may become due again."""
+    """Move infeasible reservations to other starts; a workload that loses its reservation may become due again."""
     state.must_check_reservations = False
     state.reservations.invalidate()
     for reservation in state.reservations.replace_infeasible(state) if state.reservations.by_key else ():
@@ -183,7 +185,7 @@ def _run_cycle(pass_state: PassState, heads: list[Head]) -> None:
     for decision in sorted(decisions, key=_capacity_order):
         _apply(pass_state, decision)
     if not pass_state.skipped_queues and all(decision.status == "skipped" for decision in decisions):
-        # The queues whose workloads took the capacity are exhausted, so these heads would be skipped for ever.
+        # The queues whose workloads took the capacity are exhausted, so these heads would be skipped forever.
         pass_state.exhausted_queues.update(decision.head.cluster_queue for decision in decisions)
     if len(pass_state.admitted) > admitted_before:
         pass_state.headroom.invalidate()
@@ -194,7 +196,7 @@ def _capacity_order(decision: Decision) -> int:
 
 
 def _apply(pass_state: PassState, decision: Decision) -> None:
-    """Do what follows from a decision; see the table above."""
+    """Apply the consequences of a decision; see the table above."""
     state, head = pass_state.state, decision.head
     key = head.workload.key
     pass_state.decisions[key] = decision
@@ -203,7 +205,7 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
         return
     queue = state.pending_queues[head.cluster_queue]
     if decision.status == "admitted":
-        queue.heap.delete(key)  # it is no preemptor any more
+        queue.heap.delete(key)  # it is no longer a preemptor
         _record_admission(pass_state, decision.workload)
         return
     if decision.status == "inadmissible":
@@ -214,7 +216,7 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
         _hold(pass_state, decision)
     else:
         queue.heap.requeue(_without_repeated_scan(pass_state, decision))
-    if decision.status == "skipped":  # another workload took the capacity in this cycle alone
+    if decision.status == "skipped":  # another workload took the capacity, but only in this cycle
         pass_state.due_tries.pop(key, None)
     elif queue.strict and decision.requeue_reason != "NamespaceMismatch":
         pass_state.exhausted_queues.add(head.cluster_queue)
@@ -223,7 +225,7 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
 
 
 def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:
-    """Do what follows from a decision about a workload that has its quota, and lacks a topology assignment."""
+    """Apply a decision about a workload that has its quota but lacks a topology assignment."""
     state = pass_state.state
     _stop_victims(pass_state, decision)
     if decision.status == "admitted":
@@ -236,7 +238,7 @@ def _apply_second_pass(pass_state: PassState, decision: Decision) -> None:
 
 
 def _record_admission(pass_state: PassState, workload: Workload) -> None:
-    """Record an admitted workload; the snapshot has it already."""
+    """Record an admitted workload that is already in the snapshot."""
     state = pass_state.state
     pass_state.admitted.append(workload)
     state.pending.pop(workload.key, None)
@@ -252,9 +254,9 @@ def _record_admission(pass_state: PassState, workload: Workload) -> None:
 
 
 def _without_repeated_scan(pass_state: PassState, decision: Decision) -> Decision:
-    """Return the decision, its scan of flavors ended if that has come back to an earlier position.
+    """Return the decision, but end its flavor scan if the scan has returned to an earlier position.
 
-    Of several pod sets one may have flavors left to try whenever another has none. Kueue then tries for ever.
+    Of several pod sets, one may have flavors left to try whenever another has none. Kueue then retries forever.
     """
     positions = pass_state.flavor_scans.setdefault(decision.head.workload.key, [])
     if decision.last_assignment.pending_flavors and decision.last_assignment.last_tried_flavor_idx in positions:
@@ -290,7 +292,7 @@ def _start_as_reserved(pass_state: PassState, decision: Decision) -> bool:
 def _reserve(pass_state: PassState, head: Head) -> None:
     """Reserve a start for a workload that has none, unless it is too far away (BackfillPolicy.latest_start).
 
-    It keeps that until the pass ends: what delays it may be gone.
+    An existing reservation is kept until the pass ends, since its obstacles may have disappeared by then.
     """
     state, key = pass_state.state, head.workload.key
     if key in state.reservations.by_key:
@@ -307,9 +309,9 @@ def _reserve(pass_state: PassState, head: Head) -> None:
 
 
 def _replace_missed_reservations(pass_state: PassState) -> None:
-    """Reserve another start for each workload whose reserved start has come in vain, which is unexpected.
+    """Reserve another start for each workload that unexpectedly could not start at its reserved start.
 
-    What has kept it may keep those behind it too: they move in the order in which they were made.
+    The cause may affect later reservations too, so they move in the order in which they were made.
     """
     state = pass_state.state
     waiting = {key for key, decision in pass_state.decisions.items() if decision.status == "waiting"}
@@ -326,7 +328,7 @@ def _replace_missed_reservations(pass_state: PassState) -> None:
 
 
 def _hold(pass_state: PassState, decision: Decision) -> None:
-    """Stop the victims of a workload, and reserve what it will use once they are gone."""
+    """Stop the victims of a workload, and reserve what it will use once they have stopped."""
     state, head = pass_state.state, decision.head
     pass_state.deferred_requeues.append(decision)
     pass_state.exhausted_queues.add(head.cluster_queue)

@@ -1,8 +1,8 @@
 """The timeline: what will be available, and when, if every running workload runs until its deadline.
 
 A copy of the snapshot is moved through time. Running workloads leave it at their deadlines. Workloads with a
-reservation enter it at their reserved starts and leave it at their own deadlines. So the rules that decide now decide
-at every time: quotas, borrowing and topologies. Victims already chosen count as finished. Later preemptions are
+reservation enter it at their reserved starts and leave it at their own deadlines. The rules that decide now therefore
+decide at every time: quotas, borrowing and topologies. Victims already chosen count as finished. Later preemptions are
 ignored, so the predicted availability is a lower bound.
 """
 
@@ -30,21 +30,21 @@ class RunningWorkload(NamedTuple):
     """A workload that runs."""
 
     deadline: float
-    """Its start plus its walltime, seconds; infinite where it declares none."""
+    """Start plus walltime, in seconds; infinite if it declares no walltime."""
     serial: int
-    """In the order of the starts."""
+    """Number in the order of the starts."""
     workload: Workload
 
 
 class FutureState(NamedTuple):
-    """The snapshot at a reserved start, the workloads that start then included."""
+    """The snapshot at a reserved start, including the workloads that start then."""
 
     time: float
     reservations: dict[str, Reservation]
-    """Those of this start, by key of the workload."""
+    """Reservations with this start, by key of the workload."""
     snapshot: Snapshot
     preempted: dict[str, tuple[Workload, ...]]
-    """By key of the preemptor: the victims of reservations up to now that would otherwise still run."""
+    """Victims of reservations up to this time that would otherwise still run, by key of the preemptor."""
 
 
 class _Step:
@@ -59,18 +59,18 @@ class _Step:
 
 
 class Timeline:
-    """The future of one snapshot. Each timeline serves one question, since that changes the snapshot."""
+    """The future of one snapshot. Each timeline serves one query, since a query changes the snapshot."""
 
     def __init__(
         self, now: float, snapshot: Snapshot, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]
     ) -> None:
-        """Use a copy of the snapshot with the workloads that run in it, and the reservations; seconds."""
+        """Begin at `now`, in seconds. `snapshot`: a copy that may change; `running`: the workloads in it."""
         self._snapshot = snapshot
         self._steps = _steps(now, running, reservations)
         self._index = 0
-        """The step at which the snapshot is."""
+        """Index of the step that the snapshot shows."""
         self._ended: list[list[Workload]] = []
-        """The workloads that each step up to that one has removed."""
+        """The workloads that each step up to the current one has removed."""
 
     def future_states(self) -> Iterator[FutureState]:
         """Yield the state at each reserved start, ascending."""
@@ -91,7 +91,7 @@ class Timeline:
             yield FutureState(step.time, by_key, self._snapshot.copy(), still_preempted)
 
     def infeasible_reservations(self) -> list[Reservation]:
-        """Return the reservations that cannot be kept beside all earlier ones that can."""
+        """Return the reservations that are infeasible alongside all earlier feasible ones."""
         infeasible: list[Reservation] = []
         for step in self._steps_until_last_start():
             self._end_workloads(step)
@@ -107,8 +107,8 @@ class Timeline:
     def earliest_reservation(self, head: Head, settings: QuotaSettings, latest: float = inf) -> Reservation | None:
         """Return the earliest start at which a head delays no reservation before its deadline.
 
-        After the `latest`, it is some start and not the earliest. None if the head cannot start even when all workloads
-        have ended.
+        After `latest`, it is some start, not necessarily the earliest. None if the head cannot start even when all
+        workloads have ended.
         """
         candidate: Reservation | None = None
         self._end_workloads(self._steps[0])
@@ -125,10 +125,10 @@ class Timeline:
     # --- the search for the earliest start
 
     def _search(self, head: Head, settings: QuotaSettings, latest: float) -> Reservation | None:
-        """Find the first step at which a head fits, of those before the next reserved start.
+        """Find the first step before the next reserved start at which a head fits.
 
-        Workloads only end until then, so a head that fits once fits later: the search looks at some steps, then
-        bisects. Without success the snapshot is left at the last of these steps.
+        Until then, workloads only end, so a head that fits at one step fits at later ones. The search looks at some
+        steps, then bisects. Without success, the snapshot is left at the last of these steps.
         """
         low = self._index
         candidate = self._reservation_at_step(head, settings)
@@ -154,9 +154,10 @@ class Timeline:
         return candidate
 
     def _steps_to_look_at(self, latest: float) -> Iterator[int]:
-        """Yield later steps up to the last one before the next reserved start: some in between, then that one.
+        """Yield some intermediate steps, then the last step before the next reserved start.
 
-        In between is the last step until the latest start; without one, each step twice as far as the one before.
+        The intermediate step is the last one by the latest start. Without a latest start, each step is twice as far as
+        the previous one.
         """
         first, last = self._index, self._last_before_start()
         if latest < inf:
@@ -168,14 +169,14 @@ class Timeline:
             yield last
 
     def _last_before_start(self) -> int:
-        """Return the last step before the next reserved start; those up to now have been taken out of their steps."""
+        """Return the last step before the next reserved start; earlier starts have been removed from their steps."""
         starts = (index for index, step in enumerate(self._steps) if step.starts)
         return next(starts, len(self._steps)) - 1
 
     def _reservation_at_step(self, head: Head, settings: QuotaSettings) -> Reservation | None:
-        """Return the reservation of a head that fits at the current step, else None.
+        """Return the reservation of a head at the current step; None if the head does not fit.
 
-        It counts on no victims of its own: these are only known when its start has come.
+        The head's own victims are not counted, since they are known only when its start has come.
         """
         step = self._steps[self._index]
         assignment = assign_without_preemption(self._snapshot, head, settings)
@@ -197,7 +198,7 @@ class Timeline:
         return candidate
 
     def _remove_victims(self, reservation: Reservation) -> list[Workload]:
-        """Remove the victims that still run, for good; return them."""
+        """Permanently remove the victims that still run; return them."""
         victims = [victim for victim in reservation.victims if is_running(self._snapshot, victim)]
         self._snapshot.remove_workloads(victims)
         return victims
@@ -209,7 +210,7 @@ class Timeline:
         return self._steps[:last]
 
     def _move(self, index: int) -> None:
-        """Bring the snapshot to a step; workloads end on the way, none starts."""
+        """Move the snapshot to a step; workloads end on the way, but none start."""
         while self._index < index:
             self._index += 1
             self._end_workloads(self._steps[self._index])
@@ -218,7 +219,7 @@ class Timeline:
             self._snapshot.add_workloads(self._ended.pop())
 
     def _end_workloads(self, step: _Step) -> None:
-        """Remove the workloads whose deadline the step is, except victims that are removed already."""
+        """Remove the workloads whose deadline is at the step, except victims that are already removed."""
         ended = [workload for workload in step.ends if is_running(self._snapshot, workload)]
         self._snapshot.remove_workloads(ended)
         self._ended.append(ended)
@@ -229,7 +230,7 @@ def _time(step: _Step) -> float:
 
 
 def has_capacity(snapshot: Snapshot, workload: Workload) -> bool:
-    """Return whether a snapshot has the quota and the topology capacity of a workload's admission."""
+    """Return whether a snapshot has the quota and the topology capacity for a workload's admission."""
     return fits(snapshot.cluster_queue_of(workload), workload.usage) and snapshot.tas_snapshot.fits(workload)
 
 
@@ -239,7 +240,7 @@ def is_running(snapshot: Snapshot, workload: Workload) -> bool:
 
 
 def _steps(now: float, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]) -> list[_Step]:
-    """Return what happens from now on, by time.
+    """Return the steps from now on, by time.
 
     Workloads without a walltime end in a last step at infinity, for the workloads that wait for them.
     """

@@ -1,4 +1,4 @@
-"""What the planner holds and decides, as values; times are seconds of any one clock."""
+"""The values that the planner holds and decides; times are seconds of any one clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 StopReason = Literal["Deactivated", "AdmissionCheck", "LocalQueueStopped", "ClusterQueueStopped", "NodeFailures"]
-"""Reasons of the condition Evicted, beside Preempted (apis/kueue/v1beta2/workload_types.go)."""
+"""Reasons of the condition Evicted, other than Preempted (apis/kueue/v1beta2/workload_types.go)."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Victim(NamedTuple):
-    """A running workload that is to stop, since another preempts it."""
+    """A running workload that must stop because another preempts it."""
 
     workload: Workload
     preemptor: Workload
@@ -25,7 +25,7 @@ class Victim(NamedTuple):
 
 
 class StopOrder(NamedTuple):
-    """A running workload that is to stop, though no other preempts it."""
+    """A running workload that must stop although no other preempts it."""
 
     workload: Workload
     reason: StopReason
@@ -35,18 +35,18 @@ class Reservation(NamedTuple):
     """A start held for a pending workload."""
 
     workload: Workload
-    """With the admission that it will have: its flavors, and its topology assignment if it has a topology."""
+    """The workload with its future admission: its flavors, and a topology assignment if it has a topology."""
     head: Head
     """The pending workload."""
     start: float
-    """It starts at this time or earlier, if running workloads keep their walltimes.
+    """The workload starts at this time or earlier if running workloads end within their walltimes.
 
-    Infinite where workloads without a walltime must end first.
+    Infinite if workloads without a walltime must end first.
     """
     waits_for: tuple[str, ...] = ()
-    """Keys of the workloads that end right at the start; they run, or hold an earlier reservation."""
+    """Keys of the workloads that end exactly at the start; they are running or hold an earlier reservation."""
     victims: tuple[Workload, ...] = ()
-    """The workload preempts these at its start, if they still run."""
+    """Workloads that it preempts at its start if they still run."""
 
     @property
     def queue(self) -> str:
@@ -60,19 +60,19 @@ class Reservation(NamedTuple):
 
 
 class ReservedStart(NamedTuple):
-    """A reservation as others are told of it."""
+    """A reservation as shown to others: the key of its workload and its start."""
 
     key: str
     start: float
 
 
 class Plan(NamedTuple):
-    """What is to happen now: the outcome of one scheduling pass."""
+    """The actions to take now: the outcome of one scheduling pass."""
 
     admitted: tuple[Workload, ...] = ()
     """Workloads that start, with their admissions, in the order of the decisions."""
     victims: tuple[Victim, ...] = ()
-    """A workload is a victim, or has a stop order, once in all plans."""
+    """Across all plans, a workload is a victim or has a stop order only once."""
     stopped: tuple[StopOrder, ...] = ()
     placed: tuple[Workload, ...] = ()
     """Workloads that had quota and now have a topology assignment: their first, or one without a failed node."""
@@ -81,13 +81,13 @@ class Plan(NamedTuple):
     decisions: Mapping[str, Decision] = {}
     """The last decision about each workload that was a head, by key."""
     wake_at: float = inf
-    """When the next pass is due, if nothing happens before."""
+    """Time of the next pass if no event comes first."""
 
 
 class Forecast(NamedTuple):
     """Predicted starts of a pending workload or job, ascending; no decision depends on them.
 
-    Infinite where they depend on unknown run times.
+    Infinite if they depend on unknown run times.
     """
 
     earliest: float

@@ -1,23 +1,23 @@
-"""Policies with several reservations: depth k, and conservative backfilling, where every job has one.
+"""Policies with several reservations: depth k, and conservative backfilling, which gives every job one.
 
-A job is reserved the earliest start at which the profile holds it until its deadline. From then on the profile is
-without its amounts, so a later job finds only what no reservation needs. When a job ends before its deadline, each
-reservation is brought forward in the order of the queue, with all others in their places. This is the compression of
-conservative backfilling (Mu'alem and Feitelson, TPDS 2001). Jobs beyond the depth start only where they fit into the
-profile at once.
+A job gets a reservation at the earliest start at which it fits into the profile until its deadline. Its amounts are
+then removed from the profile, so a later job can use only what no reservation needs. When a job ends before its
+deadline, each reservation is brought forward in the order of the queue, while all others keep their starts. This is the
+compression of conservative backfilling (Mu'alem and Feitelson, TPDS 2001). Jobs beyond the depth start only if they fit
+into the profile at once.
 
-Invariant: where walltimes are upper bounds, no job starts later than reserved.
+Invariant: if walltimes are upper bounds, no job starts later than reserved.
 
 Proof.
-1. The profile never has more than what is truly available: a job that ends only adds to it.
-2. A reservation is made only where the profile holds it beside all others.
-3. It only moves to earlier starts. So the job fits when its start has come.
+1. The profile never has more than is really available: the end of a job only adds to it.
+2. A reservation is made only where it fits into the profile alongside all others.
+3. A reservation moves only to earlier starts, so the job fits when its start comes.
 
 A job that must wait for others without a walltime has no known start. Its amounts are withheld from all later jobs
 until those others have ended.
 
-After something unexpected (an overrun, a smaller capacity), each reservation that still fits stays where it was. The
-others become as early as possible.
+After an unexpected event (an overrun, a smaller capacity), each reservation that still fits keeps its start. The others
+move to the earliest possible starts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RESERVES_ALL = BackfillPolicy(depth=UNLIMITED_DEPTH)
 
 
 class ConservativeBackfill:
-    """Holds the reservations of one PoolState, at any start: no policy with several has BackfillPolicy.max_hold."""
+    """Holds the reservations of one PoolState, however far away: no policy with several has BackfillPolicy.max_hold."""
 
     __slots__ = (
         "_freed_until", "_policy", "_profile", "_reserved_jobs", "_starts",
@@ -53,10 +53,10 @@ class ConservativeBackfill:
         self._reserved_jobs: list[Job] = []
         """The jobs that have reservations, in the order of the queue."""
         self._starts: dict[Job, float] = {}
-        """Their reserved starts; infinite where unknown."""
+        """Their reserved starts; infinite if unknown."""
         self._profile = AvailabilityProfile(0.0, 0)
         self._freed_until = inf
-        """Up to this time the profile may have amounts to which not every reservation has been brought forward."""
+        """Up to this time, the profile may have freed amounts that would let some reservation move forward."""
 
     @property
     def eager(self) -> bool:
@@ -65,7 +65,7 @@ class ConservativeBackfill:
 
     @property
     def reserved_starts(self) -> Mapping[Job, float]:
-        """The reserved starts; infinite where unknown."""
+        """The reserved starts; infinite if unknown."""
         return self._starts
 
     def fork(self) -> ConservativeBackfill:
@@ -89,14 +89,14 @@ class ConservativeBackfill:
         state.new_jobs = [job for job in state.new_jobs if job not in starts]
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
-        """Return what starts now; make reservations for other jobs."""
+        """Return the jobs that start now; make reservations for others."""
         profile = self._refresh(now, state)
         starts = self._start_reserved(now, state, profile)
         self._make_reservations(now, state, profile, starts)
         if not self._reserves_at_once:
             self._backfill(now, state, profile, starts)
         wake_at = self._first_start()
-        if wake_at <= now:  # it waits for jobs that must end at this very time and have not ended yet
+        if wake_at <= now:  # that job waits for jobs that are due to end now and have not ended yet
             wake_at = min((start for start in self._starts.values() if start > now), default=inf)
         return PoolDecision(starts, None, wake_at)
 
@@ -114,7 +114,7 @@ class ConservativeBackfill:
     # --- changes since the last decision
 
     def _refresh(self, now: float, state: PoolState) -> AvailabilityProfile:
-        """Bring the profile and the reservations up to now."""
+        """Update the profile and the reservations to the current time."""
         if state.must_rebuild:
             return self._rebuild(now, state)
         profile = self._profile
@@ -133,7 +133,7 @@ class ConservativeBackfill:
         return profile
 
     def _rebuild(self, now: float, state: PoolState) -> AvailabilityProfile:
-        """Build the profile anew; reservations that fit stay where they were."""
+        """Rebuild the profile; reservations that still fit keep their starts."""
         profile = self._profile = AvailabilityProfile(now, state.available, state.running)
         moved: list[Job] = []
         old_starts = self._starts
@@ -174,7 +174,7 @@ class ConservativeBackfill:
     # --- the decision
 
     def _start_reserved(self, now: float, state: PoolState, profile: AvailabilityProfile) -> list[Job]:
-        """Return the jobs whose reserved start has come; one that starts late keeps its whole walltime."""
+        """Return the jobs whose reserved start has come; a job that starts late keeps its whole walltime."""
         starts: list[Job] = []
         if self._first_start() > now:
             return starts
@@ -193,7 +193,7 @@ class ConservativeBackfill:
     def _make_reservations(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
         """Make reservations in the order of the queue, up to the depth; a job that fits now starts instead.
 
-        A start that waits for jobs which must end at this very time, and have not ended yet, stays a reservation.
+        A start that waits for jobs which are due to end now and have not ended yet remains a reservation.
         """
         started = set(starts)
         available = state.available - sum(job.request for job in starts)
@@ -211,7 +211,7 @@ class ConservativeBackfill:
                 self._reserve(job, start, now, profile)
 
     def _backfill(self, now: float, state: PoolState, profile: AvailabilityProfile, starts: list[Job]) -> None:
-        """Add the jobs that fit beside all reservations to the starts."""
+        """Add to the starts the jobs that fit alongside all reservations."""
         started = set(starts)
         available = state.available - sum(job.request for job in starts)
         candidates = state.pending if state.must_retry else state.new_jobs
@@ -224,7 +224,7 @@ class ConservativeBackfill:
                 starts.append(job)
 
     def _without_reservation(self, now: float, state: PoolState) -> Iterable[Job]:
-        """Return the jobs that may lack a reservation, in the order of the queue: where all get one, the new jobs."""
+        """Return the jobs that may lack a reservation, in the order of the queue; if all get one, only the new jobs."""
         if not self._reserves_at_once or state.must_rebuild:
             return _due_jobs(now, state.pending, self._policy)
         return sorted(state.new_jobs, key=queue_order)
@@ -245,12 +245,12 @@ class ConservativeBackfill:
         self._set_start(job, start, now, profile)
 
     def _set_start(self, job: Job, start: float, now: float, profile: AvailabilityProfile) -> None:
-        """Take the job's amounts out of the profile; from now on if the start is unknown."""
+        """Set a job's start and remove its amounts from the profile, from now on if the start is unknown."""
         self._starts[job] = start
         profile.add(now if start == inf else start, start + job.walltime, -job.request)
 
     def _release(self, job: Job, now: float, profile: AvailabilityProfile) -> float:
-        """Remove a reservation; return until when the profile has more."""
+        """Remove a reservation; return the time until which this adds to the profile."""
         self._reserved_jobs.remove(job)
         start = self._starts.pop(job)
         profile.add(now if start == inf else max(start, now), start + job.walltime, job.request)
@@ -273,7 +273,7 @@ def _due_jobs(now: float, pending: Sequence[Job], policy: BackfillPolicy) -> Ite
 
 
 def _sort_for_backfill(jobs: list[Job], policy: BackfillPolicy) -> None:
-    """Sort jobs that are not due by the policy's order; they come in the order of the queue."""
+    """Sort jobs that are not due by the policy's order; they must be in the order of the queue."""
     if policy.shortest_first:
         jobs.sort(key=lambda job: (-job.priority, policy.backfill_key(job.walltime, job.submitted)))
 

@@ -1,26 +1,26 @@
 """Policies with one reservation or none: FIFO, greedy, EASY and its variants.
 
-1. Jobs that are due (BackfillPolicy.reserve_age) start in the order of the queue while they fit. The first of them that
-   does not fit, and whose shadow time is near enough (BackfillPolicy.latest_start), has the reservation. The shadow
+1. Jobs that are due (BackfillPolicy.reserve_age) start in the order of the queue while they fit. The first one that
+   does not fit, and whose shadow time is near enough (BackfillPolicy.latest_start), gets the reservation. The shadow
    time is the earliest time at which a job fits if running jobs end at their deadlines. The extra amounts are what is
-   available beside the reserved job from then on.
+   available alongside the reserved job from then on.
 2. All other jobs follow, in the order of the queue or the shortest first (BackfillPolicy.backfill_key). Such a job
-   starts if it fits, and either ends by the shadow time or fits into the extra amounts. It uses these up in the
-   latter case.
+   starts if it fits, and either ends by the shadow time or fits into the extra amounts. In the latter case, it uses
+   them up.
 
-Where all jobs are due at once, that is EASY. Where none ever is, there are no reservations.
+If all jobs are due at once, this is EASY. If none ever is, there are no reservations.
 
-Invariant: where walltimes are upper bounds, no job that starts ever delays the reservation.
+Invariant: if walltimes are upper bounds, no job that starts ever delays the reservation.
 
 Proof.
-1. A job that ends by the shadow time has given back all that it took by then.
-2. A job within the extra amounts leaves what the reserved job needs. A job without a walltime has only this way.
+1. A job that ends by the shadow time has released all its amounts by then.
+2. A job within the extra amounts leaves enough for the reserved job. A job without a walltime can start only this way.
 3. A job that ends early only moves the shadow time to an earlier time.
-4. The reservation stays with its job until that starts. A later job of higher priority is the first of the others.
-5. So the shadow time, though computed anew at every decision, never moves to a later time.
+4. A job keeps the reservation until it starts. A later job of higher priority is the first of the others.
+5. So the shadow time, though recomputed at every decision, never moves to a later time.
 
-The shadow time is unknown (infinite) where jobs without a walltime must end first. Jobs with a walltime may start all
-the same, since they end. Jobs without one use only the extra amounts.
+The shadow time is unknown (infinite) if jobs without a walltime must end first. Jobs with a walltime may still start,
+since they will end. Jobs without one may use only the extra amounts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class EasyBackfill(NamedTuple):
-    """It remembers nothing between two decisions."""
+    """A policy with at most one reservation; it holds no state between two decisions."""
 
     policy: BackfillPolicy = BackfillPolicy()
     """Its depth is one. Without overtaking: FIFO (Kueue's StrictFIFO), without reservations."""
@@ -54,11 +54,11 @@ class EasyBackfill(NamedTuple):
         return False
 
     def fork(self) -> EasyBackfill:
-        """Return itself, since it remembers nothing."""
+        """Return the policy itself, since it holds no state."""
         return self
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
-        """Return what starts now."""
+        """Return the jobs that start now."""
         starts, reserved_job, available = self._start_in_order(now, state)
         if not self.policy.overtaking:
             return PoolDecision(starts)
@@ -77,7 +77,7 @@ class EasyBackfill(NamedTuple):
         return [earliest_reservation(job, now, state.available, state.running)]
 
     def _start_in_order(self, now: float, state: PoolState) -> tuple[list[Job], Job | None, int]:
-        """Return the jobs that start in the order of the queue, the reserved job, and what is then available."""
+        """Return the jobs that start in the order of the queue, the reserved job, and the amounts then available."""
         starts: list[Job] = []
         available, reserved_job = state.available, state.reserved_job
         if reserved_job is not None:
@@ -111,7 +111,7 @@ class EasyBackfill(NamedTuple):
 def backfilled(
     groups: Iterable[RequestGroup], now: float, available: int, shadow: Shadow, excluded: Container[Job | None]
 ) -> Iterator[Job]:
-    """Yield the jobs that fit and do not delay a reservation, in the policy's order; each takes what it requests.
+    """Yield the jobs that fit and do not delay a reservation, in the policy's order; each uses what it requests.
 
     `excluded`: jobs that start anyway, and the reserved job.
     """
@@ -146,14 +146,14 @@ def backfilled(
 
 
 def _shadow(reserved_job: Job | None, now: float, available: int, state: PoolState, starts: Sequence[Job]) -> Shadow:
-    """Return the shadow of the reserved job; without one, nothing is ever delayed."""
+    """Return the shadow of the reserved job; without one, nothing can be delayed."""
     if reserved_job is None:
         return Shadow(inf, available)
     return shadow_time(reserved_job, now, available, _running_with(now, state, starts))
 
 
 def _running_with(now: float, state: PoolState, starts: Sequence[Job]) -> Sequence[tuple[float, int, Job]]:
-    """Return the running jobs by deadline, those that start now included."""
+    """Return the running jobs by deadline, including those that start now."""
     if not starts:
         return state.running
     return list(merge(state.running, sorted((now + job.walltime, job.serial, job) for job in starts)))

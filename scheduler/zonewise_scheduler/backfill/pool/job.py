@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A job that is pending or runs; two jobs with equal fields are two jobs."""
+    """A pending or running job; jobs with equal fields are still different jobs."""
 
     serial: int
-    """In the order in which jobs became known; decides between equals."""
+    """Number in the order in which jobs became known; breaks ties."""
     request: int
     """PackedRequest.amount."""
     guards: int
     """PackedRequest.guards."""
     submitted: float
     walltime: float = inf
-    """Declared run time in seconds, an upper bound, more than zero; infinite where none is declared."""
+    """Declared run time in seconds, an upper bound, more than zero; infinite if none is declared."""
     priority: int = 0
     name: str = ""
-    """Unique, where forecasts, explanations or checkpoints name jobs."""
+    """Must be unique if forecasts, explanations or checkpoints refer to jobs by name."""
     history_keys: tuple[Hashable, ...] = ()
-    """What groups it with similar jobs, the widest group first: (user, queue, template)."""
+    """Groups of similar jobs that the job belongs to, widest first: (user, queue, template)."""
 
 
 def queue_order(job: Job) -> tuple[int, float, int]:
-    """Return the sort key of a job in the queue: falling priority, submission, serial."""
+    """Return the sort key of a job in the queue: descending priority, submission, serial."""
     return (-job.priority, job.submitted, job.serial)

@@ -1,11 +1,11 @@
-"""Amounts of several resources packed into one integer, so that three operations tell whether a job fits.
+"""Amounts of several resources packed into one integer, so that three operations check whether a job fits.
 
-Every resource has a field of the same number of bits. Available amounts carry a bias in each field, its second highest
-bit. A job fits where `(available - job.request) & job.guards == job.guards`:
+Every resource has a field of the same number of bits. Available amounts carry a bias in each field: its second-highest
+bit. A job fits if `(available - job.request) & job.guards == job.guards`:
 
 1. A field that falls below zero borrows from its own bias, never from its neighbour.
-2. So the bias bit says whether the field is zero or more.
-3. Only the fields of the job are checked. A resource that it does not request may be overcommitted.
+2. So the bias bit shows whether the field is zero or more.
+3. Only the fields that the job requests are checked. A resource that it does not request may be overcommitted.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 WIDE_BITS = 64
 """For bytes of memory on any number of nodes: amounts below 2^60."""
 NARROW_BITS = 30
-"""For counts below 2^26: such a field is one digit of Python's integers, and twice as fast."""
+"""For counts below 2^26: a field is then one digit of a Python integer, which is twice as fast."""
 
 
 class PackedRequest(NamedTuple):
-    """What a job requests."""
+    """The request of a job."""
 
     amount: int
     guards: int
-    """The bias of each field of which it requests more than zero."""
+    """The bias bits of the fields of which the job requests more than zero."""
 
 
 class ResourcePacking:

@@ -1,12 +1,13 @@
-"""Pending jobs as a policy looks at them, kept from decision to decision: what is due, and what may be backfilled.
+"""Pending jobs in the orders that a policy needs, maintained between decisions: due jobs, and jobs to backfill.
 
-A decision after an end asks which of thousands of jobs may start. Jobs of one request fit alike, so they are one group:
+After a job ends, a decision must find which of thousands of jobs may start. Jobs with equal requests fit equally well,
+so they form one group:
 
-1. A group that does not fit is left out. What is available shrinks within a decision, so it does not fit later either.
-2. A group is sorted as the policy backfills, so nothing is sorted in a decision.
-3. Where all of a group end after the shadow time and the extra amounts are too small, none of it may start.
+1. A group that does not fit is left out. Available amounts only shrink within a decision, so it cannot fit later.
+2. A group is always sorted in the policy's backfill order, so a decision sorts nothing.
+3. If all jobs of a group end after the shadow time and the extra amounts are too small, none of them may start.
 
-So a decision costs as much as there are groups and starts, and not as there are pending jobs.
+The cost of a decision therefore grows with the number of groups and starts, not with the number of pending jobs.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.job import Job
 
 Entry: TypeAlias = "tuple[int, float, float, int, Job]"
-"""Falling priority, BackfillPolicy.backfill_key, submission, serial, job; serials are unique, so jobs never compare."""
+"""Descending priority, BackfillPolicy.backfill_key, submission, serial, job; serials are unique, so jobs are never
+compared."""
 
 
 class RequestGroup(NamedTuple):
-    """Pending jobs of one request."""
+    """Pending jobs with equal requests."""
 
     request: int
     guards: int
     entries: list[Entry]
     """Ascending."""
     walltimes: list[float]
-    """Of all of them, ascending."""
+    """Walltimes of all entries, ascending."""
 
 
 class PendingOrder:
@@ -44,11 +46,11 @@ class PendingOrder:
     def __init__(self, policy: BackfillPolicy, jobs: Iterable[Job] = ()) -> None:
         self.policy = policy
         self._groups: dict[int, RequestGroup] = {}
-        """By request (PackedRequest.amount). Only where jobs may overtake."""
+        """Groups by request (PackedRequest.amount); empty unless jobs may overtake."""
         self._not_due: list[tuple[float, int, Job]] = []
-        """When a job will be due, serial, job; ascending."""
+        """Time at which the job becomes due, serial, job; ascending."""
         self._due: list[tuple[int, float, int, Job]] = []
-        """Falling priority, submission, serial, job; ascending."""
+        """Descending priority, submission, serial, job; ascending."""
         for job in jobs:
             self.add(job)
 

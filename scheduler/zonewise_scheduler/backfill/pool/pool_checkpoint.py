@@ -1,8 +1,8 @@
-"""The checkpoint of a pool: the planner's (checkpoint.py), with jobs by name, in no queue.
+"""The checkpoint of a pool: that of the planner (checkpoint.py), with jobs by name and without queues.
 
-A restart gives a new PoolState the same jobs, the running ones with their starts. Then the checkpoint is restored, and
-only then later events follow. No decision differs from those without a restart, unless a job has outlived its
-walltime: its deadline is then extended from the restart on.
+After a restart, a new PoolState gets the same jobs, the running ones with their starts. The checkpoint is then restored
+before any later event is applied. Decisions are the same as without a restart, unless a job has outlived its walltime.
+Its deadline is then extended from the time of the restart.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def checkpoint_pool(policy: PoolPolicy, state: PoolState) -> Checkpoint:
 
 
 def pool_checkpoint(starts: Mapping[str, float]) -> Checkpoint:
-    """Return a checkpoint with the reserved starts of jobs, by name; infinite where unknown.
+    """Return a checkpoint with the reserved starts of jobs, by name; infinite if unknown.
 
-    The start of a single reservation (EASY) is not saved: every decision computes it anew.
+    The start of a single reservation (EASY) is not saved, since every decision recomputes it.
     """
     return {
         "reservations": [
@@ -48,7 +48,7 @@ def pool_checkpoint(starts: Mapping[str, float]) -> Checkpoint:
 
 
 def restore_pool(checkpoint: Checkpoint, policy: PoolPolicy, now: float, state: PoolState) -> None:
-    """Restore the reservations of a new state under a new policy; jobs that are not pending any more are skipped.
+    """Restore the reservations of a new state under a new policy; jobs that are no longer pending are skipped.
 
     All running jobs must have deadlines after now (PoolState.extend_overrun).
     """

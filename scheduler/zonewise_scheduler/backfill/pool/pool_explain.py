@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def explain_job(
     job: Job, now: float, state: PoolState, packing: ResourcePacking, reservations: Sequence[PoolReservation]
 ) -> Explanation:
-    """Return why a pending job waits, beside the reservations of the policy (PoolPolicy.reservations)."""
+    """Return why a pending job waits, given the reservations of the policy (PoolPolicy.reservations)."""
     explanation = Explanation(job.name, "", state.pending.index(job) + 1, now)
     if exceeding := _shortages(job, state.capacity, state, packing, exceeds_capacity=True):
         return explanation._replace(shortages=exceeding, never_fits=True)

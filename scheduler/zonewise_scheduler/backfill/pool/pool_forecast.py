@@ -1,7 +1,8 @@
-"""Forecasts of a pool: its policy, played forward on copies of its state.
+"""Forecasts a pool by playing its policy forward on copies of its state.
 
-Each play has other run times, drawn from those of similar jobs (run_time_samples.py), and the submissions of another
-week (arrival_history.py). A start in each play is a sample; forecast_calibration.py makes an interval of them.
+Each play draws new run times from similar jobs (run_time_samples.py) and replays the submissions of another week
+(arrival_history.py). A job's start in each play is one sample; forecast_calibration.py derives an interval from the
+samples.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.run_time_samples import RunTimeDraw
 
 MAX_PLAYS = 48
-"""A decision of a pool costs microseconds, so there are more plays than of a cluster."""
+"""Maximum number of plays: more than for a cluster, since a decision of a pool costs microseconds."""
 MAX_JOBS_PLAYED = 4000
-"""The jobs of all plays together, so that the cost of a forecast is bounded,"""
+"""Maximum number of jobs in all plays together, which bounds the cost of a forecast."""
 MAX_SQUARES_PLAYED = 1_500_000
-"""or the squares of these numbers, whichever is more. Twice as many jobs have twice as many events, and an event costs
-more with more pending jobs. So 170 jobs are played 48 times and 1,000 three times, at about the same cost."""
+"""Maximum sum of the squared numbers of jobs; of both bounds, the one that allows more plays applies. Twice as many
+jobs cause twice as many events, and an event costs more with more pending jobs. So 170 jobs are played 48 times and
+1,000 jobs three times, at about the same cost."""
 HORIZON = 30 * 24 * 3600.0
-"""Seconds; a job that has not started by then has an unknown start in a play."""
+"""Length of a play, in seconds; a job that has not started by then has an unknown start."""
 MAX_DECISIONS = 20_000
-"""Decisions of each play, as another bound."""
+"""Maximum number of decisions of a play, as another bound."""
 _FIRST_SERIAL = sys.maxsize
-"""Serials of jobs of earlier weeks, later than all others."""
+"""First serial of replayed jobs, which come after all others."""
 
 
 def sample_starts(
@@ -44,8 +46,8 @@ def sample_starts(
 ) -> dict[Job, list[float]]:
     """Return the start of each pending job in each play, between two decisions; the state is not changed.
 
-    `jobs`: of these alone, None: of all. A start is infinite where a job does not start within a play, and not later
-    than reserved. The same arguments give the same samples.
+    `jobs`: the jobs to sample, or None for all. A start is infinite if the job does not start within a play, and never
+    later than reserved. The same arguments give the same samples.
     """
     starts: dict[Job, list[float]] = {job: [] for job in (state.pending if jobs is None else jobs)}
     bounds = {reservation.job: max(reservation.start, now) for reservation in policy.reservations(now, state)}
@@ -60,7 +62,7 @@ def sample_starts(
 
 
 def number_of_pool_plays(jobs: int) -> int:
-    """Return how often so many pending and running jobs are played."""
+    """Return the number of plays for a number of pending and running jobs."""
     most = min(MAX_PLAYS, MAX_SQUARES_PLAYED // (jobs + 1) ** 2)
     return max(most, number_of_plays(jobs, MAX_JOBS_PLAYED, MAX_PLAYS))
 
@@ -85,7 +87,7 @@ class _PoolPlay:
         self._arrival = next(arrivals, None)
         self._serials = count(_FIRST_SERIAL)
         self._known_run_times: dict[Job, float] = {}
-        """Of jobs of an earlier week that have ended."""
+        """Run times of replayed jobs that have ended."""
         self._ends = [(max(end, now), job.serial, job) for end, job in draw.ends()]
         heapify(self._ends)
         self._wake_at = inf
@@ -106,7 +108,7 @@ class _PoolPlay:
         return starts
 
     def _is_decision_due(self) -> bool:
-        """Return whether anything may start or be reserved since the last decision, as in the simulation."""
+        """Return whether changes since the last decision may start or reserve anything, as in the simulation."""
         state = self._state
         return state.must_retry or self._policy.eager or any(map(state.fits_available, state.new_jobs))
 
@@ -116,7 +118,7 @@ class _PoolPlay:
         return min(end, arrival, self._wake_at)
 
     def _end_due(self) -> bool:
-        """End the jobs whose time has come; return whether there are any. The others may overrun their walltimes."""
+        """End the jobs that are due to end; return whether there are any. Other jobs may overrun their walltimes."""
         ended = False
         while self._ends and self._ends[0][0] <= self._now:
             self._state.end(heappop(self._ends)[2])
@@ -125,7 +127,7 @@ class _PoolPlay:
         return ended
 
     def _submit_due(self) -> bool:
-        """Submit the jobs whose time has come; return whether any of them needs a decision."""
+        """Submit the jobs that are due to arrive; return whether any of them needs a decision."""
         state, needed = self._state, False
         while self._arrival is not None and self._arrival.time <= self._now:
             job = replace(self._arrival.subject, serial=next(self._serials), submitted=self._arrival.time)
@@ -138,7 +140,7 @@ class _PoolPlay:
         return needed
 
     def _decide(self, starts: dict[Job, float]) -> Collection[Job]:
-        """Start what the policy decides; return it."""
+        """Start the jobs that the policy selects; return them."""
         decision = self._policy.decide(self._now, self._state)
         self._state.apply(decision, self._now)
         self._wake_at = decision.wake_at

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pool_policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -> PoolPolicy:
-    """Return a policy by name, for one PoolState; `reserve_after`, seconds, applies to the default policy alone.
+    """Return a policy by name, for one PoolState; `reserve_after`, in seconds, applies only to the default policy.
 
     Raises ValueError for an unknown name.
     """
@@ -22,5 +22,5 @@ def pool_policy_named(name: str, reserve_after: float = DEFAULT_RESERVE_AFTER) -
 
 
 def pool_policy(policy: BackfillPolicy) -> PoolPolicy:
-    """Return what decides by a policy, for one PoolState."""
+    """Return the implementation of a policy, for one PoolState."""
     return ConservativeBackfill(policy) if policy.eager or policy.depth != 1 else EasyBackfill(policy)

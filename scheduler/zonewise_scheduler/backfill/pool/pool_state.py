@@ -1,4 +1,4 @@
-"""The state of a pool: pending and running jobs, and what is available; events change it.
+"""The state of a pool, which events change: pending jobs, running jobs and available amounts.
 
 Times are seconds of any one clock. Available amounts are packed (packed_amounts.py).
 """
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.policies import BackfillPolicy
 
 _REBUILD_STARTS = 8
-"""With more starts at once the list of pending jobs is rebuilt, since a removal searches it."""
+"""If more jobs start at once, the list of pending jobs is rebuilt, since each removal searches the list."""
 
 
 class PoolDecision(NamedTuple):
-    """What is to happen now."""
+    """The actions to take now."""
 
     starts: Sequence[Job] = ()
-    """In the order in which they take what is available."""
+    """Jobs that start, in the order in which they use what is available."""
     reserved_job: Job | None = None
-    """The job with the one reservation, under policies that make one at a time; it keeps that until it starts."""
+    """Job that keeps the only reservation until it starts, under policies that make one at a time."""
     wake_at: float = inf
-    """When the next decision is due without any event: the next reserved start."""
+    """Time of the next decision if no event comes first: the next reserved start."""
 
 
 class PoolReservation(NamedTuple):
@@ -38,9 +38,10 @@ class PoolReservation(NamedTuple):
 
     job: Job
     start: float
-    """It starts at this time or earlier, if running jobs keep their walltimes; infinite where some declare none."""
+    """The job starts at this time or earlier if running jobs end within their walltimes; infinite if some declare
+    none."""
     waits_for: tuple[Job, ...] = ()
-    """The jobs that end right at the start; they run, or hold an earlier reservation. Where the start is infinite:
+    """Jobs that end exactly at the start; they are running or hold an earlier reservation. If the start is infinite:
     those without a walltime."""
 
 
@@ -53,11 +54,11 @@ class PoolPolicy(Protocol):
         ...
 
     def fork(self) -> PoolPolicy:
-        """Return a policy that decides about a copy of the state, and knows what this one knows."""
+        """Return a copy of the policy, with the same knowledge, for a copy of the state."""
         ...
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
-        """Return what starts now. PoolState.apply changes the state, not this."""
+        """Return the jobs that start now. PoolState.apply changes the state, not this method."""
         ...
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:
@@ -66,10 +67,10 @@ class PoolPolicy(Protocol):
 
 
 class PoolState:
-    """Pending jobs in the order of the queue, running jobs by deadline, and what is available.
+    """Pending jobs in the order of the queue, running jobs by deadline, and available amounts.
 
-    It notes what changes between two decisions, so that a decision looks only at what may come out otherwise. For
-    example, a job that did not fit does not fit until something becomes available.
+    The state records changes between two decisions, so that a decision considers only jobs whose outcome may differ.
+    For example, a job that did not fit is not tried again until something becomes available.
     """
 
     __slots__ = (
@@ -79,15 +80,15 @@ class PoolState:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = self.available = capacity
-        """The whole pool, and what of it is available now; packed."""
+        """The amounts of the whole pool, and those available now; packed."""
         self.pending: list[Job] = []
-        """By queue_order."""
+        """Pending jobs, sorted by queue_order."""
         self.running: list[tuple[float, int, Job]] = []
         """Deadline, serial, job; ascending."""
         self.run_spans: dict[Job, tuple[float, float]] = {}
         """Start and deadline of each running job."""
         self.reserved_job: Job | None = None
-        """As of the last decision (PoolDecision.reserved_job)."""
+        """The reserved job of the last decision (PoolDecision.reserved_job)."""
         self.new_jobs: list[Job] = []
         """Pending jobs that arrived after the last decision."""
         self.ended: list[tuple[Job, float]] = []
@@ -99,11 +100,11 @@ class PoolState:
         self.must_retry = True
         """Whether jobs that did not fit may fit now."""
         self._order: PendingOrder | None = None
-        """The pending jobs but those of `_unordered`; None until a policy asks."""
+        """The pending jobs except those of `_unordered`; None until a policy needs them."""
         self._unordered: list[Job] = []
 
     def pending_order(self, policy: BackfillPolicy) -> PendingOrder:
-        """Return the pending jobs as a policy looks at them."""
+        """Return the pending jobs in the orders that a policy needs."""
         if self._order is None or self._order.policy != policy:
             self._order = PendingOrder(policy, self.pending)
         else:
@@ -142,7 +143,7 @@ class PoolState:
         self.must_retry = True
 
     def start(self, job: Job, now: float) -> None:
-        """Add a job that runs without a decision, whatever is available."""
+        """Add a job that runs without a decision, regardless of what is available."""
         self._run(job, now)
         self.must_rebuild = True
 
@@ -153,7 +154,7 @@ class PoolState:
         self.run_spans[job] = (now, deadline)
 
     def end(self, job: Job) -> None:
-        """Remove a running job, at its deadline or earlier; raise KeyError if it does not run."""
+        """Remove a running job, at its deadline or earlier; raise KeyError if it is not running."""
         _, deadline = self.run_spans.pop(job)
         del self.running[bisect_left(self.running, (deadline, job.serial))]
         self.available += job.request
@@ -187,7 +188,7 @@ class PoolState:
         return (self.available - job.request) & job.guards == job.guards
 
     def apply(self, decision: PoolDecision, now: float) -> None:
-        """Start the jobs of a decision, and begin to note changes anew."""
+        """Start the jobs of a decision, and reset the recorded changes."""
         starts = decision.starts
         if len(starts) > _REBUILD_STARTS:
             started = set(starts)

@@ -1,6 +1,6 @@
-"""What is available over time: a step function that running jobs raise at their deadlines and reservations lower.
+"""Availability over time: a step function that running jobs raise at their deadlines and reservations lower.
 
-It is two lists: a question reads a few steps and stops at the first that decides. An array would pay for all steps.
+It consists of two lists: a query reads a few steps and stops at the first that decides. An array would read all steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class AvailabilityProfile:
     __slots__ = ("_available", "_times")
 
     def __init__(self, now: float, available: int, running: Iterable[tuple[float, int, Job]] = ()) -> None:
-        """Begin with what is available now; `running`: as PoolState.running, all deadlines after now."""
+        """Begin with the amounts available now; `running`: as PoolState.running, with all deadlines after now."""
         self._times = [now]
         self._available = [available]
         for deadline, _, job in running:
@@ -42,11 +42,11 @@ class AvailabilityProfile:
         return other
 
     def steps(self) -> Iterator[tuple[float, int]]:
-        """Yield the start of each step, and what is available in it."""
+        """Yield the start of each step and the amounts available in it."""
         return zip(self._times, self._available, strict=True)
 
     def advance(self, now: float) -> None:
-        """Drop what was before now."""
+        """Drop the steps before now."""
         index = bisect_right(self._times, now) - 1
         del self._times[:index], self._available[:index]
         self._times[0] = now
@@ -79,11 +79,12 @@ class AvailabilityProfile:
     def earlier_start(self, job: Job, start: float, freed_until: float) -> float | None:
         """Return the first time, before `freed_until`, to which a reservation at `start` can be brought forward.
 
-        The profile holds the reservation itself. From its start on, the job's own amounts are enough, since a job that
-        starts earlier also ends earlier. So only the steps before that start are checked.
+        The profile includes the reservation itself. From its start on, the job's own amounts are enough, since a job
+        that starts earlier also ends earlier. Only the steps before that start are therefore checked.
 
-        Each candidate is checked from its end. The last step in which the job does not fit rules out all starts up to
-        the end of that step (as Boyer and Moore skip text, CACM 1977). Most often that is the start of the reservation.
+        Each candidate is checked backwards from its end. The last step in which the job does not fit rules out all
+        starts up to the end of that step (as in the string search of Boyer and Moore, CACM 1977). Usually that end is
+        the start of the reservation.
         """
         times, available = self._times, self._available
         request, guards, walltime = job.request, job.guards, job.walltime
@@ -102,7 +103,7 @@ class AvailabilityProfile:
         return None
 
     def _split(self, time: float) -> int:
-        """Return the index of the step that begins at a time, made if there is none."""
+        """Return the index of the step that begins at a time; create the step if there is none."""
         times = self._times
         if time == inf:
             return len(times)
@@ -113,7 +114,7 @@ class AvailabilityProfile:
         return index
 
     def _join(self, index: int) -> None:
-        """Merge a step with the one before if both are equal."""
+        """Merge a step with the previous one if both have equal amounts."""
         available = self._available
         if 0 < index < len(available) and available[index] == available[index - 1]:
             del available[index], self._times[index]

@@ -1,4 +1,4 @@
-"""The shadow time of a job that does not fit now, and the extra amounts that are available beside it from then on.
+"""The shadow time of a job that does not fit now, and the extra amounts that are available alongside it from then on.
 
 The names are those of the papers on EASY backfilling (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
 """
@@ -19,9 +19,9 @@ class Shadow(NamedTuple):
     """The reservation of a job."""
 
     time: float
-    """Its latest start, seconds; infinite where jobs without a walltime must end first."""
+    """Latest start of the job, in seconds; infinite if jobs without a walltime must end first."""
     extra: int
-    """What is available from then on beside the job itself; packed."""
+    """Amounts available from then on alongside the job itself; packed."""
 
 
 def shadow_time(job: Job, now: float, available: int, running: Iterable[tuple[float, int, Job]]) -> Shadow:
