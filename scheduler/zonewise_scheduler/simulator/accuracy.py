@@ -1,4 +1,4 @@
-"""Errors of forecasts and reservations against the true starts."""
+"""Errors of forecasts and reservations relative to the true starts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 FIRST_FORECASTS = 7 * 24 * 3600.0
-"""Seconds from the first submission in which forecasts are still being calibrated. Where there are later forecasts,
-relative errors, coverage and width are of these."""
+"""Seconds after the first submission during which forecasts are still being calibrated. If there are later forecasts,
+only these count for relative errors, coverage and width."""
 SHORT_WAIT = 2 * 3600.0
-"""Seconds."""
+"""Waits shorter than this count as short, in seconds."""
 
 
 class ForecastError(NamedTuple):
-    """Of jobs that were pending, as forecast at submission; seconds, infinite where no forecast was known."""
+    """Errors of the forecasts at submission of jobs that were pending; seconds, infinite if none was known."""
 
     jobs: int
     unknown: int
@@ -32,31 +32,31 @@ class ForecastError(NamedTuple):
     relative: float
     """Median of the absolute error of the likely start, as a share of the wait."""
     short_median: float | None
-    """Median absolute error of jobs that waited for less than SHORT_WAIT; None where there is none."""
+    """Median absolute error of jobs that waited for less than SHORT_WAIT; None if there are none."""
     long_relative: float | None
-    """`relative` of the other jobs; None where there is none. A share of a wait of seconds says little."""
+    """`relative` of the other jobs; None if there are none. For waits of seconds, a relative error means little."""
     within: float
     """Share of jobs that started between the earliest and the latest start."""
     width: float
     """Median of the time from the earliest to the latest start, as a share of the wait."""
     long_width: float | None
-    """`width` of jobs that waited for SHORT_WAIT or longer; None where there is none."""
+    """`width` of jobs that waited for SHORT_WAIT or longer; None if there are none."""
 
 
 class ReservationAccuracy(NamedTuple):
-    """Outcome of reserved starts; seconds."""
+    """Outcome of reserved starts; times in seconds."""
 
     jobs: int
-    """Jobs with a reservation at a known time."""
+    """Jobs with a reservation for a known start."""
     broken: int
-    """Jobs that started later than first reserved, or not at all. There are none where walltimes are upper bounds and
-    no job with a claim to the same quota is submitted later."""
+    """Jobs that started later than first reserved, or not at all. There are none if walltimes are upper bounds and no
+    job with a claim to the same quota is submitted later."""
     early_mean: float
     """Mean time by which the other jobs started before the reserved time."""
 
 
 def forecast_error(history: History) -> ForecastError | None:
-    """Compare forecasts with the first starts; None where no started job had a forecast."""
+    """Compare forecasts with the first starts; return None if no started job had a forecast."""
     forecasts = [
         (job.forecast, job.submitted, job.runs[0].start)
         for job in jobs_with_forecast(history.jobs)
@@ -88,7 +88,7 @@ def forecast_error(history: History) -> ForecastError | None:
 
 
 def reservation_accuracy(history: History) -> ReservationAccuracy | None:
-    """Compare reserved starts with the first start after the reservation; None without reservations."""
+    """Compare reserved starts with the first start after the reservation; return None without reservations."""
     jobs = late = 0
     early = 0.0
     for job in jobs_with_reservation(history.jobs):

@@ -1,8 +1,8 @@
-"""The virtual clock of a whole cluster: jobs are submitted, start, end and are preempted; the planner decides.
+"""Simulates a whole cluster on a virtual clock: jobs are submitted, start, end and are preempted; the planner decides.
 
-All submissions and ends of one instant come before one decision. So submitted jobs are candidates, and the quota of
-ended jobs is free for them, as on one pool (simulator.pool_simulation). So is the quota of victims without a grace
-period. A preempted run is lost: its job is pending again, and starts from the beginning.
+All submissions and ends of one instant precede a single decision. Submitted jobs are therefore candidates, and the
+quota of ended jobs is free for them, as on one pool (simulator.pool_simulation). So is the quota of victims without a
+grace period. A preempted run is lost: its job is requeued and starts from the beginning.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Arrival, Scenario
 
 _MAX_PREEMPTIONS = 1000
-"""Preemptions of one job while no job is submitted or ends; with more, jobs preempt each other in a circle."""
+"""Maximum number of preemptions of one job while no job is submitted or ends; more mean that jobs preempt each other in
+a cycle."""
 _MAX_NAMES = 5
-"""Duplicate names in an error message."""
+"""Maximum number of duplicate names in an error message."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +59,7 @@ class _Job:
     run: JobRun | None = None
     """The current run with its expected end, while the job has quota."""
     expected: int = 0
-    """Number of the event that ends the run; earlier events of the job are void."""
+    """Number of the event that ends the run; other events of the job are stale."""
     killed: bool = False
     """Whether it is killed at its deadline."""
     runs: tuple[JobRun, ...] = ()
@@ -73,7 +74,7 @@ class _Job:
 
 
 class SimulationError(Exception):
-    """An invalid scenario, or one without an end; the message says which."""
+    """The scenario is invalid or never ends; the message gives the reason."""
 
 
 class _ClusterSimulation:
@@ -98,7 +99,7 @@ class _ClusterSimulation:
         pods = [sum(pod_set.pods for pod_set in arrival.workload.pod_sets) for arrival in arrivals]
         delays = pod_start_delays(latency, pods)
         self._amounts: dict[frozenset[tuple[str, int]], Amounts] = {}
-        """The amounts of all jobs; equal ones are one object, since tens of thousands of jobs are alike."""
+        """The amounts of all jobs; equal amounts share one object, since tens of thousands of jobs are identical."""
         self._jobs = [
             _Job(serial, arrival, delays[serial], self._shared_amounts(arrival.workload))
             for serial, arrival in enumerate(arrivals)
@@ -108,11 +109,11 @@ class _ClusterSimulation:
         """Number of submitted jobs."""
         self._ended = 0
         self._preemptions = Counter[int]()
-        """Since the last submission or end of a job, by serial."""
+        """Preemptions since the last submission or end of a job, by serial."""
         self._unknown_starts: set[str] = set()
         """Keys of jobs whose reservations have no known start yet."""
         self._events: list[tuple[float, int, int]] = []
-        """A heap of releases of quota: time, number of the event, serial of the job."""
+        """Heap of quota releases: time, number of the event, serial of the job."""
         self._numbers = count(1)
         self._wake_at = inf
         self._now = 0.0
@@ -139,7 +140,7 @@ class _ClusterSimulation:
         return History(jobs, nominal_capacity(self._scenario), self._decisions, seconds)
 
     def _explain_pending(self) -> None:
-        """Explain each job that is still pending after all others have ended, and mark those that never fit."""
+        """Explain each job that is still pending after all others have ended, and mark jobs that can never fit."""
         fits = FeasibilityCheck(self._snapshot, self._scenario.settings)
         explanations: dict[tuple[str, Hashable], str] = {}
         for job in self._jobs:
@@ -159,7 +160,7 @@ class _ClusterSimulation:
         return explanation_message(explain(self._planner, job.key, self._now))
 
     def _next(self) -> float:
-        """Return the time of the next event; infinite: there is none."""
+        """Return the time of the next event; infinite if there is none."""
         while self._events and self._jobs[self._events[0][2]].expected != self._events[0][1]:
             heappop(self._events)
         submission = (
@@ -177,7 +178,7 @@ class _ClusterSimulation:
             self._preemptions.clear()
 
     def _release_due(self, now: float) -> None:
-        """Release the quota that is free by now."""
+        """Release the quota that has become free by now."""
         while self._events and self._events[0][0] <= now:
             _, number, serial = heappop(self._events)
             job = self._jobs[serial]
@@ -196,7 +197,7 @@ class _ClusterSimulation:
             job.run = None
 
     def _decide(self, now: float) -> Sequence[Workload]:
-        """Run a pass; return what it admits."""
+        """Run a pass; return the workloads that it admits."""
         plan = schedule(self._planner, now)
         self._decisions += 1
         for workload in plan.admitted:
@@ -209,7 +210,7 @@ class _ClusterSimulation:
         return plan.admitted
 
     def _record_reservations(self, reserved: Iterable[Reservation]) -> None:
-        """Record the first reservation of each job; one with an unknown start, once a pass has found its start."""
+        """Record the first reservation of each job; if its start is unknown, record it once a pass knows the start."""
         self._unknown_starts.update(reservation.workload.key for reservation in reserved)
         for key in [*self._unknown_starts]:
             reservation = self._planner.reservations.by_key.get(key)
@@ -265,10 +266,10 @@ def simulate_cluster(
 ) -> History:
     """Simulate a scenario under a policy.
 
-    `progress` is called after each decision with the number of ended jobs, of all jobs, and the time. `forecaster`
-    records forecasts.
+    `progress` is called after each decision with the number of ended jobs, the number of all jobs, and the time.
+    `forecaster` records forecasts.
 
-    Raises SimulationError where several jobs have one name, or preempt each other in a circle, and ValueError for a
+    Raises SimulationError if several jobs have the same name or preempt each other in a cycle, and ValueError for a
     Topology without levels.
     """
     return _ClusterSimulation(scenario, policy, latency, progress, forecaster).run()

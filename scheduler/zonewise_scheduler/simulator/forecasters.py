@@ -1,4 +1,4 @@
-"""Recorders of forecasts on the virtual clock, to be compared with the true starts (simulator.accuracy)."""
+"""Recorders of forecasts on the virtual clock, for comparison with the true starts (simulator.accuracy)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class PoolForecaster:
-    """Records a forecast for each submitted job that is pending; on one pool."""
+    """Records a forecast for each submitted job that is pending, on one pool."""
 
     def __init__(self, policy: PoolPolicy, every: int = 1) -> None:
-        """Record every `every`th pending job only: forecasts cost much more than decisions."""
+        """Record only every `every`th pending job, since forecasts cost much more than decisions."""
         self._policy = policy
         self._every = every
         self._pending = 0
         self._inputs: ForecastInputs[Job] = ForecastInputs(RunTimeHistory(), ArrivalHistory())
         self._calibration = ForecastCalibration()
         self.forecasts: dict[Job, Forecast] = {}
-        """By job."""
+        """Forecasts by job."""
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
         """Record the forecast of a job that does not fit now."""
@@ -57,15 +57,15 @@ class PoolForecaster:
 
 
 class ClusterForecaster:
-    """The same over a whole cluster."""
+    """Records a forecast for each submitted job that is pending, on a whole cluster."""
 
     def __init__(self, every: int = 1) -> None:
-        """Record every `every`th pending job only."""
+        """Record only every `every`th pending job."""
         self._every = every
         self._pending = 0
         self._history = ForecastHistory()
         self.forecasts: dict[str, Forecast] = {}
-        """By key of the workload."""
+        """Forecasts by workload key."""
 
     def decided(
         self, planner: PlannerState, now: float, admitted: Iterable[Workload], submitted: Iterable[str]

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 JobOutcome = Literal["done", "failed", "refused", "waiting"]
-"""done: it completed. failed: it was killed at its deadline. refused: it fits nowhere. waiting: it was pending when the
-simulation ended. The names are values of the JSON document."""
+"""done: the job completed. failed: it was killed at its deadline. refused: it fits nowhere. waiting: it was pending
+when the simulation ended. The names are values in the JSON document."""
 OUTCOMES: tuple[JobOutcome, ...] = get_args(JobOutcome)
-"""By their number in JobColumns."""
+"""The outcomes, in the order of their numbers in JobColumns."""
 
 
 class JobRun(NamedTuple):
     """One run of a job, from its start to its end, its preemption or its deadline."""
 
     start: float
-    """When the job is admitted."""
+    """Time at which the job is admitted."""
     end: float
     ready: float
-    """When all its pods are ready, and the work begins; the start where pods start at once."""
+    """Time at which all its pods are ready and the work begins; equals the start if pods start at once."""
     whole: bool = True
-    """Whether the job ended with this run; else the run was preempted, and its work is lost."""
+    """Whether the job ended with this run; otherwise, the run was preempted and its work is lost."""
 
 
 class JobHistory(NamedTuple):
@@ -38,34 +38,34 @@ class JobHistory(NamedTuple):
 
     name: str
     queue: str
-    """The ClusterQueue; "" where there is only one pool."""
+    """ClusterQueue; "" if there is only one pool."""
     kind: str
-    """The class of the job ("small"), or ""."""
+    """Class of the job, such as "small", or ""."""
     submitted: float
     walltime: float
-    """Declared run time; infinite: none."""
+    """Declared run time; infinite if none is declared."""
     amounts: Mapping[str, int]
     """Usage while it runs, by resource: milli-CPU, bytes, counts ("processors" in a log)."""
     pods: int
     priority: int
     outcome: JobOutcome
     runs: tuple[JobRun, ...] = ()
-    """In order of time; only the last may be whole."""
+    """Runs in order of time; only the last may be whole."""
     reservation: tuple[float, float] | None = None
-    """When the first reservation with a known start was made, and that start; None: the job never had one."""
+    """Time at which the first reservation with a known start was made, and that start; None if there never was one."""
     forecast: tuple[float, float, float] | None = None
-    """Earliest, likely and latest start, as forecast at submission; None: there was no forecast."""
+    """Earliest, likely and latest start, as forecast at submission; None if there was no forecast."""
     explanation: str = ""
     """Why an unfinished job is pending, or ""."""
 
     @property
     def started(self) -> float | None:
-        """Return the start of the completed run; None where there is none."""
+        """Return the start of the completed run; None if there is none."""
         return self.runs[-1].start if self.runs and self.runs[-1].whole else None
 
     @property
     def wait(self) -> float | None:
-        """Return the time from submission to the start of the completed run; None where there is none."""
+        """Return the time from submission to the start of the completed run; None if there is none."""
         return None if self.started is None else self.started - self.submitted
 
 
@@ -73,7 +73,7 @@ class History(NamedTuple):
     """A whole simulation."""
 
     jobs: Sequence[JobHistory]
-    """By time of submission."""
+    """Jobs by time of submission."""
     capacity: Mapping[str, int]
     """Total of each resource, in the units of the amounts; unlimited resources are left out."""
     decisions: int
@@ -92,7 +92,7 @@ class JobColumns(NamedTuple):
     outcome: NDArray[np.int8]
     """J: index in OUTCOMES."""
     amounts: Sequence[Mapping[str, int]]
-    """The amounts of all jobs; many jobs are alike."""
+    """Distinct amounts; many jobs share the same ones."""
     amounts_row: Ints
     """J: index in `amounts`."""
     job: Ints
@@ -104,4 +104,4 @@ class JobColumns(NamedTuple):
     ready: Floats
     """R."""
     whole: Bools
-    """R: the job ended with it."""
+    """R: whether the job ended with the run."""

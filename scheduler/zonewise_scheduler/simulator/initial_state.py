@@ -1,4 +1,4 @@
-"""The initial state of a simulation: empty queues, and the capacity."""
+"""The initial state of a simulation: empty queues and the capacity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def initial_snapshot(scenario: Scenario) -> Snapshot:
     """Return the snapshot before the first submission; raise ValueError for a Topology without levels.
 
-    A flavor without a described Topology has quotas only. So do all flavors where there are no nodes.
+    A flavor whose Topology is not described has only quotas. Without nodes, so do all flavors.
     """
     tas_snapshot = _tas_snapshot(scenario)
     flavors = [
@@ -47,7 +47,7 @@ def _tas_snapshot(scenario: Scenario) -> TASSnapshot | None:
 
 
 def nominal_capacity(scenario: Scenario) -> dict[str, int]:
-    """Return the nominal quotas of all queues and cohorts by resource, without resources with an unlimited quota."""
+    """Return the nominal quotas of all queues and cohorts by resource, except resources with an unlimited quota."""
     capacity: dict[str, int] = {}
     unlimited: set[str] = set()
     for holder in (*scenario.queues, *scenario.cohorts):
@@ -69,7 +69,7 @@ def resource_amounts(workload: Workload) -> dict[str, int]:
 
 
 class FeasibilityCheck:
-    """Whether a job fits into an idle cluster. Jobs of one shape and queue share a result."""
+    """Checks whether a job fits into an idle cluster. Jobs with the same shape and queue share a result."""
 
     def __init__(self, idle: Snapshot, settings: QuotaSettings) -> None:
         self._idle = idle
@@ -77,7 +77,7 @@ class FeasibilityCheck:
         self._results: dict[tuple[str, Hashable], bool] = {}
 
     def __call__(self, arrival: Arrival) -> bool:
-        """Tell whether a job fits; a stopped queue counts as active."""
+        """Return whether a job fits; a stopped queue counts as active."""
         if arrival.queue not in self._idle.cluster_queues:
             return False
         kind = (arrival.queue, arrival.workload.scheduling_shape)

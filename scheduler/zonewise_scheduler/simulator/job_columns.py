@@ -1,4 +1,4 @@
-"""The jobs of a history as columns, whichever way the history holds them."""
+"""The jobs of a history as columns, regardless of how the history stores them."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def job_columns(jobs: Sequence[JobHistory]) -> JobColumns:
 
 
 def jobs_with_reservation(jobs: Sequence[JobHistory]) -> Iterable[JobHistory]:
-    """Return jobs; those without a reservation may be left out."""
+    """Return jobs, possibly without those that have no reservation."""
     return jobs.with_reservation() if isinstance(jobs, LogHistory) else jobs
 
 
 def jobs_with_forecast(jobs: Sequence[JobHistory]) -> Iterable[JobHistory]:
-    """Return jobs; those without a forecast may be left out."""
+    """Return jobs, possibly without those that have no forecast."""
     return jobs.with_forecast() if isinstance(jobs, LogHistory) else jobs
 
 
 def jobs_with_kind(jobs: Sequence[JobHistory]) -> Iterable[JobHistory]:
-    """Return jobs; those without a kind may be left out."""
+    """Return jobs, possibly without those that have no kind."""
     return () if isinstance(jobs, LogHistory) else jobs

@@ -1,4 +1,4 @@
-"""Delays of a live cluster beside the work itself."""
+"""Delays of a live cluster in addition to the work itself."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ if TYPE_CHECKING:
 
 
 class Latency(NamedTuple):
-    """Seconds, unless stated otherwise."""
+    """The delays, in seconds unless stated otherwise."""
 
     start_low: float = 0.0
-    """Least time from the admission of a job until a pod of it is ready."""
+    """Minimum time from the admission of a job until one of its pods is ready."""
     start_high: float = 0.0
-    """Greatest such time. It is uniform, for each pod on its own. The work begins when the last pod is ready."""
+    """Maximum of that time, which is uniformly distributed and independent for each pod. The work begins when the last
+    pod is ready."""
     rate: float = inf
     """Admissions per second written to the API server (an API client's QPS)."""
     burst: int = 1
-    """Admissions written at once after a rest."""
+    """Number of admissions written at once after an idle period."""
     release: float = 0.0
-    """From the end of a job's pods until its quota is known to be free."""
+    """Time from the end of a job's pods until its quota is known to be free."""
     grace: float = 0.0
     """Termination grace period of pods (terminationGracePeriodSeconds)."""
     enforce_deadlines: bool = False
-    """Whether a job is killed at its deadline, and has failed. A live Job is (activeDeadlineSeconds, counted from the
-    start: pkg/controller/job/job_controller.go); in logs, jobs run on."""
+    """Whether a job is killed at its deadline and counts as failed. A live Job is (activeDeadlineSeconds, counted from
+    the start: pkg/controller/job/job_controller.go); in logs, jobs continue to run."""
     seed: int = 0
     """Seed of all random numbers."""
 
@@ -37,10 +38,10 @@ NO_LATENCY = Latency()
 
 
 def pod_start_delays(latency: Latency, pods: Iterable[int]) -> list[float]:
-    """Return for each job the time until all its pods are ready.
+    """Return the time until all pods of each job are ready.
 
-    The random number of a job does not depend on decisions, so that policies are compared with equal delays. The
-    slowest of n pods is drawn at once: the largest of n uniform numbers is distributed as the n-th root of one.
+    The random number of a job does not depend on decisions, so policies are compared with equal delays. The slowest of
+    n pods is drawn directly: the largest of n uniform numbers is distributed like the n-th root of one.
     """
     counts = np.fromiter((max(1, count) for count in pods), np.float64)
     random_numbers = np.random.default_rng(latency.seed).random(len(counts)) ** (1 / counts)
@@ -49,20 +50,20 @@ def pod_start_delays(latency: Latency, pods: Iterable[int]) -> list[float]:
 
 
 class TokenBucket:
-    """The rate limit of an API client, first come, first served.
+    """The rate limit of an API client, in order of arrival.
 
-    Source: staging/src/k8s.io/client-go/util/flowcontrol/throttle.go NewTokenBucketRateLimiter; the bucket is full at
-    first. The state is the one time at which it would be full again (generic cell rate algorithm, ITU-T I.371).
+    Source: staging/src/k8s.io/client-go/util/flowcontrol/throttle.go NewTokenBucketRateLimiter; the bucket is initially
+    full. The only state is the time at which it would be full again (generic cell rate algorithm, ITU-T I.371).
     """
 
     def __init__(self, rate: float, burst: int) -> None:
-        """Allow `rate` requests a second, and `burst` at once after a rest; an infinite rate allows all."""
+        """Allow `rate` requests per second, and `burst` at once after an idle period; an infinite rate allows all."""
         self._interval = 1 / rate
         self._tolerance = (burst - 1) / rate
         self._full = -inf
 
     def reserve(self, now: float) -> float:
-        """Return when a request goes that comes now. Calls come in order of time."""
+        """Return when a request that arrives now is sent. Calls must be in order of time."""
         allowed_at = max(now, self._full - self._tolerance)
         self._full = max(now, self._full) + self._interval
         return allowed_at

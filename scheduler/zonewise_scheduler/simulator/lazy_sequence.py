@@ -1,4 +1,4 @@
-"""Sequences whose items are made when they are read, and not stored."""
+"""Sequences whose items are created when they are read instead of being stored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Item = TypeVar("Item")
 
 
 class LazySequence(Sequence[Item]):
-    """A sequence of items that are made by index."""
+    """A sequence that creates its items by index."""
 
     @abstractmethod
     def _make(self, index: int) -> Item:
-        """Return the item of an index from 0 to the length."""
+        """Return the item at an index, which is at least 0 and below the length."""
 
     @overload
     def __getitem__(self, index: int) -> Item: ...

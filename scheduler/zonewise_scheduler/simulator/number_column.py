@@ -1,4 +1,4 @@
-"""Numbers of many jobs in arrays rather than objects: nine bytes each, where a list of floats has 32."""
+"""Stores numbers of many jobs in arrays instead of objects: nine bytes each, compared with 32 in a list of floats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABSENT, _INTEGER, _FLOAT = 0, 1, 2
 
 
 class NumberColumn:
-    """Numbers by index; an integer stays one, as a log and a JSON document distinguish 5 from 5.0.
+    """Numbers by index; integers remain integers, since a log and a JSON document distinguish 5 from 5.0.
 
     Integers are exact up to 2**53.
     """
@@ -29,22 +29,22 @@ class NumberColumn:
         self._kinds = bytearray()
 
     def __len__(self) -> int:
-        """Return the number of indices, those without a number included."""
+        """Return the number of indices, including those without a number."""
         return len(self._kinds)
 
     def __contains__(self, index: int) -> bool:
-        """Tell whether an index has a number."""
+        """Return whether an index has a number."""
         return index < len(self._kinds) and self._kinds[index] != _ABSENT
 
     def __getitem__(self, index: int) -> float:
-        """Return the number of an index; raise KeyError where there is none."""
+        """Return the number at an index; raise KeyError if there is none."""
         if index not in self:
             raise KeyError(index)
         value = self._values[index]
         return int(value) if self._kinds[index] == _INTEGER else value
 
     def __setitem__(self, index: int, value: float) -> None:
-        """Set the number of an index; indices before it that are new have none."""
+        """Set the number at an index; new indices before it have none."""
         missing = index + 1 - len(self._kinds)
         if missing > 0:
             self._values.extend([nan] * missing)
@@ -58,7 +58,7 @@ class NumberColumn:
         self._kinds.append(_INTEGER if isinstance(value, int) else _FLOAT)
 
     def number(self, index: int) -> float | None:
-        """Return the number of an index; None: there is none."""
+        """Return the number at an index; None if there is none."""
         if index not in self:
             return None
         return self[index]
@@ -68,7 +68,7 @@ class NumberColumn:
         return (index for index, kind in enumerate(self._kinds) if kind != _ABSENT)
 
     def floats(self, length: int) -> NDArray[np.float64]:
-        """Return the first numbers as an array of this length; NaN where there is none."""
+        """Return the first numbers as an array of this length; NaN if there is none."""
         values = np.full(length, nan)
         known = min(length, len(self._values))
         values[:known] = self._values[:known]

@@ -1,7 +1,7 @@
-"""A log on one pool of processors: its jobs as tasks, and the result of its simulation as a history.
+"""A log on one pool of processors: its jobs as tasks, and the simulation's result as a history.
 
-A log may have millions of jobs. Their columns are read once (simulator.swf); tasks and parts of the history are made of
-them when they are read, and not stored.
+A log may have millions of jobs. Their columns are read once (simulator.swf). Tasks and parts of the history are created
+from them on access and not stored.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 PROCESSORS = "processors"
 COLUMNS = ResourcePacking((PROCESSORS,), NARROW_BITS)
-"""The one resource of a log."""
+"""The only resource of a log."""
 MAX_PROCESSORS = (1 << 26) - 1
-"""More processors than any machine has; a wider job is cut to this width, and fits nowhere either."""
+"""More processors than any machine has; a wider job is reduced to this width and still fits nowhere."""
 
 
 class LogTasks(LazySequence[Task]):
     """The tasks of a log by time of submission, then by number; serials count from 0."""
 
     def __init__(self, jobs: LoggedJobs, *, exact: bool) -> None:
-        """With `exact`, every job declares its true run time."""
+        """`exact`: every job declares its true run time."""
         self._jobs = jobs
         self._exact = exact
         self._order = jobs.by_submission()
@@ -89,7 +89,7 @@ class LogHistory(LazySequence[JobHistory]):
     def __init__(
         self, tasks: LogTasks, starts: NumberColumn, reservations: FirstReservations, forecasts: Mapping[int, Forecast]
     ) -> None:
-        """Take starts, first reservations and forecasts by serial."""
+        """Initialize with starts, first reservations and forecasts by serial."""
         self._tasks = tasks
         self._starts = starts
         self._reservations = reservations
@@ -121,7 +121,7 @@ class LogHistory(LazySequence[JobHistory]):
 def build_tasks(jobs: Iterable[LoggedJob], *, exact: bool = False) -> LogTasks:
     """Return the tasks of a log by time of submission, then by number; serials count from 0.
 
-    With `exact`, every job declares its true run time.
+    `exact`: every job declares its true run time.
     """
     return LogTasks(jobs if isinstance(jobs, LoggedJobs) else LoggedJobs(jobs), exact=exact)
 

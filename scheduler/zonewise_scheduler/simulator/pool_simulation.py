@@ -1,8 +1,8 @@
-"""The virtual clock of one pool: jobs are submitted and end, and the policy decides after each event.
+"""Simulates one pool on a virtual clock: jobs are submitted and end, and the policy decides after each event.
 
-Of events at one time, submissions come before ends, each on its own, as in pyss, whose results are published. A job
-whose deadline is this instant has freed its processors before all of them, since it is certain to end now. A job that
-ends earlier frees them with its own event.
+Among events at the same time, submissions precede ends, and each is handled separately, as in pyss, whose results are
+published. A job whose deadline is that instant has already freed its processors, since it is certain to end then. A job
+that ends earlier frees them with its own event.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Task(NamedTuple):
 
 
 class PoolCost(NamedTuple):
-    """What a simulation cost."""
+    """The cost of a simulation."""
 
     decisions: int
     seconds: float
-    """CPU time, that of reading the tasks included."""
+    """CPU time, including that of reading the tasks."""
 
 
 class _PoolSimulation:
-    """One run of tasks under a policy. It holds the jobs that are pending or run, and no other."""
+    """One run of tasks under a policy. It holds only the jobs that are pending or running."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _PoolSimulation:
         self._observer = observer
         self._started = started
         self._end_events: list[tuple[float, int, Job]] = []
-        """A heap of running jobs by their true ends; of equal ends, by start, as in the published schedules of EASY."""
+        """Heap of running jobs by true end, then by start, as in the published schedules of EASY."""
         self._runs: dict[Job, float] = {}
         """True run times of pending and running jobs."""
         self._start_numbers = count()
@@ -77,7 +77,7 @@ class _PoolSimulation:
         self._wake_at = inf
 
     def run(self, tasks: Iterable[Task]) -> PoolCost:
-        """Run the simulation to its end; tasks come by time of submission."""
+        """Run the simulation to its end; tasks must be in order of submission."""
         start = time.process_time()
         for job, run_time in tasks:
             self._advance_until(job.submitted)
@@ -119,7 +119,7 @@ class _PoolSimulation:
             self._decide(now)
 
     def _release_due(self, now: float) -> None:
-        """Handle jobs at their deadline: each ends in this instant or overruns its walltime."""
+        """Handle jobs at their deadline: each ends at this instant or overruns its walltime."""
         state = self._state
         if not state.running or state.running[0][0] > now:
             return
@@ -147,9 +147,9 @@ def stream_pool(
     started: Callable[[Job, float], object],
     observer: PoolObserver | None = None,
 ) -> PoolCost:
-    """Simulate tasks that come by time of submission, and then by serial; each is forgotten once it has ended.
+    """Simulate tasks, given by time of submission and then by serial; each is forgotten once it has ended.
 
-    `started` is called with each job that starts, and the time. A job that never starts does not fit into the empty
-    machine.
+    `started` is called with each job that starts, and the time. Only jobs that do not fit into the empty machine never
+    start.
     """
     return _PoolSimulation(capacity, policy, observer, started).run(tasks)

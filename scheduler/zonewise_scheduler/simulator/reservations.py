@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FirstReservations:
-    """The first reservation of each job with a finite start, by serial: when it was made, and that start."""
+    """The first reservation with a finite start of each job, by serial: the time when it was made, and its start."""
 
     __slots__ = ("_made", "_starts")
 
@@ -24,19 +24,19 @@ class FirstReservations:
         self._made, self._starts = NumberColumn(), NumberColumn()
 
     def __contains__(self, serial: int) -> bool:
-        """Tell whether a job has one."""
+        """Return whether a job has a reservation."""
         return serial in self._made
 
     def add(self, serial: int, made: float, start: float) -> None:
-        """Add the reservation of a job; seconds."""
+        """Add the reservation of a job; times in seconds."""
         self._made[serial], self._starts[serial] = made, start
 
     def get(self, serial: int) -> tuple[float, float] | None:
-        """Return the reservation of a job; None: it has none."""
+        """Return the reservation of a job; None if it has none."""
         return (self._made[serial], self._starts[serial]) if serial in self._made else None
 
     def items(self) -> Iterator[tuple[int, tuple[float, float]]]:
-        """Yield serials, ascending, with their reservations."""
+        """Yield the serials with their reservations, ascending."""
         return ((serial, (self._made[serial], self._starts[serial])) for serial in self._made.indices())
 
 
@@ -50,7 +50,7 @@ class ReservationRecorder:
         """Number of recorded jobs that are pending."""
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        """Ignore submissions: they make no reservation."""
+        """Ignore submissions, which make no reservations."""
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
         """Record new reservations, if any pending job lacks one."""
@@ -63,7 +63,7 @@ class ReservationRecorder:
                     self._reserved_pending += 1
 
     def ended(self, now: float, job: Job, run: float) -> None:
-        """Ignore ends: they make no reservation."""
+        """Ignore ends, which make no reservations."""
 
     def _reservations(self, now: float, state: PoolState, decision: PoolDecision) -> Iterable[PoolReservation]:
         """Return the reservations of a decision that is not applied yet."""

@@ -1,4 +1,4 @@
-"""Runs one policy over a trace: a log on one pool by its closed form, any other trace by the planner."""
+"""Runs one policy over a trace: a log on one pool with the closed form, any other trace with the planner."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.swf import SwfLog
 
 ProgressCallback: TypeAlias = "Callable[[int, int, float], None]"
-"""Called now and then with the number of ended jobs, of all jobs, and the simulated time."""
+"""Called periodically with the number of ended jobs, the number of all jobs, and the simulated time."""
 
 _PROGRESS_INTERVAL = 16
-"""Jobs that end between two calls of progress."""
+"""Number of jobs that end between two progress calls."""
 
 
 class RunOptions(NamedTuple):
-    """Options of every policy."""
+    """Options that apply to every policy."""
 
     exact: bool = False
-    """In a log, each job declares its true run time."""
+    """Whether each job of a log declares its true run time."""
     forecast_every: int = 0
-    """Every nth pending job has a forecast; 0: none has."""
+    """n: every nth pending job has a forecast; 0: no job has one."""
     latency: Latency = NO_LATENCY
     """Delays of a cluster."""
 
@@ -68,7 +68,7 @@ def run_policy(
 
 
 def _combine(observers: Sequence[PoolObserver]) -> PoolObserver | None:
-    """Return several observers as one."""
+    """Combine several observers into one."""
     if len(observers) > 1:
         return _ObserverGroup(observers)
     return observers[0] if observers else None

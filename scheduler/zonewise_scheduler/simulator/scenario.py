@@ -1,4 +1,4 @@
-"""A scenario: queues, nodes, and submitted jobs."""
+"""A scenario: queues, nodes and submitted jobs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Arrival(NamedTuple):
     workload: Workload
     """Its `created_at` is the submission, in seconds since the start of the simulation; it has no admission."""
     queue: str
-    """The ClusterQueue's name."""
+    """Name of the ClusterQueue."""
     run_time: float
     """True run time in seconds, once all its pods are ready; it may exceed the walltime."""
     kind: str = ""
-    """The class of the job ("small"), for summaries; ""."""
+    """Class of the job for summaries, such as "small", or ""."""
 
 
 class Scenario(NamedTuple):
@@ -34,18 +34,18 @@ class Scenario(NamedTuple):
 
     name: str
     arrivals: list[Arrival]
-    """By time."""
+    """Jobs by time of submission."""
     queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...] = ()
     flavors: tuple[ResourceFlavor, ...] = ()
     topologies: Mapping[str, Sequence[str]] = {}
-    """Levels of each Topology, the outermost first."""
+    """Levels of each Topology, outermost first."""
     nodes: NodeInfoTable | None = None
-    """Nodes of flavors with a Topology; None: only quotas count."""
+    """Nodes of flavors with a Topology; None if only quotas count."""
     states: Mapping[str, NodeState] = {}
-    """State of the zones of a node, by its name; a node without one has no zones."""
+    """State of the zones by node name; a node without a state has no zones."""
     settings: QuotaSettings = DEFAULT_SETTINGS
     problems: tuple[str, ...] = ()
     """Problems of the input, a sentence each."""
     local_queues: tuple[LocalQueue, ...] | None = None
-    """LocalQueues that jobs name; None: jobs are submitted to ClusterQueues."""
+    """LocalQueues that jobs name; None if jobs are submitted to ClusterQueues."""

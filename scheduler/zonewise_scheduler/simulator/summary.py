@@ -21,49 +21,49 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import Floats, History, Ints, JobColumns, JobHistory
 
 TAU = 10.0
-"""Seconds: shorter jobs count as so long in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
+"""Minimum run time, in seconds, that counts in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
 
 ResourceShares = dict[str, float]
-"""By resource: share of the capacity, from the first submission to the last end."""
+"""Share of the capacity by resource, from the first submission to the last end."""
 
 
 class Summary(NamedTuple):
     """Waits and makespan in seconds."""
 
     jobs: int
-    """Completed and failed jobs; means are of these."""
+    """Number of completed and failed jobs, over which means are taken."""
     failed: int
-    """Jobs that were killed at their deadline."""
+    """Number of jobs that were killed at their deadline."""
     rejected: int
-    """Jobs that fit nowhere."""
+    """Number of jobs that fit nowhere."""
     waiting: int
-    """Jobs that were pending at the end."""
+    """Number of jobs that were pending at the end."""
     wait_mean: float
-    """From the submission to the start of the completed run."""
+    """Mean time from submission to the start of the completed run."""
     wait_median: float
     wait_p95: float
     wait_max: float
     ready_mean: float
-    """From the submission until all pods of that run were ready."""
+    """Mean time from submission until all pods of that run were ready."""
     bounded_slowdown: float
     """The mean of max(1, (wait + run) / max(run, TAU))."""
     utilisation: ResourceShares
-    """Of all runs."""
+    """Shares of all runs."""
     effective: ResourceShares
-    """Of completed runs, once all their pods were ready."""
+    """Shares of completed runs, once all their pods were ready."""
     lost: ResourceShares
-    """Of preempted runs, whose work is lost."""
+    """Shares of preempted runs, whose work is lost."""
     preemptions: int
     makespan: float
-    """From the first submission to the last end."""
+    """Time from the first submission to the last end."""
     forecast: ForecastError | None
     reservations: ReservationAccuracy | None
     decisions_per_second: float
-    """Of CPU time."""
+    """Decisions per second of CPU time."""
 
 
 def summarise(history: History) -> Summary:
-    """Summarise a history; without jobs all numbers are zero."""
+    """Summarise a history; without jobs, all numbers are zero."""
     columns = job_columns(history.jobs)
     ended = columns.whole
     done = ended & (columns.outcome[columns.job] == OUTCOMES.index("done"))
@@ -95,7 +95,7 @@ def summarise(history: History) -> Summary:
 
 
 def by_kind(history: History) -> dict[str, Summary]:
-    """Summarise the jobs of each kind, in order of their first submission; empty where jobs have no kinds."""
+    """Summarise the jobs of each kind, in order of their first submission; empty if jobs have no kinds."""
     jobs_by_kind: dict[str, list[JobHistory]] = {}
     for job in jobs_with_kind(history.jobs):
         if job.kind:
@@ -132,5 +132,5 @@ def _shares(
 
 
 def _sequential_sum(values: Floats) -> float:
-    """Return the sum in the order of the values: the same bits on each machine, as numpy's pairwise sum has not."""
+    """Return the sum in the order of the values; unlike numpy's pairwise sum, it has the same bits on every machine."""
     return float(np.cumsum(values)[-1]) if values.size else 0.0

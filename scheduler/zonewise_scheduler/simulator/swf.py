@@ -1,9 +1,9 @@
 """Logs in the Standard Workload Format, version 2 (Chapin et al., JSSPP 1999), as text or gzip.
 
-A line is a job of 18 numbers, -1 where unknown. This module reads 1 job number, 2 submit time, 3 wait time, 4 run time,
-5 allocated processors and 8 requested processors. It also reads 9 requested time (the walltime), 11 status, 12 user, 14
-executable and 15 queue. Lines that begin with ";" are comments. The header has the size of the machine as MaxProcs, or
-else MaxNodes.
+Each line describes a job with 18 numbers, -1 if unknown. This module reads 1 job number, 2 submit time, 3 wait time, 4
+run time, 5 allocated processors and 8 requested processors. It also reads 9 requested time (the walltime), 11 status,
+12 user, 14 executable and 15 queue. Lines that begin with ";" are comments. The header gives the size of the machine as
+MaxProcs, or else as MaxNodes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NAMES = {
 }  # fmt: skip
 _COLUMNS = tuple(field - 1 for field in _NAMES)
 _MAX_SECONDS = 2**53
-"""Beyond it, a float does not distinguish seconds."""
+"""Beyond this, a float cannot represent every second."""
 _MAX_IDENTIFIER = 2**63 - 1
 """Identifiers are stored in 64 bits."""
 _PARTIAL = frozenset({2, 3, 4})
-"""Status of a part of a suspended or checkpointed job; the log has a line of the whole job as well."""
+"""Status of a part of a suspended or checkpointed job; the log also has a line for the whole job."""
 _SIZES = ("MaxProcs", "MaxNodes")
 _MAX_DIGITS = 20
-"""Of a size; a number with more is cut, and is too large for a machine all the same."""
+"""Maximum number of digits of a size; a longer number is truncated, and is still too large for a machine."""
 
 
 class LoggedJob(NamedTuple):
@@ -47,19 +47,19 @@ class LoggedJob(NamedTuple):
     job_number: int
     submit_time: float
     wait_time: float
-    """-1 where unknown."""
+    """-1 if unknown."""
     run_time: float
     processors: int
-    """Allocated processors; requested ones where these are unknown."""
+    """Allocated processors, or requested ones if those are unknown."""
     requested_time: float
-    """The walltime; infinite where unknown."""
+    """The walltime; infinite if unknown."""
     user: int
     executable: int
     queue: int
 
 
 class LoggedJobs(Sequence[LoggedJob]):
-    """Jobs of a log as columns: 76 bytes each, where an object has 500. An item is made when it is read."""
+    """Jobs of a log as columns: 76 bytes each, compared with 500 for an object. Items are created on access."""
 
     __slots__ = ("_executables", "_numbers", "_queues", "_users", "processors", "requested", "run", "submitted", "wait")
 
@@ -67,7 +67,7 @@ class LoggedJobs(Sequence[LoggedJob]):
         self._numbers, self._users = array("q"), array("q")
         self._executables, self._queues = array("q"), array("q")
         self.submitted, self.wait, self.run, self.requested = (NumberColumn() for _ in range(4))
-        """Fields of LoggedJob by index, as the processors are."""
+        """Fields of LoggedJob by index, like the processors."""
         self.processors = array("q")
         for job in jobs:
             self.append(job)
@@ -109,10 +109,10 @@ class LoggedJobs(Sequence[LoggedJob]):
 
 
 class SwfProblem(NamedTuple):
-    """A line that is left out."""
+    """A line that is skipped."""
 
     line: int
-    """From 1."""
+    """Line number, starting at 1."""
     field: str
     message: str
 
@@ -124,12 +124,12 @@ class SwfLog(NamedTuple):
     """The contents of a log."""
 
     jobs: LoggedJobs
-    """In the order of the file."""
+    """Jobs in file order."""
     processors: int | None
-    """Of the machine; None where the header has no size."""
+    """Number of processors of the machine; None if the header has no size."""
     problems: list[SwfProblem]
     partial: int
-    """Lines of parts of jobs, which are left out, since the log has lines of the whole jobs."""
+    """Number of lines for parts of jobs, which are skipped because the log also has lines for the whole jobs."""
 
 
 def read_swf(path: Path) -> SwfLog:
@@ -141,7 +141,7 @@ def read_swf(path: Path) -> SwfLog:
 
 
 def load_swf(file: Iterable[bytes]) -> SwfLog:
-    """Read a log of an open file. Compressed data may be truncated; the lines before count."""
+    """Read a log from an open file. If compressed data are truncated, the lines before that still count."""
     return parse_swf(_lines(file))
 
 
@@ -167,7 +167,7 @@ def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
-    """Yield the lines, and a problem where compressed data are truncated."""
+    """Yield the lines, and a problem if compressed data are truncated."""
     try:
         for line in file:
             yield line.decode("ascii", "replace")
@@ -184,7 +184,7 @@ def _header(line: str, sizes: dict[str, int]) -> None:
 
 
 def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
-    """Return the job of a line, its problem, or None for a part of a job."""
+    """Return the job in a line, its problem, or None for a part of a job."""
     if len(fields) != _FIELDS:
         return SwfProblem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
     numbers = _numbers(fields)
@@ -207,7 +207,7 @@ def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
 
 
 def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
-    """Return the fields that are read; nearly always integers."""
+    """Return the fields that this module reads; they are nearly always integers."""
     try:
         return [int(fields[column]) for column in _COLUMNS]
     except ValueError:
@@ -224,7 +224,7 @@ def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
 
 
 def _invalid(field: int, value: float) -> SwfProblem:
-    return SwfProblem(0, _field(field), f"{float(str(value)):g}")  # an integer that is too large is infinite
+    return SwfProblem(0, _field(field), f"{float(str(value)):g}")  # an integer that is too large becomes infinite
 
 
 def _field(field: int) -> str:

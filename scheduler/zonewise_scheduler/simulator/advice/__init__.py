@@ -1,1 +1,1 @@
-"""What would it take? The smallest value of a setting at which a simulation meets a goal."""
+"""Advice: the smallest value of a setting at which a simulation meets a goal."""

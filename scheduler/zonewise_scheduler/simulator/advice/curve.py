@@ -1,4 +1,4 @@
-"""The curve of an advice as values, for its picture."""
+"""The curve of an advice as values, for its figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CurvePoint(NamedTuple):
     value: float
     label: str
     wait: float
-    """Seconds; infinite: jobs never start."""
+    """Seconds; infinite if jobs never start."""
     met: bool
 
 
@@ -28,7 +28,7 @@ class AdviceCurve(NamedTuple):
     statistic: str
     """Label of the vertical axis."""
     bound: float
-    """Seconds."""
+    """The bound of the goal, in seconds."""
     points: Sequence[CurvePoint]
     """Ascending by value."""
     smallest: CurvePoint | None

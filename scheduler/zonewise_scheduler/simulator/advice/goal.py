@@ -1,10 +1,10 @@
-"""A goal of waits: "p95 wait of queue gpu <= 1h".
+"""Goals for waits, such as "p95 wait of queue gpu <= 1h".
 
     goal       = statistic "wait" [ "of" ( "queue" | "kind" | "resource" ) name ] "<=" duration
     statistic  = "mean" | "longest" | "p" percent
 
-`p95 wait` is the shortest time within which at least 95 % of the jobs start. It is an order statistic, not an
-interpolation, so the goal says of how many jobs it is true. A job that never starts waits for ever.
+`p95 wait` is the shortest time within which at least 95 % of the jobs start. It is an order statistic instead of an
+interpolation, so a goal states exactly how many jobs must meet it. A job that never starts has an infinite wait.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _GOAL = re.compile(
 
 
 class JobSelection(NamedTuple):
-    """The jobs that a goal is about."""
+    """The jobs to which a goal applies."""
 
     group: str = ""
-    """queue: of a ClusterQueue; kind: of a class of a mix or a job file; resource: that request it; "": all."""
+    """"queue": jobs of a ClusterQueue; "kind": jobs of a class in a mix or a job file; "resource": jobs that request
+    it; "": all jobs."""
     name: str = ""
 
     def includes(self, job: JobHistory) -> bool:
@@ -50,14 +51,14 @@ class Goal(NamedTuple):
     """An upper bound on a statistic of waits."""
 
     statistic: str
-    """As in the text: mean, longest, p95."""
+    """The statistic as written: mean, longest, p95."""
     percent: float
-    """Of pN the N; 100 for longest, 0 for mean."""
+    """N of pN; 100 for longest, 0 for mean."""
     selection: JobSelection
     bound: float
     """Seconds."""
     text: str
-    """The goal as it was written, with single blanks."""
+    """The goal as written, with single spaces."""
 
     @property
     def label(self) -> str:
@@ -69,16 +70,16 @@ class Measurement(NamedTuple):
     """The statistic of a goal in one simulation."""
 
     wait: float
-    """Seconds; infinite where jobs that never start decide it."""
+    """Seconds; infinite if jobs that never start determine the statistic."""
     jobs: int
-    """Jobs that the goal counts."""
+    """Number of jobs that the goal counts."""
     met: bool
 
 
 def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
-    """Return the goal of a text.
+    """Return the goal that a text describes.
 
-    Raises ValueError with the expected form, and the errors of `parse_duration` for its bound.
+    Raises ValueError with the expected form, or the errors of `parse_duration` for the bound.
     """
     match = _GOAL.fullmatch(text.strip())
     if match is None or (match["percent"] and not float(match["percent"])):
@@ -92,7 +93,7 @@ def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
 
 
 def measure(goal: Goal, history: History) -> Measurement:
-    """Return the statistic of a history. Raises ValueError where no job is of the goal's selection."""
+    """Return the goal's statistic for a history. Raises ValueError if the goal selects no job."""
     waits = [inf if job.wait is None else job.wait for job in history.jobs if goal.selection.includes(job)]
     if not waits:
         group, name = goal.selection
@@ -104,12 +105,12 @@ def measure(goal: Goal, history: History) -> Measurement:
 
 
 def order_statistic(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that at least so many percent of the values do not exceed."""
+    """Return the smallest value that at least this percentage of the values do not exceed."""
     return sorted(values)[max(ceil(round(len(values) * percent / 100, 9)), 1) - 1]
 
 
 def _names(group: str, jobs: Iterable[JobHistory]) -> list[str]:
-    """Return the names that a selection of this group could have."""
+    """Return the possible names of a selection of this group."""
     names: set[str] = set()
     for job in jobs:
         names.update(job.amounts if group == "resource" else [job.queue if group == "queue" else job.kind])

@@ -1,12 +1,13 @@
-"""The smallest value of a setting that meets a goal, found by few simulations.
+"""Searches for the smallest value of a setting that meets a goal, with few simulations.
 
-1. A ladder of values is climbed until a rung meets the goal, or descended until one misses it.
-2. Between the last rung that misses and the first that meets, the interval is halved.
-3. The neighbours of the result are checked. Outcomes of a simulation need not be monotone: a larger machine may start
-   jobs in another order, and end later (Graham, SIAM J. Appl. Math. 17(2), 1969). Where a smaller neighbour meets the
-   goal too, it is the result, and its neighbours are checked next. Where a larger one misses, the result has a warning.
+1. The search climbs a ladder of values until a rung meets the goal, or descends until one misses it.
+2. It then bisects the interval between the last rung that misses the goal and the first that meets it.
+3. Finally, it checks the neighbours of the result. Outcomes of a simulation need not be monotone: a larger machine may
+   start jobs in another order and end later (Graham, SIAM J. Appl. Math. 17(2), 1969). If a smaller neighbour meets the
+   goal too, it becomes the result, and its neighbours are checked next. If a larger one misses, the result has a
+   warning.
 
-Bisection and neighbours prove nothing about values further away. The result lists every value that was simulated.
+Bisection and neighbours prove nothing about values further away, so the result lists every simulated value.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.advice.goal import Measurement
 
 NEIGHBOURS = 2
-"""Values that are checked on each side of the result."""
+"""Number of values that are checked on each side of the result."""
 
 
 class SearchResult(NamedTuple):
-    """The result of a search over positions, ascending whole numbers that stand for values."""
+    """The result of a search over positions, which are ascending integers that represent values."""
 
     smallest: int | None
-    """The smallest position that meets the goal, of those that were simulated next to it; None: no rung meets it."""
+    """The smallest position found that meets the goal; its simulated neighbours below miss it. None if no rung meets
+    it."""
     measured: dict[int, Measurement]
     """Every position that was simulated, ascending."""
     missing_neighbours: tuple[int, ...] = ()
@@ -34,7 +36,7 @@ class SearchResult(NamedTuple):
 
     @property
     def meets_from(self) -> int | None:
-        """Return the position from which every simulated one meets the goal; None: the highest misses it."""
+        """Return the position from which all simulated positions meet the goal; None if the highest misses it."""
         lasting: int | None = None
         for position, measured in reversed(self.measured.items()):
             if not measured.met:
@@ -57,7 +59,7 @@ class _PositionSearch:
         return self.measured[position].met
 
     def climb(self, ladder: Sequence[int], rung: int) -> tuple[int, int] | None:
-        """Return neighbouring rungs, of which only the second meets the goal; (lowest - 1, lowest) where it meets."""
+        """Return adjacent rungs, only the second of which meets the goal; (lowest - 1, lowest) if the lowest does."""
         if self.meets(ladder[rung]):
             while rung and self.meets(ladder[rung - 1]):
                 rung -= 1
@@ -68,14 +70,14 @@ class _PositionSearch:
         return ladder[rung - 1] if rung else self._lowest - 1, ladder[rung]
 
     def halve(self, missed: int, met: int) -> int:
-        """Return a position that meets the goal, above one that misses it or the lowest of all."""
+        """Return a position that meets the goal and is the lowest of all or directly above one that misses it."""
         while met - missed > 1:
             middle = (missed + met) // 2
             missed, met = (missed, middle) if self.meets(middle) else (middle, met)
         return met
 
     def descend(self, position: int) -> int:
-        """Return the position, or a smaller one, whose neighbours below all miss the goal."""
+        """Return the position, or a smaller one, such that all its checked lower neighbours miss the goal."""
         while True:
             below = range(max(position - NEIGHBOURS, self._lowest), position)
             smaller = next((neighbour for neighbour in below if self.meets(neighbour)), None)
@@ -89,10 +91,10 @@ class _PositionSearch:
 
 
 def smallest_meeting(ladder: Sequence[int], start: int, evaluate: Callable[[int], Measurement]) -> SearchResult:
-    """Search the smallest position that meets a goal.
+    """Search for the smallest position that meets a goal.
 
-    `ladder` is ascending, its ends are the bounds of the search; `start` is the index of the rung to begin at.
-    `evaluate` simulates a position. It is called once for each.
+    `ladder` is ascending, and its ends bound the search. `start` is the index of the rung to begin at. `evaluate`
+    simulates a position; it is called once for each position.
     """
     search = _PositionSearch(evaluate, (ladder[0], ladder[-1]))
     rungs = search.climb(ladder, start)

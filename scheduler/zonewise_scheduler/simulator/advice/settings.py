@@ -1,6 +1,7 @@
-"""The settings that advice is given on: nodes, a nominal quota, and the threshold of reservations.
+"""The settings that advice covers: nodes, a nominal quota, and the threshold of reservations.
 
-Each has a ladder of positions for the search, a value for each position, and returns the trace or the policy with it.
+Each setting has a ladder of positions for the search and a value for each position. It applies a value to the trace or
+the policy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 _DOUBLINGS = 6
-"""A quota or a number of nodes is searched up to 2**6 times the present one."""
+"""The search for a quota or a number of nodes goes up to 2**6 times the present one."""
 _GIB = 1 << 30
 _MILLI = 1000
 _BYTES = ("memory", "ephemeral-storage")
@@ -37,11 +38,11 @@ _SHORT_FLEET = re.compile(r"(\d{1,7})((?:x[^x]+){0,2})", re.ASCII)
 
 
 class AdvisedSetting(Protocol):
-    """A setting whose smallest sufficient value is searched."""
+    """A setting whose smallest sufficient value is sought."""
 
     @property
     def name(self) -> str:
-        """The heading of its column."""
+        """The heading of its column in the table."""
         ...
 
     @property
@@ -56,7 +57,7 @@ class AdvisedSetting(Protocol):
 
     @property
     def present(self) -> int | None:
-        """The position of the value that the trace has; None: it is between two, or unlimited."""
+        """The position of the value in the trace; None if it lies between two positions or is unlimited."""
         ...
 
     def value(self, position: int) -> float:
@@ -73,28 +74,28 @@ class AdvisedSetting(Protocol):
 
 
 class NodeCount(NamedTuple):
-    """The number of nodes, or of processors of a log on one pool; jobs and their submissions stay the same."""
+    """The number of nodes, or of processors for a log on one pool; jobs and submissions do not change."""
 
     source: SwfLog | Scenario
     policy: BackfillPolicy
     number: int
     """The present number."""
     load: Callable[[int], Scenario] | None = None
-    """Reads the trace with so many nodes; None: the source is a log on one pool."""
+    """Reads the trace with a given number of nodes; None if the source is a log on one pool."""
 
     @property
     def name(self) -> str:
-        """The heading of its column."""
+        """The heading of its column in the table."""
         return "processors" if isinstance(self.source, SwfLog) else "nodes"
 
     @property
     def ladder(self) -> Sequence[int]:
-        """Halves and doubles of the present number."""
+        """The present number, repeatedly halved and doubled."""
         return _doublings(self.number, MAX_PROCESSORS if isinstance(self.source, SwfLog) else MAX_NODES)
 
     @property
     def start(self) -> int:
-        """The present number."""
+        """The index of the present number."""
         return self.ladder.index(self.number)
 
     @property
@@ -111,14 +112,14 @@ class NodeCount(NamedTuple):
         return f"{position:,}"
 
     def apply(self, position: int) -> Simulated:
-        """Return the trace on so many nodes. A mix keeps the jobs that were drawn for the present number."""
+        """Return the trace on this number of nodes. A mix keeps the jobs that were drawn for the present number."""
         if isinstance(self.source, SwfLog) or self.load is None:
             return self.source._replace(processors=position), self.policy
         return self.load(position)._replace(arrivals=self.source.arrivals), self.policy
 
 
 class QuotaTarget(NamedTuple):
-    """A nominal quota by its ClusterQueue, resource and flavor."""
+    """A nominal quota, identified by ClusterQueue, resource and flavor."""
 
     queue: str
     key: FlavorResource
@@ -128,13 +129,13 @@ class QuotaTarget(NamedTuple):
 
 
 class NominalQuota(NamedTuple):
-    """The nominal quota of one ClusterQueue; nodes and other quotas stay the same."""
+    """The nominal quota of one ClusterQueue; nodes and other quotas do not change."""
 
     source: Scenario
     policy: BackfillPolicy
     target: QuotaTarget
     nominal: int
-    """The present one."""
+    """The present quota."""
 
     @property
     def name(self) -> str:
@@ -144,17 +145,17 @@ class NominalQuota(NamedTuple):
 
     @property
     def ladder(self) -> Sequence[int]:
-        """Halves and doubles of the present quota, in its unit."""
+        """The present quota, repeatedly halved and doubled, in its unit."""
         return _doublings(max(self.nominal // self._unit, 1), UNLIMITED // self._unit)
 
     @property
     def start(self) -> int:
-        """The present quota, in whole units."""
+        """The index of the present quota, in whole units."""
         return self.ladder.index(max(self.nominal // self._unit, 1))
 
     @property
     def present(self) -> int | None:
-        """The present quota; None: it is no whole number of units."""
+        """The present quota; None if it is not a whole number of units."""
         return self.nominal // self._unit if self.nominal >= self._unit and not self.nominal % self._unit else None
 
     @property
@@ -181,7 +182,7 @@ class NominalQuota(NamedTuple):
 
 
 class ReserveAfter(NamedTuple):
-    """The wait after which the default policy reserves at the latest: 15 min to 14 d, in steps that grow with it."""
+    """The wait after which the default policy may reserve any start: 15 min to 14 d, in growing steps."""
 
     source: SwfLog | Scenario
     after: float
@@ -192,12 +193,12 @@ class ReserveAfter(NamedTuple):
 
     @property
     def ladder(self) -> Sequence[int]:
-        """Every eighth threshold: waits need not fall or rise with it, so that the whole range is looked at."""
+        """Every eighth threshold; waits need not rise or fall with the threshold, so the whole range is searched."""
         return [*range(0, len(_THRESHOLDS) - 1, 8), len(_THRESHOLDS) - 1]
 
     @property
     def present(self) -> int | None:
-        """The present threshold; None: it is between two steps."""
+        """The present threshold; None if it lies between two steps."""
         return _THRESHOLDS.index(self.after) if self.after in _THRESHOLDS else None
 
     def value(self, position: int) -> float:
@@ -219,7 +220,7 @@ _THRESHOLDS: tuple[float, ...] = (
     *map(float, range(4 * HOUR, 48 * HOUR, HOUR)),
     *map(float, range(2 * DAY, 14 * DAY + 1, 6 * HOUR)),
 )
-"""Seconds."""
+"""The thresholds, in seconds."""
 
 
 def parse_node_count(spec: str) -> tuple[int, str]:
@@ -231,9 +232,9 @@ def parse_node_count(spec: str) -> tuple[int, str]:
 
 
 def find_quota(source: Scenario, text: str) -> tuple[QuotaTarget, int]:
-    """Return the quota that "QUEUE:RESOURCE:FLAVOR" names, and its nominal amount; parts may be left out at the end.
+    """Return the quota that "QUEUE:RESOURCE:FLAVOR" names, and its nominal amount; trailing parts may be omitted.
 
-    Raises InputError where no quota, or more than one, is of this name, or where it is unlimited.
+    Raises InputError if no quota or more than one has this name, or if the quota is unlimited.
     """
     quotas = {
         QuotaTarget(queue.name, key): quota.nominal
@@ -253,7 +254,7 @@ def find_quota(source: Scenario, text: str) -> tuple[QuotaTarget, int]:
 
 
 def _doublings(present: int, most: int) -> list[int]:
-    """Return 1, the halves of a number, itself, and its doubles."""
+    """Return a number, repeatedly halved down to 1 and repeatedly doubled."""
     halves = [present >> power for power in range(present.bit_length())]
     doubles = [present << power for power in range(1, _DOUBLINGS + 1) if present << power <= most]
     return sorted({*halves, *doubles})

@@ -1,4 +1,4 @@
-"""Objects of a cluster: queues and flavors of kueue.x-k8s.io, Workloads, batch/v1 Jobs, nodes and their reports.
+"""Reads objects of a cluster: queues and flavors of kueue.x-k8s.io, Workloads, batch/v1 Jobs, nodes and their reports.
 
 A Job is submitted at its creation, relative to the first one, or at the time of the annotation
 zonewise.dev/simulated-submit-seconds. Its run time counts from when all its pods are ready. It is that of the
@@ -53,18 +53,19 @@ _GROUPS = {
         _KUEUE,
     ),
 }
-"""The API group of each kind; other groups have kinds of the same names."""
+"""The API group of each kind, since other groups have kinds with the same names."""
 _VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
-"""Versions of Kueue's API: Cohorts and Topologies were v1alpha1 first; fields that later versions lack are problems."""
+"""Versions of Kueue's API: Cohorts and Topologies were first v1alpha1; fields that later versions lack are reported as
+problems."""
 
 
 def is_object(content: Mapping[str, object]) -> bool:
-    """Tell whether this is an object of an API."""
+    """Return whether this is a Kubernetes API object."""
     return "apiVersion" in content and "kind" in content
 
 
 def has_nodes(documents: Iterable[Document]) -> bool:
-    """Tell whether any document is a node or a report."""
+    """Return whether any document is a node or a report."""
     return any(document.kind in _NODE_KINDS for document in documents)
 
 
@@ -74,9 +75,10 @@ def build_fleet_from_objects(documents: Sequence[Document]) -> Fleet:
 
 
 def read_objects(documents: Sequence[Document], where: str, fleet: Fleet | None) -> Scenario:
-    """Return the jobs among objects, on the queues and nodes among them, or else on a fleet.
+    """Return the jobs among objects, to run on the queues and nodes among them, or otherwise on a fleet.
 
-    Invalid fields are problems. Raises InputError where no job is left, or there are neither queues nor nodes.
+    Invalid fields are reported as problems. Raises InputError if no job is left, or if there are neither queues nor
+    nodes.
     """
     problems: list[str] = []
     documents = _select(documents, problems)
@@ -134,7 +136,7 @@ def _cluster(documents: Sequence[Document], problems: list[str]) -> _Cluster:
 def _with_queues_and_flavors(
     cluster: _Cluster, fleet: Fleet | None, workloads: Sequence[Workload], where: str, problems: list[str]
 ) -> _Cluster:
-    """Return a cluster with queues and flavors: those of the fleet where the objects have none."""
+    """Return a cluster with queues and flavors, taken from the fleet if the objects have none."""
     if not cluster.queues:
         if fleet is None:
             raise InputError(where, "neither ClusterQueues nor nodes: there is nothing to run jobs on; see --nodes")
@@ -159,9 +161,10 @@ def _with_queues_and_flavors(
 
 
 def _on_fleet(cluster: _Cluster, fleet: Fleet, workloads: Sequence[Workload]) -> _Cluster:
-    """Return a cluster with a queue on all nodes for each queue that jobs name.
+    """Return a cluster with one queue on all nodes for each queue name in the jobs.
 
-    Where pods request nothing, pods have a quota too: a workload without any quota has neither flavor nor placement.
+    If some pods request nothing, the queues get a quota of pods too. A workload without any quota has neither flavor
+    nor placement.
     """
     queue_names = (
         cluster.locals[workload.local_queue_key].cluster_queue
@@ -176,9 +179,7 @@ def _on_fleet(cluster: _Cluster, fleet: Fleet, workloads: Sequence[Workload]) ->
 
 
 def _arrival(job: SubmittedJob, cluster: _Cluster, problems: list[str]) -> Arrival | None:
-    """Return a job with its ClusterQueue: that of its LocalQueue, else the one of its queue's name, else the only
-    one.
-    """
+    """Return a job with its ClusterQueue: that of its LocalQueue, the one with its queue's name, or the only one."""
     local_queue = cluster.locals.get(job.workload.local_queue_key)
     name = job.workload.queue_name if local_queue is None else local_queue.cluster_queue
     names = [queue.name for queue in cluster.queues]
@@ -191,7 +192,7 @@ def _arrival(job: SubmittedJob, cluster: _Cluster, problems: list[str]) -> Arriv
 
 
 def _local_queues(cluster: _Cluster, arrivals: Iterable[Arrival]) -> tuple[LocalQueue, ...]:
-    """Return the LocalQueues, with the ones that jobs name without a description."""
+    """Return the LocalQueues, including those that jobs name but no object describes."""
     queued = ((entry.workload, entry.queue) for entry in arrivals if entry.workload.queue_name)
     implied = {entry.local_queue_key: LocalQueue(entry.namespace, entry.queue_name, queue) for entry, queue in queued}
     return tuple({**implied, **cluster.locals}.values())
@@ -226,7 +227,7 @@ def _priority_classes(documents: Sequence[Document], problems: list[str]) -> Pri
 
 
 def _read_pod_priority(content: Json) -> tuple[WorkloadPriorityClass, tuple[str, ...]]:
-    """Return a PriorityClass of pods, which has fields that one of Workloads lacks."""
+    """Read a PriorityClass of pods without the fields that a WorkloadPriorityClass lacks."""
     return read_workload_priority_class({name: content[name] for name in ("metadata", "value") if name in content})
 
 
@@ -235,7 +236,7 @@ def _of_kind(documents: Iterable[Document], kind: str) -> list[Document]:
 
 
 def _select(documents: Iterable[Document], problems: list[str]) -> list[Document]:
-    """Return the objects of known kinds; the rest are problems."""
+    """Return the objects of known kinds; report the others as problems."""
     useful: list[Document] = []
     ignored: Counter[tuple[str, str, str]] = Counter()
     for document in documents:
@@ -258,7 +259,7 @@ def _select(documents: Iterable[Document], problems: list[str]) -> list[Document
 
 
 def _duplicates(documents: Iterable[Document]) -> Iterator[str]:
-    """Yield a problem for each duplicate object; those of jobs and nodes are reported where they are read."""
+    """Yield a problem for each duplicate object; duplicate jobs and nodes are reported where they are read."""
     keys: set[tuple[str, str]] = set()
     for document in documents:
         if document.kind not in _JOB_KINDS | _NODE_KINDS:

@@ -1,7 +1,7 @@
-"""Random numbers that are the same for a seed with every release of numpy.
+"""Random numbers that are the same for a given seed with every release of numpy.
 
-Uniform numbers come from numpy's PCG64 generator, which is fixed. The distributions of numpy may change with a release
-(NEP 19), so this module computes them by their inverse distribution functions.
+Uniform numbers come from numpy's PCG64 generator, which never changes. The distributions of numpy may change with a
+release (NEP 19), so this module computes distributions from their inverse distribution functions.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 _MIN_LOG = 1e-9
-"""Of a logarithmic range."""
+"""Smallest lower bound of a logarithmic range."""
 
 
 class UniformStream:
-    """A stream of uniform numbers. Streams of one seed and different numbers are independent."""
+    """A stream of uniform numbers. Streams with the same seed and different numbers are independent."""
 
     def __init__(self, seed: int, stream: int = 0) -> None:
-        """Take non-negative integers."""
+        """Initialize from a non-negative seed and stream number."""
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, stream])))
 
     def uniform(self, count: int) -> Floats:
@@ -39,14 +39,14 @@ class DistributionKind(NamedTuple):
     """A kind of distribution."""
 
     syntax: str
-    """Its form in a file."""
+    """How it is written in a file."""
     accepts: Callable[[Numbers], bool]
     """Whether these non-negative numbers are valid parameters."""
     inverse: Callable[[Floats, Numbers], Floats]
 
 
 def log_uniform(uniform: Floats, minimum: float, maximum: float) -> Floats:
-    """Return numbers whose logarithms are uniform: such a run time is as often of minutes as of hours."""
+    """Return numbers whose logarithms are uniform: such run times are minutes as often as hours."""
     return minimum * (maximum / minimum) ** uniform
 
 
@@ -89,14 +89,14 @@ DISTRIBUTIONS = {
     "exponential": DistributionKind("{exponential: mean}", _is_single, _exponential),
     "choice": DistributionKind("{choice: [a, b, ...]}", bool, _choice),
 }
-"""By name."""
+"""Kinds of distributions by name."""
 
 
 class Distribution(NamedTuple):
     """A kind of distribution with its parameters."""
 
     kind: str
-    """One of KINDS, or "fixed"."""
+    """One of DISTRIBUTIONS, or "fixed"."""
     numbers: Numbers
 
     def sample(self, uniform: UniformStream, count: int) -> Floats:

@@ -1,6 +1,6 @@
-"""Files of YAML and JSON, and directories of them, as plain values.
+"""Reads YAML and JSON files, and directories of them, as plain values.
 
-YAML gives the types of JSON only: times stay text, and keys become text, as in sigs.k8s.io/yaml.
+YAML yields only JSON types: times remain text and keys become text, as in sigs.k8s.io/yaml.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _BRACKET = re.compile(r"[\[\]{}]")
 _INDENT = re.compile(r"^[ \t?-]+", re.MULTILINE)
 _MAX_DEPTH = 1000
-"""A bound, since a stack overflow in libyaml's loader crashes the process."""
+"""Maximum depth of a document, since a stack overflow in libyaml's loader crashes the process."""
 _TIME = "tag:yaml.org,2002:timestamp"
 
 
@@ -38,7 +38,7 @@ class Document(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the kind of an API object; "" where it has none."""
+        """Return the kind of an API object; "" if it has none."""
         kind: object = self.content.get("kind")
         return kind if isinstance(kind, str) else ""
 
@@ -46,8 +46,8 @@ class Document(NamedTuple):
 def read_documents(source: str) -> list[Document]:
     """Return the objects of a file, of standard input ("-"), or of all files of a directory in order of name.
 
-    The items of a List are objects each. Raises InputError for an unreadable file, and for text that is neither YAML
-    nor JSON of objects.
+    Each item of a List is an object. Raises InputError for an unreadable file, and for text that does not contain
+    objects in YAML or JSON.
     """
     if not is_directory(source):
         with open_source(source) as file:
@@ -68,7 +68,7 @@ def document_files(directory: str) -> list[str]:
 
 
 def parse_documents(content: bytes, where: str) -> list[Document]:
-    """Return the objects of a text. Raises InputError for text that is neither YAML nor JSON of objects."""
+    """Return the objects in a text. Raises InputError for text that does not contain objects in YAML or JSON."""
     try:
         values = _json(content) or _yaml(content.decode())
     except (ValueError, OverflowError, RecursionError) as error:
@@ -77,7 +77,7 @@ def parse_documents(content: bytes, where: str) -> list[Document]:
 
 
 def _json(content: bytes) -> list[object]:
-    """Return the one document of JSON; an empty list where the text is not JSON: YAML may begin with a brace too."""
+    """Return the JSON document; an empty list if the text is not JSON, since YAML may begin with a brace too."""
     try:
         return [msgspec.json.decode(content)]
     except (ValueError, RecursionError):
@@ -85,7 +85,7 @@ def _json(content: bytes) -> list[object]:
 
 
 def _yaml(text: str) -> list[object]:
-    """Return the documents of YAML. Raises ValueError."""
+    """Return the YAML documents. Raises ValueError."""
     import yaml
 
     if _depth(text) > _MAX_DEPTH:
@@ -94,12 +94,12 @@ def _yaml(text: str) -> list[object]:
         return list(yaml.load_all(text, _loader()))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
-    except (LookupError, AttributeError) as error:  # of PyYAML's constructors
+    except (LookupError, AttributeError) as error:  # from PyYAML's constructors
         raise ValueError(f"a value is not of its tag: {error}") from error
 
 
 def _depth(text: str) -> int:
-    """Return an upper bound of the nesting of YAML, by its brackets and indentation."""
+    """Return an upper bound on the nesting of YAML, from its brackets and indentation."""
     steps = (1 if bracket in "[{" else -1 for bracket in _BRACKET.findall(text))
     return max(max(accumulate(steps), default=0), max(map(len, _INDENT.findall(text)), default=0))
 
@@ -108,7 +108,7 @@ def _depth(text: str) -> int:
 def _loader() -> type[yaml.SafeLoader]:
     import yaml
 
-    # the loader in C is part of PyYAML's wheels, not of every distribution's package
+    # the C loader is part of PyYAML's wheels, but not of every distribution's package
     base = cast("type[yaml.SafeLoader]", getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     class Loader(base):

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.fields import FieldReader
 
 MAX_JOBS = 3_000_000
-"""In one scenario; a larger number counts as a mistake."""
+"""Maximum number of jobs in a scenario; a larger number counts as a mistake."""
 
 
 def distribution_field(reader: FieldReader, name: str, default: float) -> Distribution:
-    """Return the distribution of a number: a number, or an object with the name of a distribution and its numbers."""
+    """Return a field's distribution; the field is a number, or an object of a distribution's name and numbers."""
     if not reader.has(name):
         return Distribution("fixed", (default,))
     value: object = reader.obj[name]

@@ -1,4 +1,4 @@
-"""Fleets: a description of nodes in a file, or in a few characters.
+"""Fleets: descriptions of nodes in a file or in a short text.
 
     name: large
     levels:                                  # the outermost first; the last are the nodes
@@ -9,11 +9,11 @@
     - {name: gpu, share: 0.25, cpu: 192, memory: 2Ti, resources: {nvidia.com/gpu: 8}, zones: 2}
     - {name: cpu, cpu: 128, memory: 512Gi, labels: {a: b}, taints: [{key: a, value: b, effect: NoSchedule}]}
 
-A kind has a `share` of the nodes, or a number of `domains` of the outermost level. One kind may have neither, and takes
-the remaining nodes. Memory without an amount does not count. A node admits 110 pods, the kubelet's default. `zones`
+A kind has a `share` of the nodes or a number of `domains` of the outermost level. One kind may have neither; it gets
+the remaining nodes. Memory does not count if no amount is given. A node admits 110 pods, the kubelet's default. `zones`
 divides its resources; `policy` and `scope` are those of its Topology Manager.
 
-In a few characters, nodes are NUMBER, of one processor each, or NUMBERxCPUS, or NUMBERxCPUSxMEMORY ("100x64x256Gi").
+A short text is NUMBER (nodes with one processor each), NUMBERxCPUS or NUMBERxCPUSxMEMORY ("100x64x256Gi").
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.inputs.node_fleet import Fleet
 
 KIND_LABEL = "zonewise.dev/node-kind"
-"""A label of nodes."""
+"""Label of nodes with the name of their kind."""
 LEVEL_LABEL_PREFIX = "zonewise.dev/topology-"
 """Prefix of the default label of a level, before the level's name."""
 DEFAULT_MAX_PODS = 110
@@ -48,21 +48,21 @@ DEFAULT_MAX_PODS = 110
 _NAME = "fleet"
 _SHORT = re.compile(r"(\d{1,7})(?:x([^x]+)(?:x([^x]+))?)?", re.ASCII)
 _MAX_ZONES = 8
-"""max-allowable-numa-nodes: with more zones and a policy, a kubelet does not start."""
+"""max-allowable-numa-nodes: with more zones and a policy, the kubelet does not start."""
 
 _Policy = Literal["none", "best-effort", "restricted", "single-numa-node"]
 _Scope = Literal["container", "pod"]
 _Extent = tuple[NodeGroup, "Fraction | int | None"]
-"""A kind with its share, or its number of domains of the outermost level; None: the remaining nodes."""
+"""A kind with its share or its number of domains of the outermost level; None for the remaining nodes."""
 
 
 def is_fleet(content: Mapping[str, Any]) -> bool:
-    """Tell whether an object describes nodes."""
+    """Return whether an object describes nodes."""
     return "kinds" in content and "levels" in content
 
 
 def read_fleet(content: Mapping[str, Any], where: str) -> Fleet:
-    """Return the nodes of a description. Raises InputError with file, field and value where it is invalid."""
+    """Return the nodes of a description. Raises InputError with file, field and value if it is invalid."""
     problems: list[str] = []
     reader = FieldReader(content, "", problems)
     name = reader.text("name") or _NAME
@@ -80,7 +80,7 @@ def read_fleet(content: Mapping[str, Any], where: str) -> Fleet:
 
 
 def parse_short_fleet(text: str, where: str = "--nodes") -> Fleet | None:
-    """Return the nodes of a short description; None: the text is none.
+    """Return the nodes of a short description; None if the text is not one.
 
     Raises InputError with its source for an invalid amount.
     """
@@ -155,7 +155,7 @@ def _node_number(levels: Sequence[Level]) -> int:
 
 
 def _inconsistencies(levels: Sequence[Level], extents: Sequence[_Extent], nodes: int) -> list[str]:
-    """Return the problems of fields that are valid on their own."""
+    """Return the conflicts between fields that are valid individually."""
     problems: list[str] = []
     if not levels or not extents:
         return [f"{name}: is missing" for name, items in (("levels", levels), ("kinds", extents)) if not items]

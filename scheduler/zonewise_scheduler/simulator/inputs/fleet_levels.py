@@ -1,4 +1,4 @@
-"""Fleets by topology levels: blocks of racks of nodes, and groups of equal nodes in sequence."""
+"""Builds fleets from topology levels, such as blocks of racks of nodes, and from sequences of identical nodes."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeState, Resource
 
 UNSPECIFIED = MAX_AMOUNT
-"""Memory, storage or pods of a node without a stated amount, which do not count."""
+"""Amount of memory, storage or pods that a node does not specify; such a resource does not count."""
 MAX_NODES = 1_000_000
 
 
 class Level(NamedTuple):
-    """Domains of one level within each domain of the level above; the lowest level is the nodes."""
+    """Domains of one level within each domain of the level above; the lowest level consists of nodes."""
 
     name: str
     size: int
     label: str
-    """The label's key; its values are unique in the whole fleet."""
+    """Label key; its values are unique in the whole fleet."""
 
 
 class NodeGroup(NamedTuple):
-    """Equal nodes."""
+    """A group of identical nodes."""
 
     name: str
-    """The name of its ResourceFlavor as well."""
+    """Name of the group and of its ResourceFlavor."""
     allocatable: Resource
     labels: Mapping[str, str]
-    """The flavor's node labels."""
+    """Node labels of the flavor."""
     extra_labels: Mapping[str, str] = {}
     """Further labels of the nodes."""
     taints: tuple[Taint, ...] = ()
     state: NodeState | None = None
-    """The state of its idle zones; None: they are unknown."""
+    """State of its idle zones; None if they are unknown."""
 
 
 def build_fleet(name: str, levels: Sequence[Level], groups: Sequence[tuple[NodeGroup, int]]) -> Fleet:
-    """Return groups of nodes in sequence, as many in all as the levels have nodes.
+    """Return a fleet of groups of nodes in sequence; in total, the groups have as many nodes as the levels.
 
-    The Topology has the fleet's name. Numbers in names have leading zeros, so that names sort as numbers.
+    The Topology has the fleet's name. Numbers in names have leading zeros, so that names sort numerically.
     """
     paths = _paths(levels)
     kinds = chain.from_iterable(repeat(make, count) for make, count in groups)
@@ -79,7 +79,7 @@ def build_fleet(name: str, levels: Sequence[Level], groups: Sequence[tuple[NodeG
 
 
 def total_capacity(nodes: Iterable[tuple[Resource, int]]) -> dict[str, int]:
-    """Return the total of nodes by resource, without resources that no node has."""
+    """Return the total of all nodes by resource, without resources that no node has."""
     totals: dict[str, int] = {}
     for allocatable, count in nodes:
         for name, amount in amounts_by_resource(allocatable):
@@ -89,7 +89,7 @@ def total_capacity(nodes: Iterable[tuple[Resource, int]]) -> dict[str, int]:
 
 
 def _paths(levels: Sequence[Level]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the name of each node with the names of its domains, the outermost first."""
+    """Return the name of each node with the names of its domains, outermost first."""
     paths: list[tuple[str, tuple[str, ...]]] = [("", ())]
     for depth, level in enumerate(levels):
         digits = len(str(level.size - 1))

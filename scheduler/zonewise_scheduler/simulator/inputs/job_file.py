@@ -1,4 +1,4 @@
-"""Job files, in JSON or YAML: groups of jobs, and their nodes.
+"""Reads job files in JSON or YAML, which describe groups of jobs and their nodes.
 
     {
       "name": "a name", "description": "what for", "seed": 1,
@@ -6,10 +6,10 @@
       "nodes": "100x64",                      or an object as in fleet_file.py; --nodes overrides it
       "queues": [{"name": "a", "share": 0.5, "cohort": "c", "strategy": "StrictFIFO", "preemption": {...}}],
       "jobs": [{
-        "name": "job", "count": 1000,         names are job-0, job-1, ...; without a count there is one, "job"
+        "name": "job", "count": 1000,         names are job-0, job-1, ...; without a count, one job, "job"
         "queue": "a", "user": "u", "priority": 0,
         "pods": 10, "requests": {"cpu": 2, "memory": "2Gi"},
-        "at": 0, "every": 0.375,              seconds: submission of the first, and from each to the next
+        "at": 0, "every": 0.375,              seconds: submission of the first job, and interval to the next
         "run": {"uniform": [180, 270]},       seconds
         "limit": 900,                         walltime in seconds; or "overestimate": a multiple of `run`, at least 1 s
         "nodeSelector": {...}, "tolerations": [...], "topologyRequest": {"required": "example.com/rack"}
@@ -17,9 +17,9 @@
     }
 
 `run`, `limit`, `overestimate`, `every` and `pods` are numbers or distributions: {"uniform": [a, b]}, {"loguniform":
-[a, b]}, {"exponential": mean}, {"choice": [a, b, ...]}. Only `run` is required; without `requests` a pod requests one
-CPU. A queue's quota is its share of all nodes. Queues without a description have equal shares in one cohort.
-preemption, tolerations and topologyRequest are as in the objects of Kubernetes and Kueue.
+[a, b]}, {"exponential": mean}, {"choice": [a, b, ...]}. Only `run` is required; without `requests`, a pod requests one
+CPU. A queue's quota is its share of all nodes. Queues that are not described have equal shares in one cohort.
+The fields preemption, tolerations and topologyRequest are those of Kubernetes and Kueue objects.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ _MAX_SEED = (1 << 63) - 1
 
 
 def is_job_file(content: Mapping[str, Any]) -> bool:
-    """Tell whether an object has groups of jobs."""
+    """Return whether an object has groups of jobs."""
     return "jobs" in content
 
 
 def read_job_file(content: Mapping[str, Any], where: str, fleet: Fleet, seed: int | None = None) -> Scenario:
-    """Return the jobs of an object on a fleet; `seed` overrides the file's.
+    """Return the jobs of an object on a fleet; `seed` overrides the seed in the file.
 
-    A group or a queue with an invalid field is left out, as a problem. Raises InputError where no job is left, or there
-    are too many.
+    A group or queue with an invalid field is left out and reported as a problem. Raises InputError if no job is left,
+    or if there are too many.
     """
     problems: list[str] = []
     reader = FieldReader(content, "", problems)
@@ -102,11 +102,11 @@ class _Group(NamedTuple):
     """A group of jobs."""
 
     position: int
-    """In the file."""
+    """Position in the file."""
     name: str
     jobs: int
     single: bool
-    """The only job has the name of the group."""
+    """Whether the group's only job has the name of the group."""
     queue: str
     user: str
     priority: int
@@ -195,13 +195,13 @@ def _queues(parent: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
 _CLUSTER_QUEUE_FIELDS = {
     "cohort": "cohortName", "strategy": "queueingStrategy", "preemption": "preemption", "fairSharing": "fairSharing",
 }  # fmt: skip
-"""Fields of a queue, with the equal fields of a ClusterQueue."""
+"""Fields of a queue, with the corresponding fields of a ClusterQueue."""
 
 
 def _with_queues(
     groups: Iterable[_Group], queues: tuple[ClusterQueue, ...], problems: list[str]
 ) -> list[tuple[_Group, ClusterQueue]]:
-    """Return the groups with their queues; a group of an unknown queue is left out, as a problem."""
+    """Return the groups with their queues; leave out a group of an unknown queue, as a problem."""
     by_name = {queue.name: queue for queue in queues}
     only_name = next(iter(by_name)) if len(by_name) == 1 else ""
     pairs: list[tuple[_Group, ClusterQueue]] = []
@@ -215,7 +215,7 @@ def _with_queues(
 
 
 def _arrivals(groups: Iterable[tuple[_Group, ClusterQueue]], seed: int, problems: list[str]) -> list[Arrival]:
-    """Return the jobs of all groups by time, then in the order of the file."""
+    """Return the jobs of all groups by time, then in file order."""
     used_names: set[str] = set()
     arrivals: list[Arrival] = []
     for group, queue in groups:

@@ -1,7 +1,7 @@
-"""Jobs and Workloads as submitted workloads.
+"""Reads Jobs and Workloads as submitted workloads.
 
-A batch/v1 Job becomes a Workload as in service (quota/api/job_pod_sets.py). Where both objects exist, as
-`kubectl get jobs,workloads` prints them, the Job counts: only it has the run time.
+A batch/v1 Job becomes a Workload as in the live queue (quota/api/job_pod_sets.py). If both objects exist, as `kubectl
+get jobs,workloads` prints them, only the Job counts, since only it has the run time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.inputs.documents import Document, Json
 
 RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
-"""An annotation: run time of a job once all its pods are ready."""
+"""Annotation with the run time of a job once all its pods are ready."""
 SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
-"""An annotation: submission of a job after the start of the simulation."""
+"""Annotation with the submission of a job, relative to the start of the simulation."""
 
 
 class SubmittedJob(NamedTuple):
@@ -36,20 +36,20 @@ class SubmittedJob(NamedTuple):
     workload: Workload
     run_time: float
     kind: str
-    """Its priority class, or ""."""
+    """Its priority class, or "" if it has none."""
     label: str
-    """Its name in problems."""
+    """Its label in problems."""
 
 
 def object_label(document: Document) -> str:
-    """Return the name of an object in problems."""
+    """Return the label of an object in problems."""
     metadata: object = document.content.get("metadata")
     name = cast("Json", metadata).get("name") if isinstance(metadata, dict) else None
     return f"{document.where}: {document.kind} {name}"
 
 
 def read_submitted(documents: Sequence[Document], classes: PriorityClasses, problems: list[str]) -> list[SubmittedJob]:
-    """Return Jobs and Workloads in their order. One with an invalid pod or run time is left out, as a problem."""
+    """Return Jobs and Workloads in order. Those with an invalid pod or run time are left out as problems."""
     jobs: dict[str, SubmittedJob] = {}
     epoch = _epoch(documents)
     job_identities = {_identity(document.content) for document in documents if document.kind == "Job"}
@@ -110,7 +110,7 @@ def _walltime(job: Json, problems: list[str]) -> float:
 
 
 def _as_workload(job: Json, problems: list[str]) -> tuple[Json, tuple[PodSetManifest, ...]]:
-    """Return the Workload of a Job, and its pod sets."""
+    """Return the Workload of a Job and its pod sets."""
     reader = FieldReader(job, "", problems)
     metadata = reader.child("metadata")
     pod_set = read_job_pod_set(reader)
@@ -121,7 +121,7 @@ def _as_workload(job: Json, problems: list[str]) -> tuple[Json, tuple[PodSetMani
 
 
 def _run_time(annotations: Mapping[str, str], content: Json, limit: float, problems: list[str]) -> float | None:
-    """Return the run time of a job; None where it is unknown."""
+    """Return the run time of a job; None if it is unknown."""
     annotated = _seconds(annotations, RUN_SECONDS_ANNOTATION, problems)
     if annotated is not None:
         return annotated
@@ -157,7 +157,7 @@ def _seconds(annotations: Mapping[str, str], name: str, problems: list[str]) -> 
 
 
 def _identity(content: Json) -> tuple[str, str]:
-    """Return the namespace and name of an object; their problems are reported where the object is read."""
+    """Return the namespace and name of an object; their problems are reported when the object is read."""
     metadata = FieldReader(content, "", []).child("metadata")
     return metadata.text("namespace"), metadata.text("name")
 
@@ -171,7 +171,7 @@ def _owners(workload: Json) -> Iterator[tuple[str, str]]:
 
 
 def _epoch(documents: Sequence[Document]) -> float:
-    """Return the first creation in seconds since 1970; 0 where none is known."""
+    """Return the earliest creation, in seconds since 1970; 0 if none is known."""
     ignored: list[str] = []
     readers = (FieldReader(document.content, "", ignored).child("metadata") for document in documents)
     return min((time for reader in readers if (time := reader.time("creationTimestamp")) is not None), default=0.0)

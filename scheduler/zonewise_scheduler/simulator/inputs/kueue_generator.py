@@ -1,11 +1,11 @@
 """The generator files of Kueue's performance tests (kubernetes-sigs/kueue test/performance/scheduler).
 
 The files are configs/*/generator.yaml. As in runner/generator/generator.go, each queue of each set becomes a
-ClusterQueue. All sets of its workloads start at the same time. The first workload is created after one interval, and
-each later one an interval after the one before. There is one flavor, and quotas are of CPUs.
+ClusterQueue. All its workload sets start at the same time. The first workload is created after one interval, and each
+later one an interval after the previous one. There is one flavor, and quotas are in CPUs.
 
-Two deliberate differences: hostnames are unique in the whole cluster, not only in a rack, and a number of pods counts
-without a level too.
+There are two deliberate differences. Hostnames are unique in the whole cluster instead of only in a rack, and a number
+of pods counts even without a level.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_MS = 1 << 53
 
 _FLAVOR = "rf"
 _GROUP = "tas"
-"""The value of the node label of the flavor."""
+"""Value of the flavor's node label."""
 _MILLI_CPUS, _MEMORY, _PODS = 96_000, 256 << 30, 110
 """Defaults of a node; memory in bytes."""
 
@@ -48,15 +48,15 @@ _Constraint = Literal["required", "preferred", "balanced"]
 
 
 def is_generator(content: Mapping[str, Any]) -> bool:
-    """Tell whether an object is a generator file."""
+    """Return whether an object is a generator file."""
     return "cohorts" in content
 
 
 def read_generator(content: Mapping[str, Any], where: str) -> Scenario:
-    """Return the scenario of a generator file, workloads by time.
+    """Return the scenario of a generator file, with workloads by time.
 
-    A set with an invalid field is left out, as a problem. Raises InputError where nothing is left, or there is too
-    much.
+    A set with an invalid field is left out and reported as a problem. Raises InputError if nothing is left, or if there
+    is too much.
     """
     problems: list[str] = []
     reader = FieldReader(content, "", problems)
@@ -83,7 +83,7 @@ def read_generator(content: Mapping[str, Any], where: str) -> Scenario:
 
 
 class _Template(NamedTuple):
-    """Equal workloads."""
+    """The template of identical workloads."""
 
     name: str
     run: float
@@ -95,11 +95,11 @@ class _Set(NamedTuple):
     """Templates whose workloads are created one after the other, repeatedly."""
 
     position: int
-    """In the file."""
+    """Position in the file."""
     repetitions: int
     interval: float
     templates: tuple[tuple[int, _Template], ...]
-    """Valid templates with their indices; the interval of an invalid one passes too."""
+    """Valid templates with their indices; an invalid one still takes its interval."""
     steps: int
     """Number of templates in the file."""
 
@@ -115,7 +115,7 @@ class _GeneratedObjects:
         self.arrivals: list[Arrival] = []
 
     def check(self, queues: int, sets: list[_Set]) -> None:
-        """Raise InputError where this number of queues, each with such sets, is too large."""
+        """Raise InputError if this number of queues, each with these sets, is too large."""
         additional = queues * sum(workload_set.repetitions * len(workload_set.templates) for workload_set in sets)
         if len(self.arrivals) + additional > MAX_JOBS:
             raise InputError(self.where, f"cohorts: more than {MAX_JOBS} workloads")
@@ -219,7 +219,7 @@ def _template(reader: FieldReader) -> _Template | None:
 
 
 def _topology(reader: FieldReader) -> TopologyRequest | None:
-    """Return the topology request; "balanced" are slices, of one pod by default."""
+    """Return the topology request; "balanced" means slices, of one pod by default."""
     level = reader.text("tasLevel")
     default: _Constraint | None = None
     constraint = reader.choice("tasConstraint", _Constraint, default)
@@ -240,10 +240,10 @@ class GeneratedNodes(NamedTuple):
     """The nodes of a generator file."""
 
     flavors: tuple[ResourceFlavor, ...]
-    """One."""
+    """The only flavor."""
     topologies: Mapping[str, tuple[str, ...]] = {}
     nodes: NodeInfoTable | None = None
-    """None: only quotas count."""
+    """None if only quotas count."""
 
 
 def read_generated_nodes(parent: FieldReader, where: str) -> GeneratedNodes:

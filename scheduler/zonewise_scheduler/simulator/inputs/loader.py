@@ -1,4 +1,4 @@
-"""Loads any kind of trace, and detects its kind by its contents."""
+"""Loads any kind of trace, and detects the kind from the contents."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ SUPPORTED_NODES = (
     "and Node objects in a file or a directory"
 )
 _HEAD = 4096
-"""Bytes of a file that its kind is detected by, at most."""
+"""Maximum number of bytes from which the kind of a file is detected."""
 _MAX_KEYS = 10
-"""Keys of an unknown object in an error message."""
+"""Maximum number of keys of an unknown object in an error message."""
 
 
 def load_scenario(
@@ -60,13 +60,13 @@ def load_scenario(
     exact: bool = False,
     whole_nodes: bool = False,
 ) -> Scenario | SwfLog:
-    """Return the contents of a file or directory, or a mix by name; a file comes before a mix of its name.
+    """Return the contents of a file or directory, or a mix by name; a file precedes a mix with the same name.
 
-    `source` is "-" for standard input. `nodes` is a text as in SUPPORTED_NODES; None: the nodes of the source, or of
-    the mix. A log is an SwfLog where `nodes` is None or a number of processors, and else a Scenario. `seed` is of a mix
-    or a job file. `jobs` is the number of jobs of a mix, and the first so many of any other source. `load` is of a mix.
-    `exact`: all jobs declare their true run times; of an SwfLog build_tasks() does this. `whole_nodes`: pods of a log
-    are as wide as a node.
+    `source` is "-" for standard input. `nodes` is a text as in SUPPORTED_NODES, or None for the nodes of the source or
+    the mix. A log becomes an SwfLog if `nodes` is None or a number of processors, and a Scenario otherwise. `seed`
+    applies to a mix or a job file. `jobs` is the number of jobs of a mix, or limits any other source to its first jobs.
+    `load` applies to a mix. `exact`: all jobs declare their true run times; for an SwfLog, build_tasks() does this.
+    `whole_nodes`: pods of a log are as wide as a node.
 
     Raises InputError with file, field and value for an invalid source.
     """
@@ -112,13 +112,13 @@ def _check_numbers(jobs: int | None, seed: int | None) -> None:
 
 
 def _check_whole_nodes(*, whole_nodes: bool) -> None:
-    """Raise InputError; the source is no log."""
+    """Raise InputError if whole nodes are requested; the source is not a log."""
     if whole_nodes:
         raise InputError("--whole-nodes", "only a log has jobs of this width")
 
 
 def _read_source(source: str) -> SwfLog | list[Document]:
-    """Return a log, or else the objects of a file or directory."""
+    """Return a log, or the objects of a file or directory."""
     if is_directory(source):
         return read_documents(source)
     with open_source(source) as file:
@@ -141,7 +141,7 @@ def _processors(text: str) -> int:
 
 
 def _load_documents(documents: Sequence[Document], source: str, nodes: str | None, seed: int | None) -> Scenario:
-    """Return the scenario of the objects of a file or a directory; one of them may describe the nodes."""
+    """Return the scenario in the objects of a file or a directory; one object may describe the nodes."""
     fleet = _find_fleet(documents, source) if nodes is None else load_fleet(nodes)
     jobs_or_nodes = [special for special in documents if not is_fleet(special.content)]
     job_documents = [
@@ -163,7 +163,7 @@ def _load_documents(documents: Sequence[Document], source: str, nodes: str | Non
 
 
 def _check_objects(documents: Sequence[Document], jobs_or_nodes: Sequence[Document], where: str) -> None:
-    """Raise InputError where an object is neither an API object nor a fleet, or there are no jobs."""
+    """Raise InputError if an object is neither an API object nor a fleet, or if there are no jobs."""
     unknown = next((document for document in jobs_or_nodes if not is_object(document.content)), None)
     if unknown is not None:
         keys = ", ".join(f"{key:.40}" for key in list(unknown.content)[:_MAX_KEYS]) or "none"
@@ -174,7 +174,7 @@ def _check_objects(documents: Sequence[Document], jobs_or_nodes: Sequence[Docume
 
 
 def _job_file_fleet(document: Document, fleet: Fleet | None) -> Fleet:
-    """Return the nodes of a job file: the fleet of the command line, or its own."""
+    """Return the nodes of a job file: the fleet from the command line, or otherwise its own."""
     nodes: object = document.content.get("nodes")
     if fleet is not None:
         return fleet
@@ -189,7 +189,7 @@ def _job_file_fleet(document: Document, fleet: Fleet | None) -> Fleet:
 
 
 def _find_fleet(documents: Sequence[Document], where: str) -> Fleet | None:
-    """Return the nodes among documents; None: there are none."""
+    """Return the nodes among documents; None if there are none."""
     described_fleets = [document for document in documents if is_fleet(document.content)]
     if len(described_fleets) > 1:
         raise InputError(
@@ -201,14 +201,14 @@ def _find_fleet(documents: Sequence[Document], where: str) -> Fleet | None:
 
 
 def _limit_jobs(source: Scenario | SwfLog, jobs: int) -> Scenario | SwfLog:
-    """Return a source with its first jobs."""
+    """Return a source with only its first jobs."""
     if isinstance(source, Scenario):
         return source._replace(arrivals=source.arrivals[:jobs])
     return source._replace(jobs=LoggedJobs(source.jobs[row] for row in source.jobs.by_submission()[:jobs]))
 
 
 def _with_true_run_times(scenario: Scenario) -> Scenario:
-    """Return a scenario with true run times as walltimes; a job that takes no time declares a second, as in a log."""
+    """Return a scenario with true run times as walltimes; a job of no length declares one second, as in a log."""
     return scenario._replace(arrivals=[_with_true_run_time(arrival) for arrival in scenario.arrivals])
 
 

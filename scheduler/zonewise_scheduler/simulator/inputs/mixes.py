@@ -1,7 +1,7 @@
-"""Synthetic workloads: mixes by name, number of jobs, load and seed.
+"""Synthetic workloads: mixes, generated from a name, a number of jobs, a load and a seed.
 
-The generators draw distributions that measured workloads have in common; each names its sources. Jobs are a Poisson
-process, whose mean work is a share of the fleet's capacity (the load). Widths are cut to the fleet.
+The generators draw from distributions that measured workloads have in common; each names its sources. Jobs arrive in a
+Poisson process whose mean work is a share of the fleet's capacity (the load). Widths are limited to the fleet.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Mix(NamedTuple):
     fleet: Callable[[], Fleet]
     """The default fleet."""
     resource: str
-    """The resource of its load."""
+    """The resource in which its load is measured."""
     generate: Callable[[UniformStream, int, _FleetSize], list[_JobClass]]
 
 
@@ -55,9 +55,9 @@ class _FleetSize(NamedTuple):
 
     nodes: int
     per_node: int
-    """Of the mix's resource: whole CPUs, or GPUs; of the largest node."""
+    """Amount of the mix's resource on the largest node: whole CPUs or GPUs."""
     cpus: int
-    """Whole CPUs of such a node."""
+    """Whole CPUs of the largest node."""
 
 
 class _JobClass(NamedTuple):
@@ -65,10 +65,10 @@ class _JobClass(NamedTuple):
 
     name: str
     at: NDArray[np.int64]
-    """Indices among all jobs."""
+    """Indices of the jobs among all jobs."""
     pods: NDArray[np.int64]
     units: NDArray[np.int64]
-    """Of the mix's resource, per pod."""
+    """Amount of the mix's resource per pod."""
     run: NDArray[np.float64]
     estimate: NDArray[np.float64]
     """Walltimes, in seconds."""
@@ -77,7 +77,7 @@ class _JobClass(NamedTuple):
 def build_mix(
     name: str, fleet: Fleet | None = None, *, jobs: int | None = None, load: float | None = None, seed: int = 0
 ) -> Scenario:
-    """Return jobs of a mix. Raises InputError for an unknown mix, or nodes without its resource."""
+    """Return jobs of a mix. Raises InputError for an unknown mix, or for nodes without its resource."""
     if name not in MIXES:
         raise InputError(name, f"unknown mix; the mixes are {', '.join(MIXES)}")
     count, target_load = DEFAULT_JOBS if jobs is None else jobs, DEFAULT_LOAD if load is None else load
@@ -136,7 +136,7 @@ def _arrivals(
 
 
 def _requests(resource: str, units: int, size: _FleetSize) -> dict[str, int]:
-    """Return the requests of a pod; with GPUs the same share of a node's CPUs as of its GPUs."""
+    """Return the requests of a pod; with GPUs, the share of a node's CPUs equals the share of its GPUs."""
     if resource == CPU:
         return {CPU: units * _MILLI}
     return {CPU: size.cpus * _MILLI * units // size.per_node, resource: units}
@@ -166,12 +166,12 @@ def _nodes(count: int, cpus: int, gpus: int = 0) -> Fleet:
 
 
 def _hpc(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
-    """Return jobs of a supercomputer, from one CPU to all nodes, from a minute to a day.
+    """Return jobs of a supercomputer: from one CPU to all nodes, and from a minute to a day.
 
-    Logarithms of widths are uniform. A quarter of the jobs are serial; of the others, three quarters have a power of
-    two as width (Lublin and Feitelson, JPDC 63(11), 2003). Run times are log-uniform (Downey, HPDC 1997). Walltimes are
-    2 to 5 times as long: in the logs of the Parallel Workloads Archive jobs use .20 to .48 of them. A job wider than a
-    node takes whole nodes, a pod each.
+    Logarithms of widths are uniform. A quarter of the jobs are serial; three quarters of the others have a power of two
+    as their width (Lublin and Feitelson, JPDC 63(11), 2003). Run times are log-uniform (Downey, HPDC 1997). Walltimes
+    are 2 to 5 times as long: in the logs of the Parallel Workloads Archive, jobs use .20 to .48 of them. A job wider
+    than a node uses whole nodes, with one pod per node.
     """
     max_width = fleet_size.nodes * fleet_size.per_node
     widths = log_uniform(stream.uniform(count), 2, max_width) if max_width > 2 else np.full(count, float(max_width))
@@ -185,12 +185,12 @@ def _hpc(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_Job
 
 
 def _ai(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
-    """Return trainings on 1 to 1,024 whole nodes for half a day to ten days, and many small jobs.
+    """Return training jobs on 1 to 1,024 whole nodes for half a day to ten days, and many small jobs.
 
-    One job in twenty is a training, a power of two of nodes wide, one pod a node. The others have one GPU up to half a
-    node's, and run from five minutes to eight hours. As in the clusters of Jeon et al. (USENIX ATC 2019) and Hu et al.
-    (SC 2021), most jobs are small, and the few large ones have most of the GPU time. Walltimes are 1.2 to 2 times too
-    long for trainings, which know their number of steps, and 2 to 5 times for others.
+    One job in twenty is a training job, on a power of two of nodes with one pod per node. The others have from one GPU
+    to half of a node's GPUs, and run from five minutes to eight hours. As in the clusters of Jeon et al. (USENIX ATC
+    2019) and Hu et al. (SC 2021), most jobs are small, and the few large ones use most of the GPU time. Walltimes are
+    1.2 to 2 times the run time for training jobs, which know their number of steps, and 2 to 5 times for others.
     """
     training = stream.uniform(count) < 0.05
     large, small = np.flatnonzero(training), np.flatnonzero(~training)
@@ -210,9 +210,9 @@ def _ai(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobC
 def _batch(stream: UniformStream, count: int, fleet_size: _FleetSize) -> list[_JobClass]:
     """Return many short jobs and a few long ones.
 
-    Nine in ten have 1 to 8 pods and run for 10 s to 5 min. The others have up to 64 pods and run for up to 2 h. Few
-    jobs have most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod has
-    one, two or four CPUs. Walltimes are 2 to 5 times the run time.
+    Nine in ten have 1 to 8 pods and run for 10 s to 5 min. The others have up to 64 pods and run for up to 2 h. A few
+    jobs account for most of the work, as in data centers (Reiss et al., SoCC 2012; Tirmazi et al., EuroSys 2020). A pod
+    has one, two or four CPUs. Walltimes are 2 to 5 times the run time.
     """
     heavy = stream.uniform(count) < 0.1
     short, long = np.flatnonzero(~heavy), np.flatnonzero(heavy)
@@ -232,4 +232,4 @@ MIXES = {
     "ai": Mix(lambda: _nodes(1024, 128, 8), GPU, _ai),
     "batch": Mix(lambda: _nodes(128, 64), CPU, _batch),
 }
-"""By name."""
+"""Mixes by name."""

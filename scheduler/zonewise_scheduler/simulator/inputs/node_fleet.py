@@ -1,4 +1,4 @@
-"""A fleet of nodes with their quotas, and scenarios of jobs on it."""
+"""Fleets of nodes with their quotas, and scenarios of jobs on a fleet."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Arrival
 
 DEFAULT_QUEUE = "all"
-"""The name of the only ClusterQueue of a fleet without queues."""
+"""Name of the only ClusterQueue of a fleet without queues."""
 DEFAULT_COHORT = "all"
-"""The name of the cohort of queues that jobs name without a description."""
+"""Name of the cohort of queues that jobs name but nothing describes."""
 
 _ALL = Fraction(1)
 
@@ -36,11 +36,11 @@ class Fleet(NamedTuple):
     nodes: NodeInfoTable
     topologies: Mapping[str, tuple[str, ...]]
     flavors: tuple[ResourceFlavor, ...]
-    """One for each kind of nodes, in the order of a resource group."""
+    """One flavor for each kind of node, in the order of a resource group."""
     capacity: Mapping[str, Mapping[str, int]]
-    """Capacity of a flavor's nodes by resource: milli-CPU, bytes, counts, UNLIMITED where unknown; without pods."""
+    """Capacity of a flavor's nodes by resource: milli-CPU, bytes or counts, UNLIMITED if unknown; without pods."""
     states: Mapping[str, NodeState] = {}
-    """State of the idle zones by node; nodes with unknown zones are left out."""
+    """State of the idle zones by node, without nodes whose zones are unknown."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -76,14 +76,14 @@ def build_queue(fleet: Fleet, name: str = DEFAULT_QUEUE, share: Fraction = _ALL,
 
 
 def build_queues(fleet: Fleet, names: Iterable[str]) -> QueueSet:
-    """Return queues with equal shares of all nodes in one cohort; without names the default queue."""
+    """Return queues with equal shares of all nodes in one cohort; without names, the default queue."""
     queue_names = list(dict.fromkeys(names)) or [DEFAULT_QUEUE]
     cohort = DEFAULT_COHORT if len(queue_names) > 1 else ""
     return QueueSet(tuple(build_queue(fleet, name, Fraction(1, len(queue_names)), cohort) for name in queue_names))
 
 
 def with_unlimited_pods(queue: ClusterQueue) -> ClusterQueue:
-    """Return a queue with an unlimited quota of pods."""
+    """Return the queue with an unlimited quota of pods added."""
     unlimited = (PODS, ResourceQuota(UNLIMITED))
     groups = (
         resource_group(*(flavor._replace(quotas=(*flavor.quotas, unlimited)) for flavor in group.flavors))

@@ -1,7 +1,7 @@
-"""Nodes of a cluster: from NodeResourceTopology objects, and from v1.Node objects where there are some.
+"""Reads the nodes of a cluster from NodeResourceTopology objects, and from v1.Node objects if there are any.
 
 A node with a report has its zones, in their idle state. Its capacity is that of the v1.Node, or else the sum of its
-zones. All nodes are of one flavor: each pod has to select its own.
+zones. All nodes share one flavor, so each pod must select its nodes itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.inputs.documents import Document
 
 NODES_FLAVOR = "nodes"
-"""The name of the flavor, and of its Topology."""
+"""Name of the flavor and of its Topology."""
 
 _LEVELS = (
     "topology.kubernetes.io/region",
@@ -44,8 +44,8 @@ _LEVELS = (
     "cloud.provider.com/topology-block",
     "cloud.provider.com/topology-rack",
 )
-"""Topology labels of nodes, from the widest level on: Kubernetes' own (k8s.io/api/core/v1 well_known_labels.go),
-Google's, Amazon's, and those of Kueue's examples."""
+"""Topology labels of nodes, widest level first: those of Kubernetes (k8s.io/api/core/v1 well_known_labels.go), Google,
+Amazon and Kueue's examples."""
 
 
 class _Node(NamedTuple):
@@ -54,7 +54,7 @@ class _Node(NamedTuple):
 
 
 def fleet_from_reports(reports: Iterable[Document], nodes: Iterable[Document] = ()) -> Fleet:
-    """Return the nodes of such objects by name. Nodes with unknown CPUs are left out, as a problem."""
+    """Return the nodes of these objects by name. Nodes with unknown CPUs are left out as problems."""
     problems: list[str] = []
     nodes_by_name: dict[str, _Node] = {}
     for document in nodes:
@@ -125,7 +125,7 @@ def _add(
 
 
 def _allocatable(nrt: Mapping[str, Any], state: NodeState | None) -> dict[str, int]:
-    """Return the total of all zones; a device that is close to several zones, or to none, counts once."""
+    """Return the total of all zones; a device that is close to several zones or to none counts once."""
     totals: dict[str, int] = {}
     for zone in read_nrt_object(nrt).zones:
         for name, count in zone.resources.items():
@@ -137,6 +137,6 @@ def _allocatable(nrt: Mapping[str, Any], state: NodeState | None) -> dict[str, i
 
 
 def _levels(infos: Iterable[NodeInfo]) -> list[str]:
-    """Return the levels whose label every node has."""
+    """Return the levels whose label is on every node."""
     nodes = list(infos)
     return [key for key in _LEVELS if nodes and all(info.label(key) is not None for info in nodes)]

@@ -1,4 +1,4 @@
-"""The zones of a node with known counts only."""
+"""Builds the zones of a node of which only the counts are known."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import Resource
 
 _NEAR, _FAR = 10, 20
-"""Distances of a machine with two packages (ACPI SLIT): in a zone, and to another."""
+"""Distances in a machine with two packages (ACPI SLIT): within a zone, and to another zone."""
 _MILLI = 1000
 
 
 class ZoneLayout(NamedTuple):
-    """The zones of a node, and its Topology Manager."""
+    """The zones of a node and its Topology Manager settings."""
 
     zones: int
     policy: str = "none"
@@ -30,8 +30,8 @@ class ZoneLayout(NamedTuple):
 def idle_state(allocatable: Resource, layout: ZoneLayout) -> NodeState | None:
     """Return the idle state of a node whose resources are divided evenly among its zones.
 
-    Its CPU Manager is static. Its Memory Manager allocates nothing, since the counts of memory types are unknown. A
-    core has one thread.
+    Its CPU Manager policy is static. Its Memory Manager allocates nothing, since the counts of memory types are
+    unknown. Each core has one thread.
     """
     policies = Policies(layout.policy, layout.scope, cpu="static")
     whole_units = {
@@ -57,7 +57,7 @@ def idle_state(allocatable: Resource, layout: ZoneLayout) -> NodeState | None:
 
 
 def _share(amount: int, zone: int, zones: int) -> int:
-    """Return one zone's share; the first zones have the remainder."""
+    """Return one zone's share; the first zones get the remainder."""
     return amount // zones + (zone < amount % zones)
 
 

@@ -1,4 +1,4 @@
-"""Sources: files and standard input. Each is opened once, and gzip is decompressed."""
+"""Sources: files and standard input. Each source is opened once, and gzip data are decompressed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     Content = BufferedReader | gzip.GzipFile
 
 STANDARD_INPUT = "-"
-"""The source that is standard input."""
+"""Name of the source that means standard input."""
 
 _GZIP = b"\x1f\x8b"
 
 
 class InputError(ValueError):
-    """An invalid input; the text names the file, the field and its value, where there are such."""
+    """An invalid input; the message names the file, the field and its value, if any."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
@@ -31,7 +31,7 @@ class InputError(ValueError):
 
 
 def source_exists(source: str) -> bool:
-    """Tell whether a file or directory exists, or the source is "-". Raises InputError where this is unknown."""
+    """Return whether a file or directory exists, or the source is "-". Raises InputError if this is unknown."""
     try:
         return source == STANDARD_INPUT or (source != "" and Path(source).exists())
     except OSError as error:  # for a name that is too long, until Python 3.12
@@ -44,13 +44,13 @@ def source_name(source: str) -> str:
 
 
 def is_directory(source: str) -> bool:
-    """Tell whether the source is a directory."""
+    """Return whether the source is a directory."""
     return source != STANDARD_INPUT and Path(source).is_dir()
 
 
 @contextmanager
 def open_source(source: str) -> Generator[Content]:
-    """Open a file, or standard input with "-". Raises InputError where it cannot be read, now or later."""
+    """Open a file, or standard input with "-". Raises InputError if it cannot be read, now or later."""
     try:
         if source == STANDARD_INPUT:
             yield _decompressed(_read_all(_standard_input()))
@@ -69,7 +69,7 @@ def _standard_input() -> BinaryIO:
 
 
 def _read_all(file: BinaryIO) -> BufferedReader:
-    """Return the contents of a pipe in a buffer, so that its head can be peeked at."""
+    """Return the contents of a pipe in a buffer, so that callers can peek at its head."""
     return BufferedReader(BytesIO(file.read()))
 
 

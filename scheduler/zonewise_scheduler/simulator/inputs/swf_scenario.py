@@ -1,4 +1,4 @@
-"""A log on nodes: processors as pods."""
+"""Runs a log on nodes, with processors as pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMAINDER = "rest"
 
 
 def is_swf(name: str, head: bytes) -> bool:
-    """Tell whether a file is a log: by its name, a header of lines with ";", or a line of 18 numbers."""
+    """Return whether a file is a log, judging by its name, a header of lines with ";", or a line of 18 numbers."""
     if name.endswith((".swf", ".swf.gz")) or head.startswith(b";"):
         return True
     first = next(iter(head.split(b"\n")), b"").split()
@@ -32,8 +32,8 @@ def is_swf(name: str, head: bytes) -> bool:
 def build_swf_scenario(log: SwfLog, fleet: Fleet, name: str, *, whole_nodes: bool = False) -> Scenario:
     """Return a log's jobs on a fleet, in one queue.
 
-    A processor becomes a pod of one CPU. With `whole_nodes` each pod is as wide as the fleet's smallest node, but for
-    one pod with the remainder. Raises InputError where there is no job.
+    Each processor becomes a pod with one CPU. With `whole_nodes`, each pod is as wide as the fleet's smallest node,
+    except one pod with the remainder. Raises InputError if there is no job.
     """
     if not log.jobs:
         raise InputError(name, "; ".join(["no job could be read", *map(str, log.problems)]))
@@ -86,6 +86,6 @@ def _pod_sets(processors: int, width: int) -> tuple[PodSet, ...]:
 
 
 def _smallest_node(fleet: Fleet) -> int:
-    """Return the whole CPUs of the smallest node."""
+    """Return the number of whole CPUs of the smallest node."""
     cpus = [info.allocatable.milli_cpus // _MILLI for info in fleet.nodes.infos if info is not None]
     return max(min(cpus, default=1), 1)

@@ -1,4 +1,4 @@
-"""The curve of an advice: the wait by the value of a setting, the bound of the goal, and the smallest value."""
+"""Draws the curve of an advice: the wait for each value of a setting, the goal's bound, and the smallest value."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -72,7 +72,7 @@ def _draw_curve(axes: Axes, curve: AdviceCurve) -> None:
 
 
 def _draw_never(axes: Axes, curve: AdviceCurve) -> None:
-    """Mark values at which jobs never start, at the upper edge."""
+    """Mark values for which jobs never start, at the upper edge."""
     never = [point.value for point in curve.points if not isfinite(point.wait)]
     if never:
         axes.plot(
@@ -82,7 +82,7 @@ def _draw_never(axes: Axes, curve: AdviceCurve) -> None:
 
 
 def _labelled(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Return points with labels: each at least a tenth of the logarithmic axis after the one before."""
+    """Return the points to label: each at least a tenth of the logarithmic axis after the previous one."""
     if not points:
         return []
     lowest, highest = points[0].value, points[-1].value

@@ -1,4 +1,4 @@
-"""The figure of a picture: its panels, written to a file."""
+"""Draws the figure of a picture, with all its panels, and writes it to a file."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import History, JobHistory
 
 WIDTH = 11.0
-"""Inches, as all that follows."""
+"""Width of the figure in inches, like all sizes below."""
 DPI = 150
-"""Of PNG."""
+"""Resolution of PNG files."""
 MAX_RESOURCES = 3
-"""Panels of resources, the scarcest first."""
+"""Maximum number of resource panels, scarcest resource first."""
 _LEFT, _RIGHT, _FOOT = 0.85, 0.75, 0.5
 _HEAD, _LINE = 0.83, 0.18
 _BETWEEN, _CLOSE = 0.75, 0.42
 _UTILISATION, _QUEUE, _GANTT, _WAITS = 1.1, 1.3, 3.4, 2.6
 _TITLE, _CAPTION = 80, 125
-"""Letters of a line."""
+"""Maximum number of characters in a line."""
 _PATH = re.compile(r' d="[^"]*"')
 _DIGITS = re.compile(r"(\.\d\d)\d+")
 
@@ -57,13 +57,13 @@ class FigureSpec(NamedTuple):
 
     title: str
     caption: list[str]
-    """Lines."""
+    """The lines of the caption."""
     policies: Sequence[PlottedPolicy]
     capacity: Mapping[str, int]
-    """Of each resource, the scarcest first."""
+    """Capacity by resource, scarcest first."""
     span: TimeAxis
     charts: Sequence[GanttChart]
-    """Of each policy, at the same time; empty: nothing has run."""
+    """One chart per policy, for the same time; empty if nothing has run."""
 
     @property
     def gantt_shows_whole_time(self) -> bool:
@@ -74,10 +74,10 @@ class FigureSpec(NamedTuple):
 def write_figure(
     history: History, path: Path, file_format: str, title: tuple[str, str], compare: Sequence[tuple[str, History]]
 ) -> None:
-    """Write the picture. `title` is the title and its caption."""
+    """Write the picture. `title` consists of the title and its caption."""
     spec = _figure_spec(history, title, compare)
     with warnings.catch_warnings(), styles.context(["default", style.STYLE]):
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the reader of an SVG may have a font with it
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the viewer of an SVG may have another font
         figure = _draw_figure(spec)
         save_figure(figure, path, file_format, spec.title)
 
@@ -91,7 +91,7 @@ def save_figure(figure: Figure, path: Path, file_format: str, title: str) -> Non
 
 
 def _svg(figure: Figure, title: str) -> str:
-    """Return the SVG with coordinates of a hundredth of a point, which halves its size."""
+    """Return the SVG with coordinates rounded to hundredths of a point, which halves its size."""
     file = StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "zonewise", "Title": title})
     return _PATH.sub(lambda coordinates: _DIGITS.sub(r"\1", coordinates[0]), file.getvalue())
@@ -129,7 +129,7 @@ def _gantt_charts(
     capacity: Mapping[str, int],
     span: TimeAxis,
 ) -> list[GanttChart]:
-    """Return the Gantt charts by the scarcest resource, at the time that shows the first policy best."""
+    """Return the Gantt charts for the scarcest resource, at the time that best shows the first policy."""
     if not capacity:
         return []
     resource, size = next(iter(capacity.items()))
@@ -177,7 +177,7 @@ def _draw_figure(spec: FigureSpec) -> Figure:
 
 
 def _stacked_axes(head: float, heights: Sequence[float], gaps: Sequence[float]) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels below each other, below a head of this height."""
+    """Return a figure with stacked panels below a head of this height."""
     figure_height = round(head + sum(heights) + sum(gaps) + _FOOT, 2)
     figure = Figure(figsize=(WIDTH, figure_height), dpi=DPI)
     FigureCanvasAgg(figure)
@@ -205,7 +205,7 @@ def _draw_headline(figure: Figure, spec: FigureSpec, *, compared: bool) -> None:
 
 
 def _set_time_axes(spec: FigureSpec, above: Sequence[Axes], gantt_axes: Sequence[Axes]) -> None:
-    """Show times below the last of the panels that share them, and shade the time of the Gantt charts."""
+    """Label times only below the last panel that shares them, and shade the time of the Gantt charts."""
     unit, end = spec.span.unit, spec.span.end / spec.span.unit.seconds
     for panel in above:
         panel.set_xlim(0, end)

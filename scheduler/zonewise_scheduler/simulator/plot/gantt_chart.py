@@ -1,4 +1,4 @@
-"""The Gantt chart: runs as bars in lanes, with their reservations."""
+"""Draws the Gantt chart: runs as bars in lanes, with their reservations."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.time_units import TimeUnit
 
 MAX_RESERVATIONS = 60
-"""Number of the widest jobs whose reservations are drawn."""
+"""Maximum number of jobs whose reservations are drawn, widest first."""
 MAX_LABELLED = 60
-"""Up to this number of bars, large ones have names."""
+"""Large bars are labelled with names only if there are no more bars than this."""
 MIN_BORDERED_HEIGHT = 2.5
-"""Points: higher bars have a border, which would hide lower ones."""
+"""Height in points above which bars have a border; a border would hide lower bars."""
 _LABEL_GAP = 2.0
 """Points between the mark of a reserved start and its label."""
 _HATCHES = {True: "", False: "/////"}
@@ -47,10 +47,10 @@ class GanttChart(NamedTuple):
     jobs: Sequence[JobHistory]
     origin: float
     name: str
-    """Of the policy; ""."""
+    """Name of the policy, or ""."""
     resource: str
     capacity: int
-    """Of the resource, in all."""
+    """Total capacity of the resource."""
     excerpt: Excerpt
     unit: TimeUnit
 
@@ -84,13 +84,13 @@ def draw_gantt_chart(axes: Axes, chart: GanttChart) -> None:
 
 
 def _packed_pieces(arrays: HistoryArrays, sizes: Ints, runs: Ints, capacity: int) -> list[BarPiece]:
-    """Return the pieces of these runs, each with the index of its run."""
+    """Return the bar pieces of these runs, each with the index of its run."""
     pieces = pack_lanes(arrays.start[runs].tolist(), arrays.end[runs].tolist(), sizes[runs].tolist(), capacity)
     return [piece._replace(run=int(runs[piece.run])) for piece in pieces]
 
 
 def _draw_bars(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_classes: Ints) -> list[Artist]:
-    """Draw the bars, and return the legend of the hatches."""
+    """Draw the bars, and return the legend entries of the hatches."""
     arrays = chart.table
     points = 72 * axes.get_window_extent().height / axes.figure.dpi / chart.capacity
     bars: dict[tuple[int, bool, bool], list[Floats]] = {}
@@ -117,7 +117,7 @@ def _draw_bars(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_c
 
 
 def _colour_legend(limits: Sequence[float], present: set[int]) -> list[Artist]:
-    """Return the legend of the colours."""
+    """Return the legend entries of the colours."""
     names = [format_short(limit) for limit in limits]
     labels = [f"< {name}" for name in names] + [f"≥ {name}" for name in names[-1:]] or ["not at all"]
     first = min(present)
@@ -127,7 +127,7 @@ def _colour_legend(limits: Sequence[float], present: set[int]) -> list[Artist]:
 
 
 def _reservation_lines(chart: GanttChart, pieces: Sequence[BarPiece]) -> dict[int, Floats]:
-    """Return by job, the widest first, the line from a reservation to its start; it is in the lane of the run."""
+    """Return by job, widest first, the line from when a reservation was made to its start, in the lane of the run."""
     piece_by_job = {int(chart.table.job[piece.run]): piece for piece in reversed(pieces)}
     sizes = chart.table.amount(chart.resource)
     lines: dict[int, Floats] = {}
@@ -150,7 +150,7 @@ def _draw_reservations(axes: Axes, lines: Mapping[int, Floats]) -> None:
 
 
 def _label_reservations(axes: Axes, chart: GanttChart, lines: Mapping[int, Floats], names: Sequence[LabelBox]) -> None:
-    """Write the name of the job beside the mark of its reserved start, where no other label is."""
+    """Write the name of the job beside the mark of its reserved start, unless another label is there."""
     labels = [
         axes.annotate(
             style.printable(chart.jobs[job].name), line[-1].tolist(), (0, 0), textcoords="offset points", size=6,
@@ -172,7 +172,7 @@ def _label_reservations(axes: Axes, chart: GanttChart, lines: Mapping[int, Float
 
 
 def _shifts_beside_mark(box: LabelBox, gap: float) -> list[tuple[float, float]]:
-    """Return how far a label at its mark is moved, in pixels: to the right or left of it, above or below."""
+    """Return the possible shifts of a label at its mark, in pixels: to the right or left, above or below."""
     right, left, above, below = gap, box.left - box.right - gap, gap, box.low - box.high - gap
     return [(right, above), (right, below), (left, above), (left, below)]
 
@@ -182,7 +182,7 @@ def _box(artist: Artist) -> LabelBox:
 
 
 def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_classes: Ints) -> list[LabelBox]:
-    """Write names into the bars that are large enough, and return where."""
+    """Write names into the bars that are large enough, and return their boxes."""
     boxes: list[LabelBox] = []
     arrays, unit = chart.table, chart.unit.seconds
     box = axes.get_window_extent()
@@ -203,7 +203,7 @@ def _draw_names(axes: Axes, chart: GanttChart, pieces: Sequence[BarPiece], wait_
 
 
 def _note(excerpt: Excerpt) -> str:
-    """Return what the excerpt leaves out."""
+    """Return a note on what the excerpt shows and leaves out."""
     if excerpt.whole:
         return ""
     time = f"{format_length(excerpt.end - excerpt.begin)} about the longest queue"

@@ -1,4 +1,4 @@
-"""The runs of a Gantt chart: all of them, or as many as can be distinguished."""
+"""Selects the runs of a Gantt chart: all of them, or as many as can be distinguished."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.step_functions import StepFunction
 
 MAX_WHOLE_RUNS = 1500
-"""Up to this number of runs, all are drawn."""
+"""If there are no more runs than this, all are drawn."""
 MAX_EXCERPT_RUNS = 500
-"""Number of runs drawn otherwise, in a part of the time."""
+"""Number of runs that are drawn, in a part of the time, if there are more."""
 
 
 class Excerpt(NamedTuple):
@@ -30,12 +30,12 @@ class Excerpt(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Return whether it covers the whole time."""
+        """Return whether the excerpt covers the whole time."""
         return self.runs_in_range == self.total
 
 
 def select_excerpt(arrays: HistoryArrays, sizes: Ints, queue: StepFunction) -> Excerpt:
-    """Select the widest runs of the time about the longest queue, among the runs with a size (R) and a length."""
+    """Select the widest runs around the time of the longest queue, among the runs with a size (R) and a length."""
     rows = _drawable_runs(arrays, sizes)
     if rows.size <= MAX_WHOLE_RUNS:
         return Excerpt(0.0, arrays.last_time, rows, rows.size, rows.size)
@@ -64,9 +64,9 @@ def _drawable_runs(arrays: HistoryArrays, sizes: Ints) -> Ints:
 
 
 def _half_width(starts: Floats, ends: Floats, middle: float, shortest: float) -> float:
-    """Return how far from the middle to go so that no more than SOME runs are met, but `shortest` at least.
+    """Return the distance from the middle that covers up to MAX_EXCERPT_RUNS runs, but at least `shortest`.
 
-    Both are ascending, each by itself.
+    `starts` and `ends` are each sorted in ascending order.
     """
     low, high = shortest, max(float(ends[-1]), shortest)
     for _ in range(40):

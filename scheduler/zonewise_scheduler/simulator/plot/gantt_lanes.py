@@ -1,4 +1,4 @@
-"""Lanes of a Gantt chart: no two bars overlap."""
+"""Assigns the lanes of a Gantt chart so that no two bars overlap."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class BarPiece(NamedTuple):
 
 
 def pack_lanes(starts: Sequence[float], ends: Sequence[float], sizes: Sequence[int], capacity: int) -> list[BarPiece]:
-    """Return the pieces of each run, by start; their heights add up to its size. Every size is positive.
+    """Return the pieces of each run, by start; their heights add up to the run's size. Every size is positive.
 
-    A bar is whole where a gap is high enough; it takes the narrowest such gap. Else it is split over the lowest gaps,
-    as a job is over nodes. So no piece is above the capacity, unless the runs exceed it.
+    A bar is placed whole if a gap is high enough, in the narrowest such gap. Otherwise, it is split over the lowest
+    gaps, like a job over nodes. So no piece is above the capacity unless the runs exceed it.
     """
     pieces: list[BarPiece] = []
     pieces_by_run: dict[int, list[BarPiece]] = {}
@@ -37,7 +37,7 @@ def pack_lanes(starts: Sequence[float], ends: Sequence[float], sizes: Sequence[i
 
 
 def _events(starts: Sequence[float], ends: Sequence[float]) -> list[tuple[float, bool, int]]:
-    """Return ends before starts of the same time; runs without a length are left out."""
+    """Return ends and starts by time, ends first; runs without a length are left out."""
     runs = [run for run in range(len(starts)) if ends[run] > starts[run]]
     return sorted([(ends[run], False, run) for run in runs] + [(starts[run], True, run) for run in runs])
 
@@ -60,7 +60,7 @@ def _allocate(
 
 
 def _release(gaps: list[tuple[int, int]], pieces: list[BarPiece], capacity: int) -> list[tuple[int, int]]:
-    """Return the gaps with those of released pieces; no gap crosses the capacity."""
+    """Return the gaps including those of released pieces; no gap crosses the capacity."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(gaps + [(piece.low, piece.high) for piece in pieces]):
         if merged and merged[-1][1] == low != capacity:

@@ -27,27 +27,27 @@ class HistoryArrays(NamedTuple):
     submitted: Floats
     """J."""
     wait: Floats
-    """J; NaN where it never started."""
+    """J; NaN if it never started."""
     pods: Ints
     """J."""
     amounts: dict[str, Ints]
-    """J each, of every resource of the machine or of a job."""
+    """J each, for every resource of the machine or of a job."""
     ever_queued: Bools
-    """J: the job was ever pending, which a job that fits nowhere was not."""
+    """J: whether the job was ever pending; a job that fits nowhere was not."""
     job: Ints
     """R: index of the job."""
     start: Floats
     """R."""
     ready: Floats
-    """R; the end where the pods were never ready."""
+    """R; the end if the pods were never ready."""
     end: Floats
     """R."""
     whole: Bools
-    """R: it was not preempted."""
+    """R: whether the run was not preempted."""
     useful: Bools
-    """R: the job completed with it."""
+    """R: whether the job completed with the run."""
     requeued: Bools
-    """R: the job is pending again after it."""
+    """R: whether the job is pending again after the run."""
 
     @property
     def last_time(self) -> float:
@@ -55,7 +55,7 @@ class HistoryArrays(NamedTuple):
         return max((float(times.max()) for times in (self.submitted, self.end) if times.size), default=0.0)
 
     def resource_seconds(self, name: str) -> float:
-        """Return amount times seconds of a resource, over all runs."""
+        """Return the amount of a resource times seconds, summed over all runs."""
         return float(np.dot(self.amount(name)[self.job], self.end - self.start))
 
     def amount(self, name: str) -> Ints:

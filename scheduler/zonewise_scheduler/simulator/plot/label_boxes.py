@@ -1,4 +1,4 @@
-"""Boxes of labels: no two labels lie on each other."""
+"""Places the boxes of labels so that no two labels overlap."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class LabelBox(NamedTuple):
     high: float
 
     def shifted(self, right: float, up: float) -> LabelBox:
-        """Return the box moved by so many pixels."""
+        """Return the box moved by these numbers of pixels."""
         return LabelBox(self.left + right, self.low + up, self.right + right, self.high + up)
 
     def overlaps(self, other: LabelBox) -> bool:
-        """Tell whether two boxes have an area in common."""
+        """Return whether two boxes have an area in common."""
         beside = self.right <= other.left or other.right <= self.left
         return not beside and self.low < other.high and other.low < self.high
 
     def contains(self, other: LabelBox) -> bool:
-        """Tell whether another box lies within this one."""
+        """Return whether another box lies within this one."""
         return (
             self.left <= other.left and other.right <= self.right and self.low <= other.low and other.high <= self.high
         )
@@ -35,9 +35,9 @@ class LabelBox(NamedTuple):
 def place_labels(
     candidates: Sequence[Sequence[LabelBox]], fixed: Sequence[LabelBox], bounds: LabelBox
 ) -> list[int | None]:
-    """Return for each label the first candidate that is free; None: there is none, and the label is left out.
+    """Return the index of each label's first free candidate; None if there is none and the label is left out.
 
-    A candidate is free within the bounds, beside the fixed boxes and beside the labels before it.
+    A candidate is free if it is within the bounds and overlaps neither a fixed box nor an earlier label.
     """
     occupied = [*fixed]
     places: list[int | None] = []

@@ -1,4 +1,4 @@
-"""The picture of a history, as a file."""
+"""Writes the picture of a history to a file."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ def draw_plot(
 ) -> None:
     """Draw utilisation, queue length, waits by width, and a Gantt chart with reservations; the bytes are deterministic.
 
-    With `compare`, these histories are drawn over each other by name; the Gantt chart is of `history` alone. The
-    caption is a line below the title. Raises the errors of check_plot_path, and OSError where the file cannot be
-    written.
+    With `compare`, these histories are drawn over each other by name; the Gantt chart shows only `history`. The caption
+    is a line below the title. Raises the errors of check_plot_path, and OSError if the file cannot be written.
     """
     form = check_plot_path(path)
-    from zonewise_scheduler.simulator.plot.figure import write_figure  # takes half a second, for pictures only
+    from zonewise_scheduler.simulator.plot.figure import write_figure  # takes half a second, so only for pictures
 
     write_figure(history, path, form, (title, caption), compare)
 
 
 def draw_advice_plot(curve: AdviceCurve, path: Path) -> None:
-    """Draw the waits by the values of a setting, with the bound of the goal; the bytes are deterministic.
+    """Draw the wait for each value of a setting, with the goal's bound; the bytes are deterministic.
 
-    Raises as draw_plot does.
+    Raises the same errors as draw_plot.
     """
     form = check_plot_path(path)
     from zonewise_scheduler.simulator.plot.advice_curve import write_advice_figure

@@ -1,4 +1,4 @@
-"""Resources of a history: their capacity, the ones that all jobs share equally, and the width of each job."""
+"""Resources of a history: their capacity, those with equal shares in all jobs, and the width of each job."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def resource_capacity(arrays: HistoryArrays, capacity: Mapping[str, int]) -> dict[str, int]:
-    """Return the capacity of each limited resource, the scarcest first: the one with the greatest utilisation.
+    """Return the capacity of each limited resource, scarcest first, by descending utilisation.
 
-    Where no resource is limited, the greatest usage stands for the capacity. Unused resources are left out, unless all
-    are.
+    If no resource is limited, the peak usage replaces the capacity. Unused resources are left out, unless all are
+    unused.
     """
     sizes = {name: size for name, size in capacity.items() if size > 0}
     if not sizes:
@@ -29,7 +29,7 @@ def resource_capacity(arrays: HistoryArrays, capacity: Mapping[str, int]) -> dic
 
 
 def group_equal_shares(all_arrays: Sequence[HistoryArrays], capacity: Mapping[str, int]) -> list[list[str]]:
-    """Group resources, in their order, of which every job uses the same share."""
+    """Group the resources of which every job uses the same share, in order."""
     groups: list[list[str]] = []
     for name in capacity:
         for group in groups:
@@ -50,6 +50,6 @@ def _peak(arrays: HistoryArrays, name: str) -> int:
 
 
 def job_widths(arrays: HistoryArrays, capacity: Mapping[str, int]) -> Floats:
-    """Return each job's share of the machine, by the resource of which it uses most; J."""
+    """Return each job's share of the machine, for the resource of which it uses the most; J."""
     shares = [arrays.share(name, capacity) for name in capacity]
     return np.max(shares, axis=0) if shares else np.zeros(arrays.submitted.size)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class StepFunction(NamedTuple):
-    """Zero before the first time; from each time on its value, the last one for ever."""
+    """A function that is zero before the first time, and has each value from its time on, the last one forever."""
 
     times: Floats
     """N, strictly ascending."""
@@ -20,7 +20,7 @@ class StepFunction(NamedTuple):
 
 
 def step_function(times: Floats, changes: Ints) -> StepFunction:
-    """Return the running sum of changes in any order; of changes at one time only the sum counts."""
+    """Return the running sum of changes, given in any order; changes at the same time are summed."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], np.cumsum(changes[order])
     final = np.append(np.diff(times) > 0, True)[: times.size]
@@ -34,7 +34,7 @@ def allocated(arrays: HistoryArrays, name: str) -> StepFunction:
 
 
 def effective(arrays: HistoryArrays, name: str) -> StepFunction:
-    """Return the effective amount of a resource: of completed runs, once all pods are ready."""
+    """Return the effective amount of a resource: that of completed runs, once all pods are ready."""
     amounts = arrays.amount(name)[arrays.job][arrays.useful]
     times = np.concatenate((arrays.ready[arrays.useful], arrays.end[arrays.useful]))
     return step_function(times, np.concatenate((amounts, -amounts)))
@@ -49,7 +49,7 @@ def queue_length(arrays: HistoryArrays, *, pods: bool = False) -> StepFunction:
 
 
 def means(function: StepFunction, edges: Floats) -> Floats:
-    """Return the mean between successive edges, of B + 1 ascending ones; B."""
+    """Return the mean between successive edges, given B + 1 ascending edges; B."""
     if not function.times.size:
         return np.zeros(edges.size - 1)
     areas = np.concatenate(([0.0], np.cumsum(function.values[:-1] * np.diff(function.times))))
@@ -59,7 +59,7 @@ def means(function: StepFunction, edges: Floats) -> Floats:
 
 
 def peaks(function: StepFunction, edges: Floats) -> Ints:
-    """Return the greatest value between successive edges, of B + 1 ascending ones; B."""
+    """Return the greatest value between successive edges, given B + 1 ascending edges; B."""
     first = np.searchsorted(function.times, edges[:-1], "right")
     after = np.searchsorted(function.times, edges[1:], "left") + 1
     values = np.concatenate(([0], function.values, [0]))

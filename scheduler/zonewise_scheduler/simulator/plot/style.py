@@ -1,4 +1,4 @@
-"""The style of pictures: on white, readable on any page, with no meaning in colour alone."""
+"""The style of pictures: white background, readable on any page, and no meaning conveyed only by colour."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -17,14 +17,14 @@ INK, DIM, FAINT, GRID, PAPER = "#1b1f24", "#59636e", "#8c959f", "#e6e9ec", "#fff
 BLUE, PALE = "#1f5fa8", "#c3d7ea"
 RESERVATION_COLOUR = "#c24a00"
 WAITS = ("#d5e0ea", "#94b8d8", "#4a86bd", "#163f6b")
-"""From the shortest wait on; distinct in grey as well."""
+"""Colours of waits, shortest first; distinguishable in greyscale too."""
 SMALL = 8.0
 PAD = 5.0
-"""Points, both."""
+"""Both in points."""
 
 
 class PolicyStyle(NamedTuple):
-    """The style of a policy: colours of Okabe and Ito, which the colour-blind can distinguish, and markers."""
+    """The style of a policy: a marker, and a colour of Okabe and Ito, which colour-blind people can distinguish."""
 
     colour: str
     mark: str
@@ -37,10 +37,10 @@ POLICY_STYLES = (
 
 STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],  # the first comes with matplotlib: same sizes everywhere
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],  # the first is part of matplotlib: same sizes everywhere
     "font.size": 9.0,
     "text.color": INK,
-    "text.parse_math": False,  # a name may have a dollar
+    "text.parse_math": False,  # a name may contain a dollar sign
     "axes.edgecolor": FAINT,
     "axes.labelcolor": DIM,
     "axes.labelsize": SMALL,
@@ -82,7 +82,7 @@ def printable(text: str) -> str:
 
 
 def join_notes(*notes: str) -> str:
-    """Return non-empty notes as one."""
+    """Return the non-empty notes joined into one."""
     return ", ".join(note for note in notes if note)
 
 
@@ -93,7 +93,7 @@ def draw_title(axes: Axes, title: str, note: str = "") -> None:
 
 
 def draw_footnote(axes: Axes, note: str) -> None:
-    """Draw a note below a panel at its right."""
+    """Draw a note below a panel, on the right."""
     _beside(axes, note, (1, 0), (0, -23), "right")
 
 
@@ -112,7 +112,7 @@ def _beside(axes: Axes, note: str, corner: tuple[int, int], offset: tuple[float,
 
 
 def draw_legend(axes: Axes, handles: list[Artist]) -> None:
-    """Draw a legend above a panel at its right."""
+    """Draw a legend above a panel, on the right."""
     labels = [str(handle.get_label()) for handle in handles]
     legend_box = axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles))
     for text in legend_box.get_texts():
@@ -138,7 +138,7 @@ def label_y_axis(axes: Axes, label: str) -> None:
 
 
 def draw_empty_panel(axes: Axes, title: str, reason: str) -> None:
-    """Draw an empty panel with the reason for it."""
+    """Draw an empty panel that shows the reason."""
     axes.set_title(title)
     axes.grid(visible=False)
     axes.set_yticks([])

@@ -1,4 +1,4 @@
-"""Panels of utilisation and queue length over time."""
+"""Draws the panels of utilisation and queue length over time."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.style import PolicyStyle
 
 TIME_BINS = 480
-"""Bins of the time axis: about half the pixels that it has on a screen."""
+"""Number of bins of the time axis: about half of its pixels on a screen."""
 MAX_EXACT_CHANGES = 2000
-"""Up to this number of changes, each is drawn."""
+"""If there are no more changes than this, each is drawn."""
 
 
 class PlottedPolicy(NamedTuple):
@@ -43,7 +43,7 @@ class TimeAxis(NamedTuple):
     """The time axis, from 0."""
 
     end: float
-    """Seconds."""
+    """End of the axis, in seconds."""
     unit: TimeUnit
 
     @property
@@ -52,7 +52,7 @@ class TimeAxis(NamedTuple):
         return np.linspace(0, self.end, TIME_BINS + 1)
 
     def curve(self, function: StepFunction, whole: int = 1, *, peak: bool = False) -> tuple[Floats, Floats]:
-        """Return N values as shares of the capacity, and N + 1 edges in units; or means (or peaks) by bin."""
+        """Return N values as shares of the capacity and N + 1 edges in units, or else means (or peaks) by bin."""
         if function.times.size <= MAX_EXACT_CHANGES:
             values, edges = np.concatenate(([0], function.values)), np.concatenate(([0.0], function.times, [self.end]))
         else:
@@ -60,7 +60,7 @@ class TimeAxis(NamedTuple):
         return values / whole, edges / self.unit.seconds
 
     def note(self, functions: Sequence[StepFunction]) -> str:
-        """Return the resolution of the curves, if they are not exact."""
+        """Return a note on the resolution of the curves; "" if they are exact."""
         binned = any(function.times.size > MAX_EXACT_CHANGES for function in functions)
         return f"means of {format_length(self.end / TIME_BINS)}" if binned else ""
 
@@ -103,7 +103,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def draw_queue_length(axes: Axes, policies: Sequence[PlottedPolicy], span: TimeAxis) -> None:
-    """Draw the pending jobs, and on a second axis their pods, where jobs differ in them."""
+    """Draw the number of pending jobs and, if jobs differ in their pods, the number of pods on a second axis."""
     functions = [step_functions.queue_length(policy.table) for policy in policies]
     for policy, function in zip(policies, functions, strict=True):
         colour = policy.look.colour if len(policies) > 1 else style.BLUE

@@ -48,5 +48,5 @@ def format_short(length: float) -> str:
 
 
 def round_limits(longest: float, count: int) -> list[float]:
-    """Return the greatest round lengths below a length, ascending; each is about a third of the next."""
+    """Return the `count` greatest round lengths below a length, ascending; each is about a third of the next."""
     return [limit for limit in _ROUND_LENGTHS if limit < longest][-count:]

@@ -1,4 +1,4 @@
-"""The panel of waits by width, as candles."""
+"""Draws the panel of waits by width, as candlesticks."""
 
 # keyword arguments of matplotlib have no types
 # pyright: reportUnknownMemberType=false
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.plot.time_panels import PlottedPolicy
 
 MAX_POINTS = 2000
-"""Up to this number of jobs of one policy, each is a point."""
+"""If one policy has no more jobs than this, each job is drawn as a point."""
 _FLOOR = 0.5
-"""Seconds: waits of less than a second are drawn at this height."""
+"""Height, in seconds, at which waits of less than a second are drawn."""
 
 
 def draw_waits_by_width(
     axes: Axes, figure: Figure, policies: Sequence[PlottedPolicy], job_widths: Sequence[Floats]
 ) -> None:
-    """Draw quantiles of the waits of jobs of about equal width, and each job where there are few."""
+    """Draw quantiles of the waits of jobs with about equal widths, and each job if there are few."""
     width_bins_ = width_bins(job_widths)
     groups_by_policy = [
         wait_groups(shares, policy.table.wait, width_bins_) for policy, shares in zip(policies, job_widths, strict=True)
@@ -60,9 +60,7 @@ def draw_waits_by_width(
 
 
 def _candles(axes: Axes, groups: Sequence[WaitGroup], template: Line2D) -> None:
-    """Draw a thin line from the 5th to the 95th percentile, a thick one over the middle half, the median, the
-    maximum.
-    """
+    """Draw a thin line from the 5th to the 95th percentile, a thick one for the middle half, median and maximum."""
     for group in groups:
         low, lower, median, upper, high, longest = np.maximum(group.waits, _FLOOR)
         for y, width in (((low, high), 1.0), ((lower, upper), 4.0)):
@@ -78,7 +76,7 @@ def _candles(axes: Axes, groups: Sequence[WaitGroup], template: Line2D) -> None:
 
 
 def _candle_legend() -> list[Artist]:
-    """Return the legend of the candles."""
+    """Return the legend entries of the candlesticks."""
     ink = style.DIM
     return [
         Line2D([], [], color=ink, lw=1, label="5 to 95 %"),
@@ -89,7 +87,7 @@ def _candle_legend() -> list[Artist]:
 
 
 def _missing_points(shown: Sequence[PlottedPolicy], widths: Sequence[Floats]) -> str:
-    """Return the number of jobs without a point."""
+    """Return a note on the numbers of jobs without a point."""
     never_started = [int(np.isnan(policy.table.wait).sum()) for policy in shown]
     without_width = [int((shares <= 0).sum()) for shares in widths]
     return style.join_notes(

@@ -1,4 +1,4 @@
-"""Waits by width: quantiles of groups of jobs of about equal width."""
+"""Waits by width: quantiles for groups of jobs with about equal widths."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MAX_GROUPS = 18
-"""At most."""
+"""Maximum number of groups."""
 
 
 class WidthBins(NamedTuple):
-    """Bins of widths; at most MAX_GROUPS, ascending."""
+    """Up to MAX_GROUPS bins of widths, ascending."""
 
     begins: Floats
     at: Floats
@@ -25,19 +25,19 @@ class WidthBins(NamedTuple):
 
 
 class WaitGroup(NamedTuple):
-    """Jobs of about equal width."""
+    """A group of jobs with about equal widths."""
 
     width: float
     """The share of the machine at which the group is drawn."""
     jobs: int
     waits: Floats
-    """In seconds, one for each of QUANTILES."""
+    """One wait for each of QUANTILES, in seconds."""
 
 
 def width_bins(widths: Sequence[Floats]) -> WidthBins:
     """Return bins for the positive widths of all histories.
 
-    Few distinct widths have a bin each; else bins have an equal ratio.
+    If there are few distinct widths, each has its own bin; otherwise, the bins have an equal ratio.
     """
     distinct = np.unique(np.concatenate([np.zeros(0), *widths]))
     distinct = distinct[distinct > 0]
@@ -49,7 +49,7 @@ def width_bins(widths: Sequence[Floats]) -> WidthBins:
 
 
 def wait_groups(widths: Floats, waits: Floats, edges: WidthBins) -> list[WaitGroup]:
-    """Return the non-empty groups. Jobs without a width, or with NaN as wait (never started), are left out."""
+    """Return the non-empty groups. Jobs without a width, or with NaN as their wait (never started), are left out."""
     known = (widths > 0) & ~np.isnan(waits)
     widths, waits = widths[known], waits[known]
     # rounding must not put a job below the first bin

@@ -1,1 +1,1 @@
-"""Replays of recordings of the live queue: the same entries to another planner, and a comparison of the decisions."""
+"""Replays recordings of the live queue: feeds the same entries to another planner and compares the decisions."""

@@ -1,4 +1,4 @@
-"""What differs between two plans of one scheduling pass (backfill/plan_document.py)."""
+"""The differences between two plans of one scheduling pass (backfill/plan_document.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LISTS = {
     "stopped": "stopped",
     "reserved": "reserved",
 }
-"""Fields of a plan, and what happened to the workloads in them."""
+"""Fields of a plan, and words for what happened to the workloads in them."""
 
 
 def plan_differences(recorded: Mapping[str, Any], replayed: Mapping[str, Any]) -> Iterator[str]:
@@ -43,7 +43,7 @@ def _list_differences(verb: str, recorded: Mapping[str, Json], replayed: Mapping
 
 
 def _by_key(items: object) -> dict[str, Json]:
-    """Return the objects of a list by key; those of a damaged plan by what they are."""
+    """Return the objects of a list by key; items of a damaged plan by their representation."""
     if not isinstance(items, list):
         return {}
     return {

@@ -2,11 +2,11 @@
 
     line                          what it is
     {"recording": 1, ...}         a controller starts, with an empty planner; a later one may append to the same file
-    {"entry": ..., ...}           what the planner is fed (backfill/planner_feed.py)
+    {"entry": ..., ...}           an entry fed to the planner (backfill/planner_feed.py)
     {"entry": "pass", ...}        a scheduling pass begins
-    {"plan": ...}                 what it has decided; absent where the controller was killed before
+    {"plan": ...}                 the decisions of the pass; absent if the controller was killed before
 
-A last line without an end is left out: the controller writes it, or was killed while it did.
+A last line without an end is ignored: the controller is still writing it, or was killed while writing it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _FIELDS: dict[str, _FieldTypes] = {
     "restore": {"checkpoint": dict},
     "pass": {"at": _NUMBER, "maxAdmissions": int},
 }
-"""Fields of entries, by name, and their types."""
+"""Fields of each entry, by name, with their types."""
 
 
 class DamagedRecordingError(Exception):
-    """A line that no controller has written."""
+    """The recording contains a line that no controller has written."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -59,20 +59,20 @@ class RecordedEntry(NamedTuple):
     """One entry."""
 
     line: int
-    """From 1 on."""
+    """Line number, starting at 1."""
     document: Json
 
 
 class RecordedBatch(NamedTuple):
-    """What the planner was fed until a scheduling pass, and what that decided."""
+    """The entries fed to the planner up to a scheduling pass, and the decisions of that pass."""
 
     header: RecordingHeader | None
-    """Of the controller that starts with this batch; None: it has started before."""
+    """Header of the controller that starts with this batch; None if it started earlier."""
     entries: list[RecordedEntry]
     scheduling_pass: RecordedEntry | None = None
-    """None: the recording ends before it."""
+    """None if the recording ends before the pass."""
     plan: Json | None = None
-    """None: the controller was killed in the pass."""
+    """None if the controller was killed during the pass."""
 
 
 def read_batches(lines: Iterable[bytes]) -> Iterator[RecordedBatch]:

@@ -1,4 +1,4 @@
-"""A planner that is fed a recording, and the comparison of each of its plans with the recorded one."""
+"""Feeds a recording to a planner, and compares each of its plans with the recorded one."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ Json = dict[str, Any]
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _OF_JOB = re.compile(r"(([a-z]+)-.*)-[0-9a-f]{5}")
-"""Name of the Workload of a job: kind and name, and the kind alone (controller/workloads/workload_names.py)."""
+"""Name of a job's Workload; the groups are kind and name, and the kind (controller/workloads/workload_names.py)."""
 _MAX_PREFIXES = (57, 247)
-"""Characters of kind and name, in a Workload of this queue and in one of Kueue's; a longer name is cut."""
+"""Maximum number of characters of kind and name, in a Workload of this queue and of Kueue; longer names are
+truncated."""
 
 
 class SeveralWorkloadsError(Exception):
-    """The name of a job is that of several Workloads: jobs of two kinds, or long names that begin alike."""
+    """The name of a job matches several Workloads: jobs of two kinds, or long names with the same beginning."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         super().__init__(f"is of several Workloads: name one of {', '.join(keys)}")
@@ -41,21 +42,21 @@ class ReplayedPass(NamedTuple):
     """One scheduling pass, as recorded and as replayed."""
 
     line: int
-    """Of its entry."""
+    """Line of its entry."""
     at: float
     """Seconds since 1970."""
     recorded: Json | None
-    """None: the controller was killed in the pass."""
+    """None if the controller was killed during the pass."""
     replayed: Json
 
     @property
     def agrees(self) -> bool:
-        """Tell whether both plans are the same, byte for byte."""
+        """Return whether both plans are the same, byte for byte."""
         return self.recorded is not None and _ENCODER.encode(self.recorded) == _ENCODER.encode(self.replayed)
 
 
 class FailedEntry(NamedTuple):
-    """An entry that the planner has rejected. The planner of the live queue has done so too, unless plans differ."""
+    """An entry that the planner has rejected. The planner of the live queue also rejected it, unless plans differ."""
 
     line: int
     message: str
@@ -76,10 +77,10 @@ class Replayer:
                 yield ReplayedPass(entry.line, float(entry.document["at"]), batch.plan, _run_pass(feed, entry))
 
     def explain(self, lines: Iterable[bytes], key: str, at: float = inf) -> str:
-        """Return why a workload waited at a time: after the last pass until then; infinite: at the end.
+        """Return why a workload waited at a time, after the last pass until then; infinite means the end.
 
-        `key`: namespace and name of the Workload, or of its job. Raises DamagedRecordingError, KeyError where it is not
-        in the queue then, and SeveralWorkloadsError.
+        `key`: namespace and name of the Workload or of its job. Raises DamagedRecordingError, KeyError if it is not in
+        the queue then, and SeveralWorkloadsError.
         """
         now, feed = 0.0, None
         for batch in read_batches(lines):
@@ -95,7 +96,7 @@ class Replayer:
         return _situation(feed, key, now if at == inf else at)
 
     def _advance(self, batch: RecordedBatch) -> PlannerFeed:
-        """Feed the planner the entries of a batch; a new planner where a controller starts."""
+        """Feed the entries of a batch to the planner, or to a new planner if a controller starts."""
         feed = self._feed if batch.header is None else _new_feed(batch.header)
         if feed is None:
             raise ValueError("the first batch of a recording has its header")
@@ -105,7 +106,7 @@ class Replayer:
                 feed.apply(entry.document)
             except (ValueError, KeyError) as error:
                 self.failed.append(FailedEntry(entry.line, f"{entry.document['entry']}: {error}"))
-            except Exception as error:  # an entry that no controller wrote raises anything; it ends the replay
+            except Exception as error:  # an entry that no controller wrote may raise anything; it ends the replay
                 raise DamagedRecordingError(entry.line, f"{entry.document['entry']}: {error!r:.200}") from error
         return feed
 
@@ -120,7 +121,7 @@ def _run_pass(feed: PlannerFeed, entry: RecordedEntry) -> Json:
 
 
 def _situation(feed: PlannerFeed, key: str, now: float) -> str:
-    """Return what a workload waits for, or since when it runs. Raises KeyError, and SeveralWorkloadsError."""
+    """Return what a workload waits for, or how long it has run. Raises KeyError and SeveralWorkloadsError."""
     state = feed.state
     name = _workload_key(key, [*state.pending, *state.inadmissible, *state.running])
     if name not in state.running:
@@ -133,7 +134,7 @@ def _situation(feed: PlannerFeed, key: str, now: float) -> str:
 
 
 def _workload_key(key: str, known: Iterable[str]) -> str:
-    """Return the key of a workload, or of the one workload of a job. Raises KeyError, and SeveralWorkloadsError."""
+    """Return the key of a workload, or of a job's only workload. Raises KeyError and SeveralWorkloadsError."""
     matching = [other for other in known if other == key] or [other for other in known if _is_of_job(other, key)]
     if len(matching) > 1:
         raise SeveralWorkloadsError(matching)
@@ -143,7 +144,7 @@ def _workload_key(key: str, known: Iterable[str]) -> str:
 
 
 def _is_of_job(workload: str, job: str) -> bool:
-    """Tell whether the key of a workload is that of a job's; one of another kind may have the same name."""
+    """Return whether the key belongs to a job's workload; a job of another kind may have the same name."""
     namespace, _, name = workload.rpartition("/")
     job_namespace, _, job_name = job.rpartition("/")
     match = _OF_JOB.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Advice as text and as JSON: the smallest value that meets a goal, and the curve of all that were simulated.
+"""Advice as text and as JSON: the smallest value that meets a goal, and the curve of all simulated values.
 
 The JSON document:
 
@@ -6,11 +6,11 @@ The JSON document:
     scenario        trace, name, options of the command, problems of the trace
     policy          its name
     goal            text; statistic; group and name of the selected jobs, or ""; bound in seconds
-    setting         name; present: its value in the trace, null where this is no value of the search
-    smallest        the smallest value that meets the goal; null: no value of the search does
+    setting         name; present: its value in the trace, null if this is not a value of the search
+    smallest        the smallest value that meets the goal; null if no value of the search does
     neighboursThatMiss      values above it that miss the goal: outcomes are not monotone there
-    meetsFrom       the value from which every simulated one meets the goal; null: the highest misses it
-    curve           every simulated value, ascending: value, wait in seconds (null: for ever), jobs, met
+    meetsFrom       the value from which all simulated ones meet the goal; null if the highest misses it
+    curve           every simulated value, ascending: value, wait in seconds (null: forever), jobs, met
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def advice_text(advice: Advice) -> str:
 
 
 def advice_sentences(advice: Advice) -> list[str]:
-    """Return the advice, and what the neighbours of the result say of it."""
+    """Return the advice, and what the neighbours of the result mean for it."""
     setting, result = advice.setting, advice.result
     if result.smallest is None:
         highest = setting.text(max(result.measured))
@@ -117,7 +117,7 @@ def advice_document(advice: Advice) -> Object:
 
 
 def advice_curve(advice: Advice) -> AdviceCurve:
-    """Return the contents of the picture."""
+    """Return the contents of the figure."""
     setting, result = advice.setting, advice.result
     points = {
         position: CurvePoint(setting.value(position), setting.text(position), measured.wait, measured.met)

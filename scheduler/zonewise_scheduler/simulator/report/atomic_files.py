@@ -1,4 +1,4 @@
-"""Files that are written atomically."""
+"""Writes files atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError where a file cannot be written, as far as this is known in advance."""
+    """Raise OSError if a file cannot be written, as far as this can be known in advance."""
     folder = path.resolve().parent
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a directory")
@@ -24,9 +24,9 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def atomic_replacement(path: Path) -> Generator[Path]:
-    """Yield a path with the same suffix; once it is written, it replaces the file.
+    """Yield a temporary path with the same suffix; the file written to it then replaces the target.
 
-    A device or a pipe is written directly. Of a link, the target is replaced. Raises OSError.
+    Devices and pipes are written directly. For a link, its target is replaced. Raises OSError.
     """
     if _is_special(path):
         yield path

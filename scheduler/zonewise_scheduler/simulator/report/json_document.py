@@ -1,16 +1,16 @@
 """A simulation as one JSON document, `zonewise simulate --json`.
 
-Seconds, bytes, CPUs and counts are numbers; shares are of one. Unknown, unlimited and never are null. Keys are the
-fields of Summary, JobHistory and BackfillPolicy in camelCase, but for those of _JOB_KEYS and _SUMMARY_KEYS:
+Seconds, bytes, CPUs and counts are numbers; shares are fractions of one. Unknown, unlimited and never are null. Keys
+are the fields of Summary, JobHistory and BackfillPolicy in camelCase, except those in _JOB_KEYS and _SUMMARY_KEYS:
 
     schemaVersion   "zonewise.dev/simulation/v1": fields may be added; none is renamed, removed or redefined
     scenario        trace, name, jobs, capacity by resource, options of the command, and problems of the trace:
-                    problems (a sentence each), partial (lines of parts of jobs that have a line of the whole)
+                    problems (a sentence each), partial (lines of parts of jobs that also have a whole line)
     results         for each policy, in the order of the command:
         policy      its name, and rules
         decisions, seconds      the number of decisions, and the CPU time of the simulation
-        summary     of all jobs; forecast and `promises` (reservations) are null where there were none
-        kinds       the same for the jobs of each kind, by its name
+        summary     of all jobs; forecast and `promises` (reservations) are null if there were none
+        kinds       the same for the jobs of each kind, by name
         jobs        with --json-jobs: each job, by time of submission. wait: until the start of the completed run;
                     `promised`: the first reservation with a known start; `told`: the forecast;
                     `why`: why an unfinished job is pending
@@ -42,9 +42,9 @@ _FORECAST_FIELDS = ("earliest", "likely", "latest")
 _JOB_KEYS = {"walltime": "limit", "reservation": "promised", "forecast": "told", "explanation": "why"}
 _SUMMARY_KEYS = {"rejected": "refused", "reservations": "promises"}
 _NO_KEYS: Mapping[str, str] = {}
-"""Keys of the schema that differ from the fields' names."""
+"""Keys of the schema that differ from the names of the fields."""
 _LEVELS = 4
-"""Document, results, a result, its jobs: below them, everything is on one line."""
+"""Levels on separate lines: document, results, a result, its jobs. Below them, everything is on one line."""
 
 
 def build_document(subject: TraceInfo, results: Sequence[PolicyResult], *, with_jobs: bool = False) -> Object:
@@ -74,7 +74,7 @@ def render(document: Object) -> Iterator[str]:
     """Yield the document as ASCII JSON text, piece by piece, with a job on each line and a newline at the end.
 
     The C encoder writes a whole job; `json.dumps(indent=...)` runs in Python and is ten times slower. Only one job is
-    text at a time, since there may be hundreds of thousands.
+    held as text at a time, since there may be hundreds of thousands.
     """
     yield from _text(document, JSONEncoder(allow_nan=False), _LEVELS, "\n")
     yield "\n"
@@ -114,7 +114,7 @@ def _job(job: JobHistory) -> Object:
 
 
 def _amounts(amounts: Mapping[str, int]) -> Object:
-    """Return amounts in CPUs rather than milli-CPU; other resources are unchanged."""
+    """Return amounts with CPUs instead of milli-CPU; other resources are unchanged."""
     return {name: size / 1000 if name == "cpu" else size for name, size in amounts.items()}
 
 
@@ -136,12 +136,12 @@ def _plain(value: object) -> Json:
 
 @cache
 def camel_case(name: str) -> str:
-    """Return a name of Python's as a key of the document: wait_mean as waitMean."""
+    """Return a Python name as a key of the document: wait_mean as waitMean."""
     return re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
 
 
 def _text(value: Json, encoder: JSONEncoder, levels: int, line: str) -> Iterator[str]:
-    """Yield a value as JSON. Its parts down to `levels` are on lines of their own, which begin with `line`."""
+    """Yield a value as JSON. Its parts down to `levels` are on separate lines, which begin with `line`."""
     deeper = line + "  "
     if levels and value and isinstance(value, dict):
         parts = ((f"{encoder.encode(name)}: ", part) for name, part in value.items())

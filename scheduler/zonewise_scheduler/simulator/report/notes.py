@@ -1,4 +1,4 @@
-"""Texts beside the numbers: the trace, its problems, unfinished jobs, and a caption of a result."""
+"""Texts that accompany the numbers: the trace, its problems, unfinished jobs, and the caption of a result."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def caption(result: PolicyResult) -> str:
 
 
 def unfinished_jobs(history: History, outcome: JobOutcome) -> dict[int, str]:
-    """Return the jobs with this outcome by their index, each with its explanation."""
+    """Return the explanations of the jobs with this outcome, by index."""
     rows = np.flatnonzero(job_columns(history.jobs).outcome == OUTCOMES.index(outcome)).tolist()
     jobs = ((index, history.jobs[index]) for index in rows)
     return {index: f"job {job.name}: {job.explanation or ', '.join(_amounts(job.amounts))}" for index, job in jobs}
 
 
 def bullet_list(head: str, lines: Sequence[str], *, whole: bool) -> str:
-    """Return lines below a heading, the first few or all, as text that ends in a newline."""
+    """Return a heading and the first few lines, or all, as text that ends in a newline."""
     visible = lines if whole else lines[:_MAX_LINES]
     rest = [f"and {len(lines) - len(visible):,} more (all with --verbose)"] if len(visible) < len(lines) else []
     return "\n  ".join([f"{head}:", *visible, *rest]) + "\n"
 
 
 def count_noun(number: int, thing: str, things: str = "") -> str:
-    """Return "1 line", "2,000 lines"; `things`: a plural that does not end in a mere s."""
+    """Return "1 line", "2,000 lines"; `things`: an irregular plural."""
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 

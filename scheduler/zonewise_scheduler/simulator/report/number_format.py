@@ -1,4 +1,4 @@
-"""Numbers as text. Numbers beside each other have one unit, and as many decimals as the smallest needs."""
+"""Numbers as text. Numbers in a row share one unit, and have as many decimals as the smallest needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOT_AVAILABLE = "-"
-"""For an unknown or infinite number."""
+"""Text for an unknown or infinite number."""
 
 _UNITS = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 _MIN_UNITS = 2
-"""Units of the largest value: 90 min and 36 h are easier to read than 1.5 h and 1.5 d."""
+"""Minimum number of units of the largest value: 90 min and 36 h are easier to read than 1.5 h and 1.5 d."""
 _MIN_VALUE = 0.1
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BYTE_RESOURCES = ("memory", "ephemeral-storage")
@@ -64,7 +64,7 @@ def format_amount(resource: str, size: int) -> str:
 
 
 def _decimals(sizes: Sequence[float]) -> int:
-    """Return the decimals that give the largest number three digits, and the smallest two."""
+    """Return the decimals that show three digits of the largest number and two of the smallest."""
     if not sizes:
         return 0
     decimals = max(2 - floor(log10(max(sizes))), 1 - floor(log10(min(sizes))))

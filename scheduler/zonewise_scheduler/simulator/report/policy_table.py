@@ -1,4 +1,4 @@
-"""The table of results: one column for each policy, one row for each number."""
+"""The table of results, with one column per policy and one row per number."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 _INDENT = "  "
 _MAX_KINDS = 12
-"""Kinds whose waits are in the table; with more, they are only in the JSON."""
+"""Maximum number of kinds with waits in the table; if there are more, these are only in the JSON."""
 _GAP = "  "
 _MIN_LABEL = 8
-"""Characters of a label in the narrowest terminal."""
+"""Minimum number of characters of a label, in the narrowest terminal."""
 _ELLIPSIS = ".."
 
 
 class Row(NamedTuple):
-    """A row; without cells it is the heading of the indented rows below it."""
+    """A row; without cells, it is the heading of the indented rows below."""
 
     label: str
     cells: Sequence[str] = ()
@@ -76,7 +76,7 @@ def _waits(results: Sequence[PolicyResult]) -> Iterator[Row]:
 
 
 def _waits_by_kind(results: Sequence[PolicyResult]) -> Iterator[Row]:
-    """Yield the waits of each kind of jobs, unless there is one kind, or about as many as jobs."""
+    """Yield the waits of each kind of job, unless there is only one kind or there are about as many as jobs."""
     kinds = _union(result.kinds for result in results)
     if not 1 < len(kinds) <= min(_MAX_KINDS, len(results[0].history.jobs) // 2):
         return
@@ -95,7 +95,7 @@ def _waits_by_kind(results: Sequence[PolicyResult]) -> Iterator[Row]:
 
 
 def _nonempty(summary: Summary) -> Summary | None:
-    """Return a summary with completed jobs; None: no job started, and no wait is known."""
+    """Return the summary if it has completed jobs; None if no job started and no wait is known."""
     return summary if summary.jobs else None
 
 
@@ -158,7 +158,7 @@ def _union(name_lists: Iterable[Iterable[str]]) -> list[str]:
 
 
 def render_grid(head: Sequence[str], rows: Sequence[Row], width: int) -> str:
-    """Return right-aligned columns under their heads. Columns beyond the width follow below, labelled again."""
+    """Return right-aligned columns under their heads. Columns beyond the width follow below, with labels repeated."""
     sizes = [max(map(len, (name, *_column(rows, column)))) for column, name in enumerate(head)]
     max_label = max(len(row.label) for row in rows)
     blocks: list[str] = []
@@ -174,7 +174,7 @@ def _column(rows: Sequence[Row], column: int) -> Iterator[str]:
 
 
 def _blocks(sizes: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Yield the columns that fit beside each other; at least one."""
+    """Yield blocks of columns that fit side by side; each has at least one."""
     block: list[int] = []
     used = 0
     for column, size in enumerate(sizes):

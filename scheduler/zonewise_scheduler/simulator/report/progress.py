@@ -1,4 +1,4 @@
-"""The progress of a simulation, in one line of a terminal that is removed at the end."""
+"""Shows the progress of a simulation in one terminal line, which is removed at the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 INITIAL_DELAY = 0.5
-"""Seconds before the first line: a shorter simulation needs no progress."""
+"""Seconds before the line first appears: a shorter simulation needs no progress."""
 _PERIOD = 0.1
 """Seconds between two updates."""
 _DEFAULT_WIDTH = 100
 
 
 class ProgressLine:
-    """Shows the share of ended jobs, or of other things, on a terminal."""
+    """Shows the share of finished jobs, or of other things, on a terminal."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ProgressLine:
         self._line = ""
 
     def update(self, done: int, total: int, now: float | None = None) -> None:
-        """Update the number of ended jobs and the simulated time, if there is one clock."""
+        """Update the number of finished jobs and, if there is a single clock, the simulated time."""
         if self._first is None:
             self._first = now
         simulated = None if now is None or self._first is None else now - self._first
@@ -58,7 +58,7 @@ class ProgressLine:
             self._stream.flush()
 
     def _text(self, done: int, total: int, simulated: float | None, elapsed: float) -> str:
-        """Return as many parts as the width allows, the most important first."""
+        """Return as many parts as the width allows, most important first."""
         parts = (
             f"{100 * done / total:3.0f} %",
             f"{format_duration(elapsed * (total - done) / done)} left" if done else "begun",
@@ -81,11 +81,11 @@ class ProgressLine:
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Return the columns of a terminal, by $COLUMNS or the terminal itself; a default for any other stream."""
+    """Return the columns of a terminal, from $COLUMNS or the terminal itself; a default for any other stream."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
-    except (OSError, ValueError):  # no terminal, or no file at all
+    except (OSError, ValueError):  # not a terminal, or not even a file
         return _DEFAULT_WIDTH

@@ -21,11 +21,11 @@ class TraceInfo(NamedTuple):
     """Name of the file or the mix."""
     name: str
     options: Mapping[str, object]
-    """Options that differ from the defaults."""
+    """Command options that differ from the defaults."""
     problems: Sequence[str] = ()
     """Problems of the trace, a sentence each."""
     partial: int = 0
-    """Lines of parts of jobs, which are left out, since the log has lines of the whole jobs."""
+    """Number of lines for parts of jobs, which are skipped because the log also has lines for the whole jobs."""
 
 
 class PolicyResult(NamedTuple):
@@ -36,7 +36,7 @@ class PolicyResult(NamedTuple):
     history: History
     summary: Summary
     kinds: Mapping[str, Summary]
-    """Summary of each kind of jobs."""
+    """Summary of each kind of job."""
 
 
 def build_result(policy: str, rules: BackfillPolicy, history: History) -> PolicyResult:

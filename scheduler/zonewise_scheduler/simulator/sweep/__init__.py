@@ -1,1 +1,1 @@
-"""Many simulations at once, over seeds, policies and loads, and the means of their results."""
+"""Runs many simulations at once, over seeds, policies and loads, and computes the means of their results."""

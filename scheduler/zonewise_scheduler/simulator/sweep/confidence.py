@@ -1,4 +1,4 @@
-"""Means with 95 % confidence intervals, by Student's t distribution."""
+"""Means with 95 % confidence intervals, from Student's t distribution."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 _HALVINGS = 100
 _MIN_SPREAD = 2
-"""Results that have a spread, at least."""
+"""Minimum number of results that have a spread."""
 
 
 class MeanInterval(NamedTuple):
     """The mean of independent results."""
 
     mean: float | None
-    """None: there is no result."""
+    """None if there is no result."""
     half_width: float | None
-    """The true mean lies so far from the mean at most, at a confidence of LEVEL; None: one result has no spread."""
+    """Maximum distance of the true mean from the mean, at a confidence of LEVEL; None for one result, which has no
+    spread."""
 
 
 def mean_interval(values: Sequence[float | None]) -> MeanInterval:
-    """Return the mean of values with its interval; None is left out."""
+    """Return the mean of values with its interval, ignoring None."""
     known = [value for value in values if value is not None]
     if len(known) < _MIN_SPREAD:
         return MeanInterval(known[0] if known else None, None)

@@ -1,7 +1,7 @@
-"""A sweep as an Indexed Job (KEP-2214): index i is run i, and its pod leaves the result in its termination message.
+"""A sweep as an Indexed Job (KEP-2214): the pod of index i does run i and writes the result to its termination message.
 
-The name of the Job is a digest of all that decides about the results. So the same command names the same Job, whose
-pods are gathered, and another command, or another content of a file, names another one.
+The name of the Job is a digest of everything that affects the results. The same command therefore names the same Job,
+whose results are collected. Another command, or a file with other contents, names another Job.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 SWEEP_LABEL = "zonewise.dev/sweep"
-"""Of the Job, its pods and its ConfigMap: the name of the sweep."""
+"""Label of the Job, its pods and its ConfigMap, with the name of the sweep."""
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-"""Set in each container of an Indexed Job (pkg/controller/job/indexed_job_utils.go)."""
+"""Variable that is set in each container of an Indexed Job (pkg/controller/job/indexed_job_utils.go)."""
 INPUTS = "/inputs"
-"""Where pods have the files of the ConfigMap."""
+"""Directory in which pods find the files of the ConfigMap."""
 MESSAGE_FILE = "/dev/termination-log"
 """The default of terminationMessagePath."""
 MAX_INPUT_BYTES = 1 << 20
-"""Of a ConfigMap (pkg/apis/core/validation/validation.go ValidateConfigMap: MaxSecretSize)."""
+"""Maximum size of a ConfigMap (pkg/apis/core/validation/validation.go ValidateConfigMap: MaxSecretSize)."""
 _RETRIES = 1
-"""Of each index: a node may fail."""
+"""Retries of each index, since a node may fail."""
 _MEMORY = "512Mi"
-"""Requested; a simulation of a million jobs has 400 MB."""
+"""Memory request of a pod; a simulation of a million jobs uses 400 MB."""
 
 
 class SweepJob(NamedTuple):
-    """What pods are to do."""
+    """The work of the pods."""
 
     arguments: Sequence[str]
-    """Of `zonewise`; each pod adds its index."""
+    """Arguments of `zonewise`; each pod adds its index."""
     runs: int
     parallelism: int
     image: str
@@ -55,7 +55,7 @@ class SweepJob(NamedTuple):
 
     @property
     def config_map(self) -> Object | None:
-        """Return the ConfigMap of the files; None: there are none."""
+        """Return the ConfigMap of the files; None if there are none."""
         if not self.files:
             return None
         binary = {_key(number): b64encode(content).decode() for number, content in enumerate(self.files.values())}
@@ -63,7 +63,7 @@ class SweepJob(NamedTuple):
 
     @property
     def job(self) -> Object:
-        """Return the Job. It ends at the first index that fails twice."""
+        """Return the Job, which ends at the first index that fails twice."""
         spec = {
             "completionMode": "Indexed",
             "completions": self.runs,

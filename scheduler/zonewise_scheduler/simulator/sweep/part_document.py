@@ -1,10 +1,10 @@
-"""The result of one run as a line of JSON: what a pod of a sweep leaves behind, and the sweep gathers.
+"""The result of one run as a line of JSON, which a pod of a sweep leaves behind and the sweep collects.
 
     schemaVersion   "zonewise.dev/sweep-part/v1"
     policy, load, seed
     statistics, utilisation   as in RunResult
 
-A pod leaves it in its termination message. So the sweep needs no volume, and its pods no rights.
+A pod writes it to its termination message. The sweep therefore needs no volume, and its pods need no permissions.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
 
 SCHEMA_VERSION = "zonewise.dev/sweep-part/v1"
 MAX_LENGTH = 4096
-"""Bytes of a termination message; the kubelet cuts a longer one (pkg/kubelet/container/runtime.go
-MaxContainerTerminationMessageLength)."""
+"""Maximum number of bytes of a termination message; the kubelet truncates a longer one
+(pkg/kubelet/container/runtime.go MaxContainerTerminationMessageLength)."""
 
 
 class PartError(ValueError):
-    """A result that is too long, or that is none of the run."""
+    """The result is too long, or is not a result of the run."""
 
 
 def part_text(run: SweepRun, result: RunResult) -> str:
-    """Return the result of a run; floats are read back as they were. Raises PartError where it is too long."""
+    """Return the result of a run; floats are read back unchanged. Raises PartError if it is too long."""
     text = json.dumps({"schemaVersion": SCHEMA_VERSION, **run._asdict(), **result._asdict()}, separators=(",", ":"))
     if len(text) > MAX_LENGTH:
         raise PartError(f"{run}: the result has {len(text)} bytes, and a termination message {MAX_LENGTH} at most")
@@ -33,7 +33,7 @@ def part_text(run: SweepRun, result: RunResult) -> str:
 
 
 def read_part(text: str, run: SweepRun) -> RunResult:
-    """Return the result of a run. Raises PartError for another text, and for the result of another run."""
+    """Return the result of a run. Raises PartError for any other text, and for the result of another run."""
     try:
         part: Any = json.loads(text)
         if part["schemaVersion"] != SCHEMA_VERSION:

@@ -1,4 +1,4 @@
-"""What the pods of a sweep have left behind: results by index, and the last words of pods that failed."""
+"""Reads what the pods of a sweep have left behind: results by index, and the last lines of failed pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 class PodResults(NamedTuple):
-    """Of the pods that have ended, by index."""
+    """The outcomes of the pods that have ended, by index."""
 
     results: dict[int, RunResult]
     failures: dict[int, str]
@@ -24,7 +24,7 @@ class PodResults(NamedTuple):
 
 
 def read_pods(pods: Iterable[Object], runs: Sequence[SweepRun]) -> PodResults:
-    """Return what the pods of a Job left; a pod without a valid index is ignored. Raises PartError."""
+    """Return the outcomes of a Job's pods; a pod without a valid index is ignored. Raises PartError."""
     done = PodResults({}, {})
     for pod in pods:
         index = _index(pod)
@@ -46,7 +46,7 @@ def _index(pod: Object) -> int:
 
 
 def _message(pod: Object) -> str:
-    """Return the termination message of its one container, or why the whole pod ended."""
+    """Return the termination message of the pod's only container, or why the whole pod ended."""
     status = pod["status"]
     for container in status.get("containerStatuses") or ():
         if message := container.get("state", {}).get("terminated", {}).get("message"):

@@ -7,8 +7,8 @@ The JSON document:
     confidence      the level of the intervals
     results         for each load and policy, in the order of the command:
         policy, load, runs
-        statistics      by name: mean, halfWidth (null: one run has no spread), low, high; seconds, counts; waits,
-                        slowdown and makespan are of the runs with jobs that ended (null: there is none)
+        statistics      by name: mean, halfWidth (null: one run has no spread), low, high; seconds or counts; waits,
+                        slowdown and makespan cover the runs with ended jobs (null: there are none)
         utilisation     by resource: the same, as shares of one
     runs            every run: policy, load, seed, statistics, utilisation
 """
@@ -40,7 +40,7 @@ _COUNTS = (("jobs failed", "failed"), ("jobs rejected", "rejected"), ("jobs pend
 
 
 def sweep_text(trace: str, columns: Sequence[SweepColumn], width: int) -> str:
-    """Return the means as a table, one column for each policy and load; below each mean its 95 % interval."""
+    """Return the means as a table with one column per policy and load, and the 95 % interval below each mean."""
     head = f"{trace}: means of {count_noun(columns[0].runs, 'run')}, ± {100 * LEVEL:.0f} % confidence interval"
     return f"{head}\n\n{render_grid([column.name for column in columns], list(_rows(columns)), width)}"
 

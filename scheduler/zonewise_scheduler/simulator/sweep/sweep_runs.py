@@ -17,16 +17,16 @@ class SweepRun(NamedTuple):
 
     policy: str
     load: float | None
-    """Of a mix; None: its default, or another trace."""
+    """Load of a mix; None for its default, or for another kind of trace."""
     seed: int
 
     def __str__(self) -> str:
-        """Return the run as an error names it: "easy, load 0.9, seed 3"."""
+        """Return the run as errors name it: "easy, load 0.9, seed 3"."""
         return f"{self.column}, seed {self.seed}"
 
     @property
     def column(self) -> str:
-        """Return what the runs of all seeds have in common: "easy, load 0.9"."""
+        """Return the name that the runs of all seeds share: "easy, load 0.9"."""
         return self.policy if self.load is None else f"{self.policy}, load {repr(self.load).removesuffix('.0')}"
 
 
@@ -34,12 +34,12 @@ class RunResult(NamedTuple):
     """The result of one run: values by statistic, and shares of the capacity by resource."""
 
     statistics: Mapping[str, float | None]
-    """None: no job ran."""
+    """None if no job ran."""
     utilisation: dict[str, float]
 
 
 class SweepColumn(NamedTuple):
-    """The means of the runs that differ in their seeds alone."""
+    """The means of the runs that differ only in their seeds."""
 
     policy: str
     load: float | None
@@ -53,13 +53,13 @@ STATISTICS: tuple[str, ...] = (
     "jobs", "failed", "rejected", "waiting", "preemptions", "wait_mean", "wait_median", "wait_p95", "wait_max",
     "bounded_slowdown", "makespan",
 )  # fmt: skip
-"""Fields of Summary."""
+"""The fields of Summary that a sweep compares."""
 _OF_ENDED_JOBS = ("wait_mean", "wait_median", "wait_p95", "wait_max", "bounded_slowdown", "makespan")
-"""Statistics without a value where no job ran."""
+"""Statistics that have no value if no job ran."""
 
 
 def sweep_runs(policies: Sequence[str], loads: Sequence[float | None], seeds: Sequence[int]) -> list[SweepRun]:
-    """Return all runs: the seeds of a policy and a load are beside each other."""
+    """Return all runs; the seeds of a policy and a load are adjacent."""
     return [SweepRun(policy, load, seed) for load in loads for policy in policies for seed in seeds]
 
 

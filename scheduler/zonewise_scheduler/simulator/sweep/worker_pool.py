@@ -1,4 +1,4 @@
-"""Runs in processes of their own: results in the order of the runs, whichever ends first."""
+"""Executes runs in separate processes; results are in the order of the runs, whichever ends first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class RunError(Exception):
-    """A run failed; the message names it."""
+    """A run failed; the message names the run."""
 
 
 class RunsInterrupted(Exception):
@@ -32,12 +32,12 @@ class RunsInterrupted(Exception):
 def run_in_processes(
     function: Callable[[Item], Result], items: Sequence[Item], processes: int, progress: Callable[[int], object]
 ) -> list[Result]:
-    """Return the result of each item. `function` and the items can be pickled.
+    """Return the result of each item. `function` and the items must be picklable.
 
-    `progress` is called with the number of runs that are done. Raises RunError for the first run that fails, and
-    RunsInterrupted after SIGINT; no process is left.
+    `progress` is called with the number of finished runs. Raises RunError for the first run that fails, and
+    RunsInterrupted after SIGINT; no process is left behind.
     """
-    context = get_context("spawn")  # a fork would copy locks of other threads
+    context = get_context("spawn")  # a fork would copy the locks of other threads
     executor = ProcessPoolExecutor(min(processes, len(items)), context)
     futures: dict[Future[Result], Item] = {}
     others = set(active_children())
@@ -58,9 +58,10 @@ def run_in_processes(
 
 @contextmanager
 def _interrupts_held_back() -> Generator[None]:
-    """Hold SIGINT back in this block, and for good in the processes that it starts: this one ends them.
+    """Hold SIGINT back in this block, and permanently in the processes that it starts, which this process ends.
 
-    The mask is what these inherit. It does not protect this process: threads of libraries may take the signal.
+    The child processes inherit the mask. It does not protect this process, since threads of libraries may receive the
+    signal.
     """
     held: list[int] = []
     handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
@@ -84,7 +85,7 @@ def _check(future: Future[Result], item: object) -> None:
 
 
 def _stop(executor: ProcessPoolExecutor, workers: Iterable[BaseProcess]) -> None:
-    """End these workers at once, and the others after their run; return when all have ended."""
+    """Terminate these workers at once, and let the others finish their runs; return when all have ended."""
     for worker in workers:
         worker.terminate()
     executor.shutdown(cancel_futures=True)
