@@ -1,1 +1,1 @@
-"""Kueue's rules: quotas, flavors, preemption, and the order of pending workloads."""
+"""Kueue's rules: quotas, flavors, preemption and the order of pending workloads."""

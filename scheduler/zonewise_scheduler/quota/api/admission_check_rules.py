@@ -1,5 +1,6 @@
-"""What AdmissionChecks tell about the rules of a ClusterQueue that name them
-(pkg/cache/scheduler/clusterqueue.go updateWithAdmissionChecks).
+"""Completes the rules of a ClusterQueue with data from the AdmissionChecks that they name.
+
+pkg/cache/scheduler/clusterqueue.go updateWithAdmissionChecks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_admission_checks(queue: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> ClusterQueue:
-    """Return a queue whose rules know controller and status of their checks; `checks`: by name."""
+    """Return a queue whose rules have the controller and status of their checks; `checks`: by name."""
     return queue._replace(admission_checks=tuple(_with_check(rule, checks) for rule in queue.admission_checks))
 
 

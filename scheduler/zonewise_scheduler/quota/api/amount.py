@@ -1,7 +1,7 @@
 """Amounts of quota: 64-bit integers, one of which means "unlimited" (pkg/resources/amount.go, requests.go).
 
-Sums and differences stay unlimited or within 64 bits. CPUs are in milli-CPU; bytes and all other resources are in their
-unit.
+Sums and differences are unlimited or saturate at 64 bits. CPUs are in milli-CPU; bytes and all other resources are in
+their own unit.
 """
 
 from functools import lru_cache
@@ -9,7 +9,7 @@ from functools import lru_cache
 from zonewise_common.k8s.quantity import format_binary_quantity, format_quantity, parse_milli_value, parse_value
 
 UNLIMITED = (1 << 63) - 1
-"""A quota above every other amount. A sum that reaches it is unlimited too."""
+"""A quota that exceeds every other amount. A sum that reaches it is unlimited too."""
 
 MIN_AMOUNT = -(1 << 63)
 
@@ -19,19 +19,19 @@ _HUGE_PAGES = "hugepages-"
 
 
 def plus(a: int, b: int) -> int:
-    """Return the sum; unlimited where `a` or `b` is."""
+    """Return the sum; it is unlimited if `a` or `b` is."""
     return UNLIMITED if UNLIMITED in (a, b) else _saturated(a + b)
 
 
 def minus(a: int, b: int) -> int:
-    """Return the difference: 0 of two unlimited amounts, and MIN_AMOUNT where only `b` is unlimited."""
+    """Return the difference: 0 if both amounts are unlimited, and MIN_AMOUNT if only `b` is."""
     if a == UNLIMITED:
         return 0 if b == UNLIMITED else UNLIMITED
     return MIN_AMOUNT if b == UNLIMITED else _saturated(a - b)
 
 
 def amount_from_quantity(resource: str, quantity: str | int) -> int:
-    """Return a quota as an amount; one too large for 64 bits is unlimited. Raises ValueError for no quantity."""
+    """Return a quota as an amount, unlimited if too large for 64 bits. Raises ValueError if it is not a quantity."""
     if resource != _CPU:
         return min(parse_value(quantity), UNLIMITED)
     milli = parse_milli_value(quantity)
@@ -39,7 +39,7 @@ def amount_from_quantity(resource: str, quantity: str | int) -> int:
 
 
 def resource_value(resource: str, quantity: str | int) -> int:
-    """Return a request as an amount, saturated at 64 bits. Raises ValueError for no quantity."""
+    """Return a request as an amount, saturated at 64 bits. Raises ValueError if it is not a quantity."""
     return from_thousandths(resource, parse_milli_value(quantity))
 
 
@@ -61,9 +61,9 @@ def amount_text(resource: str, amount: int) -> str:
 
 @lru_cache(maxsize=1024)
 def hash_resource_name(resource: str) -> int:
-    """Return a hash by which resources are ordered; the first resource that lacks quota is reported.
+    """Return the hash that orders resources; the first resource that lacks quota is reported.
 
-    The 64-bit FNV-1a hash of the name (pkg/resources/slice_requests.go hashResourceName).
+    It is the 64-bit FNV-1a hash of the name (pkg/resources/slice_requests.go hashResourceName).
     """
     value = 0xCBF29CE484222325
     for byte in resource.encode():

@@ -1,14 +1,14 @@
-"""Declared walltimes: the longest time that a job may run, in seconds; infinite where none is declared.
+"""Declared walltimes: the longest time that a job may run, in seconds; infinite if none is declared.
 
-Of several declarations the smallest counts, since each is an upper bound.
-- Workload: spec.maximumExecutionTimeSeconds, less the time of earlier admissions (KEP-3125:
+If there are several declarations, the smallest counts, since each is an upper bound.
+- Workload: spec.maximumExecutionTimeSeconds, minus the time of earlier admissions (KEP-3125:
   status.accumulatedPastExecutionTimeSeconds). Kueue deactivates a Workload once no time is left.
-- Job, Pod, RayJob, TrainJob: spec.activeDeadlineSeconds. The training jobs of Kubeflow:
+- Job, Pod, RayJob, TrainJob: spec.activeDeadlineSeconds. Kubeflow's training jobs:
   spec.runPolicy.activeDeadlineSeconds.
-- Every job of Kueue: the label of KEP-3125, kueue.x-k8s.io/max-exec-time-seconds.
-- Every object: our annotation `zonewise.dev/max-run-seconds`. No controller enforces it. A job beyond it runs on, and
-  is expected to end soon.
-- Jobs without a declaration: the annotation `zonewise.dev/default-run-seconds` of the LocalQueue, else that of the
+- Every job under Kueue: the label of KEP-3125, kueue.x-k8s.io/max-exec-time-seconds.
+- Every object: our annotation `zonewise.dev/max-run-seconds`. No controller enforces it. A job that exceeds it
+  continues to run, and is expected to end soon.
+- Jobs without a declaration: the annotation `zonewise.dev/default-run-seconds` of the LocalQueue, or else of the
   ClusterQueue.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 MAX_RUN_ANNOTATION = "zonewise.dev/max-run-seconds"
-"""Seconds, or a duration such as 90m or 1d12h."""
+"""Annotation with seconds, or a duration such as 90m or 1d12h."""
 DEFAULT_RUN_ANNOTATION = "zonewise.dev/default-run-seconds"
 MAX_EXEC_TIME_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 """Kueue's pkg/controller/constants."""
@@ -37,9 +37,9 @@ _DEADLINE = "activeDeadlineSeconds"
 _KINDS_WITH_RUN_POLICY = frozenset({"JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"})
 _KINDS_WITH_DEADLINE = frozenset({"Job", "Pod", "RayJob", "TrainJob"})
 _PAST_EXECUTION_TIME = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
-"""The right spelling, and the spelling of the API (apis/kueue/v1beta1/workload_types.go)."""
+"""The correct spelling, and the misspelling in the API (apis/kueue/v1beta1/workload_types.go)."""
 _MIN_WALLTIME = 1.0
-"""Seconds. A job whose time is used up may run for so long; with 0 it would end when it starts."""
+"""Minimum walltime, in seconds, of a job whose time is used up; with 0, the job would end when it starts."""
 _MAX_SECONDS = 2**53
 _DURATION = re.compile(r"(?:(\d{1,16})d)?(?:(\d{1,16})h)?(?:(\d{1,16})m)?(?:(\d{1,16})s)?", re.ASCII)
 _GENERATED_SUFFIX = re.compile(r"-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|\d+)$")
@@ -47,7 +47,7 @@ _GENERATED_SUFFIX = re.compile(r"-(?:[bcdfghjklmnpqrstvwxz2456789]{5}|\d+)$")
 
 
 def parse_walltime(text: str) -> float:
-    """Return a walltime in seconds; raise ValueError where it is none, or not above zero."""
+    """Return a walltime in seconds; raise ValueError if the text is not a walltime above zero."""
     match = _DURATION.fullmatch(f"{text}s" if text.isdecimal() else text)
     if match is None or not any(match.groups()):
         raise ValueError("neither seconds nor a duration such as 90m")
@@ -61,7 +61,7 @@ def parse_walltime(text: str) -> float:
 
 
 def read_walltime(obj: Mapping[str, Any]) -> tuple[float, tuple[str, ...]]:
-    """Return the walltime of an object of any kind but a Workload, and the problems of its declarations."""
+    """Return the walltime of an object of any kind except a Workload, and the problems of its declarations."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
     walltime = read_run_walltime(whole, whole.text("kind"))
@@ -69,7 +69,7 @@ def read_walltime(obj: Mapping[str, Any]) -> tuple[float, tuple[str, ...]]:
 
 
 def read_run_walltime(whole: FieldReader, kind: str) -> float:
-    """Return the smallest declaration that counts anew after each start: the annotation, and the deadline of a kind."""
+    """Return the smallest declaration that restarts with each run: the annotation, or the deadline of the kind."""
     spec = whole.child("spec")
     declared = _metadata_walltime(whole.child("metadata"), "annotations", MAX_RUN_ANNOTATION)
     if kind in _KINDS_WITH_DEADLINE:
@@ -80,7 +80,7 @@ def read_run_walltime(whole: FieldReader, kind: str) -> float:
 
 
 def read_max_execution_time(metadata: FieldReader) -> float:
-    """Return Kueue's declaration, which counts the time of all admissions together."""
+    """Return Kueue's declaration, which covers the total time of all admissions."""
     return _metadata_walltime(metadata, "labels", MAX_EXEC_TIME_LABEL)
 
 
@@ -93,17 +93,17 @@ def workload_walltime(metadata: FieldReader, spec: FieldReader, status: FieldRea
 
 
 def read_default_walltime(obj: Mapping[str, Any], problems: list[str]) -> float:
-    """Return the default walltime that a LocalQueue or ClusterQueue declares; only its own problems are reported."""
-    metadata = FieldReader(obj, "", []).child("metadata")  # the reader of the queue reports its other problems
+    """Return the default walltime that a LocalQueue or ClusterQueue declares; report only its own problems."""
+    metadata = FieldReader(obj, "", []).child("metadata")  # the reader of the queue reports the other problems
     return _metadata_walltime(FieldReader(metadata.obj, "metadata.", problems), "annotations", DEFAULT_RUN_ANNOTATION)
 
 
 def with_default_walltime(
     workload: Workload, local_queue: LocalQueue | None, cluster_queue: ClusterQueue | None
 ) -> Workload:
-    """Return a Workload with the default walltime of its queues, where it declares none.
+    """Return a Workload with the default walltime of its queues if it declares none.
 
-    Another default replaces an earlier one.
+    A new default replaces an earlier one.
     """
     if isfinite(workload.walltime) and not workload.has_default_walltime:
         return workload
@@ -115,9 +115,9 @@ def with_default_walltime(
 
 
 def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]:
-    """Return what Workloads with similar run times have in common: namespace, LocalQueue, template.
+    """Return the groups of Workloads with similar run times: namespace, LocalQueue, template.
 
-    The template is the owner's name, else the Workload's own, without the generated suffixes.
+    The template is the name of the owner, or else of the Workload, without generated suffixes.
     """
     quiet = FieldReader(metadata.obj, "metadata.", [])  # invalid owners are reported elsewhere
     owners = (owner.text("name") for owner in quiet.children("ownerReferences"))
@@ -128,7 +128,7 @@ def history_keys(metadata: FieldReader, queue_name: str) -> tuple[Hashable, ...]
 
 
 def _metadata_walltime(metadata: FieldReader, field: str, name: str) -> float:
-    """Return the walltime of an annotation or label; infinite where there is none, or an invalid one is reported."""
+    """Return the walltime of an annotation or label; infinite if it is absent, or invalid and reported."""
     text = metadata.pairs(field).get(name)
     if text is None:
         return inf
@@ -140,7 +140,7 @@ def _metadata_walltime(metadata: FieldReader, field: str, name: str) -> float:
 
 
 def _seconds_field(reader: FieldReader, name: str) -> float:
-    """Return a field of whole seconds; infinite where there is none, or an invalid one is reported."""
+    """Return a field of whole seconds; infinite if it is absent, or invalid and reported."""
     seconds = reader.count(name)
     if seconds == 0:
         reader.report(name, "not above zero")

@@ -2,7 +2,7 @@
 
     afterok:prepare:download,afterany:train-1
 
-All parts must hold. The Jobs are of the same namespace. A Job that has failed never fulfils afterok.
+All parts must hold. The Jobs must be in the same namespace. A failed Job never fulfils afterok.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JobDependency(NamedTuple):
 
 
 def parse_dependency(text: str) -> tuple[JobDependency, ...]:
-    """Return the dependencies of a text. Raises ValueError, naming the part."""
+    """Return the dependencies in a text. Raises ValueError, which names the invalid part."""
     dependencies: list[JobDependency] = []
     for part in text.split(","):
         kind, *jobs = part.split(":")
@@ -59,9 +59,9 @@ def read_dependencies(job: Mapping[str, Any]) -> tuple[JobDependency, ...]:
 
 
 def dependency_state(dependency: JobDependency, job: Mapping[str, Any] | None) -> DependencyState:
-    """Return whether a dependency holds; `job`: the Job that it names, None where it does not exist.
+    """Return whether a dependency holds; `job`: the Job that it names, or None if that does not exist.
 
-    A Job may be created later, so what does not exist is waited for.
+    A missing Job may still be created, so the dependency then waits.
     """
     if job is None:
         return "waits"

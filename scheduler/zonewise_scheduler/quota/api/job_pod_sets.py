@@ -1,4 +1,4 @@
-"""The pod sets of jobs: what a Workload takes over from the spec and the annotations of a job.
+"""The pod sets of jobs: the parts of a job's spec and annotations that its Workload takes over.
 
 pkg/controller/jobs/job/job_controller.go PodSets, pkg/controller/jobframework/tas.go, jobframework/utils.go
 SanitizePodSets.
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 MAX_PODS = 1 << 26
 """More than any cluster has; a larger number counts as a mistake."""
 _MAX_DIGITS = 12
-"""With leading zeros."""
+"""Maximum number of digits of a number of pods, including leading zeros."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-"""Names the LocalQueue of a job."""
+"""Label with the name of a job's LocalQueue."""
 
 MIN_PARALLELISM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
-"""Pods with which a Job may start: partial admission."""
+"""Annotation with the number of pods with which a Job may start (partial admission)."""
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Label of the pods of an Indexed Job (k8s.io/api batch/v1 JobCompletionIndexAnnotation)."""
@@ -44,7 +44,7 @@ UNCONSTRAINED_ANNOTATION = "kueue.x-k8s.io/podset-unconstrained-topology"
 SLICE_TOPOLOGY = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 SLICE_CONSTRAINTS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-"""Annotations of pod templates that make a topology request (pkg/controller/jobframework/tas.go)."""
+"""Annotations of pod templates that form a topology request (pkg/controller/jobframework/tas.go)."""
 
 _KEPT_CONTROLLER_LABEL = "batch.kubernetes.io/job-name"
 _GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
@@ -53,15 +53,15 @@ _BOOLS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
-"""strconv.ParseBool."""
+"""The values that strconv.ParseBool accepts."""
 
 
 class PodIndexes(NamedTuple):
-    """Labels that number the pods of a pod set, by which ranks are placed next to each other."""
+    """Labels that number the pods of a pod set, so that adjacent ranks are placed next to each other."""
 
     pod_index_label: str = ""
     sub_group_index_label: str = ""
-    """Numbers the groups of pods, for example the jobs of a replicated job."""
+    """Label that numbers groups of pods, for example the jobs of a replicated job."""
     sub_group_count: int | None = None
 
 
@@ -69,9 +69,9 @@ NO_INDEXES = PodIndexes()
 
 
 def read_job_pod_set(job: FieldReader) -> PodSetManifest:
-    """Return the one pod set of a batch/v1 Job: its parallelism, or its completions if they are fewer.
+    """Return the only pod set of a batch/v1 Job; its pods are the parallelism, or the completions if fewer.
 
-    Problems go to the reader's list.
+    Problems are added to the reader's list.
     """
     annotations = job.child("metadata").pairs("annotations")
     spec = job.child("spec")
@@ -90,25 +90,25 @@ def read_job_pod_set(job: FieldReader) -> PodSetManifest:
 
 
 def read_pod_set(name: str, pods: int, template: FieldReader, indexes: PodIndexes = NO_INDEXES) -> PodSetManifest:
-    """Return a pod set of a template, without what the Job controller and the API server add to templates."""
+    """Return the pod set of a template, without the fields that the Job controller and the API server add."""
     return PodSetManifest(name, pods, _submitted_template(template), None, _topology_request(template, indexes))
 
 
 def pods_at_a_time(spec: FieldReader) -> int:
-    """Return how many pods the spec of a Job runs at a time."""
+    """Return the number of pods that a Job spec runs at a time."""
     pods = spec.int_in_range("parallelism", 1, MAX_PODS, minimum=0)
     return min(pods, spec.int_in_range("completions", 1, MAX_PODS, minimum=0)) if spec.has("completions") else pods
 
 
 def parse_pod_count(text: str) -> int | None:
-    """Return a number of pods from 1 to MAX_PODS; None: the text is none."""
+    """Return a number of pods from 1 to MAX_PODS; None if the text is not one."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
         return None
     return int(text) if 1 <= int(text) <= MAX_PODS else None
 
 
 def read_count_annotation(annotations: Mapping[str, str], name: str, path: str, problems: list[str]) -> int | None:
-    """Return an annotation that is a number of pods; None where there is none, or an invalid one is reported."""
+    """Return the number of pods in an annotation; None if it is absent, or invalid and reported."""
     text = annotations.get(name)
     if text is None:
         return None
@@ -118,7 +118,7 @@ def read_count_annotation(annotations: Mapping[str, str], name: str, path: str, 
 
 
 def _submitted_template(template: FieldReader) -> Json:
-    """Return labels, annotations and spec of a template; parts that do not change are shared."""
+    """Return labels, annotations and spec of a template; unchanged parts are shared."""
     metadata, spec = template.child("metadata"), dict(template.child("spec").obj)
     labels = {
         key: value
@@ -133,7 +133,7 @@ def _submitted_template(template: FieldReader) -> Json:
 
 
 def _without_duplicate_variables(container: object) -> object:
-    """Return a container with the last definition of each environment variable, since Workloads allow one only."""
+    """Return a container with the last definition of each environment variable, since Workloads allow only one."""
     if not isinstance(container, dict) or "env" not in container:
         return cast("object", container)
     fields = cast("Json", container)
@@ -146,7 +146,7 @@ def _without_duplicate_variables(container: object) -> object:
 
 
 def _topology_request(template: FieldReader, indexes: PodIndexes) -> Json | None:
-    """Return the topologyRequest that the annotations of a template make; None: they make none."""
+    """Return the topologyRequest that the annotations of a template form; None if they form none."""
     annotations = template.child("metadata").pairs("annotations")
     path, problems = f"{template.path}metadata.", template.problems
     request = _level_request(annotations, path, problems) | _slice_request(annotations, path, problems)
@@ -160,7 +160,7 @@ def _topology_request(template: FieldReader, indexes: PodIndexes) -> Json | None
 
 
 def _level_request(annotations: Mapping[str, str], path: str, problems: list[str]) -> Json:
-    """Return the level that is requested: the first of required, preferred and unconstrained."""
+    """Return the requested level: the first of required, preferred and unconstrained."""
     for field, name in (("required", REQUIRED_TOPOLOGY), ("preferred", PREFERRED_TOPOLOGY)):
         if name in annotations:
             return {field: annotations[name]}

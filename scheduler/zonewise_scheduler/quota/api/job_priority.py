@@ -15,39 +15,39 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_set_manifest import Json, PodSetManifest
 
 PRIORITY_CLASS_LABEL = "kueue.x-k8s.io/priority-class"
-"""Names the WorkloadPriorityClass of a job."""
+"""Label with the name of a job's WorkloadPriorityClass."""
 
 
 class PriorityClasses(NamedTuple):
-    """The priority classes of a cluster: values by name."""
+    """The priority classes of a cluster, as values by name."""
 
     workload: Mapping[str, int] = {}
     """WorkloadPriorityClasses."""
     pod: Mapping[str, int] = {}
     """PriorityClasses."""
     default_pod_class: str = ""
-    """The PriorityClass with globalDefault; of several the one with the smallest value."""
+    """Name of the PriorityClass with globalDefault; if there are several, the one with the smallest value."""
 
 
 class JobPriority(NamedTuple):
-    """The priority of a job, and the class that it comes from."""
+    """The priority of a job and the class from which it comes."""
 
     group: str = ""
     kind: str = ""
     name: str = ""
-    """"": no class."""
+    """"" without a class."""
     value: int = 0
 
     @property
     def reference(self) -> Json | None:
-        """The class as spec.priorityClassRef of a Workload; None: there is no class."""
+        """The class as spec.priorityClassRef of a Workload; None if there is no class."""
         return {"group": self.group, "kind": self.kind, "name": self.name} if self.name else None
 
 
 def read_job_priority(
     metadata: FieldReader, pod_sets: Iterable[PodSetManifest], classes: PriorityClasses
 ) -> JobPriority:
-    """Return the priority of a job with this metadata; an unknown class is reported, and counts as 0."""
+    """Return the priority of a job with this metadata; an unknown class is reported and counts as 0."""
     if label := metadata.pairs("labels").get(PRIORITY_CLASS_LABEL):
         field = f"{metadata.path}labels.{PRIORITY_CLASS_LABEL}"
         value = _value(classes.workload, label, field, metadata.problems)

@@ -1,4 +1,4 @@
-"""Which PodGroup a pod names, and how many pods start together, by the two APIs that clusters have.
+"""Reads which PodGroup a pod names, and how many of its pods start together, for the two existing APIs.
 
 | API                                         | a pod names its group in         | the number of pods           |
 |---------------------------------------------|----------------------------------|------------------------------|
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COSCHEDULING_API_GROUP = "scheduling.x-k8s.io"
 IN_TREE_API_GROUP = "scheduling.k8s.io"
 LABEL = "scheduling.x-k8s.io/pod-group"
-"""The label of the pods of a PodGroup of scheduling.x-k8s.io."""
+"""Label on the pods of a PodGroup of scheduling.x-k8s.io."""
 
 
 class GroupKey(NamedTuple):
@@ -38,7 +38,7 @@ class GroupKey(NamedTuple):
 
 
 def read_group_key(pod: Mapping[str, Any]) -> GroupKey | None:
-    """Return the PodGroup that a v1.Pod names; None: it names none. Raises FieldError."""
+    """Return the PodGroup that a v1.Pod names; None if it names none. Raises FieldError."""
     metadata = object_in(pod, "metadata", "")
     namespace = string_in(metadata, "namespace", "metadata.")
     group = object_in(object_in(pod, "spec", ""), "schedulingGroup", "spec.")
@@ -50,7 +50,7 @@ def read_group_key(pod: Mapping[str, Any]) -> GroupKey | None:
 
 
 def read_min_member(api_group: str, group: Mapping[str, Any]) -> int | None:
-    """Return the number of pods that start together; None: the PodGroup names none. Raises FieldError."""
+    """Return the number of pods that start together; None if the PodGroup specifies none. Raises FieldError."""
     spec = object_in(group, "spec", "")
     if api_group == COSCHEDULING_API_GROUP:
         return read_integer(spec, "minMember", "spec.")
@@ -59,7 +59,7 @@ def read_min_member(api_group: str, group: Mapping[str, Any]) -> int | None:
 
 
 def read_integer(owner: Mapping[str, Any], name: str, path: str) -> int | None:
-    """Return an integer field of a PodGroup; None where it is absent. Raises FieldError."""
+    """Return an integer field of a PodGroup; None if it is absent. Raises FieldError."""
     value = owner.get(name)
     if value is None:
         return None

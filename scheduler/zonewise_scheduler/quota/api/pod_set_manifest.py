@@ -1,4 +1,4 @@
-"""The pod sets of a Workload as objects of the API, before and after they are one (Workload spec.podSets)."""
+"""The pod sets of a Workload, converted to and from API objects (Workload spec.podSets)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Json = dict[str, Any]
 
 
 class PodSetManifest(NamedTuple):
-    """One of a Workload's spec.podSets, before it is an object (apis/kueue/v1beta2/workload_types.go PodSet)."""
+    """An item of a Workload's spec.podSets, not yet an object (apis/kueue/v1beta2/workload_types.go PodSet)."""
 
     name: str
     pods: int
-    """The API's count."""
+    """The field count of the API."""
     template: Json
-    """A PodTemplateSpec: metadata (labels, annotations) and spec."""
+    """A PodTemplateSpec, with metadata (labels, annotations) and spec."""
     min_count: int | None = None
     topology_request: Json | None = None
 

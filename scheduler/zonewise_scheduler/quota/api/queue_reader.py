@@ -1,7 +1,7 @@
-"""ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and WorkloadPriorityClasses (apis/kueue/v1beta2, v1beta1).
+"""Reads ClusterQueues, Cohorts, LocalQueues, ResourceFlavors and WorkloadPriorityClasses (apis/kueue/v1beta2, v1beta1).
 
-Each function returns a value with the problems of the object. An invalid field has its default. A resource with an
-invalid quota has no quota, so that no workload is admitted by it.
+Each function returns a value and the problems of the object. An invalid field gets its default. A resource with an
+invalid quota gets no quota, so that no workload is admitted with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ReadResult = tuple[T, tuple[str, ...]]
-"""A value, and the problems of the object."""
+"""A value and the problems of its object."""
 
 _WithinClusterQueue = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _ReclaimWithinCohort = Literal["Never", "LowerPriority", "Any"]
@@ -102,7 +102,7 @@ def read_local_queue(obj: Mapping[str, Any]) -> ReadResult[LocalQueue]:
 
 
 def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
-    """Return a ResourceFlavor; if a taint or toleration is invalid, it has none of them."""
+    """Return a ResourceFlavor; if a taint or toleration is invalid, the flavor has none of them."""
     problems: list[str] = []
     _, name, spec = open_object(obj, problems)
     flavor = ResourceFlavor(
@@ -118,7 +118,7 @@ def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
 
 
 def read_workload_priority_class(obj: Mapping[str, Any]) -> ReadResult[WorkloadPriorityClass]:
-    """Return a WorkloadPriorityClass; without a value it has 0, the default of the API server."""
+    """Return a WorkloadPriorityClass; without a value, it gets 0, the default of the API server."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
     name = whole.child("metadata").text("name")
@@ -227,7 +227,7 @@ def _flavor_fungibility(reader: FieldReader) -> FlavorFungibility:
 
 
 def _fair_weight(spec: FieldReader) -> float:
-    """Return fairSharing.weight, rounded up to thousandths; 1 where there is none."""
+    """Return fairSharing.weight, rounded up to thousandths; 1 if it is absent."""
     sharing = spec.child("fairSharing")
     thousandths = sharing.quantity("weight", parse_milli_value)
     sharing.report_unknown()
@@ -245,5 +245,5 @@ def _admission_checks(spec: FieldReader) -> tuple[AdmissionCheckStrategyRule, ..
 
 
 def _namespace_selector(spec: FieldReader) -> tuple[Requirement, ...] | None:
-    """Return the namespaceSelector. Absent or invalid it selects nothing (nil, metav1.LabelSelectorAsSelector)."""
+    """Return the namespaceSelector. If absent or invalid, it selects nothing (nil, metav1.LabelSelectorAsSelector)."""
     return read_label_selector(spec.child("namespaceSelector")) if spec.has("namespaceSelector") else None

@@ -12,9 +12,9 @@ from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
 PreemptionPolicy = Literal["", "Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
 """Which candidates may be preempted.
 
-Within a queue Any is not valid; within a cohort LowerOrNewerEqualPriority is not. "" is a policy that no API server has
-defaulted. It allows no candidate, as Never does. But with fair sharing, a queue whose reclaimWithinCohort is "" may
-preempt its own workloads while it borrows.
+Any is not valid within a queue, and LowerOrNewerEqualPriority is not valid within a cohort. "" is a policy without the
+API server's default. Like Never, it allows no candidates. But with fair sharing, a queue whose reclaimWithinCohort is
+"" may preempt its own workloads while it borrows.
 """
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
@@ -23,25 +23,25 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class ClusterQueuePreemption(NamedTuple):
-    """Which workloads those of a ClusterQueue may preempt."""
+    """Policies on which workloads the workloads of a ClusterQueue may preempt."""
 
     within_cluster_queue: PreemptionPolicy = "Never"
     """withinClusterQueue."""
     reclaim_within_cohort: PreemptionPolicy = "Never"
-    """reclaimWithinCohort: workloads of queues beyond their nominal quota."""
+    """reclaimWithinCohort: preempt workloads of queues that exceed their nominal quota."""
     borrow_within_cohort: Literal["Never", "LowerPriority"] = "Never"
-    """borrowWithinCohort: even while the queue itself borrows."""
+    """borrowWithinCohort: preempt even while the queue itself borrows."""
     max_priority_threshold: int | None = None
-    """borrowWithinCohort.maxPriorityThreshold: in that case only workloads of at most this priority; None: all."""
+    """borrowWithinCohort.maxPriorityThreshold: highest priority of the workloads preempted in that case; None: any."""
 
     @property
     def reclaims(self) -> bool:
-        """Whether workloads of other queues may be preempted. An empty policy is Never."""
+        """Whether workloads of other queues may be preempted. An empty policy counts as Never."""
         return self.reclaim_within_cohort not in {"Never", ""}
 
 
 class FlavorFungibility(NamedTuple):
-    """When the scan of flavors stops, and which flavor is preferred where it does not stop."""
+    """When the scan of flavors stops, and which flavor it prefers if it does not stop."""
 
     when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
     when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
@@ -55,7 +55,7 @@ class AdmissionCheck(NamedTuple):
     controller_name: str
     """spec.controllerName."""
     is_active: bool
-    """Whether its controller serves it: the condition Active."""
+    """Whether its controller serves it, from the condition Active."""
 
 
 AdmissionCheckStatus = Literal["Active", "Inactive", "NotFound"]
@@ -66,11 +66,11 @@ class AdmissionCheckStrategyRule(NamedTuple):
 
     name: str
     on_flavors: frozenset[str] = frozenset()
-    """The check is only for workloads with one of these; empty: for all."""
+    """The check applies only to workloads with one of these flavors; if empty, to all."""
     controller_name: str = ""
-    """spec.controllerName of the AdmissionCheck; "": unknown."""
+    """spec.controllerName of the AdmissionCheck; "" if unknown."""
     status: AdmissionCheckStatus = "Active"
-    """A queue with a check that is not active admits nothing."""
+    """A queue with an inactive check admits nothing."""
 
 
 class ClusterQueue(NamedTuple):
@@ -79,7 +79,7 @@ class ClusterQueue(NamedTuple):
     name: str
     resource_groups: tuple[ResourceGroup, ...] = ()
     cohort_name: str = ""
-    """"": none."""
+    """Name of the cohort; "" if it is in none."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
     preemption: ClusterQueuePreemption = ClusterQueuePreemption()
     flavor_fungibility: FlavorFungibility = FlavorFungibility()
@@ -87,12 +87,12 @@ class ClusterQueue(NamedTuple):
     """fairSharing.weight."""
     stop_policy: StopPolicy = "None"
     namespace_selector: tuple[Requirement, ...] | None = ()
-    """Requirements on the labels of a workload's namespace; empty: all namespaces; None: no namespace."""
+    """Requirements on the labels of a workload's namespace; empty selects all namespaces, None selects none."""
     admission_checks: tuple[AdmissionCheckStrategyRule, ...] = ()
     usage_based_admission: bool = False
     """admissionScope UsageBasedAdmissionFairSharing: the LocalQueue with the least usage comes first."""
     default_walltime: float = inf
-    """The walltime, in seconds, of workloads that declare none."""
+    """Walltime, in seconds, of workloads that declare none."""
 
 
 class Cohort(NamedTuple):
@@ -100,7 +100,7 @@ class Cohort(NamedTuple):
 
     name: str
     parent_name: str = ""
-    """"": it is a root."""
+    """Name of the parent; "" for a root."""
     resource_groups: tuple[ResourceGroup, ...] = ()
     fair_weight: float = 1.0
 
@@ -114,7 +114,7 @@ class LocalQueue(NamedTuple):
     stop_policy: StopPolicy = "None"
     fair_weight: float = 1.0
     default_walltime: float = inf
-    """It overrides that of the ClusterQueue."""
+    """Overrides that of the ClusterQueue."""
 
     @property
     def key(self) -> str:
@@ -129,14 +129,14 @@ class ResourceFlavor(NamedTuple):
     node_labels: Mapping[str, str] = NO_LABELS
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    """Added to those of the pods."""
+    """Tolerations that are added to those of the pods."""
     topology_name: str = ""
-    """topologyName; "": kube-scheduler chooses the nodes."""
+    """topologyName; "" if kube-scheduler chooses the nodes."""
 
 
 class Topology(NamedTuple):
-    """A Topology: the levels of nodes, as label keys, the highest first."""
+    """A Topology: the levels of nodes as label keys, highest first."""
 
     name: str
     levels: tuple[str, ...]
-    """Empty where the object is invalid."""
+    """Empty if the object is invalid."""

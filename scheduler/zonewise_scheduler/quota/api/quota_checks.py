@@ -1,4 +1,4 @@
-"""Checks of quotas across fields, which a schema cannot state (pkg/webhooks/clusterqueue_webhook.go)."""
+"""Checks of quotas across fields, which a schema cannot express (pkg/webhooks/clusterqueue_webhook.go)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_quotas(groups: tuple[ResourceGroup, ...], *, has_parent: bool, parent_field: str) -> Iterator[str]:
-    """Yield the problems of the groups of a ClusterQueue or Cohort.
+    """Yield the problems in the resource groups of a ClusterQueue or Cohort.
 
     `parent_field`: the field that names the parent, for messages.
     """

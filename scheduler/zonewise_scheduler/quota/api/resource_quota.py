@@ -1,4 +1,4 @@
-"""Declared quotas, by flavor and resource, in groups of resources that get the same flavor.
+"""Declared quotas by flavor and resource, in groups of resources that get the same flavor.
 
 pkg/resources/resource.go FlavorResource; pkg/cache/scheduler/resource.go ResourceQuota.
 """
@@ -19,9 +19,9 @@ class ResourceQuota(NamedTuple):
 
     nominal: int
     borrowing_limit: int | None = None
-    """The most that the node borrows from its parent; None: no limit."""
+    """Maximum amount that the node borrows from its parent; None: no limit."""
     lending_limit: int | None = None
-    """The most of its own quota that the node lends; None: no limit."""
+    """Maximum amount of its own quota that the node lends; None: no limit."""
 
 
 class FlavorQuotas(NamedTuple):
@@ -29,11 +29,11 @@ class FlavorQuotas(NamedTuple):
 
     name: str
     quotas: tuple[tuple[str, ResourceQuota], ...]
-    """By resource."""
+    """Quotas by resource."""
 
 
 class ResourceGroup(NamedTuple):
-    """Resources that a pod set gets of the same flavor; the flavors are tried in their order."""
+    """Resources for which a pod set gets the same flavor; the flavors are tried in order."""
 
     flavors: tuple[FlavorQuotas, ...]
     covered_resources: frozenset[str]

@@ -1,9 +1,9 @@
-"""The reader of Workloads: requests, admission, and conditions (apis/kueue/v1beta2/workload_types.go).
+"""Reads Workloads: requests, admission and conditions (apis/kueue/v1beta2/workload_types.go).
 
 A Workload with an invalid pod template is unreadable, since its requests are unknown.
 
-Equal pod sets are read once: jobs come by the thousand from one template, and an object comes again with each change of
-its status. So Workloads share the values of their pod sets too.
+Equal pod sets are read only once, because thousands of jobs may come from one template and an object arrives again with
+each status change. Workloads therefore also share the values of their pod sets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ IS_GROUP_WORKLOAD_ANNOTATION = "kueue.x-k8s.io/is-group-workload"
 """Marks the Workload of a group of pods (pkg/controller/jobs/pod/constants)."""
 
 PRIORITY_BOOST_ANNOTATION = "kueue.x-k8s.io/priority-boost"
-"""A number that is added to the priority where the gate PriorityBoost (alpha in 0.20) is on."""
+"""Annotation with a number that is added to the priority if the gate PriorityBoost (alpha in 0.20) is on."""
 
 _IGNORED_SPEC = (
     "queueName", "priority", "preemptionGates", "active", "maximumExecutionTimeSeconds", "priorityClassName",
@@ -58,14 +58,14 @@ _IGNORED_STATUS = (
 )  # fmt: skip
 
 _MAX_ENCODED = 8192
-"""Bytes of JSON of pod sets that are remembered."""
+"""Maximum size of pod sets that are cached, in bytes of JSON."""
 
 
 class ReadWorkload(NamedTuple):
     """The result of reading a Workload."""
 
     workload: Workload | None
-    """None: its requests are unknown."""
+    """None if its requests are unknown."""
     problems: tuple[str, ...]
     finished: bool = False
 
@@ -74,11 +74,12 @@ class _ReadPodSets(NamedTuple):
     pod_sets: tuple[PodSet, ...]
     problems: tuple[str, ...]
     error: tuple[str, str] | None = None
-    """The field and the problem that make them unreadable: an exception would grow each time it is raised."""
+    """The field and the problem that make the pod sets unreadable. A stored exception would grow each time it is
+    raised."""
 
 
 def read_workload(obj: Mapping[str, Any], *, priority_boost: bool = False) -> ReadWorkload:
-    """Read a Workload; `priority_boost`: the gate PriorityBoost. No object makes it raise."""
+    """Read a Workload without raising for any object; `priority_boost`: the gate PriorityBoost."""
     problems: list[str] = []
     whole = FieldReader(obj, "", problems)
     whole.ignore("apiVersion", "kind")
@@ -136,7 +137,7 @@ def _workload(
 
 
 def owned_by_single_pod(metadata: Mapping[str, Any]) -> bool:
-    """Tell whether a single pod owns the Workload; such a pod cannot move and dies with its node.
+    """Return whether a single pod owns the Workload; such a pod cannot move and dies with its node.
 
     pkg/workload/workload.go OwnedBySinglePod. Raises FieldError for metadata that the API server would reject.
     """
@@ -148,7 +149,7 @@ def owned_by_single_pod(metadata: Mapping[str, Any]) -> bool:
 
 
 def _read_owned_by_single_pod(metadata: FieldReader) -> bool:
-    """Tell whether a single pod owns the Workload; invalid owners are reported as a problem and count as none."""
+    """Return whether a single pod owns the Workload; report invalid owners, which count as none."""
     try:
         return owned_by_single_pod(metadata.obj)
     except FieldError as error:
@@ -179,7 +180,7 @@ def _pod_sets(spec: FieldReader) -> tuple[PodSet, ...]:
     """Return the pod sets; raise FieldError for a template that the API server would reject."""
     try:
         encoded = msgspec.json.encode(spec.obj.get("podSets"))
-    except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON
+    except (TypeError, ValueError, OverflowError, RecursionError):  # not JSON
         encoded = b""
     if not encoded or len(encoded) > _MAX_ENCODED:
         return _read_pod_sets(spec)
@@ -243,7 +244,7 @@ def _nested_error(path: str, error: FieldError, prefix: str = "") -> FieldError:
 
 
 def _with_pod_set_updates(pod_sets: tuple[PodSet, ...], status: FieldReader) -> Iterator[PodSet]:
-    """Yield pod sets with the podSetUpdates of their passed checks, for example for nodes that were provisioned."""
+    """Yield pod sets with the podSetUpdates of their passed checks, for example for provisioned nodes."""
     updates: dict[str, tuple[tuple[Requirement, ...], tuple[Toleration, ...]]] = {}
     for check in status.children("admissionChecks"):
         for update in check.children("podSetUpdates") if check.text("state") == "Ready" else ():
@@ -281,7 +282,7 @@ def _admission(
     conditions: Mapping[str, tuple[str, float]],
     pending_checks: tuple[str, ...],
 ) -> Admission | None:
-    """Return the admission of a Workload that has its quota."""
+    """Return the admission of a Workload that has quota."""
     if "QuotaReserved" not in conditions or not status.has("admission"):
         return None
     reader = status.child("admission")
@@ -310,9 +311,9 @@ def _admission(
 
 
 def _as_admitted(pod_sets: tuple[PodSet, ...], admission: Admission) -> Iterator[PodSet]:
-    """Yield pod sets with what each pod requested when the quota was reserved (workload.go SinglePodRequests).
+    """Yield pod sets with each pod's requests at the time of the quota reservation (workload.go SinglePodRequests).
 
-    The LimitRanges and RuntimeClasses that complete a template may change later, and running pods do not.
+    LimitRanges and RuntimeClasses, which complete a template, may change later, but running pods do not.
     """
     assigned = {pod_set.name: pod_set for pod_set in admission.pod_sets if pod_set.pods}
     for pod_set in pod_sets:

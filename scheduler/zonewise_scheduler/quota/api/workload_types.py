@@ -1,4 +1,4 @@
-"""Workloads as values: the requests of a job, and its admission.
+"""Workloads as values: the requests of a job and its admission.
 
 apis/kueue/v1beta2/workload_types.go; pkg/workload/workload.go Info, PodSetResources.
 """
@@ -19,7 +19,7 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest, PreferredSchedulingTerm, TopologyAssignment
 
 Amounts = Mapping[str, int]
-"""By resource."""
+"""Amounts by resource."""
 
 Usage = Mapping[FlavorResource, int]
 """Amounts by flavor and resource."""
@@ -34,13 +34,14 @@ class TopologyRequest(NamedTuple):
 
     request: PodSetTopologyRequest = PodSetTopologyRequest()
     pod_set_group_name: str = ""
-    """podSetGroupName: pod sets of one group get the same flavors, and are placed together."""
+    """podSetGroupName: pod sets of one group get the same flavors and are placed together."""
     explicit: bool = True
-    """The request asks for a placement: required, preferred, unconstrained or by slices (IsExplicitlyRequestingTAS)."""
+    """Whether a placement is requested: required, preferred, unconstrained or by slices (IsExplicitlyRequestingTAS)."""
 
 
 DelayedTopologyRequest = Literal["", "Pending", "Ready"]
-"""delayedTopologyRequest: the pods are placed only after the quota is reserved. Pending: they have no placement yet."""
+"""delayedTopologyRequest: the pods are placed only after the quota is reserved. Pending means that they have no
+placement yet."""
 
 
 class PodSet(NamedTuple):
@@ -48,22 +49,23 @@ class PodSet(NamedTuple):
 
     name: str = DEFAULT_POD_SET
     pods: int = 1
-    """The number of pods: the API's count."""
+    """The number of pods, the field count of the API."""
     requests: Amounts = NO_AMOUNTS
     """The requests of each pod."""
     min_pods: int | None = None
-    """The API's minCount, for partial admission; None: all pods are needed."""
+    """The field minCount of the API, for partial admission; None if all pods are needed."""
     node_selector: tuple[Requirement, ...] = ()
     required_terms: tuple[NodeSelectorTerm, ...] | None = None
-    """The terms of the required node affinity; None: no affinity."""
+    """The terms of the required node affinity; None without affinity."""
     tolerations: tuple[Toleration, ...] = ()
     topology: TopologyRequest | None = None
     preferred_terms: tuple[PreferredSchedulingTerm, ...] = ()
     """The terms of the preferred node affinity."""
     node_requests: Amounts | None = None
-    """The requests of each pod to its node, where quotas count other resources (KEP-2937); None: `requests`."""
+    """The requests of each pod to its node, if quotas count other resources (KEP-2937); None: `requests`."""
     shape: PodShape | None = None
-    """What a kubelet's verdict about each pod depends on; None: unknown, and zones are then not looked at."""
+    """The properties on which a kubelet's verdict about each pod depends; None if unknown, and zones are then
+    ignored."""
 
     @property
     def requests_on_node(self) -> Amounts:
@@ -72,16 +74,16 @@ class PodSet(NamedTuple):
 
 
 class PodSetAdmission(NamedTuple):
-    """The flavors, quota and placement of a pod set: the API's PodSetAssignment."""
+    """The flavors, quota and placement of a pod set (the API's PodSetAssignment)."""
 
     name: str
     flavors: Mapping[str, str]
-    """By resource."""
+    """Flavors by resource."""
     usage: Amounts
     """The usage of all its pods."""
     pods: int
     topology_assignment: TopologyAssignment | None = None
-    """The placement of its pods; None where it has no topology, or its placement is decided later."""
+    """The placement of its pods; None if it has no topology, or if its placement is decided later."""
     delayed_topology_request: DelayedTopologyRequest = ""
 
 
@@ -91,23 +93,23 @@ class Admission(NamedTuple):
     cluster_queue: str
     pod_sets: tuple[PodSetAdmission, ...]
     reserved_at: float = 0.0
-    """When its quota was reserved, seconds."""
+    """Time at which its quota was reserved, in seconds."""
     pending_checks: tuple[str, ...] = ()
-    """Admission checks that have not passed yet; the workload starts only once there are none."""
+    """Admission checks that have not passed yet; the workload starts only when none are left."""
     admitted_at: float | None = None
-    """When the last admission check passed, seconds; the walltime counts from then on.
+    """Time at which the last admission check passed, in seconds; the walltime counts from then on.
 
-    None: there was no check to pass, and the workload has been running since `reserved_at`; or a check is pending.
+    None if there was no check, so that the workload has been running since `reserved_at`, or if a check is pending.
     """
 
     @property
     def started_at(self) -> float:
-        """Return when the workload started, seconds."""
+        """Return the time at which the workload started, in seconds."""
         return self.reserved_at if self.admitted_at is None else self.admitted_at
 
 
 class Eviction(NamedTuple):
-    """An eviction: the workload has to stop, or has stopped and has not started since."""
+    """An eviction: the workload must stop, or has stopped and not started since."""
 
     reason: str
     """"Preempted", "PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped", ..."""
@@ -115,21 +117,21 @@ class Eviction(NamedTuple):
 
 
 class PodSetResources(NamedTuple):
-    """The requests of all pods of a pod set together."""
+    """The total requests of all pods of a pod set."""
 
     name: str
     pods: int
     requests: Amounts
 
     def scaled_to(self, pods: int) -> "PodSetResources":
-        """Return the requests of another number of pods."""
+        """Return the requests for another number of pods."""
         if pods == self.pods:
             return self
         return PodSetResources(self.name, pods, scale_requests(self.requests, self.pods, pods))
 
 
 def scale_requests(requests: Amounts, old: int, new: int) -> Amounts:
-    """Return the requests of `new` pods, from those of `old` pods; the requests of 0 pods cannot be scaled."""
+    """Scale the requests of `old` pods to `new` pods; the requests of 0 pods cannot be scaled."""
     if old == 0:
         return requests
     return {name: max(MIN_AMOUNT, min(amount // old * new, UNLIMITED)) for name, amount in requests.items()}
@@ -137,36 +139,36 @@ def scale_requests(requests: Amounts, old: int, new: int) -> Amounts:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """A job with a queue, pending or running; times are in seconds."""
+    """A pending or running job with a queue; times are in seconds."""
 
     namespace: str
     name: str
     pod_sets: tuple[PodSet, ...]
     uid: str = ""
     queue_name: str = ""
-    """The LocalQueue's name."""
+    """Name of the LocalQueue."""
     priority: int = 0
-    """With its boost, if it has one."""
+    """The priority, including its boost, if any."""
     created_at: float = 0.0
     admission: Admission | None = None
     eviction: Eviction | None = None
     reclaimable_pods: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Pods that are no longer needed, by pod set."""
+    """Number of pods that are no longer needed, by pod set."""
     preemption_gated: bool = False
-    """A preemption gate is closed: the workload may not preempt."""
+    """Whether a preemption gate is closed, so that the workload may not preempt."""
     allowed_flavors: frozenset[str] | None = None
-    """None: all."""
+    """None if all flavors are allowed."""
     active: bool = True
     unhealthy_nodes: tuple[str, ...] = ()
-    """unhealthyNodes: hostnames of nodes that its pods have to leave."""
+    """unhealthyNodes: hostnames of nodes that its pods must leave."""
     owned_by_single_pod: bool = False
-    """Its owner is a single pod, which never moves (workload.go OwnedBySinglePod)."""
+    """Whether its owner is a single pod, which never moves (workload.go OwnedBySinglePod)."""
     walltime: float = math.inf
-    """The declared run time in seconds, an upper bound; infinite where none is declared."""
+    """The declared run time in seconds, an upper bound; infinite if none is declared."""
     has_default_walltime: bool = False
-    """It declares no walltime, and has the default of its queues."""
+    """Whether it declares no walltime and has the default of its queues."""
     history_keys: tuple[Hashable, ...] = ()
-    """What workloads with similar run times have in common, from general to special: (user, queue, template)."""
+    """Groups of workloads with similar run times, from general to specific: (user, queue, template)."""
     failed_checks: tuple[str, ...] = ()
     """Admission checks in state Retry or Rejected."""
 
@@ -182,9 +184,9 @@ class Workload:
 
     @property
     def max_duration(self) -> float:
-        """The longest time that it holds its admission, from its start on, seconds.
+        """The longest time that it holds its admission, in seconds from its start.
 
-        It is infinite while admission checks are pending, since their duration is unknown.
+        This is infinite while admission checks are pending, since their duration is unknown.
         """
         return math.inf if self.admission is not None and self.admission.pending_checks else self.walltime
 
@@ -209,7 +211,7 @@ class Workload:
 
     @cached_property
     def scheduling_shape(self) -> Hashable:
-        """What a scan of flavors depends on: equal shapes get the same assignment in one queue at one time."""
+        """The inputs of a flavor scan: equal shapes get the same assignment in the same queue at the same time."""
         sets = tuple(
             (
                 *(
@@ -260,13 +262,14 @@ class Workload:
         )
 
     def _needed_pods(self, pod_set: PodSet) -> int:
-        """Return the number of pods less those that are no longer needed; these may be more than there are."""
+        """Return the number of pods that are still needed; more may be reclaimable than there are."""
         return max(0, pod_set.pods - self.reclaimable_pods.get(pod_set.name, 0))
 
     def queue_order_timestamp(self, *, requeue_from_eviction: bool = True) -> float:
-        """Return since when it counts as pending (workload.go GetQueueOrderTimestamp).
+        """Return the time since which it counts as pending (workload.go GetQueueOrderTimestamp).
 
-        `requeue_from_eviction`: a workload whose pods were not ready in time is pending since its eviction.
+        `requeue_from_eviction`: whether a workload whose pods were not ready in time counts as pending since its
+        eviction.
         """
         reasons = {"AdmissionCheck", "PodsReadyTimeout"} if requeue_from_eviction else {"AdmissionCheck"}
         requeued = self.eviction is not None and self.eviction.reason in reasons

@@ -1,4 +1,4 @@
-"""Heads, entries and decisions of a cycle, and the interface to reservations (pkg/scheduler/scheduler.go entry)."""
+"""The heads, entries and decisions of a cycle, and the interface to reservations (pkg/scheduler/scheduler.go entry)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.preemption.preemption_context import Target
 
 EntryStatus = Literal["admitted", "preempting", "deferred", "skipped", "gated", "waiting", "inadmissible", "evicted"]
-"""Statuses whose names need an explanation:
+"""Statuses that need an explanation:
 
 - deferred: the workload fits once the preemptions under way have finished.
-- skipped: an entry before it in the cycle used what it needs.
-- evicted: one of its nodes is unhealthy, and its pods have no other placement.
+- skipped: an earlier entry of the cycle has used what the workload needs.
+- evicted: one of its nodes is unhealthy and its pods have no other placement.
 """
 
 RequeueReason = Literal[
@@ -51,12 +51,12 @@ Reserved is our addition: the workload fits, but would delay a reservation.
 
 
 class ReservationGate(Protocol):
-    """Keeps workloads from starting that would delay a reservation."""
+    """Prevents the start of workloads that would delay a reservation."""
 
     def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:
-        """Return the key of a workload whose reservation is delayed if this one starts; "": no reservation is.
+        """Return the key of a workload whose reservation this start would delay; "" if there is none.
 
-        `workload` has its admission; `victims` are preempted for it.
+        `workload` has its admission; `victims` are the workloads preempted for it.
         """
         ...
 
@@ -69,7 +69,7 @@ class NoReservations:
     """A gate without reservations."""
 
     def delayed_reservation(self, workload: Workload, victims: Sequence[Workload]) -> str:  # noqa: ARG002 -- none
-        """No reservation is delayed."""
+        """Return "", since there are no reservations."""
         return ""
 
     def record_start(self, workload: Workload, victims: Sequence[Workload]) -> None:
@@ -77,39 +77,40 @@ class NoReservations:
 
 
 class Head(NamedTuple):
-    """The workload of a queue that a cycle decides about."""
+    """The workload of a queue about which a cycle decides."""
 
     workload: Workload
-    """A workload with an admission runs in the snapshot. It is a head again for its placement (needs_second_pass)."""
+    """A workload with an admission is running in the snapshot, and is a head again for its placement
+    (needs_second_pass)."""
     cluster_queue: str
-    """The ClusterQueue's name."""
+    """Name of the ClusterQueue."""
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     inadmissible_reason: Literal["", "checks", "namespace"] = ""
-    """Why it is not admitted, whatever the quota: failed admission checks, or its namespace; "": it may be admitted."""
+    """Why it is not admitted regardless of quota: failed admission checks, or its namespace; "" if it may be."""
 
 
 class Decision(NamedTuple):
-    """What a cycle decides about a head."""
+    """The decision of a cycle about a head."""
 
     head: Head
     status: EntryStatus
     workload: Workload
-    """The head's workload; with its admission, if it is admitted."""
+    """The head's workload, including its admission if it is admitted."""
     assignment: Assignment | None = None
     preemption_targets: tuple[Target, ...] = ()
-    """The workloads to be preempted now."""
+    """The workloads to preempt now."""
     reason: NoFitReason | QuotaReservedReason = ""
     message: str = ""
     requeue_reason: RequeueReason = ""
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
-    """Where its next scan of flavors starts."""
+    """The position at which its next flavor scan starts."""
     delayed_reservation: str = ""
-    """The key of the workload whose reservation it would delay."""
+    """Key of the workload whose reservation it would delay."""
 
 
 @dataclass
 class Entry:
-    """A head while its cycle runs."""
+    """A head during its cycle."""
 
     head: Head
     cq: ClusterQueueSnapshot
@@ -118,21 +119,21 @@ class Entry:
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     decision: Decision | None = None
     with_admission: Workload | None = None
-    """The workload with the admission by this assignment; None: not made yet."""
+    """The workload with the admission from this assignment; None if it has not been created yet."""
 
     @property
     def root(self) -> ResourceNode:
-        """The root of its queue's tree; the queue itself where it is in no cohort."""
+        """The root of its queue's tree; the queue itself if it is in no cohort."""
         return self.cq.root or self.cq
 
     @property
     def assignment_usage(self) -> Usage:
-        """The usage that an admission adds; none where the workload has its quota and lacks its placement."""
+        """The usage that an admission adds; empty if the workload has its quota and lacks only its placement."""
         return {} if self.head.workload.admission is not None else self.assignment.usage
 
     @property
     def victims(self) -> list[Workload]:
-        """The workloads to be preempted for it."""
+        """The workloads to preempt for it."""
         return [target.workload for target in self.preemption_targets]
 
     def decide(
@@ -143,7 +144,7 @@ class Entry:
         message: str = "",
         delayed_reservation: str = "",
     ) -> None:
-        """Record the decision. After a preemption the next scan starts from the first flavor."""
+        """Record the decision. After a preemption, the next scan starts from the first flavor."""
         restart_scan = status in {"preempting", "deferred", "gated"}
         self.decision = Decision(
             self.head,

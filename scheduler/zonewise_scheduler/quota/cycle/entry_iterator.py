@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def make_iterator(entries: list[Entry], settings: QuotaSettings) -> Iterator[Entry]:
-    """Yield the entries; with fair sharing, each by the shares after the decisions about those before it."""
+    """Yield the entries; with fair sharing, the order depends on the shares after the previous decisions."""
     return (
         _fair_sharing_order(entries, settings) if settings.fair_sharing else iter(_classical_order(entries, settings))
     )
 
 
 def _classical_order(entries: list[Entry], settings: QuotaSettings) -> list[Entry]:
-    """Sort: with quota first, then by borrowing level, priority, and time in the queue (makeClassicalIterator)."""
+    """Sort: with quota first, then by borrowing level, priority and time in the queue (makeClassicalIterator)."""
     return sorted(
         entries,
         key=lambda entry: (
@@ -50,7 +50,7 @@ def _fair_sharing_order(entries: list[Entry], settings: QuotaSettings) -> Iterat
 class _Contender(NamedTuple):
     entry: Entry
     shares: dict[CohortSnapshot, DRS]
-    """By cohort: the share of its child that the entry is in, as if the entry were admitted."""
+    """For each cohort, the share of its child that contains the entry, as if the entry were admitted."""
 
 
 def _winner(root: CohortSnapshot, entries: list[Entry], settings: QuotaSettings) -> Entry:

@@ -1,4 +1,4 @@
-"""Nomination: the flavors that a head could have now, and the victims for them (scheduler.go getInitialAssignments)."""
+"""Nomination: the flavors that a head could get now, and the victims for them (scheduler.go getInitialAssignments)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def flavor_assigner(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> 
 
 
 def nominate(assigner: FlavorAssigner) -> Nomination:
-    """Return the flavors that a workload could have, and the victims for them.
+    """Return the flavors that a workload could get, and the victims for them.
 
-    All its pods, even by preemption, come before fewer pods. Where nothing helps, the assignment has the reasons for
-    all its pods. A workload that waits keeps a placement: where its pods go without the victims, or where it has no
-    victims, in an empty cluster.
+    All pods, even with preemption, take precedence over fewer pods. If nothing helps, the assignment holds the reasons
+    for all pods. A waiting workload holds a placement: the one available without its victims or, if it has no victims,
+    one in an empty cluster.
     """
     assignment = assign_flavors(assigner)
     nomination = _with_targets(assigner, assignment)
@@ -53,7 +53,7 @@ def nominate(assigner: FlavorAssigner) -> Nomination:
 
 
 def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSettings) -> Assignment | None:
-    """Return the flavors for all pods of a head, or for fewer, without a preemption; None where it does not fit."""
+    """Return the flavors for all pods of a head, or for fewer, without preemption; None if it does not fit."""
     queue = snapshot.cluster_queues[head.cluster_queue]
     assigner = FlavorAssigner(snapshot, head.workload, queue, no_candidates_oracle, settings)
 
@@ -68,7 +68,7 @@ def assign_without_preemption(snapshot: Snapshot, head: Head, settings: QuotaSet
 
 
 def is_admission_suitable(snapshot: Snapshot, workload: Workload) -> bool:
-    """Tell whether the flavors and nodes of an admission suit its pods now; what is available is not looked at."""
+    """Return whether the flavors and nodes of an admission suit its pods now, regardless of what is available."""
     queue = snapshot.cluster_queue_of(workload)
     assigner = FlavorAssigner(snapshot, workload, queue, no_candidates_oracle)
     flavors = (
@@ -84,7 +84,7 @@ def is_admission_suitable(snapshot: Snapshot, workload: Workload) -> bool:
 
 
 def pin_flavors(assigner: FlavorAssigner, assignment: Assignment) -> FlavorAssigner:
-    """Return an assigner that tries only the flavors of an assignment, from the first on."""
+    """Return an assigner that tries only the flavors of an assignment, starting with the first."""
     mapping = {
         pod_set.name: {resource: flavor.name for resource, flavor in pod_set.flavors.items()}
         for pod_set in assignment.pod_sets
@@ -95,8 +95,8 @@ def pin_flavors(assigner: FlavorAssigner, assignment: Assignment) -> FlavorAssig
 def search_pod_counts(pod_sets: Sequence[PodSet], assign_counts: Callable[[tuple[int, ...]], R | None]) -> R | None:
     """Return the result of `assign_counts` for the largest pod counts, by pod set, for which it is not None.
 
-    All pod sets shrink together, each by the same fraction of the way from its count to its minimum. None where no pod
-    set may shrink. It is a binary search: fewer pods are taken to fit where more pods do.
+    All pod sets shrink together, each by the same fraction of the way from its count to its minimum. The result is None
+    if no pod set may shrink. The search is binary, on the assumption that fewer pods fit if more pods do.
     Source: podset_reducer.go Search, KEP-420.
     """
     deltas = [pod_set.pods - (pod_set.pods if pod_set.min_pods is None else pod_set.min_pods) for pod_set in pod_sets]
@@ -116,7 +116,7 @@ def search_pod_counts(pod_sets: Sequence[PodSet], assign_counts: Callable[[tuple
 
 
 def _with_future_placement(assigner: FlavorAssigner, assignment: Assignment, targets: tuple[Target, ...]) -> Assignment:
-    """Return an assignment that waits for a preemption with the placement that is available afterwards."""
+    """Add to an assignment that waits for a preemption the placement that is available afterwards."""
     if assignment.representative_mode is not FlavorAssignmentMode.PREEMPT or not assignment.placement_requests:
         return assignment
     tas_snapshot = assigner.snapshot.tas_snapshot
@@ -128,7 +128,7 @@ def _with_future_placement(assigner: FlavorAssigner, assignment: Assignment, tar
 
 
 def _with_targets(assigner: FlavorAssigner, assignment: Assignment) -> Nomination | None:
-    """Return an assignment with its victims; None where it does not fit and no preemption helps."""
+    """Return an assignment with its victims; None if it does not fit and no preemption helps."""
     if assignment.representative_mode is FlavorAssignmentMode.FIT:
         return assignment, ()
     if assignment.representative_mode is not FlavorAssignmentMode.PREEMPT:

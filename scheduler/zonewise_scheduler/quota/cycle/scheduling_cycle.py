@@ -1,9 +1,9 @@
-"""One scheduling cycle: nominate all heads, then decide about one after the other (pkg/scheduler/scheduler.go).
+"""One scheduling cycle: nominate all heads, then decide about them one after the other (pkg/scheduler/scheduler.go).
 
-A decision counts at once for the entries behind it: admitted workloads, and those that wait for a preemption, hold
-their quota and placement. So each nomination is checked again when its decision is due. Two preemptors never count on
-the same victim. The later one searches for other victims, with the same flavors, or waits until the earlier one's
-victims have ended. The same holds for placements.
+A decision takes effect at once for later entries: admitted workloads, and those that wait for a preemption, hold their
+quota and placement. Each nomination is therefore checked again when its decision is due. Two preemptors never rely on
+the same victim. The later one searches for other victims with the same flavors, or waits until the victims of the
+earlier one have ended. The same applies to placements.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def run_cycle(
     number: int = 0,
     gate: ReservationGate = _NO_RESERVATIONS,
 ) -> list[Decision]:
-    """Decide about the heads, and add those admitted to the snapshot. Victims stay in it until they are removed.
+    """Decide about the heads, and add admitted workloads to the snapshot. Victims remain there until they are removed.
 
-    `now`: seconds; `number`: of the cycle; `gate`: keeps reservations. Decisions are in the order in which they were
-    made; inadmissible heads come first.
+    `now`: in seconds; `number`: that of the cycle; `gate`: protects reservations. Decisions are in the order in which
+    they were made; inadmissible heads come first.
     """
     decisions: list[Decision] = []
     entries: list[Entry] = []
@@ -69,7 +69,7 @@ def run_cycle(
 
 
 def _decide_inadmissible(snapshot: Snapshot, head: Head) -> Decision | None:
-    """Return the decision about a head that is inadmissible whatever the quota; None for other heads."""
+    """Return the decision about a head that is inadmissible regardless of quota; None for other heads."""
     reason: tuple[QuotaReservedReason, str] | None = None
     name = head.cluster_queue
     if head.inadmissible_reason == "checks":
@@ -96,12 +96,12 @@ class _Cycle:
         self._now = now
         self._gate = gate
         self._victims: dict[ResourceNode, dict[str, Workload]] = {}
-        """By root of the tree, by key."""
+        """Victims by root of the tree and by key."""
         self._held_usage: list[tuple[ClusterQueueSnapshot, Usage]] = []
         self._admitted: list[tuple[Workload, Workload]] = []
-        """Workloads admitted in this cycle, which are not in the snapshot yet: with their new and old admission."""
+        """Workloads admitted in this cycle, with their new and old admissions; they are not in the snapshot yet."""
         self._waiting: list[tuple[Workload, Workload]] = []
-        """Workloads that wait with a held placement: with the admission that they will get, and as they are."""
+        """Workloads that wait with a held placement, with their future admission and in their current state."""
 
     def process_entry(self, entry: Entry) -> None:
         """Decide about one head (processEntry)."""
@@ -133,7 +133,7 @@ class _Cycle:
             self._admit_or_preempt(entry, mode)
 
     def finish(self) -> None:
-        """Add the admitted workloads to the snapshot, and release what entries held."""
+        """Add the admitted workloads to the snapshot, and release the quota and placements that entries held."""
         for queue, usage in reversed(self._held_usage):
             queue.remove_usage(usage)
         for new, old in (*self._waiting, *self._admitted):
@@ -144,7 +144,7 @@ class _Cycle:
             self._snapshot.add_workload(new)
 
     def _delayed_reservation(self, entry: Entry) -> str:
-        """Return the key of the workload whose reservation is delayed; "" for none, and for a workload with quota."""
+        """Return the key of the workload whose reservation is delayed; "" if none is, or if the entry has quota."""
         if entry.head.workload.admission is not None:
             return ""
         return self._gate.delayed_reservation(self._with_admission(entry), entry.victims)
@@ -163,9 +163,9 @@ class _Cycle:
             entry.decision = entry.decision._replace(workload=admitted)
 
     def _update_assignment_if_needed(self, entry: Entry) -> bool:
-        """Nominate again if an earlier entry has the same victims, or took the placement (updateAssignmentIfNeeded).
+        """Nominate again if an earlier entry has the same victims or took the placement (updateAssignmentIfNeeded).
 
-        Tell whether the workload fits once those victims have ended.
+        Returns whether the workload fits once those victims have ended.
         """
         overlaps = self._has_overlapping_targets(entry)
         if not overlaps and not self._has_lost_placement(entry):
@@ -180,7 +180,7 @@ class _Cycle:
         return overlaps and entry.assignment.representative_mode is FlavorAssignmentMode.FIT
 
     def _has_lost_placement(self, entry: Entry) -> bool:
-        """Tell whether an earlier entry took the placement of its nomination."""
+        """Return whether an earlier entry took the placement of its nomination."""
         if (
             not self._settings.recompute_topology_assignment
             or not self._held_usage  # there is no earlier entry that took anything
@@ -195,16 +195,16 @@ class _Cycle:
         return any(target.workload.key in victims for target in entry.preemption_targets)
 
     def _victims_for(self, entry: Entry) -> list[Workload]:
-        """Return the victims so far that matter: those of its tree, or with a placement, those of all trees."""
+        """Return the relevant victims so far: those of its tree or, with a placement, those of all trees."""
         has_placement = entry.assignment.has_topology_assignment
         trees = self._victims.values() if has_placement else [self._victims.get(entry.root, {})]
         return [victim for tree_victims in trees for victim in tree_victims.values()]
 
     def _missing(self, entry: Entry) -> Literal["", "quota", "placement"]:
-        """Return what it lacks now, without its own victims and those of earlier entries.
+        """Return what an entry lacks now, without its own victims and those of earlier entries.
 
-        Pods that start at once need a placement that is available while the victims run, too. Kueue looks only at the
-        state after the preemptions.
+        Pods that start at once need a placement that is also available while the victims still run. Kueue checks only
+        the state after the preemptions.
         """
         victims = self._victims_for(entry)
         with self._snapshot.simulate_workload_removal([*victims, *entry.victims]):
@@ -218,14 +218,14 @@ class _Cycle:
             return "" if self._has_placement(entry) else "placement"
 
     def _has_placement(self, entry: Entry) -> bool:
-        """Tell whether the placement of its nomination is still available."""
+        """Return whether the placement of its nomination is still available."""
         if not entry.assignment.has_topology_assignment:
             return True
         return self._snapshot.tas_snapshot.fits(self._with_admission(entry), entry.head.workload)
 
     @contextmanager
     def _without_waiting_placements(self) -> Generator[None]:
-        """Remove for a while the placements held for workloads that wait."""
+        """Temporarily remove the placements that are held for waiting workloads."""
         for new, old in self._waiting:
             self._snapshot.tas_snapshot.remove(new, old)
         try:
@@ -235,7 +235,7 @@ class _Cycle:
                 self._snapshot.tas_snapshot.add(new, old)
 
     def _hold(self, entry: Entry, usage: Usage, holders: list[tuple[Workload, Workload]]) -> Workload:
-        """Hold quota, and the placement if there is one, until the cycle ends; return the workload with its admission.
+        """Hold quota and any placement until the cycle ends; return the workload with its admission.
 
         A placement that the workload leaves becomes available only after the cycle.
         """
@@ -253,9 +253,9 @@ class _Cycle:
 
 
 def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignment, now: float) -> Workload:
-    """Return a workload with the admission by an assignment, at `now` (seconds).
+    """Return a workload with the admission from an assignment at `now`, in seconds.
 
-    A workload that has its quota keeps the time of its admission, and the state of its admission checks.
+    A workload that has quota keeps the time of its admission and the state of its admission checks.
     """
     pod_sets = tuple(
         PodSetAdmission(
@@ -277,7 +277,7 @@ def with_admission(workload: Workload, queue: ClusterQueue, assignment: Assignme
 
 
 def admission_checks_for_workload(spec: ClusterQueue, admission: Admission) -> tuple[str, ...]:
-    """Return the admission checks that a workload must pass; some are for certain flavors only.
+    """Return the admission checks that a workload must pass; some apply only to certain flavors.
 
     pkg/workload/workload.go AdmissionChecksForWorkload, KEP-993.
     """
@@ -290,11 +290,11 @@ def admission_checks_for_workload(spec: ClusterQueue, admission: Admission) -> t
 
 
 def quota_resources_to_reserve(queue: ClusterQueueSnapshot, assignment: Assignment) -> Mapping[FlavorResource, int]:
-    """Return the quota that a workload holds for the cycle while it waits, without victims (quotaResourcesToReserve).
+    """Return the quota that a workload without victims holds in the cycle while it waits (quotaResourcesToReserve).
 
-    So workloads of other queues do not overtake it for ever. It holds what is left of the queue's nominal quota, or
-    where it borrows, what the queue may still borrow. The quota is never negative. Upstream it can be, and entries
-    behind it then get what the queue uses beyond its borrowing limit.
+    This prevents workloads of other queues from overtaking it forever. It holds what is left of the queue's nominal
+    quota or, if it borrows, what the queue may still borrow. The held quota is never negative. Upstream, it can be, and
+    later entries then get what the queue uses beyond its borrowing limit.
     """
     if assignment.representative_mode is not FlavorAssignmentMode.PREEMPT:
         return assignment.usage

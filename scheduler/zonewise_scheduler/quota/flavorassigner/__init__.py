@@ -1,1 +1,1 @@
-"""Flavor assignment: which flavors the pod sets of a workload get (pkg/scheduler/flavorassigner)."""
+"""Flavor assignment: selects the flavors of a workload's pod sets (pkg/scheduler/flavorassigner)."""

@@ -1,4 +1,4 @@
-"""Flavor assignments as values: the flavors of each pod set, or the reasons why it has none.
+"""Flavor assignments as values: the flavors of each pod set, or the reasons why it gets none.
 
 pkg/scheduler/flavorassigner/flavorassigner.go Assignment, PodSetAssignment, Status.
 """
@@ -29,7 +29,7 @@ The last four are reasons of the condition QuotaReserved (apis/kueue/v1beta2/wor
 _SEVERITY: dict[NoFitReason, int] = {reason: i for i, reason in enumerate(get_args(NoFitReason))}
 
 SCAN_ENDED = -1
-"""The index before that of the first flavor, with which the next scan starts."""
+"""The index before the first flavor, so that the next scan starts with the first one."""
 
 
 class FlavorStatus(NamedTuple):
@@ -37,11 +37,11 @@ class FlavorStatus(NamedTuple):
 
     reason: NoFitReason
     flavor: str = ""
-    """"": the reason holds for all flavors."""
+    """"" if the reason applies to all flavors."""
     resource: str = ""
-    """"": the reason holds for all resources."""
+    """"" if the reason applies to all resources."""
     missing: int = 0
-    """The amount of quota that is missing; 0 where quota is not the reason."""
+    """The amount of missing quota; 0 if quota is not the reason."""
     message: str = ""
 
 
@@ -53,7 +53,7 @@ class FlavorAssignment(NamedTuple):
     borrowing: int = 0
     """See GranularMode.borrowing_level."""
     tried_flavor_idx: int = SCAN_ENDED
-    """The index of the last flavor that the scan tried; the next scan starts behind it. SCAN_ENDED: it was the last."""
+    """Index of the last flavor that the scan tried; the next scan starts after it. SCAN_ENDED if no flavor is left."""
 
 
 class ConsideredFlavor(NamedTuple):
@@ -80,23 +80,23 @@ class PodSetAssignment:
     requests: Amounts
     """The requests of all its pods."""
     flavors: Mapping[str, FlavorAssignment] = field(default_factory=dict[str, FlavorAssignment])
-    """By resource."""
+    """Flavors by resource."""
     statuses: tuple[FlavorStatus, ...] = ()
     error: str = ""
     """Why no topology request can be built for its pods."""
     considered_flavors: tuple[ConsideredFlavor, ...] = ()
     topology_assignment: TopologyAssignment | None = None
-    """Where its pods go; None where the flavor has no topology, or the placement is decided later."""
+    """The placement of its pods; None if the flavor has no topology, or if the placement is decided later."""
     delayed_topology_request: DelayedTopologyRequest = ""
 
     @cached_property
     def representative_mode(self) -> FlavorAssignmentMode:
         """The worst mode of its resources.
 
-        This differs from upstream where the preference is PreemptionOverBorrowing. A flavor then counts as Fit although
-        one resource must be borrowed and another needs a preemption. Kueue takes such a pod set for one that fits. It
-        then finds in every cycle that it does not fit, or starts it while its victims run. Here the victims are
-        preempted first.
+        This differs from upstream if the preference is PreemptionOverBorrowing. A flavor then counts as Fit although
+        one resource must be borrowed and another needs a preemption. Kueue treats such a pod set as fitting. In every
+        cycle, it then finds that the pod set does not fit, or starts it while its victims run. In this implementation,
+        the victims are preempted first.
         """
         if self.error or (self.statuses and not self.flavors):
             return FlavorAssignmentMode.NO_FIT
@@ -104,16 +104,16 @@ class PodSetAssignment:
 
 
 class AssignmentClusterQueueState(NamedTuple):
-    """How far the scan of flavors has come, from one cycle to the next (pkg/workload/workload.go)."""
+    """The position of the flavor scan, carried from one cycle to the next (pkg/workload/workload.go)."""
 
     last_tried_flavor_idx: Mapping[str, Mapping[str, int]]
-    """By pod set and resource: FlavorAssignment.tried_flavor_idx."""
+    """FlavorAssignment.tried_flavor_idx by pod set and resource."""
     scheduling_cycle: int = 0
     """The number of the cycle of that scan."""
 
     @property
     def pending_flavors(self) -> bool:
-        """Tell whether some flavors have not been tried yet."""
+        """Whether some flavors have not been tried yet."""
         indices = (index for by_resource in self.last_tried_flavor_idx.values() for index in by_resource.values())
         return any(index != SCAN_ENDED for index in indices)
 
@@ -127,17 +127,17 @@ NO_LAST_ASSIGNMENT = AssignmentClusterQueueState({})
 
 @dataclass(frozen=True)
 class Assignment:
-    """The flavors of a workload. Where it does not fit, the pod sets end with the first one that does not."""
+    """The flavors of a workload. If it does not fit, the pod sets end with the first one that does not fit."""
 
     pod_sets: tuple[PodSetAssignment, ...]
     usage: Usage
-    """What it would use beyond the usage of the workload slice that it replaces."""
+    """The usage that it would add to that of the workload slice that it replaces."""
     no_fit_reason: NoFitReason = ""
-    """The reason that is reported where it does not fit."""
+    """The reason that is reported if it does not fit."""
     placement_requests: Mapping[str, Sequence[PlacementRequest]] = field(
         default_factory=dict[str, "Sequence[PlacementRequest]"]
     )
-    """The pods to be placed in topologies, by flavor."""
+    """The pods to place in topologies, by flavor."""
 
     @cached_property
     def representative_mode(self) -> FlavorAssignmentMode:
@@ -146,7 +146,7 @@ class Assignment:
 
     @property
     def has_topology_assignment(self) -> bool:
-        """Tell whether some of its pods have a placement."""
+        """Whether some of its pods have a placement."""
         return any(pod_set.topology_assignment is not None for pod_set in self.pod_sets)
 
     @property
@@ -171,7 +171,7 @@ class Assignment:
 
     @property
     def last_tried_flavor_idx(self) -> Mapping[str, Mapping[str, int]]:
-        """The scan position for the AssignmentClusterQueueState of the next scan."""
+        """The position of the scan, for the AssignmentClusterQueueState of the next scan."""
         return {
             pod_set.name: {resource: flavor.tried_flavor_idx for resource, flavor in pod_set.flavors.items()}
             for pod_set in self.pod_sets
@@ -179,12 +179,12 @@ class Assignment:
 
 
 def most_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
-    """Return the most severe reason; "" for no reasons, and for quota that is in use."""
+    """Return the most severe reason; "" if there are none, or if the only reason is quota in use."""
     severe = set(reasons) - {"InUse"}
     return max(severe, key=_SEVERITY.__getitem__) if severe else ""
 
 
 def least_severe_reason(reasons: Iterable[NoFitReason]) -> NoFitReason:
-    """Return the least severe reason; "" for no reasons."""
+    """Return the least severe reason; "" if there are none."""
     unique = set(reasons)
     return min(unique, key=_SEVERITY.__getitem__) if unique else ""

@@ -1,7 +1,7 @@
-"""The scan of a resource group for the flavor of pod sets (flavorassigner.go findFlavorForPodSets).
+"""Scans a resource group for the flavor of pod sets (flavorassigner.go findFlavorForPodSets).
 
-The pod sets of one podset group get the same flavor. Each flavor is checked in three steps: taints and labels,
-topology, and quota.
+All pod sets of a podset group get the same flavor. Each flavor is checked in three steps: taints and labels, topology,
+and quota.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PREEMPTION_POSSIBILITY: dict[PreemptionMode, PreemptionPossibility] = {
 
 @dataclass(frozen=True)
 class FlavorAssigner:
-    """A workload to which flavors are assigned, with all that the assignment depends on."""
+    """A workload to which flavors are assigned, with everything on which the assignment depends."""
 
     snapshot: Snapshot
     workload: Workload
@@ -65,18 +65,19 @@ class FlavorAssigner:
     settings: QuotaSettings = DEFAULT_SETTINGS
     last_assignment: AssignmentClusterQueueState = NO_LAST_ASSIGNMENT
     replace_workload_slice: Workload | None = None
-    """A slice of the same job that this workload replaces. It gets the same flavors, and only the rest is new usage."""
+    """A slice of the same job that this workload replaces. The workload gets the same flavors, and only its additional
+    usage counts."""
     nomination_mapping: Mapping[str, Mapping[str, str]] | None = None
-    """The only flavors to be tried, by pod set and resource; None: all flavors."""
+    """The only flavors to try, by pod set and resource; None for all flavors."""
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
-        """Return a flavor; None where it is missing."""
+        """Return a flavor; None if it is missing."""
         flavors = self.snapshot.resource_flavors
         return ResourceFlavor(name) if flavors is None else flavors.get(name)
 
     @cached_property
     def is_tas_only(self) -> bool:
-        """Tell whether all flavors of the queue have topologies; then all its pods are placed."""
+        """Whether all flavors of the queue have topologies, so that all its pods are placed."""
         names = [name for group in self.queue.spec.resource_groups for name in group.flavor_names]
         return bool(names) and all(map(self.snapshot.tas_snapshot.has_topology, names))
 
@@ -85,9 +86,9 @@ class FlavorScan(NamedTuple):
     """The result of a scan."""
 
     flavors: Mapping[str, FlavorAssignment]
-    """By resource; empty where no flavor fits."""
+    """Flavors by resource; empty if no flavor fits."""
     statuses: tuple[FlavorStatus, ...]
-    """Of all flavors that were tried; empty where one fits at once."""
+    """Statuses of all flavors that were tried; empty if one fits at once."""
     considered_flavors: tuple[ConsideredFlavor, ...]
 
 
@@ -102,8 +103,8 @@ def find_flavor_for_pod_sets(
 ) -> FlavorScan:
     """Return the flavor for all resources of the group that covers `resource`.
 
-    `pod_sets` are indices. `requests` are those of the pod sets together. `assignment_usage` is the usage of the pod
-    sets that have their flavors already.
+    `pod_sets` are indices. `requests` is the sum over these pod sets. `assignment_usage` is the usage of the pod sets
+    that already have flavors.
     """
     group = assigner.queue.rg_by_resource[resource]
     group_requests = {
@@ -142,14 +143,14 @@ def find_flavor_for_pod_sets(
 
 
 def is_flavor_suitable(assigner: FlavorAssigner, pod_sets: Sequence[int], name: str, group: ResourceGroup) -> bool:
-    """Tell whether a flavor of a group may be tried for pod sets, and its nodes suit them; quota is not looked at."""
+    """Return whether a flavor of a group may be tried for pod sets and its nodes suit them, regardless of quota."""
     specs = [assigner.workload.pod_sets[i] for i in pod_sets]
     excluded = any(_is_excluded(assigner, specs, name, resource) for resource in group.covered_resources)
     return not excluded and not _mismatch(assigner, specs, name, group)
 
 
 def _is_excluded(assigner: FlavorAssigner, specs: Sequence[PodSet], name: str, resource: str) -> bool:
-    """Tell whether a flavor is not to be tried."""
+    """Return whether a flavor must not be tried."""
     mapping, allowed = assigner.nomination_mapping, assigner.workload.allowed_flavors
     if mapping is not None and all(mapping.get(spec.name, {}).get(resource) != name for spec in specs):
         return True
@@ -207,7 +208,7 @@ def _evaluate(
 
 
 def _replaced(assigner: FlavorAssigner, pod_sets: Sequence[int], key: FlavorResource) -> tuple[int, str]:
-    """Return the usage of the replaced slice, and its flavor where that differs from the key's; else ""."""
+    """Return the usage of the replaced slice, and its flavor if that differs from the key's, or else ""."""
     amount = 0
     if assigner.replace_workload_slice is not None:
         for i in pod_sets:
@@ -222,10 +223,10 @@ def _replaced(assigner: FlavorAssigner, pod_sets: Sequence[int], key: FlavorReso
 
 
 def check_flavor_for_pod_set(pod_set: PodSet, flavor: ResourceFlavor) -> str:
-    """Return why taints or labels keep the pods off a flavor's nodes; "" if nothing does (checkFlavorForPodSets).
+    """Return why taints or labels keep the pods off a flavor's nodes; "" if they do not (checkFlavorForPodSets).
 
-    Only the labels of the flavor are known of its nodes. Requirements on other labels are ignored. A node affinity term
-    on other labels alone makes the affinity hold.
+    Of the nodes' labels, only those of the flavor are known. Requirements on other labels are ignored. The affinity
+    holds if one of its terms concerns only other labels.
     """
     taint = find_matching_untolerated_taint(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
@@ -240,8 +241,8 @@ def check_pod_set_and_flavor_match_for_tas(
 ) -> str:
     """Return why a flavor's topology does not suit the pods; "" if it does.
 
-    `is_tas_only`: all flavors of the queue have topologies, and all pods are placed, with or without a request. A
-    flavor without topology suits pods with a request where it covers nothing that they request of their nodes.
+    `is_tas_only`: all flavors of the queue have topologies, so all pods are placed, with or without a request. A flavor
+    without a topology suits pods with a request if its group covers none of their requests to their nodes.
     """
     request = pod_set.topology
     if request is None or not request.explicit:
@@ -281,7 +282,7 @@ def fits_resource_quota(
     *,
     fair_sharing: bool,
 ) -> tuple[GranularMode, FlavorStatus | None]:
-    """Return how a workload can have an amount, and why it cannot have it at once; None if it can (fitsResourceQuota).
+    """Return how a workload can get an amount, and why it cannot get it at once; None if it can (fitsResourceQuota).
 
     The oracle simulates a preemption only in three cases:
 

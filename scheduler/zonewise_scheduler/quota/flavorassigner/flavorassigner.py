@@ -1,8 +1,8 @@
-"""The flavors of all pod sets of a workload (pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors).
+"""Assigns flavors to all pod sets of a workload (pkg/scheduler/flavorassigner/flavorassigner.go assignFlavors).
 
-Pod sets get flavors in their order; those of one podset group (leader and workers) get them together. Each pod set
-counts the usage of those before it. All resources of a resource group get the same flavor. Once a pod set gets no
-flavor, the rest are not tried.
+Pod sets get flavors in order; those of a podset group (leader and workers) get them together. Each pod set takes into
+account the usage of earlier ones. All resources of a resource group get the same flavor. If a pod set gets no flavor,
+the remaining ones are not tried.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 _PODS = "pods"
 
 FlavorRequests = tuple[tuple[FlavorResource, int], ...]
-"""The amounts that a workload needs of one flavor."""
+"""The amounts of one flavor that a workload needs."""
 FlavorAlternatives = tuple[FlavorRequests, ...]
-"""A workload needs all amounts of one of these."""
+"""Alternatives; a workload needs all amounts of one of them."""
 
 
 def assign_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None = None) -> Assignment:
-    """Return the flavors of a workload; `counts` of pods by pod set, None: all pods.
+    """Return the flavors of a workload; `counts`: numbers of pods by pod set, or None for all pods.
 
-    A workload with quota is a head again only for its placement. It keeps the flavors of its admission, and gets no
-    other, whatever quotas its queue has by now.
+    A workload with quota is a head again only for its placement. It keeps the flavors of its admission, regardless of
+    the current quotas of its queue.
     """
     workload = assigner.workload
     assignment = _scan_flavors(assigner, counts) if workload.admission is None else _admitted_assignment(workload)
@@ -56,7 +56,7 @@ def assign_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None = None
 
 
 def _scan_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None) -> Assignment:
-    """Return the flavors of a workload without quota, and no placements yet."""
+    """Return the flavors of a workload without quota, still without placements."""
     requests = assigner.workload.total_requests
     if counts is not None:
         requests = tuple(pod_set.scaled_to(count) for pod_set, count in zip(requests, counts, strict=True))
@@ -73,9 +73,9 @@ def _scan_flavors(assigner: FlavorAssigner, counts: Sequence[int] | None) -> Ass
 
 
 def _admitted_assignment(workload: Workload) -> Assignment:
-    """Return flavors, pods and placements as admitted (pkg/workload/workload.go totalRequestsFromAdmission).
+    """Return the admitted flavors, pods and placements (pkg/workload/workload.go totalRequestsFromAdmission).
 
-    The pods with quota may be fewer than those of the pod set; none has quota where the admission lacks the pod set.
+    Fewer pods may have quota than the pod set has; if the admission lacks the pod set, none has quota.
     """
     admitted_pod_sets = (
         workload.admitted_pod_sets.get(pod_set.name, PodSetAdmission(pod_set.name, {}, {}, 0))
@@ -96,9 +96,10 @@ def _admitted_assignment(workload: Workload) -> Assignment:
 
 
 def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
-    """Return the requests of a workload for each flavor that suits it and whose potential quota is enough.
+    """Return a workload's requests for each flavor that suits it and has enough potential quota.
 
-    None where one scan does not decide the assignment: several podset groups or resource groups, or fewer pods.
+    Returns None if a single scan does not decide the assignment: with several podset groups or resource groups, or if
+    fewer pods may be admitted.
     """
     groups, rg_by_resource = _podset_groups(assigner), assigner.queue.rg_by_resource
     shrinks = any(pod_set.min_pods not in {None, pod_set.pods} for pod_set in assigner.workload.pod_sets)
@@ -124,14 +125,14 @@ def flavor_alternatives(assigner: FlavorAssigner) -> FlavorAlternatives | None:
 
 
 def _with_pods(assigner: FlavorAssigner, pod_set: PodSetResources) -> PodSetResources:
-    """Return the requests of a pod set, with its number of pods where the queue has quota for pods."""
+    """Return the requests of a pod set, including its number of pods if the queue has a quota of pods."""
     if _PODS not in assigner.queue.rg_by_resource:
         return pod_set
     return pod_set._replace(requests={**pod_set.requests, _PODS: pod_set.pods})
 
 
 def _podset_groups(assigner: FlavorAssigner) -> list[list[int]]:
-    """Return the indices of the pod sets, those of a podset group together."""
+    """Return the indices of the pod sets, grouped by podset group."""
     groups: dict[str | int, list[int]] = {}
     for i, pod_set in enumerate(assigner.workload.pod_sets):
         name = pod_set.topology.pod_set_group_name if pod_set.topology is not None else ""
@@ -170,7 +171,7 @@ def _sum_requests(indices: Iterable[int], requests: Sequence[PodSetResources]) -
 def _scan_resources(
     assigner: FlavorAssigner, indices: list[int], sums: Mapping[str, int], usage: dict[FlavorResource, int]
 ) -> FlavorScan:
-    """Return the flavors of a podset group, resource by resource; no flavors where one resource gets none."""
+    """Return the flavors of a podset group, resource by resource; no flavors if one resource gets none."""
     rg_by_resource = assigner.queue.rg_by_resource
     flavors: dict[str, FlavorAssignment] = {}
     statuses: list[FlavorStatus] = []
@@ -207,7 +208,7 @@ def _resolve_pod_set_flavors(
 
 
 def _add_usage(assigner: FlavorAssigner, pod_set: PodSetAssignment, usage: dict[FlavorResource, int]) -> None:
-    """Add the usage of a pod set, less that of the slice that it replaces."""
+    """Add the usage of a pod set, minus that of the slice that it replaces."""
     replaced = assigner.replace_workload_slice
     admitted = None if replaced is None else replaced.admitted_pod_sets.get(pod_set.name)
     for resource, flavor in pod_set.flavors.items():
@@ -217,10 +218,10 @@ def _add_usage(assigner: FlavorAssigner, pod_set: PodSetAssignment, usage: dict[
 
 
 def _resolve_no_fit_reason(assigner: FlavorAssigner, assignment: Assignment) -> NoFitReason:
-    """Return the reason that is reported (resolveNoFitReason).
+    """Return the reason to report (resolveNoFitReason).
 
-    Of the flavors of one resource group, which are alternatives, the least severe reason counts. Of resource groups and
-    pod sets, which are all needed, the most severe reason counts.
+    Among the flavors of a resource group, which are alternatives, the least severe reason counts. Among resource groups
+    and pod sets, which are all needed, the most severe reason counts.
     """
     reasons: list[NoFitReason] = []
     for pod_set in assignment.pod_sets:
@@ -238,7 +239,7 @@ def _resolve_no_fit_reason(assigner: FlavorAssigner, assignment: Assignment) -> 
 
 
 def _resource_group_key(assigner: FlavorAssigner, flavor: str) -> object:
-    """Return the index of the resource group that has a flavor; the flavor where none has it."""
+    """Return the index of the resource group that contains a flavor, or the flavor if none does."""
     for i, group in enumerate(assigner.queue.spec.resource_groups):
         if flavor in group.flavor_names:
             return i

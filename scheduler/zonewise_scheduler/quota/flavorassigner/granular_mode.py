@@ -1,4 +1,4 @@
-"""Modes of a flavor assignment, and which of two modes is better (pkg/scheduler/flavorassigner/flavorassigner.go)."""
+"""Modes of flavor assignments, and their order of preference (pkg/scheduler/flavorassigner/flavorassigner.go)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class FlavorAssignmentMode(Enum):
 
     NO_FIT = auto()
     PREEMPT = auto()
-    """There is enough quota, but it is in use."""
+    """There is enough quota, but it is currently in use."""
     DEFERRED_FIT = auto()
     """The workload fits once the preemptions under way have finished."""
     FIT = auto()
 
 
 class PreemptionMode(IntEnum):
-    """The finer steps by which two flavors are compared, from the worst to the best."""
+    """Finer modes for comparing two flavors, from the worst to the best."""
 
     NO_FIT = auto()
     NO_CANDIDATES = auto()
@@ -37,7 +37,7 @@ class PreemptionMode(IntEnum):
 
     @property
     def flavor_assignment_mode(self) -> FlavorAssignmentMode:
-        """The coarser mode that this step belongs to."""
+        """The coarser mode to which this mode belongs."""
         match self:
             case PreemptionMode.NO_FIT:
                 return FlavorAssignmentMode.NO_FIT
@@ -48,11 +48,11 @@ class PreemptionMode(IntEnum):
 
 
 class GranularMode(NamedTuple):
-    """How a flavor can be had, and how far away the borrowed quota is."""
+    """How a workload can get a flavor, and from how far away quota is borrowed."""
 
     preemption_mode: PreemptionMode
     borrowing_level: int
-    """The height of the lowest subtree with enough quota; 0: the ClusterQueue's own quota."""
+    """Height of the lowest subtree with enough quota; 0 for the ClusterQueue's own quota."""
 
 
 WORST_GRANULAR_MODE = GranularMode(PreemptionMode.NO_FIT, sys.maxsize)
@@ -60,17 +60,17 @@ BEST_GRANULAR_MODE = GranularMode(PreemptionMode.FIT, 0)
 
 
 def worst_mode(modes: Iterable[FlavorAssignmentMode], default: FlavorAssignmentMode) -> FlavorAssignmentMode:
-    """Return the worst of some modes; the default for none."""
+    """Return the worst of the modes; the default if there are none."""
     return min(modes, key=attrgetter("value"), default=default)
 
 
 def is_preferred(a: GranularMode, b: GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Tell whether `a` is better than `b` (isPreferred)."""
+    """Return whether `a` is better than `b` (isPreferred)."""
     return _preference(a, fungibility) > _preference(b, fungibility)
 
 
 def _preference(mode: GranularMode, fungibility: FlavorFungibility) -> tuple[int, ...]:
-    """Return the key of a mode; that of a better mode is larger."""
+    """Return the sort key of a mode; better modes have larger keys."""
     nearness = -mode.borrowing_level
     match mode.preemption_mode, fungibility.preference:
         case PreemptionMode.NO_FIT, _:
@@ -84,7 +84,7 @@ def _preference(mode: GranularMode, fungibility: FlavorFungibility) -> tuple[int
 
 
 def should_try_next_flavor(representative_mode: GranularMode, fungibility: FlavorFungibility) -> bool:
-    """Tell whether the scan goes on to the next flavor after one with this mode (shouldTryNextFlavor)."""
+    """Return whether the scan continues after a flavor with this mode (shouldTryNextFlavor)."""
     match representative_mode.preemption_mode:
         case PreemptionMode.NO_FIT | PreemptionMode.NO_CANDIDATES:
             return True

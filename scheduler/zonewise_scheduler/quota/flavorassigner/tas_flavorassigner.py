@@ -1,4 +1,4 @@
-"""Placements for the pods of an assignment (pkg/scheduler/flavorassigner/tas_flavorassigner.go).
+"""Finds placements for the pods of an assignment (pkg/scheduler/flavorassigner/tas_flavorassigner.go).
 
 Some placements are decided only after the quota is reserved: see is_topology_request_delayed and needs_second_pass.
 """
@@ -27,10 +27,10 @@ MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
 
 
 def update_assignment_for_tas(assigner: FlavorAssigner, assignment: Assignment) -> Assignment:
-    """Return an assignment with placements, or with the reason why it has none.
+    """Return an assignment with placements, or with the reason why there are none.
 
-    Where there is quota but no placement, a preemption is needed. Where an empty cluster has no placement either, the
-    workload does not fit. Pods that leave an unhealthy node preempt no workload.
+    If there is quota but no placement, a preemption is needed. If not even an empty cluster has a placement, the
+    workload does not fit. Pods that leave an unhealthy node do not preempt.
     """
     assignment = _with_placement_requests(assigner, assignment)
     if not assignment.placement_requests:
@@ -70,7 +70,7 @@ def update_for_tas_result(assignment: Assignment, result: TopologyAssignments) -
 
 
 def is_topology_request_delayed(spec: ClusterQueue, flavor: str, workload: Workload) -> bool:
-    """Tell whether pods with this flavor are placed only later."""
+    """Return whether pods with this flavor are placed only later."""
     for check in spec.admission_checks:
         if check.controller_name == MULTIKUEUE_CONTROLLER:
             return True
@@ -84,9 +84,9 @@ def is_topology_request_delayed(spec: ClusterQueue, flavor: str, workload: Workl
 
 
 def needs_second_pass(workload: Workload, tas_snapshot: TopologySnapshot) -> bool:
-    """Tell whether a workload with quota must be a head again for its placement (workload.go NeedsSecondPass).
+    """Return whether a workload with quota must be a head again for its placement (workload.go NeedsSecondPass).
 
-    The caller has to wait until its admission checks have passed.
+    The caller must wait until its admission checks have passed.
     """
     if workload.admission is None or workload.eviction is not None:
         return False
@@ -98,10 +98,10 @@ def needs_second_pass(workload: Workload, tas_snapshot: TopologySnapshot) -> boo
 
 
 def _with_placement_requests(assigner: FlavorAssigner, assignment: Assignment) -> Assignment:
-    """Return an assignment with the pods to be placed now.
+    """Return an assignment with the pods to place now.
 
-    It is an error if a pod set has no flavor with a topology, or flavors with two. Pod sets with a placement keep it,
-    but for those on unhealthy nodes. Some are placed later.
+    It is an error if a pod set has no flavor with a topology, or flavors with different topologies. Pod sets keep an
+    existing placement, unless they are on unhealthy nodes. Some pod sets are placed later.
     """
     workload, tas_snapshot = assigner.workload, assigner.snapshot.tas_snapshot
     if not any(_needs_placement(assigner, spec) for spec in workload.pod_sets):

@@ -1,8 +1,8 @@
-"""The dominant resource share (DRS): how much of the lendable quota a node borrows, divided by its weight.
+"""The dominant resource share (DRS): the share of the lendable quota that a node borrows, divided by its weight.
 
-pkg/cache/scheduler/fair_sharing.go, KEP-1714. For each resource, the borrowed amount over all flavors counts in
-thousandths of what the parent could lend of it. The largest ratio counts. A node that borrows with weight 0 has an
-infinite share; two such nodes are compared by their ratios. A root node and a queue without cohort borrow nothing.
+pkg/cache/scheduler/fair_sharing.go, KEP-1714. For each resource, the ratio is the borrowed amount over all flavors, in
+thousandths of the amount that the parent could lend. The largest ratio counts. A node with weight 0 that borrows has an
+infinite share; two such nodes are compared by their ratios. A root node and a queue without a cohort borrow nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class DRS(NamedTuple):
     """The share of a node; a larger share is less fair."""
 
     unweighted_ratio: float = 0.0
-    """In thousandths."""
+    """The largest ratio, in thousandths."""
     fair_weight: float = 1.0
     dominant_resource: str = ""
     borrowed_frs: tuple[FlavorResource, ...] = ()
 
     @property
     def comparison_key(self) -> tuple[float, float]:
-        """The key that shares are compared by (CompareDRS)."""
+        """The key by which shares are compared (CompareDRS)."""
         share = self.precise_weighted_share
         return share, share if self.fair_weight else self.unweighted_ratio
 
@@ -43,18 +43,18 @@ class DRS(NamedTuple):
 
     @property
     def rounded_weighted_share(self) -> int:
-        """The share in a status: rounded up, and the largest integer where it is infinite."""
+        """The share for a status: rounded up, and the largest integer if it is infinite."""
         share = self.precise_weighted_share
         return UNLIMITED if math.isinf(share) else min(math.ceil(share), UNLIMITED)
 
     @property
     def precise_weighted_share_serialized(self) -> str:
-        """The share in a message: the shortest decimal that is this number, without an exponent."""
+        """The share for a message: the shortest decimal that represents the number, without an exponent."""
         share = self.precise_weighted_share
         return "+Inf" if math.isinf(share) else f"{Decimal(repr(share)):f}".removesuffix(".0")
 
     def is_borrowing_on(self, usage: Usage) -> bool:
-        """Tell whether the node borrows a flavor resource that the usage contains."""
+        """Return whether the node borrows a flavor resource in the usage."""
         return any(amount > 0 and key in self.borrowed_frs for key, amount in usage.items())
 
 

@@ -1,10 +1,10 @@
-"""The nodes of the quota tree: quotas, usage, and what is available (pkg/cache/scheduler/resource_node.go).
+"""The nodes of the quota tree: quotas, usage and available amounts (pkg/cache/scheduler/resource_node.go).
 
 - The quota of a subtree is the node's own nominal quota plus what its children lend.
-- The local quota is the part of the subtree's quota above the lending limit. Only the subtree itself uses it.
-- Usage fills the local quota first. Only usage beyond the local quota counts at the parent too.
-- Available is the unused local quota, plus what is available at the parent as far as the borrowing limit allows.
-- Available is negative at a root whose usage is beyond its quota. This happens when quotas are lowered.
+- The local quota is the part of the subtree's quota above the lending limit. Only the subtree itself can use it.
+- Usage fills the local quota first. Only usage beyond the local quota also counts at the parent.
+- The available amount is the unused local quota plus what is available at the parent, up to the borrowing limit.
+- The available amount is negative at a root whose usage exceeds its quota. This happens when quotas are lowered.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class ResourceNode:
         self.quotas: dict[FlavorResource, ResourceQuota] = dict(resource_quotas(spec.resource_groups))
         self.parent: CohortSnapshot | None = None
         self.subtree_quota = Counter({key: quota.nominal for key, quota in self.quotas.items()})
-        """The quota of the node and of all nodes below it."""
+        """The quota of the node and all nodes below it."""
         self.usage: Counter[FlavorResource] = Counter()
         """The usage that counts against `subtree_quota`."""
 
     def copy(self) -> Self:
-        """Return a copy with its own usage. Its parent and its children are still those of the original."""
+        """Return a copy with its own usage, but with the original's parent and children."""
         node = copy(self)
         node.usage = self.usage.copy()
         return node
 
     def path_parent_to_root(self) -> Iterator[CohortSnapshot]:
-        """Yield the cohorts above, the nearest first."""
+        """Yield the ancestor cohorts, nearest first."""
         node = self.parent
         while node is not None:
             yield node
@@ -67,7 +67,7 @@ class ResourceNode:
         return self._local_quota.get(key, 0)
 
     def potential_available(self, key: FlavorResource) -> int:
-        """Return what would be available without any usage."""
+        """Return the amount that would be available without any usage."""
         subtree_quota = self.subtree_quota[key]
         if self.parent is None:
             return subtree_quota
@@ -79,7 +79,7 @@ class ResourceNode:
 
     @cached_property
     def lendable(self) -> Mapping[str, int]:
-        """What would be available without any usage, by resource, over all flavors of the tree (calculateLendable)."""
+        """The amounts available without any usage, by resource, over all flavors of the tree (calculateLendable)."""
         root = self
         while root.parent is not None:
             root = root.parent
@@ -95,7 +95,7 @@ class ResourceNode:
         return max(0, minus(self.local_quota(key), self.usage[key]))
 
     def available(self, key: FlavorResource) -> int:
-        """Return how much more can be used, at this node and above; it may be negative."""
+        """Return how much more can be used, including the quota of ancestors; may be negative."""
         subtree_quota, usage = self.subtree_quota[key], self.usage[key]
         if self.parent is None:
             return minus(subtree_quota, usage)
@@ -108,15 +108,15 @@ class ResourceNode:
         return plus(max(0, minus(local_quota, usage)), parent_available)
 
     def borrowing_with(self, key: FlavorResource, more: int = 0) -> bool:
-        """Tell whether the node borrows with so much more usage: whether the subtree's quota is exceeded."""
+        """Return whether the node borrows, that is, exceeds the subtree's quota, with this additional usage."""
         return self.subtree_quota[key] < plus(self.usage[key], more)
 
     def is_within_nominal(self, keys: Iterable[FlavorResource]) -> bool:
-        """Tell whether the node borrows none of these (IsWithinNominalInResources)."""
+        """Return whether the node borrows none of these (IsWithinNominalInResources)."""
         return not any(self.borrowing_with(key) for key in keys)
 
     def add_amount(self, key: FlavorResource, amount: int) -> None:
-        """Add usage at this node, and at its parent the part beyond the local quota."""
+        """Add usage at this node, and the part beyond the local quota at its parent."""
         local_available = self.local_available(key)
         self.usage[key] = plus(self.usage[key], amount)
         if self.parent is not None and amount > local_available:
@@ -141,7 +141,7 @@ class ResourceNode:
 
 
 class PriorityUsage:
-    """The running workloads of one priority in a queue: their number and their usage."""
+    """The number and usage of the running workloads of one priority in a queue."""
 
     __slots__ = ("count", "usage")
 
@@ -160,10 +160,10 @@ class ClusterQueueSnapshot(ResourceNode):
             resource: group for group in reversed(spec.resource_groups) for resource in group.covered_resources
         }
         self.priority_usage: dict[int, PriorityUsage] = {}
-        """By priority; only priorities with running workloads."""
+        """Usage by priority, only for priorities with running workloads."""
 
     def copy(self) -> Self:
-        """Return a copy with its own usage. Its parent is still that of the original."""
+        """Return a copy with its own usage, but with the original's parent."""
         node = super().copy()
         node.priority_usage = {
             priority: PriorityUsage(entry.count, entry.usage) for priority, entry in self.priority_usage.items()
@@ -179,7 +179,7 @@ class ClusterQueueSnapshot(ResourceNode):
         entry.usage.update(workload.usage)
 
     def uncount_workload(self, workload: Workload) -> None:
-        """Stop to count a workload that no longer runs in this queue."""
+        """Stop counting a workload that no longer runs in this queue."""
         entry = self.priority_usage[workload.priority]
         entry.count -= 1
         if not entry.count:
@@ -189,7 +189,7 @@ class ClusterQueueSnapshot(ResourceNode):
 
     @property
     def root(self) -> CohortSnapshot | None:
-        """The root cohort; None where the queue is in no cohort."""
+        """The root cohort; None if the queue is in no cohort."""
         node = self.parent
         while node is not None and node.parent is not None:
             node = node.parent
@@ -203,7 +203,7 @@ class CohortSnapshot(ResourceNode):
         super().__init__(spec)
         self.child_cohorts: list[CohortSnapshot] = []
         self.child_cqs: list[ClusterQueueSnapshot] = []
-        """Only active queues. An inactive queue is missing, though its quota is lent."""
+        """Only active queues. An inactive queue is omitted, although its quota is lent."""
 
     def subtree_cluster_queues(self) -> Iterator[ClusterQueueSnapshot]:
         """Yield the queues of this cohort and of all cohorts below it."""
@@ -222,7 +222,7 @@ def find_height_of_lowest_subtree_that_fits(
 ) -> tuple[int, bool]:
     """Return the height of the lowest subtree with enough quota for more usage, and whether it is below the root.
 
-    The height is 0 where the queue need not borrow. Where no subtree has enough quota, it is the height of the tree.
+    The height is 0 if the queue need not borrow. If no subtree has enough quota, it is the height of the tree.
     Upstream: hierarchical_preemption.go FindHeightOfLowestSubtreeThatFits.
     """
     if queue.parent is None or not queue.borrowing_with(key, amount):

@@ -1,7 +1,7 @@
-"""The state that decisions are made from: the quota tree, running workloads, flavors and topologies.
+"""The state on which decisions are based: the quota tree, running workloads, flavors and topologies.
 
-pkg/cache/scheduler/snapshot.go. Decisions try changes and undo them, so that the snapshot is the same after each. Only
-add_workload() and remove_workload(), and their forms for several workloads, change it for good.
+pkg/cache/scheduler/snapshot.go. Decisions try changes and undo them, so the snapshot is the same after each decision.
+Only add_workload() and remove_workload(), and their variants for several workloads, change it permanently.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Snapshot:
         workloads: Iterable[Workload] = (),
         tas_snapshot: TopologySnapshot | None = None,
     ) -> None:
-        """Build the tree; `resource_flavors` None: all flavors exist that a queue names.
+        """Build the tree; `resource_flavors`: None if all flavors that queues name exist.
 
-        A cohort that only a queue or another cohort names has no quota. Workloads without admission, or admitted to no
-        known queue, are left out.
+        A cohort that is only named by a queue or another cohort has no quota. Workloads without an admission, or
+        admitted to an unknown queue, are left out.
         """
         self.resource_flavors: Mapping[str, ResourceFlavor] | None = (
             None if resource_flavors is None else {flavor.name: flavor for flavor in resource_flavors}
@@ -49,15 +49,15 @@ class Snapshot:
         self.cohorts: dict[str, CohortSnapshot] = {}
         self.cluster_queues: dict[str, ClusterQueueSnapshot] = {}
         self.inactive: dict[str, str] = {}
-        """Queues that admit no workload now, with the reason."""
+        """Queues that currently admit no workloads, with the reason."""
         self.workloads_by_queue: dict[str, dict[str, Workload]] = {}
-        """Running workloads, by queue and by key."""
+        """Running workloads by queue and by key."""
         self.local_queue_usage: dict[str, float] = {}
-        """By key of the LocalQueue, where admission follows usage."""
+        """Usage by LocalQueue key, if admission follows usage."""
         self.preemption_graph = PreemptionGraph()
-        """Owned by the planner. Copies share it: a forecast or a reservation records no preemption."""
+        """Owned by the planner. Copies share it, since forecasts and reservations record no preemptions."""
         self.not_preempted: set[str] = set()
-        """Keys of running workloads that are no candidates. Owned by the planner; copies share it."""
+        """Keys of running workloads that are not candidates. Owned by the planner; copies share it."""
         self._build(list(cluster_queues), list(cohorts))
         for workload in workloads:
             if workload.admission is not None and workload.admission.cluster_queue in self.cluster_queues:
@@ -79,12 +79,12 @@ class Snapshot:
         self.tas_snapshot.remove(workload)
 
     def add_workloads(self, workloads: Collection[Workload]) -> None:
-        """Add several workloads. Their usage is summed up first, queue by queue."""
+        """Add several workloads, after summing their usage by queue."""
         self.add_placed_workloads(workloads)
         self.tas_snapshot.add_all(workloads)
 
     def add_placed_workloads(self, workloads: Iterable[Workload]) -> None:
-        """Add several workloads whose placements the topologies have already."""
+        """Add several workloads whose placements are already in the topologies."""
         for name, queue_workloads in self._by_queue(workloads).items():
             queue = self.cluster_queues[name]
             for workload in queue_workloads:
@@ -108,12 +108,12 @@ class Snapshot:
         return by_queue
 
     def cluster_queue_of(self, workload: Workload) -> ClusterQueueSnapshot:
-        """Return the queue that a workload is admitted to; raise KeyError where it is not admitted."""
+        """Return the queue that a workload is admitted to; raise KeyError if it is not admitted."""
         return self.cluster_queues["" if workload.admission is None else workload.admission.cluster_queue]
 
     @contextmanager
     def simulate_workload_removal(self, workloads: Iterable[Workload]) -> Generator[None]:
-        """Remove workloads for a while: those that are in the snapshot, each once."""
+        """Temporarily remove the workloads that are in the snapshot, each once."""
         running_by_key = (
             (workload.key, self.workloads_by_queue[self.cluster_queue_of(workload).name]) for workload in workloads
         )
@@ -168,7 +168,7 @@ class Snapshot:
         return self.cohorts.setdefault(name, CohortSnapshot(Cohort(name)))
 
     def _cut_cycles(self) -> None:
-        """Make roots of the cohorts of a cycle and of those below it. Their queues admit no workload."""
+        """Make all cohorts in or below a cycle roots. Their queues admit no workloads."""
         cyclic = [node for node in self.cohorts.values() if _has_cycle(node)]
         for queue in self.cluster_queues.values():
             if queue.parent in cyclic:
@@ -185,7 +185,7 @@ class Snapshot:
             node.parent.child_cqs.append(node)
 
     def _inactive_reason(self, spec: ClusterQueue) -> str:
-        """Return all reasons in the order of Kueue's pkg/cache/scheduler/clusterqueue.go inactiveReason; "": none."""
+        """Return all reasons in the order of Kueue's pkg/cache/scheduler/clusterqueue.go inactiveReason; "" if none."""
         stopped = f"stopPolicy is {spec.stop_policy}" if spec.stop_policy != "None" else ""
         problems = (stopped, self._flavor_problem(spec), _check_problem(spec), self._topology_problem(spec))
         return ", ".join(filter(None, problems))
@@ -197,7 +197,7 @@ class Snapshot:
         return f"references missing ResourceFlavors: {', '.join(sorted(missing))}" if missing else ""
 
     def _topology_problem(self, spec: ClusterQueue) -> str:
-        """Return which Topologies of a queue's flavors are missing; "": none."""
+        """Return which Topologies of a queue's flavors are missing; "" if none."""
         flavors = [(self.resource_flavors or {}).get(name) for name in sorted(_flavor_names(spec))]
         return ", ".join(
             f"there is no Topology {flavor.topology_name} for ResourceFlavor {flavor.name}"
@@ -206,7 +206,7 @@ class Snapshot:
         )
 
     def _queues_by_cohort(self) -> Mapping[str, list[ClusterQueueSnapshot]]:
-        """Return all queues by the name of their cohort, inactive queues too."""
+        """Return all queues, including inactive ones, by the name of their cohort."""
         by_cohort: dict[str, list[ClusterQueueSnapshot]] = {}
         for node in self.cluster_queues.values():
             if node.parent is not None:
@@ -219,7 +219,7 @@ def _flavor_names(spec: ClusterQueue) -> set[str]:
 
 
 def _check_problem(spec: ClusterQueue) -> str:
-    """Return which admission checks of a queue are not active; "": all are."""
+    """Return which admission checks of a queue are not active; "" if all are."""
     for status, adjective in (("NotFound", "missing"), ("Inactive", "inactive")):
         names = sorted({rule.name for rule in spec.admission_checks if rule.status == status})
         if names:
@@ -250,7 +250,7 @@ def _accumulate_from_children(
 
 
 def _sum_usage(workloads: Iterable[Workload]) -> Usage:
-    """Return the usage of workloads together."""
+    """Return the total usage of workloads."""
     usage: dict[FlavorResource, int] = {}
     for workload in workloads:
         for key, amount in workload.usage.items():
@@ -259,5 +259,5 @@ def _sum_usage(workloads: Iterable[Workload]) -> Usage:
 
 
 def fits(queue: ClusterQueueSnapshot, usage: Usage) -> bool:
-    """Tell whether more usage fits into a queue; negative available quota counts as 0."""
+    """Return whether additional usage fits into a queue; negative available quota counts as 0."""
     return all(amount <= max(0, queue.available(key)) for key, amount in usage.items())

@@ -1,6 +1,6 @@
-"""The interface of quotas to topology-aware scheduling: where the pods of a workload can be placed.
+"""The interface between quotas and topology-aware scheduling: where the pods of a workload can be placed.
 
-Upstream has this in pkg/cache/scheduler/clusterqueue_snapshot.go FindTopologyAssignmentsForWorkload and Fits.
+Upstream: pkg/cache/scheduler/clusterqueue_snapshot.go FindTopologyAssignmentsForWorkload and Fits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PlacementRequest(NamedTuple):
-    """Pods of one pod set that are to be placed in the topology of a flavor."""
+    """The pods of a pod set to place in the topology of a flavor."""
 
     pod_set: PodSet
     pods: int
@@ -25,63 +25,65 @@ class PlacementRequest(NamedTuple):
 
 
 class TopologyPlacementFailure(NamedTuple):
-    """A pod set has no placement: the reason as a sentence and as values. A slice of one pod is a pod."""
+    """The reason why a pod set has no placement, as a sentence and as values. Without slices, each pod is a slice."""
 
     pod_set: str
     flavor: str
     reason: str
-    """A sentence."""
+    """The reason as a sentence."""
     level: str = ""
-    """The level of which one domain must hold all slices, a label key; "": all domains together have too little."""
+    """Label key of the level at which one domain must hold all slices; "" if all domains together have too little."""
     domain: tuple[str, ...] = ()
-    """The domain of that level that holds the most, by its values from the outermost level on. A zone is its number."""
+    """The domain of that level that holds the most slices, by its values, outermost level first. A zone is named by its
+    number."""
     fitting_slices: int = 0
-    """The number of slices that fit into that domain, or into all."""
+    """The number of slices that fit into that domain, or into all domains."""
     slice_count: int = 0
-    """The number of slices of the pod set; 0: the reason is not what is available."""
+    """The number of slices of the pod set; 0 if availability is not the reason."""
     slice_size: int = 1
-    """Pods of a slice."""
+    """Number of pods per slice."""
     resource: str = ""
-    """The resource that is scarcest on most nodes that cannot hold a pod; "": none."""
+    """The resource that is scarcest on most nodes that cannot hold a pod; "" if none."""
     node: str = ""
-    """A node that holds as many pods as any other, and whose kubelet would reject more."""
+    """A node that holds no fewer pods than any other, and whose kubelet would reject more."""
     kubelet_reason: str = ""
-    """What that node lacks: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
+    """The shortage on that node: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4"."""
 
 
 class SentPods(NamedTuple):
-    """The pods of one pod set that no gate holds from one node, and that have not ended."""
+    """The pods of a pod set on one node that have not ended and are no longer held by a gate."""
 
     pods: int
     settled: int = 0
-    """Those that the kubelet has admitted so long ago that the node's report has them."""
+    """Number of pods that the kubelet admitted long enough ago for the node's report to include them."""
 
 
 TopologyAssignments = dict[str, TopologyAssignment]
-"""By pod set: where its pods go."""
+"""Placements by pod set."""
 
 
 class TopologySnapshot(Protocol):
     """The topologies of all flavors with the placements of running workloads."""
 
     def has_topology(self, flavor: str) -> bool:
-        """Tell whether the flavor has a topology that is known."""
+        """Return whether the flavor has a known topology."""
         ...
 
     def lacks_topology(self, flavor: ResourceFlavor) -> bool:
-        """Tell whether the flavor names a Topology that is absent or invalid. False: or nothing is placed at all."""
+        """Return whether the flavor names an absent or invalid Topology; False also if nothing is placed at all."""
         ...
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        """Tell whether its topology has the levels of the request."""
+        """Return whether the flavor's topology has the levels of the request."""
         ...
 
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        """Return placements for the requests, by flavor; `empty`: as if no workload ran.
+        """Return placements for the requests, which are by flavor; `empty`: as if no workload ran.
 
-        For a workload with unhealthy nodes, only the pods on those nodes are placed anew. The rest run on.
+        For a workload with unhealthy nodes, only the pods on those nodes get new placements. The others continue to
+        run.
         """
         ...
 
@@ -90,19 +92,19 @@ class TopologySnapshot(Protocol):
         ...
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        """Tell whether the placement of a workload's admission is available, beyond the placement that it held."""
+        """Return whether the placement of a workload's admission is available, in addition to the one it held."""
         ...
 
     def suits(self, workload: Workload) -> bool:
-        """Tell whether taints and labels let the pods of an admission onto the nodes of their placement."""
+        """Return whether taints and labels allow the pods of an admission on the nodes of their placement."""
         ...
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        """Add the placement of a workload's admission, beyond the placement that it held."""
+        """Add the placement of a workload's admission, except what it already held."""
         ...
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        """Remove what add() added."""
+        """Remove a placement that add() added."""
         ...
 
     def add_all(self, workloads: Iterable[Workload]) -> None:
@@ -114,16 +116,16 @@ class TopologySnapshot(Protocol):
         ...
 
     def predicted_admissions(self, workload: Workload) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Return by pod set and node what each pod of a running workload will be assigned there, as text.
+        """Return, by pod set and node, what each pod of a running workload will be assigned there, as text.
 
-        Pods of which nothing is predicted are left out. The call changes no later decision.
+        Pods without a prediction are left out. The call does not affect later decisions.
         """
         ...
 
     def admits_next(self, key: tuple[str, str], node: str, sent: Mapping[tuple[str, str], SentPods]) -> bool:
-        """Tell whether the kubelet of a node will admit all pods placed there if one more is sent to it now.
+        """Return whether the kubelet of a node will admit all pods placed there if one more is sent to it now.
 
-        `key`: of the pod's workload, and its pod set; `sent`: the pods on the node by the same keys.
+        `key`: the key of the pod's workload and its pod set; `sent`: the pods on the node by the same keys.
         """
         ...
 
@@ -132,7 +134,7 @@ class TopologySnapshot(Protocol):
         ...
 
     def copy_for_thread(self) -> TopologySnapshot:
-        """Return a copy that another thread may use while this one changes, and so may its nodes."""
+        """Return a copy that another thread may use even while this snapshot and its nodes change."""
         ...
 
 
@@ -140,15 +142,15 @@ class EmptyTopologySnapshot:
     """A cluster without topologies."""
 
     def has_topology(self, flavor: str) -> bool:  # noqa: ARG002 -- no flavor has one
-        """No flavor has a topology."""
+        """Return False: no flavor has a topology."""
         return False
 
     def lacks_topology(self, flavor: ResourceFlavor) -> bool:  # noqa: ARG002 -- quotas alone decide
-        """No flavor needs one."""
+        """Return False: no flavor needs a topology."""
         return False
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:  # noqa: ARG002 -- no flavor has one
-        """No flavor has a level."""
+        """Return False: no flavor has a level."""
         return False
 
     def find_topology_assignments(
@@ -158,21 +160,21 @@ class EmptyTopologySnapshot:
         *,
         empty: bool,  # noqa: ARG002 -- no pod is placed
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        """No request can be placed."""
+        """Return a failure for the first request: no pods can be placed."""
         for flavor, of_flavor in requests.items():
             return TopologyPlacementFailure(of_flavor[0].pod_set.name, flavor, "no topology is known")
         return {}
 
     def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:  # noqa: ARG002 -- no pod is placed
-        """No pod is on a known node."""
+        """Return an empty set: no pod is on a known node."""
         return frozenset()
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:  # noqa: ARG002 -- no pod is placed
-        """Every workload fits."""
+        """Return True: every workload fits."""
         return True
 
     def suits(self, workload: Workload) -> bool:  # noqa: ARG002 -- no pod is placed
-        """Every placement suits."""
+        """Return True: every placement suits."""
         return True
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:

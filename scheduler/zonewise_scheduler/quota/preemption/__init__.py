@@ -1,1 +1,1 @@
-"""Preemption: which workloads a preemptor evicts to get quota or a placement (pkg/scheduler/preemption)."""
+"""Preemption: selects the workloads that a preemptor evicts to get quota or a placement (pkg/scheduler/preemption)."""

@@ -1,4 +1,4 @@
-"""Which workloads a policy lets a preemptor preempt, and in which order (pkg/scheduler/preemption/common)."""
+"""Which workloads a policy allows a preemptor to preempt, and in which order (pkg/scheduler/preemption/common)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.preemption.preemption_context import PreemptionContext
 
 CandidateKey = tuple[tuple[bool, bool], tuple[int, float, str]]
-"""Whether a candidate is not evicted, and is in the preemptor's queue; and its priority, time of admission, and UID."""
+"""Whether a candidate is not evicted and whether it is in the preemptor's queue; its priority, admission time and
+UID."""
 Key = TypeVar("Key", float, CandidateKey)
 
 
 def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSnapshot) -> list[Workload]:
-    """Return the workloads of a queue that the policy allows to preempt, and that use a contested flavor resource.
+    """Return a queue's workloads that use a contested flavor resource and that the preemptor may preempt.
 
-    Workloads that the preemption graph forbids, or that the planner does not preempt, are left out. Upstream:
-    preemption.go findCandidatesForPolicy.
+    Workloads that the preemption graph or the planner protects are left out. Upstream: preemption.go
+    findCandidatesForPolicy.
     """
     preemption = context.preemptor_cq.spec.preemption
     within_queue = queue is context.preemptor_cq
@@ -43,7 +44,7 @@ def find_candidates_for_policy(context: PreemptionContext, queue: ClusterQueueSn
 def satisfies_preemption_policy(
     policy: PreemptionPolicy, preemptor: Workload, candidate: Workload, *, requeue_from_eviction: bool = True
 ) -> bool:
-    """Tell whether a policy lets a workload preempt a candidate."""
+    """Return whether a policy allows a workload to preempt a candidate."""
     match policy:
         case "Any":
             return True
@@ -62,10 +63,11 @@ def satisfies_preemption_policy(
 def sort_candidates(
     candidates: Iterable[Workload], queue: str, local_queue_usage: Mapping[str, float]
 ) -> list[Workload]:
-    """Return running workloads in the order in which a workload of `queue` preempts them (CandidatesOrdering).
+    """Return running workloads in the order in which a workload of `queue` should preempt them (CandidatesOrdering).
 
-    First are workloads that are evicted already. Then come those of other queues; of a LocalQueue with more usage (in
-    one queue, where `local_queue_usage` is known, by key); of lower priority; admitted later; and by UID.
+    Workloads that are already evicted come first. Then the order prefers those of other queues, of a LocalQueue with
+    more usage, of lower priority, and admitted later; the UID breaks ties. LocalQueue usage (`local_queue_usage`, by
+    key) counts only within one queue.
     """
     if not local_queue_usage:
         return sorted(candidates, key=lambda candidate: candidate_key(candidate, queue))
@@ -73,12 +75,12 @@ def sort_candidates(
 
 
 def candidate_key(workload: Workload, queue: str) -> CandidateKey:
-    """Return what the order of sort_candidates is by, where usage does not count."""
+    """Return the sort key of sort_candidates for when usage does not count."""
     return _rank(workload, queue), _age(workload)
 
 
 def candidates_ordering(a: Workload, b: Workload, queue: str, local_queue_usage: Mapping[str, float]) -> int:
-    """Return a negative number where `a` is before `b`, a positive one where it is behind: see sort_candidates."""
+    """Return a negative number if `a` is before `b`, a positive one if it is after `b`; see sort_candidates."""
     usage_a = local_queue_usage.get(a.local_queue_key)
     usage_b = local_queue_usage.get(b.local_queue_key)
     if (

@@ -1,10 +1,10 @@
 """Preemption without fair sharing: a greedy search for a small set of victims, with fill-back.
 
 pkg/scheduler/preemption/preemption.go classicalPreemptions; preemption/classical/hierarchical_preemption.go and
-candidate_generator.go. Candidates of other queues are collected cohort by cohort, from the preemptor's queue upwards.
-Once the quota of a subtree is enough for the request, the preemptor has the hierarchical advantage. It has it over
-workloads that use that quota from outside the subtree. Candidates of the cohorts above are then reclaimed for the
-subtree's own quota. Only workloads of queues and cohorts beyond their nominal quota are candidates.
+candidate_generator.go. Candidates in other queues are collected cohort by cohort, from the preemptor's queue upwards.
+Once the quota of a subtree is enough for the request, the preemptor has the hierarchical advantage. The advantage
+applies to workloads that use that quota from outside the subtree. Candidates from the cohorts above are then reclaimed
+for the subtree's own quota. Only workloads of queues and cohorts that exceed their nominal quota are candidates.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class PreemptionVariant(Enum):
     """Why a workload is a candidate (preemptionVariant)."""
 
     WITHIN_CQ = auto()
-    """It is in the preemptor's queue."""
+    """The workload is in the preemptor's queue."""
     HIERARCHICAL_RECLAIM = auto()
-    """The preemptor has the hierarchical advantage over it."""
+    """The preemptor has the hierarchical advantage over the workload."""
     RECLAIM_WITHOUT_BORROWING = auto()
-    """It is a candidate only while the preemptor's queue does not borrow."""
+    """The workload is a candidate only while the preemptor's queue does not borrow."""
     RECLAIM_WHILE_BORROWING = auto()
 
     @property
@@ -51,26 +51,26 @@ class PreemptionCandidate(NamedTuple):
     workload: Workload
     variant: PreemptionVariant
     lca: CohortSnapshot | None
-    """The lowest cohort above both queues; None within one queue."""
+    """The lowest common cohort of both queues; None within one queue."""
 
 
 class PreemptionCandidates(NamedTuple):
     """All candidates."""
 
     candidates: tuple[PreemptionCandidate, ...]
-    """In the order in which they are tried."""
+    """Candidates in the order in which they are tried."""
     from_other_queues: bool
-    """Tells whether some are in other queues."""
+    """Whether some candidates are in other queues."""
     for_hierarchical_reclaim: bool
-    """Tells whether the preemptor has the hierarchical advantage over some."""
+    """Whether the preemptor has the hierarchical advantage over some candidates."""
 
 
 def classical_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
-    """Return the victims; none where no preemption helps (classicalPreemptions).
+    """Return the victims; none if no preemption helps (classicalPreemptions).
 
-    Candidates are removed in their order until the preemptor fits. Those that are not needed are then added again, in
-    reverse order. An attempt with borrowing has fewer candidates. In an attempt without borrowing, the preemptor must
-    fit into its nominal quota.
+    Candidates are removed in order until the preemptor fits. Those that are not needed are then added back in reverse
+    order. An attempt with borrowing has fewer candidates. In an attempt without borrowing, the preemptor must fit into
+    the nominal quota.
     """
     candidates = collect_candidates(context)
     for borrow in _attempts(context, candidates):
@@ -80,7 +80,7 @@ def classical_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
 
 
 def _attempts(context: PreemptionContext, candidates: PreemptionCandidates) -> tuple[bool, ...]:
-    """Return whether to borrow, for each attempt in order."""
+    """Return whether to borrow in each attempt, in order."""
     forbidden = context.preemptor_cq.spec.preemption.borrow_within_cohort == "Never"
     if not candidates.from_other_queues or (forbidden and not _is_under_nominal(context)):
         return (True,)
@@ -111,9 +111,9 @@ def _attempt(context: PreemptionContext, candidates: PreemptionCandidates, *, bo
 
 
 def collect_candidates(context: PreemptionContext) -> PreemptionCandidates:
-    """Return all candidates: first those evicted already, then the rest.
+    """Return all candidates: first those that are already evicted, then the others.
 
-    Each part begins with hierarchical reclaim, goes on with other queues, and ends with the preemptor's queue.
+    Each part begins with hierarchical reclaim, continues with other queues, and ends with the preemptor's queue.
     """
     same_queue = [
         PreemptionCandidate(workload, PreemptionVariant.WITHIN_CQ, None)
@@ -127,7 +127,7 @@ def collect_candidates(context: PreemptionContext) -> PreemptionCandidates:
 
 
 def candidate_is_valid(context: PreemptionContext, candidate: PreemptionCandidate, *, borrow: bool) -> bool:
-    """Tell whether a candidate is one still, once those before it have been removed (candidateIsValid)."""
+    """Return whether a candidate is still one after the removal of earlier candidates (candidateIsValid)."""
     if candidate.variant is PreemptionVariant.WITHIN_CQ:
         return True
     if borrow and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING:
@@ -148,7 +148,7 @@ def _sorted(context: PreemptionContext, candidates: list[PreemptionCandidate]) -
 
 
 def _collect_from_cohorts(context: PreemptionContext) -> tuple[list[PreemptionCandidate], list[PreemptionCandidate]]:
-    """Return the candidates for hierarchical reclaim, and the other candidates of other queues.
+    """Return the candidates for hierarchical reclaim, and the remaining candidates in other queues.
 
     Upstream: collectCandidatesForHierarchicalReclaim.
     """
@@ -171,7 +171,7 @@ def _collect_from_cohorts(context: PreemptionContext) -> tuple[list[PreemptionCa
 def _quantities_fit_in_quota(
     node: ResourceNode, usage: dict[FlavorResource, int]
 ) -> tuple[bool, dict[FlavorResource, int]]:
-    """Tell whether usage fits into the subtree's quota, and return the usage beyond the local quota."""
+    """Return whether usage fits into the subtree's quota, and the usage beyond the local quota."""
     fits = not any(node.borrowing_with(key, amount) for key, amount in usage.items())
     return fits, {key: max(0, minus(amount, node.local_available(key))) for key, amount in usage.items()}
 
@@ -179,7 +179,7 @@ def _quantities_fit_in_quota(
 def _borrowing_queues(
     context: PreemptionContext, cohort: CohortSnapshot, previous: CohortSnapshot | None
 ) -> Iterator[ClusterQueueSnapshot]:
-    """Yield the borrowing queues below a cohort, within cohorts that borrow too; the subtree `previous` is skipped."""
+    """Yield the borrowing queues below a cohort, within cohorts that also borrow; skip the subtree `previous`."""
     for child in cohort.child_cohorts:
         if child is not previous and not child.is_within_nominal(context.frs_need_preemption):
             yield from _borrowing_queues(context, child, previous)

@@ -1,11 +1,11 @@
 """Preemption with fair sharing: the queue with the largest share loses workloads until the preemptor fits (KEP-1714).
 
-A queue within its nominal quota reclaims that quota from any queue. In all other cases the share of the preemptor's
-queue, with the preemptor, is compared with the share of the candidate's queue. There are two strategies:
+A queue within its nominal quota reclaims that quota from any queue. Otherwise, the share of the preemptor's queue,
+including the preemptor, is compared with the share of the candidate's queue. There are two strategies:
 
-- LessThanOrEqualToFinalShare (S2-a): it must not be above the share of that queue without the candidate.
-- LessThanInitialShare (S2-b): it must be below the share of that queue with the candidate. As the second strategy this
-  is tried for the candidates that the first strategy left, once per queue.
+- LessThanOrEqualToFinalShare (S2-a): the former must not exceed the share of that queue without the candidate.
+- LessThanInitialShare (S2-b): the former must be below the share of that queue with the candidate. As the second
+  strategy, this is tried for the candidates that the first one left, once per queue.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def fair_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
-    """Return the victims; none where no preemption helps (preemption.go fairPreemptions)."""
+    """Return the victims; none if no preemption helps (preemption.go fairPreemptions)."""
     candidates = _find_candidates(context)
     if not candidates:
         return ()
     search = _FairSearch(context)
-    context.preemptor_cq.add_usage(context.workload_usage)  # shares count the preemptor
+    context.preemptor_cq.add_usage(context.workload_usage)  # shares include the preemptor
     first, *more = context.settings.preemption_strategies or DEFAULT_SETTINGS.preemption_strategies
     fits = search.run_first_strategy(candidates, first) or (bool(more) and search.run_second_strategy())
     context.preemptor_cq.remove_usage(context.workload_usage)
@@ -41,7 +41,7 @@ def fair_preemptions(context: PreemptionContext) -> tuple[Target, ...]:
 
 
 class _FairSearch:
-    """The targets so far, which are not in the snapshot, and the candidates left for the second strategy."""
+    """The targets so far, which are not in the snapshot, and the remaining candidates for the second strategy."""
 
     def __init__(self, context: PreemptionContext) -> None:
         self.targets: list[Target] = []
@@ -49,7 +49,7 @@ class _FairSearch:
         self._retry_candidates: list[Workload] = []
 
     def run_first_strategy(self, candidates: list[Workload], strategy: PreemptionStrategy) -> bool:
-        """Remove targets by the first strategy; tell whether the preemptor fits then (runFirstFsStrategy)."""
+        """Remove targets with the first strategy; return whether the preemptor then fits (runFirstFsStrategy)."""
         ordering = TargetClusterQueueOrdering(self._context.preemptor_cq, candidates)
         within_nominal = self._context.preemptor_cq.is_within_nominal(self._context.frs_need_preemption)
         for queue in ordering.target_cluster_queues():
@@ -64,7 +64,7 @@ class _FairSearch:
         return False
 
     def run_second_strategy(self) -> bool:
-        """Remove targets by LessThanInitialShare; tell whether the preemptor fits then (runSecondFsStrategy)."""
+        """Remove targets with LessThanInitialShare; return whether the preemptor then fits (runSecondFsStrategy)."""
         ordering = TargetClusterQueueOrdering(self._context.preemptor_cq, self._retry_candidates)
         for queue in ordering.target_cluster_queues():
             preemptor_node, target_node = ordering.almost_lcas(queue)
@@ -79,7 +79,7 @@ class _FairSearch:
     def _apply_strategy(
         self, ordering: TargetClusterQueueOrdering, queue: ClusterQueueSnapshot, strategy: PreemptionStrategy
     ) -> bool:
-        """Remove the first candidate of a queue that the strategy allows; those before it are left for a retry."""
+        """Remove the first candidate of a queue that the strategy allows; earlier ones are left for a retry."""
         preemptor_node, target_node = ordering.almost_lcas(queue)
         preemptor_new_share = dominant_resource_share(preemptor_node).comparison_key
         target_old_share = dominant_resource_share(target_node).comparison_key
@@ -97,7 +97,7 @@ class _FairSearch:
         return False
 
     def _remove(self, candidate: Workload, reason: PreemptionReason) -> bool:
-        """Make a candidate a target; tell whether the preemptor fits then."""
+        """Make a candidate a target; return whether the preemptor then fits."""
         context = self._context
         context.snapshot.remove_workload(candidate)
         self.targets.append(Target(candidate, reason))

@@ -1,4 +1,4 @@
-"""What a search for victims starts from, and the steps that both searches share (preemption.go)."""
+"""The inputs of a search for victims, and the steps that both searches share (preemption.go)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PreemptionReason = Literal[
 
 
 class Target(NamedTuple):
-    """A victim: a workload to be preempted."""
+    """A victim: a workload to preempt."""
 
     workload: Workload
     reason: PreemptionReason
@@ -33,23 +33,23 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class PreemptionContext:
-    """A preemptor, and what it lacks."""
+    """A preemptor and what it lacks."""
 
     snapshot: Snapshot
     preemptor: Workload
     preemptor_cq: ClusterQueueSnapshot
     workload_usage: Usage
-    """The usage of the preemptor once it is admitted."""
+    """The usage of the preemptor after its admission."""
     frs_need_preemption: frozenset[FlavorResource]
-    """The flavor resources that are not available in full."""
+    """The flavor resources that are not fully available."""
     settings: QuotaSettings = DEFAULT_SETTINGS
     placement_requests: Mapping[str, Sequence[PlacementRequest]] = field(
         default_factory=dict[str, "Sequence[PlacementRequest]"]
     )
-    """The pods of the preemptor to be placed in topologies, by flavor."""
+    """The pods of the preemptor to place in topologies, by flavor."""
 
     def workload_fits(self, *, allow_borrowing: bool) -> bool:
-        """Tell whether the preemptor fits now; without `allow_borrowing`, within its queue's nominal quota."""
+        """Return whether the preemptor fits now; without `allow_borrowing`, within its queue's nominal quota."""
         for key, amount in self.workload_usage.items():
             if not allow_borrowing and self.preemptor_cq.borrowing_with(key, amount):
                 return False
@@ -62,9 +62,9 @@ class PreemptionContext:
 
 
 def fill_back_workloads(context: PreemptionContext, targets: list[Target], *, allow_borrowing: bool) -> list[Target]:
-    """Return the targets without those that are not needed; the last target is always needed (fillBackWorkloads).
+    """Return only the targets that are needed, always including the last one (fillBackWorkloads).
 
-    Before: no target is in the snapshot. After: the targets that are not needed are in the snapshot again. They are
+    Before the call, no target is in the snapshot; afterwards, the targets that are not needed are in it again. They are
     tried in reverse order.
     """
     needed = targets[-1:]
@@ -78,6 +78,6 @@ def fill_back_workloads(context: PreemptionContext, targets: list[Target], *, al
 
 
 def restore_snapshot(context: PreemptionContext, targets: list[Target]) -> None:
-    """Add the targets to the snapshot again."""
+    """Add the targets back to the snapshot."""
     for target in targets:
         context.snapshot.add_workload(target.workload)

@@ -1,4 +1,4 @@
-"""The targets of a preemption, and whether a preemption could free one resource of a flavor.
+"""Finds the targets of a preemption, and whether a preemption could free one resource of a flavor.
 
 pkg/scheduler/preemption/preemption.go GetTargets; preemption_oracle.go.
 """
@@ -30,12 +30,12 @@ class PreemptionOracle(Protocol):
     def __call__(
         self, queue: ClusterQueueSnapshot, workload: Workload, key: FlavorResource, amount: int, /
     ) -> tuple[PreemptionPossibility, int]:
-        """Return whether a preemption can free an amount, and the height at which it is then borrowed (0: not)."""
+        """Return whether a preemption can free an amount, and the height at which it is then borrowed (or 0)."""
         ...
 
 
 def get_targets(context: PreemptionContext) -> tuple[Target, ...]:
-    """Return the victims; none where no workload may be preempted, or none helps. The snapshot does not change."""
+    """Return the victims; none if no workload may be preempted or no preemption helps. The snapshot does not change."""
     return fair_preemptions(context) if context.settings.fair_sharing else classical_preemptions(context)
 
 
@@ -62,5 +62,5 @@ def no_candidates_oracle(
     key: FlavorResource,
     amount: int,
 ) -> tuple[PreemptionPossibility, int]:
-    """Return that no workload may be preempted."""
+    """Report that no workload may be preempted."""
     return "NoCandidates", find_height_of_lowest_subtree_that_fits(queue, key, amount)[0]

@@ -1,8 +1,8 @@
-"""The queue that a fair preemption takes the next victim from (pkg/scheduler/preemption/fairsharing).
+"""Selects the queue from which a fair preemption takes the next victim (pkg/scheduler/preemption/fairsharing).
 
-The search goes from the root down, each time to the child with the largest dominant resource share that borrows and has
-candidates. Of a cohort and a queue with equal shares, the cohort comes first. Nodes that do not borrow are pruned, but
-for the preemptor's queue and the cohorts above it: an imbalance may exist below these.
+The search descends from the root, each time to the child with the largest dominant resource share that borrows and has
+candidates. If a cohort and a queue have equal shares, the cohort comes first. Nodes that do not borrow are pruned,
+except the preemptor's queue and the cohorts above it, below which an imbalance may exist.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class TargetClusterQueueOrdering:
-    """The queues to preempt from. Between two of them, pop_workload() or drop_queue() must be called for the first."""
+    """The queues to preempt from. After each queue, the caller must call pop_workload() or drop_queue() for it."""
 
     def __init__(self, preemptor_cq: ClusterQueueSnapshot, candidates: Iterable[Workload]) -> None:
-        """Start with candidates in the order of sort_candidates()."""
+        """Initialize with candidates in the order of sort_candidates()."""
         self._preemptor_cq = preemptor_cq
         self._preemptor_ancestors = list(preemptor_cq.path_parent_to_root())
         self._candidates: dict[str, list[Workload]] = {}
@@ -36,7 +36,7 @@ class TargetClusterQueueOrdering:
         self._pruned: set[ResourceNode] = set()
 
     def target_cluster_queues(self) -> Iterator[ClusterQueueSnapshot]:
-        """Yield queues; a queue is yielded again while its share is still the largest."""
+        """Yield queues; yield a queue again while its share is still the largest."""
         root = self._preemptor_cq.root
         if root is None:
             while self.has_workload(self._preemptor_cq) and self._preemptor_cq not in self._pruned:
@@ -48,7 +48,7 @@ class TargetClusterQueueOrdering:
                 yield queue
 
     def has_workload(self, queue: ClusterQueueSnapshot) -> bool:
-        """Tell whether a queue has candidates left."""
+        """Return whether a queue has candidates left."""
         return bool(self._candidates.get(queue.name))
 
     def pop_workload(self, queue: ClusterQueueSnapshot) -> Workload:
@@ -60,7 +60,7 @@ class TargetClusterQueueOrdering:
         self._pruned.add(queue)
 
     def almost_lcas(self, queue: ClusterQueueSnapshot) -> tuple[ResourceNode, ResourceNode]:
-        """Return the nodes just below the lowest common cohort: the preemptor's and the queue's (getAlmostLCAs)."""
+        """Return the nodes directly below the lowest common cohort: the preemptor's and the queue's (getAlmostLCAs)."""
         target: ResourceNode = queue
         while target.parent is not None and target.parent not in self._preemptor_ancestors:
             target = target.parent
@@ -70,7 +70,7 @@ class TargetClusterQueueOrdering:
         return preemptor, target
 
     def _next_target(self, cohort: CohortSnapshot) -> ClusterQueueSnapshot | None:
-        """Return the next queue below a cohort; None where a node was pruned instead."""
+        """Return the next queue below a cohort; None if a node was pruned instead."""
         queue_shares, cohort_shares = self._queue_shares(cohort), self._cohort_shares(cohort)
         in_order = sorted(queue_shares, key=self._first_candidate_key)
         queue = max(in_order, key=queue_shares.__getitem__, default=None)

@@ -1,32 +1,33 @@
-"""Headroom bounds: upper bounds of what a queue can have, by which nominations that must fail are skipped.
+"""Headroom bounds: upper bounds on what a queue can get, used to skip nominations that are certain to fail.
 
-When something has changed, all inadmissible workloads become active again, most of them for nothing. The headroom bound
-is the most of a FlavorResource that a workload of some priority can have, by any preemption.
+After a change, all inadmissible workloads become active again, most of them needlessly. The headroom bound is the
+largest amount of a FlavorResource that a workload of a given priority can get with any preemption.
 
-Invariant: if a workload requests more than some bound in each of its flavors, its nomination ends with NoFit or
-NoCandidates. The order of flavors and candidates does not matter. The code is fits_resource_quota and
+Invariant: if a workload's requests exceed some bound in each of its flavors, its nomination ends with NoFit or
+NoCandidates. The order of flavors and candidates does not matter. The relevant code is fits_resource_quota and
 classical_preemptions.
 
-Proof, for classical preemption. Let `a` be the request, larger than the bound. Let `s` be the usage of workloads in the
-queue that its policy lets the workload preempt.
+Proof, for classical preemption. Let `a` be the request, which exceeds the bound. Let `s` be the usage of the workloads
+in the queue that the policy allows the workload to preempt.
 
-1. The request is not available: the bound is at least what is available.
+1. The request is not available, since the bound is at least what is available.
 2. No victim is in another queue. Such a victim needs one of three conditions:
    - The preemptor has the hierarchical advantage. It has none if `a` exceeds the quota of each subtree below the root.
-     `a` exceeds the queue's own quota if it is more than nominal quota less usage. It exceeds a cohort's quota if it is
-     more than quota less usage of the cohort, plus the unused local quota of the nodes below.
-   - The attempt is without borrowing. It ends within the nominal quota of the queue, whose own usage falls by `s` at
-     most. It fails if `a` is more than nominal quota less usage plus `s`.
+     `a` exceeds the queue's own quota if it is more than nominal quota minus usage. It exceeds a cohort's quota if it
+     is more than the cohort's quota minus usage, plus the unused local quota of the nodes below.
+   - The attempt is without borrowing. It must end within the nominal quota of the queue, whose own usage decreases by
+     at most `s`. It fails if `a` is more than nominal quota minus usage plus `s`.
    - The queue may preempt while it borrows. Such queues have no bound.
-3. So all victims are in the queue itself. Available grows at most by the usage that is removed from the queue. At each
-   node it falls by at most 1 for each 1 of added usage. Without all victims it is at most what it is now plus `s`.
-4. Further pod sets and resources only request more.
+3. So all victims are in the queue itself. The available amount grows by no more than the usage that is removed from the
+   queue. At each node, it falls by at most 1 for each 1 of added usage. Without all victims, it is at most the current
+   amount plus `s`.
+4. Additional pod sets and resources only increase the requests.
 
-With fair sharing any queue of the tree may lose workloads. Then only queues that do not reclaim have a bound.
+With fair sharing, any queue of the tree may lose workloads, so only queues that do not reclaim have a bound.
 
-With reservations, a workload may have all that it needs now, but not until its deadline. In a flavor with enough
-available quota it preempts no workload, unless it lacks a placement. Then it preempts only in its own queue, if that
-does not reclaim. So it is inadmissible if less is available at a reserved start before its deadline.
+With reservations, a workload may have everything that it needs now, but not until its deadline. In a flavor with enough
+available quota, it preempts no workload unless it lacks a placement. In that case, it preempts only in its own queue,
+if the queue does not reclaim. So it is inadmissible if less is available at a reserved start before its deadline.
 """
 
 from __future__ import annotations
@@ -47,16 +48,18 @@ if TYPE_CHECKING:
 
 
 BoundReason = Literal["", "NoQuota", "Reserved"]
-"""What certainly keeps a workload from starting now; Reserved: reservations; "": perhaps nothing does."""
+"""What is certain to prevent a workload from starting now; Reserved means reservations, and "" that nothing is
+certain."""
 
 
 class FutureHeadroom(Protocol):
-    """What is available beside the reservations."""
+    """The amounts available alongside the reservations."""
 
     def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
-        """Return the most of a key that a workload of a queue could have for `walltime` seconds from now on.
+        """Return the largest amount of a key that a workload of a queue could use for `walltime` seconds from now on.
 
-        `priority`: of a workload that may preempt in its own queue, as far as the policy allows; None: it may not.
+        `priority`: that of a workload that may preempt in its own queue, as far as the policy allows; None if it may
+        not.
         """
         ...
 
@@ -70,21 +73,21 @@ class HeadroomBound:
         self._future = future
         self._bounds: dict[tuple[str, int, FlavorResource], int] = {}
         self._available: dict[tuple[str, FlavorResource], int] = {}
-        """Without any preemption."""
+        """Available amounts without any preemption."""
 
     def invalidate(self) -> None:
-        """Forget the bounds: a workload has been admitted or has ended."""
+        """Forget the bounds, after a workload has been admitted or has ended."""
         self._bounds.clear()
         self._available.clear()
 
     def alternatives(self, head: Head) -> FlavorAlternatives | None:
-        """Return the alternative requests of a head and of all workloads with its shape; None: no bound applies."""
+        """Return the alternative requests of a head and of all workloads with its shape; None if no bound applies."""
         return flavor_alternatives(flavor_assigner(self._snapshot, head, self._settings))
 
     def inadmissible_reason(
         self, queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives
     ) -> BoundReason:
-        """Return why a workload with these alternatives, priority and walltime (seconds) is certainly inadmissible."""
+        """Return why a workload with this priority, walltime (seconds) and alternatives is certainly inadmissible."""
         bounds, reason = self._bounds, "NoQuota"
         for requests in alternatives:
             for key, amount in requests:
@@ -101,10 +104,10 @@ class HeadroomBound:
         return reason
 
     def affects_cycle(self, queue: str) -> bool:
-        """Tell whether an inadmissible head changes decisions about other heads of its cycle.
+        """Return whether an inadmissible head affects decisions about other heads of its cycle.
 
-        A queue that cannot reclaim holds quota while the cycle lasts (quota_resources_to_reserve). With fair sharing an
-        inadmissible head takes part in the tournament.
+        A queue that cannot reclaim holds quota for the rest of the cycle (quota_resources_to_reserve). With fair
+        sharing, an inadmissible head takes part in the tournament.
         """
         return (
             self._settings.fair_sharing
@@ -114,7 +117,7 @@ class HeadroomBound:
     def _is_reserved(
         self, future: FutureHeadroom, queue: str, priority: int, walltime: float, requests: FlavorRequests
     ) -> bool:
-        """Tell whether the requests of a flavor are available now, but not at a reserved start before the deadline."""
+        """Return whether a flavor's requests are available now, but not at a reserved start before the deadline."""
         node = self._snapshot.cluster_queues[queue]
         for key, amount in requests:
             available = self._available.get((queue, key))
@@ -131,7 +134,7 @@ class HeadroomBound:
         return any(amount > future.max_available(queue, key, walltime, preemptor_priority) for key, amount in requests)
 
     def _bound(self, queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
-        """Return the most of a key that a workload can have; UNLIMITED where no bound is known."""
+        """Return the largest amount of a key that a workload can get; UNLIMITED if no bound is known."""
         preemption = queue.spec.preemption
         preemptible = preemptible_usage(queue, priority, key)
         bound = max(0, plus(queue.available(key), preemptible))
@@ -152,7 +155,7 @@ class HeadroomBound:
 
 
 def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorResource) -> int:
-    """Return the most usage of the queue's workloads that a workload of a priority may preempt in its queue."""
+    """Return an upper bound on the usage that a workload of this priority may preempt within its queue."""
     policy = queue.spec.preemption.within_cluster_queue
     if policy in {"Never", ""}:
         return 0

@@ -23,10 +23,10 @@ def pop_heads(
     cycle: int = 0,
     selected_heads: Mapping[str, str] = NO_SELECTED_HEADS,
 ) -> list[Head]:
-    """Remove the heads from their queues and return them, one of each queue.
+    """Remove and return the heads of the queues, one per queue.
 
-    `namespaces`: labels by name; None: every namespace matches. `cycle`: the number of the cycle. `selected_heads`: by
-    queue, the key of a workload that is its head whatever the order.
+    `namespaces`: labels by name; None if every namespace matches. `cycle`: the number of the cycle. `selected_heads`:
+    by queue, the key of a workload that is its head regardless of the order.
     """
     heads: list[Head] = []
     for queue in pending:
@@ -44,7 +44,7 @@ def pop_heads(
 
 
 def matches_namespace(spec: ClusterQueue, labels: Mapping[str, str] | None) -> bool:
-    """Tell whether a queue admits workloads of a namespace with these labels; None: every namespace matches."""
+    """Return whether a queue admits workloads of a namespace with these labels; None if every namespace matches."""
     if spec.namespace_selector is None:
         return False
     return labels is None or all(

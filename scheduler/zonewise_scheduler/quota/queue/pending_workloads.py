@@ -1,25 +1,25 @@
 """The pending workloads of a ClusterQueue, in their order (pkg/cache/queue/cluster_queue.go, pending_workloads.go).
 
-First is the sticky preemptor: the workload that waits for its victims to end, so that no other uses what they free
-(BestEffortFIFO only; in StrictFIFO it is the head anyway). Then, where admission follows usage, come the workloads of
-the LocalQueue with the least usage. Then the order is by priority, by time in the queue, and by UID.
+The sticky preemptor comes first: the workload that waits for its victims to end, so that no other uses what they free
+(BestEffortFIFO only; in StrictFIFO, it is the head anyway). If admission follows usage, the workloads of the LocalQueue
+with the least usage come next. The remaining order is by priority, time in the queue and UID.
 
-A pending workload is active or inadmissible; inadmissible ones are skipped. What happens to a head by its decision:
+A pending workload is active or inadmissible; inadmissible ones are skipped. The state of a head after its decision:
 
 | strategy | requeue reason | state |
 |---|---|---|
-| any | any, while flavors are left to try | active |
+| any | any, if flavors are left to try | active |
 | StrictFIFO | any but NamespaceMismatch | active |
 | BestEffortFIFO | FailedAfterNomination, PendingPreemption | active |
 | BestEffortFIFO | NoFit, NoCandidates | inadmissible, with all workloads of its shape |
-| BestEffortFIFO | Reserved | inadmissible, with those of its shape whose walltime is no shorter |
-| any | the others | inadmissible alone |
+| BestEffortFIFO | Reserved | inadmissible, with workloads of its shape whose walltime is no shorter |
+| any | any other | inadmissible, only this workload |
 
-queue_inadmissible_workloads() makes all active again. These changes cost by shape, not by workload: of a shape only the
-first workload can be the head.
+queue_inadmissible_workloads() makes all of them active again. The cost of these changes depends on the number of
+shapes, not of workloads: only the first workload of a shape can be head.
 
-A queue and its copies share shapes. Each copies a shape before its first change of it (copy on write), so that shared
-shapes never change and each queue may belong to another thread.
+A queue and its copies share shapes. Each queue copies a shape before it first changes it (copy on write). Shared shapes
+therefore never change, and each queue may belong to a different thread.
 """
 
 from __future__ import annotations
@@ -62,35 +62,36 @@ class PendingWorkloads:
         requeue_from_eviction: bool = True,
         backfill_key: Callable[[float, float], float] = _in_order_of_time,
     ) -> None:
-        """Create an empty queue. By default the order is Kueue's.
+        """Create an empty queue, by default with Kueue's order.
 
-        `backfill_key`: what precedes the time in the order within a priority, of a walltime and that time, in seconds.
+        `backfill_key`: sort key that precedes the time within a priority, computed from the walltime and that time, in
+        seconds.
         """
         self.spec = spec
         self._requeue_from_eviction = requeue_from_eviction
         self._backfill_key = backfill_key
         self._entries: dict[str, PendingEntry] = {}
-        """All but those that are inadmissible alone, by key."""
+        """All workloads except those that are individually inadmissible, by key."""
         self._inadmissible_alone: dict[str, Workload] = {}
-        """Inadmissible without the others of their shape, by key."""
+        """Workloads that are inadmissible without the others of their shape, by key."""
         self._shapes: dict[int, ShapeGroup] = {}
-        """By number. Some may be empty. To be changed through _own() only."""
+        """Shapes by number. Some may be empty. Change them only through _own()."""
         self._owner = object()
         """The owner of the shapes that no copy shares."""
         self._shape_numbers: dict[ShapeKey, int] = {}
         self._last_shape_number = 0
         self._partly_inadmissible: set[int] = set()
-        """Numbers of the shapes with inadmissible walltime groups."""
+        """Numbers of the shapes that have inadmissible walltime groups."""
         self._heads: dict[str, list[Rank]] = {}
-        """By LocalQueue as in ShapeKey: heaps of the first rank of each active shape, which may have stale ranks."""
+        """Heaps of the first rank of each active shape, by LocalQueue as in ShapeKey; they may contain stale ranks."""
         self._last_assignments: dict[str, tuple[AssignmentClusterQueueState, object]] = {}
-        """By key, with the generation at that time."""
+        """The last flavor scan by key, with the generation at that time."""
         self._generation = object()
-        """Another one each time that inadmissible workloads are made active."""
+        """Token that is replaced each time inadmissible workloads are made active."""
         self._sticky_preemptor = ""
 
     def copy(self) -> PendingWorkloads:
-        """Return a copy that changes independently, at once: what both have is copied later, before it is changed."""
+        """Return an independent copy quickly; shared parts are copied only before they change."""
         pending = copy(self)
         self._owner, pending._owner = object(), object()
         pending._shapes = dict(self._shapes)
@@ -109,7 +110,7 @@ class PendingWorkloads:
         return key in self._entries or key in self._inadmissible_alone
 
     def get(self, key: str) -> Workload | None:
-        """Return a pending workload; None where there is none with this key."""
+        """Return a pending workload; None if there is none with this key."""
         entry = self._entries.get(key)
         return self._inadmissible_alone.get(key) if entry is None else entry.workload
 
@@ -125,7 +126,7 @@ class PendingWorkloads:
         return [*self._inadmissible_alone, *by_group]
 
     def sorted_keys(self, local_queue_usage: Mapping[str, float]) -> list[str]:
-        """Return the keys of all workloads in their order, active and inadmissible."""
+        """Return the keys of all workloads, active and inadmissible, in order."""
         ranks = [entry.rank for entry in self._entries.values()]
         ranks += map(self._rank, self._inadmissible_alone.values())
         ranks.sort()
@@ -138,7 +139,7 @@ class PendingWorkloads:
         return keys
 
     def push_or_update(self, workload: Workload) -> None:
-        """Add a workload, or its new state; it is inadmissible if its shape is."""
+        """Add a workload or update its state; it is inadmissible if its shape is."""
         key = workload.key
         previous = self._remove(key) or self._inadmissible_alone.pop(key, None)
         if previous is not None and previous.scheduling_shape != workload.scheduling_shape:
@@ -154,11 +155,11 @@ class PendingWorkloads:
             self._sticky_preemptor = ""
 
     def pop(self, local_queue_usage: Mapping[str, float], cycle: int = 0, key: str = "") -> Head | None:
-        """Remove and return the head, or the workload with `key`; None where there is none.
+        """Remove and return the head, or the workload with `key`; None if there is none.
 
-        `local_queue_usage`: by key of the LocalQueue, where admission follows usage; `cycle`: the number of the cycle.
-        The scan of flavors goes on where the scan of the last cycle ended. It goes on from an earlier scan only if
-        inadmissible workloads have not been made active since.
+        `local_queue_usage`: usage by LocalQueue key, if admission follows usage; `cycle`: the number of the cycle. The
+        flavor scan continues where the scan of the last cycle ended. It continues an older scan only if inadmissible
+        workloads have not been made active since.
         """
         key = key or self.head_key(local_queue_usage)
         workload = self._remove(key) or self._inadmissible_alone.pop(key, None)
@@ -169,15 +170,15 @@ class PendingWorkloads:
         return Head(workload, self.spec.name, last if current else NO_LAST_ASSIGNMENT)
 
     def head_key(self, local_queue_usage: Mapping[str, float]) -> str:
-        """Return the key of the head; "" where there is none."""
+        """Return the key of the head; "" if there is none."""
         sticky = self._entries.get(self._sticky_preemptor)
         use_order = sticky is None or self._is_inadmissible(sticky)
         return self._first_active(local_queue_usage) if use_order else self._sticky_preemptor
 
     def inadmissible_reason(self, key: str, headroom: HeadroomBound, seconds: float = inf) -> BoundReason:
-        """Return why the head is certainly inadmissible, as the last one of its shape was; "": perhaps it is not.
+        """Return why the head is certainly inadmissible, like the last head of its shape; "" if that is not certain.
 
-        `seconds`: it can delay reservations for no longer than that.
+        `seconds`: how long it can delay reservations at most.
         """
         workload, shape = self._entries[key].workload, self._shapes[self._entries[key].shape]
         scan_started = key in self._last_assignments and self._last_assignments[key][0].pending_flavors
@@ -193,11 +194,11 @@ class PendingWorkloads:
         return headroom.inadmissible_reason(self.spec.name, workload.priority, walltime, shape.alternatives)
 
     def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
-        """Make a workload inadmissible without a cycle, with all that are inadmissible for the same reason."""
+        """Make a workload and all others with the same reason inadmissible without a cycle."""
         self._mark_shape_inadmissible(self._entries[key], reserved=reason == "Reserved")
 
     def requeue(self, decision: Decision) -> None:
-        """Add a workload again that was not admitted (requeueIfNotPresent); see the table of the module."""
+        """Add back a workload that was not admitted (requeueIfNotPresent); see the table of the module."""
         workload, strict = decision.head.workload, self.spec.queueing_strategy == "StrictFIFO"
         reason = decision.requeue_reason
         self._last_assignments[workload.key] = decision.last_assignment, self._generation
@@ -214,9 +215,9 @@ class PendingWorkloads:
             self._inadmissible_alone[workload.key] = workload
 
     def queue_inadmissible_workloads(self, headroom: HeadroomBound | None = None) -> list[Rank]:
-        """Make all inadmissible workloads active: the cluster has changed; `headroom`: but those that it rejects.
+        """Make all inadmissible workloads active after a change, except those that `headroom` rejects.
 
-        Returns the first rank of each shape that has such workloads, ascending.
+        Returns the first rank of each shape with such exceptions, ascending.
         """
         self._generation = object()
         alone, self._inadmissible_alone = self._inadmissible_alone, {}
@@ -241,7 +242,7 @@ class PendingWorkloads:
         return sorted(rejected)
 
     def count_before(self, key: str, ranks: Sequence[Rank]) -> int:
-        """Return how many of some ranks, ascending, come before that of a workload."""
+        """Return how many of the ranks, which are ascending, come before that of a workload."""
         return bisect_left(ranks, self._entries[key].rank)
 
     def _activate(self, number: int) -> None:
@@ -253,16 +254,16 @@ class PendingWorkloads:
             self._partly_inadmissible.discard(number)
 
     def _is_rejected(self, shape: ShapeGroup, headroom: HeadroomBound) -> bool:
-        """Tell whether all workloads of a shape that are inadmissible would certainly be rejected again."""
+        """Return whether all inadmissible workloads of a shape would certainly be rejected again."""
         groups = [group for group in shape.by_walltime.values() if shape.inadmissible or group.inadmissible]
         if not groups or not shape.was_inadmissible or shape.alternatives is None:
             return False
-        priority = -shape.first_inadmissible[0]  # that of all workloads of a shape
+        priority = -shape.first_inadmissible[0]  # all workloads of a shape have the same priority
         walltime = 0.0 if shape.inadmissible else min(group.walltime for group in groups)
         return bool(headroom.inadmissible_reason(self.spec.name, priority, walltime, shape.alternatives))
 
     def _mark_shape_inadmissible(self, entry: PendingEntry, *, reserved: bool) -> None:
-        """Make the shape of an entry inadmissible; `reserved`: only walltimes that are no shorter."""
+        """Make the shape of an entry inadmissible; `reserved`: only for walltimes that are no shorter."""
         shape = self._own(entry.shape)
         if not reserved:
             shape.inadmissible = True
@@ -295,7 +296,7 @@ class PendingWorkloads:
         return "" if workload is None else workload.local_queue_key
 
     def _shape_number(self, workload: Workload) -> int:
-        """Return the number of a workload's shape, which is a new one where the workload is the first."""
+        """Return the number of a workload's shape; a new number if the workload is its first."""
         local_queue = workload.local_queue_key if self.spec.usage_based_admission else ""
         key = local_queue, workload.scheduling_shape
         number = self._shape_numbers.get(key)
@@ -327,7 +328,7 @@ class PendingWorkloads:
             heappush(self._heads.setdefault(shape.local_queue_key, []), head)
 
     def _head_of_shape(self, shape: ShapeGroup) -> Rank | None:
-        """Return the first rank of a shape's active walltime groups; None where there is none."""
+        """Return the first rank of a shape's active walltime groups; None if there is none."""
         while shape.heads and not self._is_active_head(shape.heads[0]):
             shape = self._own(shape.number)
             heappop(shape.heads)
@@ -337,7 +338,7 @@ class PendingWorkloads:
         return self._is_current(rank) and not self._group(self._entries[rank[-1]]).inadmissible
 
     def _own(self, number: int) -> ShapeGroup:
-        """Return a shape that may be changed: if another queue may share it, a copy takes its place first."""
+        """Return a shape that may be changed; if another queue may share it, replace it with a copy first."""
         shape = self._shapes[number]
         if shape.owner is not self._owner:
             shape = self._shapes[number] = shape.copy(self._owner)
@@ -347,19 +348,19 @@ class PendingWorkloads:
         return self._shapes[entry.shape].by_walltime[entry.workload.walltime]
 
     def _is_inadmissible(self, entry: PendingEntry) -> bool:
-        """Tell whether the shape or the walltime group of an entry is inadmissible."""
+        """Return whether the shape or the walltime group of an entry is inadmissible."""
         return self._shapes[entry.shape].inadmissible or self._group(entry).inadmissible
 
     def _is_current(self, rank: Rank) -> bool:
-        """Tell whether a rank is not stale: whether a pending workload was inserted with it last.
+        """Return whether a rank is current: a pending workload was last inserted with it.
 
-        An equal rank is stale where the workload has since come to another shape or walltime group.
+        An equal rank is stale if the workload has since moved to another shape or walltime group.
         """
         entry = self._entries.get(rank[-1])
         return entry is not None and entry.rank is rank
 
     def _first_active(self, local_queue_usage: Mapping[str, float]) -> str:
-        """Return the key of the first active workload, the sticky preemptor aside; "" where there is none."""
+        """Return the key of the first active workload, ignoring the sticky preemptor; "" if there is none."""
         firsts: list[tuple[float, Rank]] = []
         for local_queue, ranks in self._heads.items():
             while ranks and (not self._is_current(ranks[0]) or self._is_inadmissible(self._entries[ranks[0][-1]])):

@@ -1,7 +1,7 @@
 """Groups of pending workloads that get the same decision: by scheduling shape, and within a shape by walltime.
 
-A group is inadmissible as a whole, so that a change costs by group and not by workload. Heaps of ranks keep stale ranks
-of workloads that were removed; PendingWorkloads drops these when they come first.
+A group is inadmissible as a whole, so the cost of a change depends on the number of groups, not of workloads. Heaps
+keep stale ranks of removed workloads; PendingWorkloads drops these when they come first.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 Rank = tuple[int, float, float, str, str]
 """A smaller rank is earlier; the last element is the key."""
 ShapeKey = tuple[str, "Hashable"]
-"""The key of the LocalQueue, where admission follows usage, and the scheduling shape."""
+"""Key of the LocalQueue (if admission follows usage) and scheduling shape."""
 
 
 class WalltimeGroup:
-    """The workloads of one shape with the same walltime, in their order."""
+    """The workloads of one shape with the same walltime, in order."""
 
     __slots__ = ("inadmissible", "ranks", "walltime")
 
     def __init__(self, walltime: float) -> None:
         self.walltime = walltime
         self.ranks: list[Rank] = []
-        """A heap, which may have stale ranks."""
+        """A heap that may contain stale ranks."""
         self.inadmissible = False
-        """They would delay a reservation."""
+        """Whether the workloads would delay a reservation."""
 
     def copy(self) -> WalltimeGroup:
-        """Return a copy that changes independently."""
+        """Return an independent copy."""
         group = WalltimeGroup(self.walltime)
         group.ranks = list(self.ranks)
         group.inadmissible = self.inadmissible
@@ -42,35 +42,35 @@ class WalltimeGroup:
 
 
 class ShapeGroup:
-    """The workloads of one shape and, where admission follows usage, of one LocalQueue."""
+    """The workloads of one shape and, if admission follows usage, of one LocalQueue."""
 
     __slots__ = ("alternatives", "by_walltime", "heads", "inadmissible", "key", "number", "owner", "was_inadmissible")
 
     def __init__(self, key: ShapeKey, number: int, owner: object) -> None:
         self.key = key
         self.number = number
-        """Of PendingEntry; a copy has the same."""
+        """Number to which PendingEntry refers; copies keep it."""
         self.owner = owner
-        """Only the queue with this token may change the shape; any other queue that has it copies it first."""
+        """Only the queue with this token may change the shape; any other queue copies the shape first."""
         self.by_walltime: dict[float, WalltimeGroup] = {}
-        """Walltimes in seconds."""
+        """Groups by walltime in seconds."""
         self.heads: list[Rank] = []
-        """A heap of the first rank of each active walltime group, which may have stale ranks."""
+        """Heap of the first rank of each active walltime group; it may contain stale ranks."""
         self.inadmissible = False
-        """They all lack quota."""
+        """Whether all workloads of the shape lack quota."""
         self.was_inadmissible = False
-        """Tells whether a cycle has found one of them inadmissible."""
+        """Whether a cycle has found one of them inadmissible."""
         self.alternatives: FlavorAlternatives | None = None
         """Their alternative requests, computed once one of them has been inadmissible."""
 
     @property
     def local_queue_key(self) -> str:
-        """The LocalQueue, where admission follows usage."""
+        """Key of the LocalQueue, if admission follows usage."""
         return self.key[0]
 
     @property
     def first_inadmissible(self) -> Rank:
-        """The first rank of the workloads that are inadmissible."""
+        """The first rank of the inadmissible workloads."""
         return min(group.ranks[0] for group in self.by_walltime.values() if self.inadmissible or group.inadmissible)
 
     def activate(self) -> None:
@@ -81,7 +81,7 @@ class ShapeGroup:
         heapify(self.heads)
 
     def copy(self, owner: object) -> ShapeGroup:
-        """Return a copy of another owner; it shares no walltime group."""
+        """Return a copy for another owner; it shares no walltime groups."""
         shape = ShapeGroup(self.key, self.number, owner)
         shape.by_walltime = {walltime: group.copy() for walltime, group in self.by_walltime.items()}
         shape.heads = list(self.heads)
@@ -91,7 +91,7 @@ class ShapeGroup:
 
 
 class PendingEntry(NamedTuple):
-    """A pending workload with its rank and the number of its shape. It never changes: copies of a queue share it."""
+    """A pending workload with its rank and shape number. It never changes, so copies of a queue share it."""
 
     workload: Workload
     rank: Rank

@@ -1,7 +1,7 @@
-"""The usage history of LocalQueues, where admission follows usage (pkg/util/admissionfairsharing, KEP-4136).
+"""The usage history of LocalQueues, if admission follows usage (pkg/util/admissionfairsharing, KEP-4136).
 
-Usage decays: after each half-life, half of it counts. An admitted workload counts at once with what it adds by the next
-sample (the entry penalty). So a burst of admissions of one LocalQueue counts before that sample.
+Usage decays: after each half-life, half of it counts. An admitted workload counts at once with the amount that it adds
+by the next sample (the entry penalty). A burst of admissions from one LocalQueue therefore counts before that sample.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.configuration import AdmissionFairSharingConfig
 
 ResourceSums = dict[str, float]
-"""By resource, in its unit: CPUs, bytes, counts."""
+"""Amounts by resource, in its unit: CPUs, bytes, counts."""
 
 
 class UsageLedgerEntry(NamedTuple):
@@ -24,7 +24,7 @@ class UsageLedgerEntry(NamedTuple):
     consumed: Mapping[str, float]
     """The decayed usage at the last sample."""
     last_update: float
-    """When the last sample was taken, seconds."""
+    """Time of the last sample, in seconds."""
     pending_penalty: Mapping[str, float]
     """The entry penalties since the last sample."""
 
@@ -32,7 +32,7 @@ class UsageLedgerEntry(NamedTuple):
 def calculate_decayed_consumed(
     entry: UsageLedgerEntry, running: Mapping[str, float], now: float, config: AdmissionFairSharingConfig
 ) -> UsageLedgerEntry:
-    """Return the next sample; `running`: the usage of the LocalQueue now."""
+    """Return the next sample; `running`: the current usage of the LocalQueue."""
     alpha = config.alpha_rate(now - entry.last_update)
     consumed = {name: amount * (1.0 - alpha) for name, amount in entry.consumed.items()}
     for name, amount in running.items():
@@ -50,7 +50,7 @@ def push_penalty(
 
 
 def calculate_usage(entry: UsageLedgerEntry, weight: float, config: AdmissionFairSharingConfig) -> float:
-    """Return the usage that LocalQueues are compared by; infinite for weight 0, which comes last."""
+    """Return the usage by which LocalQueues are compared; infinite for weight 0, which comes last."""
     if not weight:
         return math.inf
     weights = config.resource_weights or {}

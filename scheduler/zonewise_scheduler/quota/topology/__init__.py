@@ -1,1 +1,1 @@
-"""Topology requests and topology assignments of Workloads, as values and as the API encodes them."""
+"""Topology requests and topology assignments of Workloads, as values and in the API's encoding."""

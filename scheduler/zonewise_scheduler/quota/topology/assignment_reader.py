@@ -1,4 +1,4 @@
-"""Reader of the API's TopologyAssignment, whose slices encode domains with common values together.
+"""Reads the API's TopologyAssignment, whose slices encode domains with common values together.
 
 apis/kueue/v1beta2/workload_types.go TopologyAssignment; pkg/util/tas/tas_assignment.go InternalFrom.
 """
@@ -61,7 +61,7 @@ def _read_level_values(level_values: Mapping[str, Any], path: str, domain_count:
 
 
 def _read_list(owner: Mapping[str, Any], name: str, path: str, kind: type[T], length: int | None = None) -> list[T]:
-    """Return a list whose items are all of one type; it must have the length, unless that is None."""
+    """Return a list whose items are all of one type; it must have this length, unless `length` is None."""
     value: object = owner.get(name)
     items = cast("list[object]", value) if isinstance(value, list) else None
     if items is None or length not in {None, len(items)} or not all(isinstance(item, kind) for item in items):

@@ -1,8 +1,8 @@
-"""Writer of the API's TopologyAssignment: domains with common values share a slice (KEP-2724).
+"""Writes the API's TopologyAssignment, in which domains with common values share a slice (KEP-2724).
 
 apis/kueue/v1beta2/workload_types.go TopologyAssignment; pkg/util/tas/tas_assignment.go V1Beta2From. The assignment of a
 large gang must fit into an object of 1.5 MB, so the smaller of two encodings is written. One has a single slice. The
-other has a slice for each run of domains whose lowest values differ after the last "-" only.
+other has a slice for each run of domains whose lowest values differ only after the last "-".
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Json = dict[str, Any]
 
 MAX_SLICES = 1000
 MAX_DOMAINS = 100_000
-"""Domains of a slice."""
+"""Maximum number of domains in a slice."""
 
 
 def write_topology_assignment(assignment: TopologyAssignment) -> Json:
-    """Return the assignment as the API has it, with its domains in their order."""
+    """Return the assignment in the API's form, with its domains in order."""
     whole = _slices(assignment, [assignment.domains])
     runs = [tuple(run) for _, run in groupby(assignment.domains, _stem)]
     if 1 < len(runs) <= MAX_SLICES:
@@ -65,7 +65,7 @@ def _slice(assignment: TopologyAssignment, domains: Sequence[TopologyDomainAssig
 
 
 def _level_values(values: Sequence[str]) -> Json:
-    """Return the values of one level: one for all, or the parts that differ between a common start and end."""
+    """Return the values of one level: one for all, or the parts that differ between a common prefix and suffix."""
     value, *other_values = set(values)
     if not other_values:
         return {"universal": value}
@@ -78,7 +78,7 @@ def _level_values(values: Sequence[str]) -> Json:
 
 
 def _common_prefix(values: Sequence[str]) -> str:
-    """Return the common start of texts: that of the first and the last one in their order."""
+    """Return the common prefix of texts: that of the first and the last text in sorted order."""
     first, last = min(values), max(values)
     length = sum(takewhile(bool, map(eq, first, last)))
     return first[:length]

@@ -1,4 +1,4 @@
-"""Readers of a Workload's topologyRequest, and of a pod template's preferred node affinity."""
+"""Reads a Workload's topologyRequest, and a pod template's preferred node affinity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_topology_request(request: Mapping[str, Any]) -> PodSetTopologyRequest:
         raise FieldError(f"{_PATH}unconstrained", f"not true or false: {abbreviated(unconstrained)}")
     slice_constraints = tuple(_read_slice_constraints(request))
     level = string_in(request, "podSetSliceRequiredTopology", _PATH)
-    if level and not slice_constraints:  # the form for one layer, which older Workloads have
+    if level and not slice_constraints:  # the form for one layer, used by older Workloads
         slice_constraints = (SliceConstraint(level, _read_count(request, "podSetSliceSize", _PATH)),)
     return PodSetTopologyRequest(
         string_in(request, "required", _PATH), string_in(request, "preferred", _PATH), unconstrained, slice_constraints
@@ -54,7 +54,7 @@ def _read_slice_constraints(request: Mapping[str, Any]) -> Iterator[SliceConstra
 
 
 def _read_count(owner: Mapping[str, Any], name: str, path: str) -> int:
-    """Return a number of at least 0; 0 where it is absent."""
+    """Return a number of at least 0; 0 if it is absent."""
     value = owner.get(name) or 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise FieldError(f"{path}{name}", f"not a number from 0 on: {abbreviated(value)}")

@@ -1,4 +1,4 @@
-"""Topology requests of pod sets, and the topology assignments that answer them.
+"""Topology requests of pod sets, and the topology assignments that fulfil them.
 
 apis/kueue/v1beta2/workload_types.go PodSetTopologyRequest, TopologyAssignment; KEP-2724.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zonewise_common.k8s.nodeaffinity import NodeSelectorTerm
 
 HOSTNAME = "kubernetes.io/hostname"
-"""Where this is the lowest level, a leaf is a node, and node filters apply."""
+"""If this is the lowest level, a leaf is a node, and node filters apply."""
 
 PODS = "pods"
 """The resource of which each pod uses one."""
@@ -19,7 +19,7 @@ class SliceConstraint(NamedTuple):
 
     level: str
     size: int
-    """Pods; 0: not set."""
+    """Number of pods; 0 if not set."""
 
 
 class PodSetTopologyRequest(NamedTuple):
@@ -28,11 +28,11 @@ class PodSetTopologyRequest(NamedTuple):
     required: str = ""
     """One domain of this level must hold all pods."""
     preferred: str = ""
-    """One domain of this level should hold all pods; else one of a higher level; else several of the highest."""
+    """One domain of this level should hold all pods, or else one of a higher level, or else several of the highest."""
     unconstrained: bool = False
-    """Any domains."""
+    """Whether any domains may be used."""
     slice_constraints: tuple[SliceConstraint, ...] = ()
-    """Highest level first; each size is a multiple of the next."""
+    """Slice layers, highest level first; each size is a multiple of the next."""
 
 
 class PreferredSchedulingTerm(NamedTuple):
@@ -43,7 +43,7 @@ class PreferredSchedulingTerm(NamedTuple):
 
 
 class TopologyDomainAssignment(NamedTuple):
-    """A leaf, and the number of pods that it is assigned."""
+    """A leaf and the number of pods assigned to it."""
 
     values: tuple[str, ...]
     pods: int
@@ -53,7 +53,7 @@ class TopologyAssignment(NamedTuple):
     """The leaves of a pod set's pods, in the order of their values."""
 
     levels: tuple[str, ...]
-    """Label keys of the domains' values; the hostname alone where it is the lowest level."""
+    """Label keys of the domains' values; only the hostname if that is the lowest level."""
     domains: tuple[TopologyDomainAssignment, ...]
 
     @property
