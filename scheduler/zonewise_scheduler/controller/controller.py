@@ -371,7 +371,7 @@ class QueueController:
         return self._objects.get(key)
 
     def workload(self, name: str) -> Json | None:
-        """Return the Workload with a namespace and name; None: it is unknown."""
+        """Return a Workload by its namespace and name; None: it is unknown."""
         return self._workloads.by_key.get(name)
 
     def claim(self, write: Write) -> bool:

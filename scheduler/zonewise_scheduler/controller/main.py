@@ -193,9 +193,7 @@ class _Replica:
         )
 
     def forecaster(self) -> Forecaster:
-        """Return the thread that samples forecasts. It gets its inputs from the controller's thread, and returns
-        samples.
-        """
+        """Return the thread that samples forecasts. The controller's thread provides its inputs and takes samples."""
         copier = BasisCopier()
 
         def ask() -> ForecastBasis | NoBasis:
@@ -227,9 +225,7 @@ class _Replica:
         )
 
     def _acts(self) -> bool:
-        """Return whether this replica writes objects outside the queue. While Kueue manages the queues, every replica
-        does.
-        """
+        """Return whether this replica writes objects outside the queue. Beside Kueue each does, since none leads."""
         return self._may_lead and (self._election.leads() or self.guard.kueue_manages)
 
     def _end_write(self, write: Write, outcome: Outcome) -> None:

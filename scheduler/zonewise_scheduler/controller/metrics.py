@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.writing.outcome import Outcome
 
 _WAIT_BUCKETS = (1, *(2.5 * 2**i for i in range(13)))
-"""In seconds, like Kueue's generateExponentialBuckets(14)."""
+"""Bucket bounds in seconds, equal to Kueue's generateExponentialBuckets(14)."""
 _PASS_BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)
 _ERROR_BUCKETS = (-86400, -28800, -3600, -600, -60, -1, 1, 60, 600, 3600, 28800, 86400)
-"""In seconds; below 0: earlier than predicted."""
+"""Bucket bounds in seconds; below 0: earlier than predicted."""
 
 
 class ControllerMetrics:

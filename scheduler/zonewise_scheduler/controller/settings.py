@@ -47,10 +47,10 @@ class ControllerSettings(NamedTuple):
     writes_per_second: int = 300
     write_burst: int = 500
     pods_ready_timeout: float = 0.0
-    """0: pods may take unlimited time to become ready."""
+    """Time within which pods must become ready; 0: unlimited."""
     pods_recovery_timeout: float = 0.0
     requeue_limit: int = -1
-    """Below 0: there is no limit."""
+    """Maximum number of requeues; below 0: unlimited."""
     requeue_backoff: float = 60.0
     requeue_backoff_max: float = 3600.0
     watch_stale_after: float = 30.0

@@ -31,7 +31,7 @@ class ObjectKey(NamedTuple):
 
 
 class Verb(Enum):
-    """The kinds of requests for writes."""
+    """The kind of request that a write makes."""
 
     CREATE = "create"
     JSON_PATCH = "json-patch"

@@ -57,8 +57,9 @@ class AppWrapper(SuspendableJob):
         return JobPatch("start", merge_patch(job, started))
 
     def next_stop(self, job: Json, original: Sequence[PodSetManifest]) -> JobPatch | None:  # noqa: ARG002 -- of the interface
-        """Return the write that suspends the AppWrapper and removes the additions; then the one that removes the
-        annotation.
+        """Return the write that suspends the AppWrapper and removes the additions.
+
+        A later write removes the annotation of the start.
         """
         if self.finished(job) is not None:
             return None

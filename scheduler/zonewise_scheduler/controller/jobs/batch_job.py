@@ -143,7 +143,7 @@ class BatchJob:
         return {pod_set.name: surplus for pod_set in self.pod_sets(job)} if surplus > 0 else {}
 
     def is_done(self, job: Json, succeeded: Iterable[PodLabels]) -> bool:
-        """Return whether the completions in the status and the succeeded pods together are all completions."""
+        """Return whether the status and the succeeded pods together account for all completions."""
         return is_job_done(job, succeeded)
 
     def _restoring_change(self, job: Json, original: Sequence[PodSetManifest]) -> Json:

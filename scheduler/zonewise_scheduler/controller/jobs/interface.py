@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PodSetInfo(NamedTuple):
-    """What a start adds to the pods of one pod set (pkg/podset/podset.go PodSetInfo)."""
+    """The additions of a start to the pods of one pod set (pkg/podset/podset.go PodSetInfo)."""
 
     name: str
     pods: int
@@ -76,7 +76,7 @@ class JobAdapter(Protocol):
         ...
 
     def before_start(self, job: Json) -> JobPatch | None:
-        """Return a write that must precede the start, or the API server rejects it; None: no such write is needed."""
+        """Return the write without which the API server would reject a start; None: no such write is needed."""
         ...
 
     def start(self, job: Json, infos: Sequence[PodSetInfo]) -> JobPatch:

@@ -21,7 +21,7 @@ _MAX_DIGITS = 19
 
 
 def deadline_patch(job: Json, walltime: float) -> Json:
-    """Return the patch that makes a Job end at its walltime; empty if there is no walltime or the Job ends earlier."""
+    """Return the patch that makes a Job end at its walltime; empty if there is none or the Job ends by then anyway."""
     if walltime == inf:
         return {}
     submitted = submitted_deadline(job)

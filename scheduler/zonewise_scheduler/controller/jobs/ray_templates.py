@@ -22,11 +22,10 @@ HEAD = "head"
 def ray_cluster_templates(
     spec: FieldReader, path: FieldPath, head_containers: Sequence[Json] = ()
 ) -> Iterator[JobTemplate]:
-    """Yield the templates of the head and of each worker group in the spec of a cluster; `path`: of that spec in the
-    job.
+    """Yield the templates of the head and of each worker group in the spec of a cluster.
 
-    `head_containers`: containers that the operator adds to the head. An autoscaling cluster is reported as a problem,
-    because it would run more pods than are admitted.
+    `path`: path of the spec in the job. `head_containers`: containers that the operator adds to the head. An
+    autoscaling cluster is reported as a problem, because it would run more pods than are admitted.
     """
     if spec.flag("enableInTreeAutoscaling", default=False):
         spec.report("enableInTreeAutoscaling", "a queued job has a fixed number of pods")

@@ -169,9 +169,7 @@ class Handover:
         )
 
     def _write_newest(self, plan: Callable[[], list[Write]]) -> None:
-        """Perform the writes planned from the newest objects. If others write meanwhile, plan the remaining writes
-        again.
-        """
+        """Perform the writes planned from the newest objects. If others write meanwhile, plan the rest again."""
         for _ in range(_ATTEMPTS - 1):
             self.read()
             results = {attempt(self._client, write).result for write in plan()}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 30.0
-"""Timeout in seconds. A stop of leading waits for writes, checkpoint and lease, which have their own timeouts."""
+"""Timeout in seconds. To stop leading, a replica waits for writes, checkpoint and lease, each with its own limit."""
 
 
 class KueueGuard:

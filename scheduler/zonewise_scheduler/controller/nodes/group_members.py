@@ -22,8 +22,8 @@ SETTLED = 1.0
 """Seconds from a change to its write, to collect further changes."""
 SECONDS_PER_NODE = 0.02
 """Seconds between two writes of a group, for each node in it. Each write goes to every agent, which watches the groups
-for their rules. An entry takes 76 bytes with its managed fields. So while a group changes, N agents read at most N * 76
-/ 0.02 bytes per second: 19 MB per second for 5,000 nodes."""
+for their rules. An entry takes 76 bytes with its managed fields. So while a group changes, N agents read at most
+N * 76 / 0.02 bytes per second: 19 MB per second for 5,000 nodes."""
 
 
 class ObservedGroup(NamedTuple):

@@ -58,9 +58,9 @@ class ActiveJobs:
             self._owners[key] = workload_owner_uid(workload)
 
     def set_job(self, job_key: ObjectKey, job: Json | None) -> str:
-        """Record a job, and return the key of the Workload by which it was started; "": it records none.
+        """Record a job; None: it was deleted. Return the key of the Workload that started it; "": it records none.
 
-        None: the job was deleted. The Workload need not exist.
+        The Workload need not exist.
         """
         text = "" if job is None else annotation_of(job, INJECTED_ANNOTATION)
         if job is None or not text:

@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 PERIOD = 30.0
 """Seconds between two writes. A crash loses more recent reservations, which are then made again."""
 FORECAST_RATE = 1024.0
-"""Maximum rate in bytes per second at which the forecast history is written. If it has 30 KiB (1,200 workloads), a
-crash loses what was learned in the last 30 s. If it has the maximum of 256 KiB, a crash loses that of the last 256 s.
+"""Maximum rate in bytes per second at which the forecast history is written. At 30 KiB (1,200 workloads), a crash
+loses what was learned in the last 30 s. At the maximum of 256 KiB, a crash loses the last 256 s.
 Compressing 256 KiB takes 0.4 s of CPU time."""
 READ_ATTEMPTS = 5
 """Number of failed attempts to read the checkpoint after which the controller leads without it."""

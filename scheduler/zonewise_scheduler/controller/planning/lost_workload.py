@@ -1,8 +1,7 @@
-"""Lost Workloads, whose object was deleted or lost its quota while pods are active, rebuilt from what the start
-recorded.
+"""Rebuild lost Workloads, whose object was deleted or lost its quota while pods are active, from records of the start.
 
-The quota of a lost Workload is held until then (active_jobs.py). A controller that starts in that time finds only its
-job or its pods. A start records the admission on each pod, and on the job together with its additions
+The quota of a lost Workload is held while its pods are active (active_jobs.py). A controller that starts in that time
+finds only its job or its pods. A start records the admission on each pod, and on the job together with its additions
 (workloads/noted_admission.py, jobs/injected.py). The topology assignment is not recorded: pods without a placement in
 the planner count as usage of their nodes.
 

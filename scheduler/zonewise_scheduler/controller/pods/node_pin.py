@@ -2,7 +2,7 @@
 
 A pin cannot be changed once no gate holds the pod. Required node affinity pins a pod to a node by its name.
 kube-scheduler then considers only that node (kube-scheduler pkg/scheduler/framework/plugins/nodeaffinity PreFilter).
-The labels of its levels pin a pod to a domain above nodes.
+A pod is pinned to a domain above nodes by the labels of the domain's levels.
 """
 
 from __future__ import annotations

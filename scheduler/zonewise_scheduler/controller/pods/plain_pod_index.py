@@ -43,8 +43,7 @@ class PlainJobKey(NamedTuple):
 def plain_job_key(namespace: str, name: str, pod: Json) -> PlainJobKey:
     """Return the job of a queued pod. Raises FieldError.
 
-    In pods of a LeaderWorkerSet that Kueue has queued, a label names the group of each replica. Later pods have no such
-    label, but belong to the same job.
+    Kueue gives the pods of each LeaderWorkerSet replica a group name. Later pods have none, but belong to the same job.
     """
     metadata = FieldReader(pod, "", []).child("metadata")
     labels = metadata.pairs("labels")

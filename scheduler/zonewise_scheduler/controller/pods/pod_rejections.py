@@ -1,8 +1,8 @@
 """Pods that a kubelet has rejected although the queue placed them: the kubelet's other assignments were not known.
 
-The job creates a replacement, which goes to the same node. It may use what the rejected pod was assigned, and the next
-report of the node shows what is free. If the node rejects a replacement too, the whole workload is evicted. After a
-backoff it is placed again, based on the reports of that time. So no gang runs incomplete for long.
+The job creates a replacement, which goes to the same node. The planner counts it instead of the rejected pod, and the
+next report of the node shows what is free. If the node rejects a replacement too, the whole workload is evicted. After
+a backoff it is placed again, based on the reports of that time. So no gang runs incomplete for long.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def unevaluated(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def unevaluated_pod_sets(workload: Mapping[str, Any]) -> dict[str, str]:
-    """Return by pod set of a Workload why its pods are left to kube-scheduler, such as "volumes"; "": none."""
+    """Return by pod set of a Workload why its pods are left to kube-scheduler ("volumes, host ports"); "": none."""
     pod_sets = FieldReader(workload, "", []).child("spec").children("podSets")
     return {item.text("name", DEFAULT_POD_SET): ", ".join(unevaluated(item.child("template").obj)) for item in pod_sets}
 

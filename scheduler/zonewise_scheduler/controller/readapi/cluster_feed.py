@@ -8,7 +8,7 @@ the feed builds rows from them every PERIOD seconds. It runs while there are str
 1/REST_RATIO of the CPU time of the controller's thread. Versions that cost less save up CPU time for CREDIT seconds. So
 a version during which garbage is collected may cost as much as four others, and delays none.
 
-All clients share the results of the thread. A client that reads slowly gets fewer and larger changes, or is told to
+All clients share the results of the thread. A client that reads slowly gets fewer and larger changes, or must
 fetch all rows. It does not delay other clients, and costs at most one event in memory.
 
 Source: HTML Living Standard, section 9.2 (Server-sent events).

@@ -1,4 +1,4 @@
-"""When a job would start that is not submitted: it joins a copy of the planner's state, which runs forward.
+"""When a job that is not submitted would start: it joins a copy of the planner's state, which runs forward.
 
     /api/v1/forecast?namespace=default&queue=gpu&pods=64&requests=cpu=8,nvidia.com/gpu=8&walltime=4h
 

@@ -223,7 +223,7 @@ def _is_deleted_pod(job: PlainPods) -> bool:
 
 
 def _has_other_roles(owned: _Owned) -> bool:
-    """Return whether all pods of a group exist and form other pod sets than those of its Workload."""
+    """Return whether all pods of a group exist and form pod sets that differ from those of its Workload."""
     job = owned.job
     is_whole = job.is_group and not job.is_fast and len(job.needed) == job.total
     return is_whole and role_counts(job, job.needed) != owned.counts

@@ -203,6 +203,6 @@ def patch_status(workload: Json, name: str, purpose: str, *patches: Json | None)
 
 
 def workload_key(name: str) -> ObjectKey:
-    """Return the key of the Workload with a namespace and name."""
+    """Return the key of a Workload; `name`: its namespace and name."""
     namespace, _, own = name.partition("/")
     return ObjectKey(WORKLOADS, namespace, own)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PERIOD = 1.0
 """Minimum time in seconds between two snapshots."""
 BUDGET = 0.05
-"""Maximum fraction of the time that snapshots may take; if it requires a longer pause, that pause applies."""
+"""Maximum fraction of time that snapshots may take. If necessary, the time between two snapshots is longer."""
 MAX_IN_FLIGHT = 20
 """Number of pending writes beyond which no notes, and fewer statuses of queues, are written."""
 MAX_RECENT_EVENTS = 5000

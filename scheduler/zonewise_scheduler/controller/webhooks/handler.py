@@ -54,7 +54,7 @@ class WebhookHandler:
         }
 
     def methods(self, path: str) -> Collection[str]:
-        """Return the methods of a path."""
+        """Return the HTTP methods that a path allows."""
         return ("POST",) if path in self._paths else ()
 
     def handle(self, request: Request) -> Response:

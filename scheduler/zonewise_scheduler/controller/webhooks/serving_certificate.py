@@ -48,7 +48,7 @@ class CertificateBundle(NamedTuple):
 def next_bundle(bundle: CertificateBundle | None, names: Sequence[str], now: datetime.datetime) -> CertificateBundle:
     """Return the bundle to use from now on; the same bundle if nothing is due.
 
-    `bundle`: None: there is none; an unreadable bundle is replaced. `names`: the DNS names of the certificate.
+    `bundle`: None if there is none; an unreadable bundle is replaced. `names`: the DNS names of the certificate.
     """
     if bundle is None or not _is_usable(bundle, names, now):
         return _new_bundle(names, now)

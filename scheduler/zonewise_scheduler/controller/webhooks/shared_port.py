@@ -34,11 +34,11 @@ class SharedPortHandler:
         self._reads = threading.BoundedSemaphore(MAX_READS)
 
     def methods(self, path: str) -> Collection[str]:
-        """Return the methods of a path."""
+        """Return the HTTP methods that a path allows."""
         return (self._read_api if path.startswith(READ_API_PREFIX) else self._webhooks).methods(path)
 
     def handle(self, request: Request) -> Response:
-        """Return the response to a request with a method of its path."""
+        """Return the response to a request whose method its path allows."""
         if not request.path.startswith(READ_API_PREFIX):
             return self._webhooks.handle(request)
         if self._stands_by():

@@ -55,8 +55,8 @@ class ManifestOptions(NamedTuple):
 def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], options: ManifestOptions) -> Json:
     """Return the Workload of a job. Raises FieldError for an invalid job or an unknown priority class.
 
-    The Workload declares the walltime of the job. It takes Kueue's label as maximumExecutionTimeSeconds. It takes the
-    smallest other declaration, such as activeDeadlineSeconds, as the annotation `zonewise.dev/max-run-seconds`.
+    The Workload declares the walltime of the job. Kueue's label becomes maximumExecutionTimeSeconds. The smallest other
+    declaration, such as activeDeadlineSeconds, becomes the annotation `zonewise.dev/max-run-seconds`.
     """
     problems: list[str] = []
     reader = FieldReader(job, "", problems)

@@ -1,6 +1,6 @@
 """The admission that a start records on each pod, so that it is known even if the Workload and its job are deleted.
 
-The annotation contains as JSON the ClusterQueue, and the flavors and number of pods of the pod set's assignment. Users
+The annotation is JSON with the ClusterQueue, and with the flavors and number of pods of the pod set's assignment. Users
 may write it too, so it contains no amounts: these are derived from the pods' requests.
 """
 

@@ -1,7 +1,7 @@
 """Changes of a Workload's status as merge patches (pkg/workload/workload.go, pkg/workload/evict, pkg/workload/finish).
 
 Each function reads an observed Workload and returns the body of a merge patch for the subresource status. The patch
-contains the changed fields, and lists as a whole. None: nothing changes. Times are seconds since 1970.
+contains only the changed fields, but complete lists. None: nothing changes. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def deactivate(workload: Mapping[str, object], now: float) -> Json | None:
 
 
 def release_quota(workload: Mapping[str, object], now: float) -> Json | None:
-    """Return the patch that releases the quota of an evicted Workload without pods; it is requeued, or waits for it.
+    """Return the patch that releases the quota of an evicted Workload without pods, and requeues it or lets it wait.
 
     If a Workload has used up its execution time, the count starts from zero once it is active again.
     """
