@@ -345,7 +345,7 @@ class QueueController:
 
     @property
     def invalid_workloads(self) -> Mapping[str, str]:
-        """The Workloads that the planner does not have, by namespace and name, with the field and its problem."""
+        """Return the Workloads missing in the planner, by namespace and name, each with the field and its problem."""
         return self._planner.invalid
 
     def take_rejections(self) -> list[PodRejection]:

@@ -7,7 +7,7 @@ served:
 |---|---|
 | 200 | watch it |
 | 404 | end the watch; once the kind is served again, the first listing shows what was deleted meanwhile |
-| 403 | none: a watch lists anew once it may, and shows what was deleted meanwhile |
+| 403 | none: the watch lists again once it is allowed, and shows what was deleted meanwhile |
 | no response, or 429, 503 or 504 | probe again after a second; until another response the kind counts as not listed |
 | any other | none |
 """
@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 _STOP_TIMEOUT = 0.3
 _SYNC_PERIOD = 0.05
 _RETRY_PERIOD = 1.0
-"""Seconds until a probe without a response is repeated."""
+"""Seconds before a probe without a response is repeated."""
 _OVERLOADED = frozenset({429, 503, 504})
-"""Status codes of a server that cannot say now whether it serves a kind, as while it starts."""
+"""Status codes of a server that cannot currently determine whether it serves a kind, for example while it starts."""
 
 
 class WatchedKind(NamedTuple):
@@ -96,7 +96,7 @@ class ObjectInformers:
         self._ended: dict[Resource, Reflector[Any]] = {}
         """Reflectors of kinds that are no longer served."""
         self._unprobed = {kind.resource for kind in optional}
-        """Optional kinds of which no probe has shown yet whether they are served."""
+        """Optional kinds for which no probe has yet shown whether they are served."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 

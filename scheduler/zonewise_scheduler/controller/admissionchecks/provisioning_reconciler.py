@@ -121,7 +121,7 @@ class ProvisioningReconciler:
             return []
         templates = self._objects.pod_templates(workload["metadata"]["namespace"])
         try:
-            completed = with_pod_defaults(workload, self._configuration.pod_defaults)  # nodes come for pods as they are
+            completed = with_pod_defaults(workload, self._configuration.pod_defaults)  # nodes must fit complete pods
             state = ProvisioningState(completed, requests, templates, self._problems.get(key, ""))
             return next_provisioning_writes(state, context)
         except FieldError as error:

@@ -75,10 +75,10 @@ class ActiveJobs:
         return noted[1]
 
     def lost_workload(self, key: str, flavors: Mapping[str, ResourceFlavor], defaults: PodDefaults) -> Json | None:
-        """Return the admitted Workload that an active job was started by and that has no quota by its object.
+        """Return the admitted Workload by which an active job was started, if its object shows no quota.
 
         `flavors`: ResourceFlavors by name. `defaults`: what the API server adds to pods. None: neither an active job
-        nor active pods note its admission.
+        nor active pods record its admission.
         """
         return self._lost_by_job(key, defaults) or workload_of_pods(key, self._pods_of(key), flavors)
 

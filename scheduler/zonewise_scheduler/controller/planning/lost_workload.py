@@ -65,10 +65,10 @@ def noted_workload_name(job: Json) -> str:
 def workload_of_job(
     job: Json, resource: Resource, pod_sets: Sequence[PodSetManifest], defaults: PodDefaults
 ) -> Json | None:
-    """Return the admitted Workload by which a job was started; None: the job does not note its admission.
+    """Return the admitted Workload by which a job was started; None: the job does not record its admission.
 
-    `pod_sets`: of the job as it is. `defaults`: what the API server adds to its pods. The UID is that of the job, so no
-    Workload object has it. Raises FieldError for pod sets that are invalid.
+    `pod_sets`: the current pod sets of the job. `defaults`: what the API server adds to its pods. The UID is that of
+    the job, so no Workload object has it. Raises FieldError for invalid pod sets.
     """
     injected, name = read_injected(job), noted_workload_name(job)
     reader = FieldReader(job, "", [])

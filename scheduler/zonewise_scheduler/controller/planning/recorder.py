@@ -29,7 +29,7 @@ class Recorder:
             return
         line = _ENCODER.encode(document) + b"\n"
         try:
-            while line:  # a file without a buffer may take a part, as one on a full disk
+            while line:  # an unbuffered file may write only a part, for example on a full disk
                 line = line[self._file.write(line) :]
         except OSError as error:
             log.error("the recording ends: %s", error)  # noqa: TRY400 -- the reason says all

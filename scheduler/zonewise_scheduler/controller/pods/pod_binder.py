@@ -122,7 +122,7 @@ class PodBinder:
         for uid in dirty:
             try:
                 write = self._next_write(uid, step, claim)
-            except Exception:  # a defect that one pod reveals must not keep others from their bindings
+            except Exception:  # a defect that one pod reveals must not block the bindings of others
                 log.exception("pod uid=%s is left to kube-scheduler", uid)
                 continue
             if write is not None:
@@ -130,7 +130,7 @@ class PodBinder:
         return writes
 
     def _next_write(self, uid: str, step: _BindingStep, claim: Callable[[Write], bool]) -> Write | None:
-        """Return the binding of a pod; None: it cannot be written now."""
+        """Return the Binding of a pod; None: it cannot be written now."""
         pod = self._candidates.get(uid)
         if pod is None or uid in self._assumed or not step.binds(pod.workload_key):
             return None

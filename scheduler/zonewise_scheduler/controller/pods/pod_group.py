@@ -175,7 +175,7 @@ def read_plain_pods(pods: Sequence[Json], group: GroupOwner | None = None) -> Pl
 
 
 def read_group_pod(pod: Json) -> GroupPod:
-    """Return a pod of a job of plain pods, whatever the others are. Raises FieldError."""
+    """Return one pod of a job of plain pods, independently of the others. Raises FieldError."""
     return read_strictly(pod, lambda reader: _pod(pod, reader))
 
 

@@ -100,15 +100,15 @@ class PodReconciler:
         writes: list[Write] = []
         for key in dirty:
             try:
-                writes.extend(self._writes_of(key, context))  # what came before an error stays: its pods are assumed
+                writes.extend(self._writes_of(key, context))  # patches before an error are kept: their pods are assumed
             except FieldError as error:
                 log.warning("workload=%s its pods stay held: %s", key, error)
-            except Exception:  # a defect that one workload reveals must not keep others from their writes
+            except Exception:  # a defect that one workload reveals must not block the writes of others
                 log.exception("workload=%s its pods stay held", key)
         return writes
 
     def _writes_of(self, key: str, context: PodContext) -> Iterator[Write]:
-        """Yield the patches of the pods of a workload that are to be ungated now. Raises FieldError."""
+        """Yield the patches of a workload's pods to ungate now. Raises FieldError."""
         workload, pods = context.workloads.get(key), self._pods.of_workload(key)
         if workload is None or not any(pod.is_held for pod in pods):
             return

@@ -2,10 +2,10 @@
 
     /api/v1/forecast?namespace=default&queue=gpu&pods=64&requests=cpu=8,nvidia.com/gpu=8&walltime=4h
 
-The queue itself does not change. The copy is made in the controller's thread, the play in that of the request. Plays
-have a rate, and one runs at a time, so that clients cost the controller a bounded part of its time.
+The queue itself does not change. The controller's thread makes the copy, and the request's thread runs the plays. The
+rate of plays is limited and only one runs at a time, so the share of the controller's time that clients use is bounded.
 
-The job counts with what the API server adds to its pods, as in the queue. One that a LimitRange rejects never starts.
+As in the queue, the job includes what the API server adds to its pods. A job that a LimitRange rejects never starts.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Copy(NamedTuple):
 
 
 def requested_workload(query: str, now: float) -> Json:
-    """Return the Workload of a query. Raises ValueError, naming parameter and value."""
+    """Return the Workload that a query describes. Raises ValueError, which names parameter and value."""
     values = read_parameters(query, _PARAMETERS)
     pods = parse_pod_count(values["pods"])
     if pods is None:
@@ -139,7 +139,7 @@ def requested_workload(query: str, now: float) -> Json:
 
 
 def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
-    """Return when a Workload would start if it were submitted now; the copy is used up."""
+    """Return when a Workload would start if it were submitted now. The copy must not be used again."""
     state, inputs, now = copied.basis.state, copied.basis.inputs, copied.basis.now
     body: Json = {
         "at": api_time(now),
@@ -177,7 +177,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
 
 
 def _read(obj: Json) -> Workload:
-    """Return the workload of an object. Raises FieldError."""
+    """Return the workload that an object describes. Raises FieldError."""
     result = read_workload(obj)
     if result.workload is None or result.problems:
         field, _, problem = next(iter(result.problems), "spec: no workload").partition(": ")

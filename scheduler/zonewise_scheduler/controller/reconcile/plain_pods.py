@@ -92,8 +92,8 @@ class _Owned(NamedTuple):
 
 
 def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]:
-    """Return the next write of each object of the job. Raises FieldError for pods that make no job."""
-    if state.is_surplus:  # the pods need not make a job: some of a set of Kueue name a group, and others do not
+    """Return the next write of each object of the job. Raises FieldError for pods that do not form a job."""
+    if state.is_surplus:  # the pods may not form a job: in a set of Kueue, some name a group and others do not
         return _releases((pod for pod in map(read_group_pod, state.pods) if pod.is_gone), "")
     job, workload = read_plain_pods(state.pods, state.group), state.workload
     if workload is None:

@@ -54,7 +54,7 @@ def pending_note(explanation: Explanation, forecast: Forecast | None) -> Pending
 
 
 def invalid_note(problem: str) -> PendingNote:
-    """Return the note of a Workload that cannot be read, or whose pods the API server would reject."""
+    """Return the note for a Workload that cannot be read, or whose pods the API server would reject."""
     return PendingNote("Misconfigured", problem, problem)
 
 

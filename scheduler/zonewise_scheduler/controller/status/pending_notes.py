@@ -7,8 +7,8 @@
 | explanations, and so notes | RATE per second, BURST after a rest |
 | time for explanations | fraction BUDGET of all time, since an explanation is a what-if on the planner's state |
 
-The first workloads of each queue come first, after invalid ones and those that no queue admits; then the others, in
-turn.
+Invalid workloads and those that no queue accepts come first, then the first workloads of each queue, then all others in
+rotation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REFRESH = 60.0
 RATE, BURST = 5.0, 10
 BUDGET = 0.05
 HEADS = 10
-"""Workloads of a queue that come first."""
+"""Number of workloads at the front of each queue that come before all others."""
 NO_PROBLEMS: Mapping[str, str] = MappingProxyType({})
 _ROTATION = 5.0
 """Seconds between two listings of the pending workloads."""
@@ -52,7 +52,7 @@ class PendingNotes:
         self._rotated_at = -_ROTATION
         self._explained_until = 0.0
         self._told: dict[str, tuple[PendingNote, float]] = {}
-        """The last note of a workload, and when it was made."""
+        """The last note of each workload, and the time when it was made."""
         self._invalid: Mapping[str, str] = NO_PROBLEMS
         self._unwritten: set[str] = set()
         """Workloads whose last note could not be written."""
@@ -69,9 +69,9 @@ class PendingNotes:
         now: float,
         invalid: Mapping[str, str] = NO_PROBLEMS,
     ) -> Iterator[tuple[str, PendingNote]]:
-        """Yield notes with the keys of their workloads, as many as the bounds allow now.
+        """Yield notes with the keys of their workloads, as far as the bounds allow now.
 
-        `invalid`: the workloads that the planner cannot have, with the problem.
+        `invalid`: problems of the workloads that the planner cannot contain, by key.
         """
         self._now, self._invalid = now, invalid
         if not self._turns and now >= self._rotated_at + _ROTATION:
@@ -86,7 +86,7 @@ class PendingNotes:
             begin = self._timer()
             try:
                 note = self._note(state, key, forecasts.get(key), now)
-            except KeyError:  # it waits no longer
+            except KeyError:  # it no longer waits
                 continue
             finally:
                 self._explained_until = max(self._explained_until, now) + (self._timer() - begin) / BUDGET

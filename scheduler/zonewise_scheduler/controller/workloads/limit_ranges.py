@@ -1,8 +1,9 @@
 """All LimitRanges of a namespace combined: the defaults for containers, and the bounds of containers and pods.
 
-Of several values the first default counts, the smallest maximum and the largest minimum (Kueue's
-pkg/util/limitrange/limitrange.go Summarize, ValidatePodSpec). A pod counts as for the API server: its limits as well as
-its requests, and no overhead (plugin/pkg/admission/limitranger/admission.go podRequests, podLimits, maxConstraint).
+Of several values, the first default, the smallest maximum and the largest minimum count (Kueue's
+pkg/util/limitrange/limitrange.go Summarize, ValidatePodSpec). A pod is checked as in the API server: with its limits
+and its requests, but without overhead (plugin/pkg/admission/limitranger/admission.go podRequests, podLimits,
+maxConstraint).
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class ContainerDefaults(NamedTuple):
 
 
 class _Bounds(NamedTuple):
-    """Of amounts, by resource."""
+    """Bounds of amounts, by resource."""
 
     smallest: Amounts
     largest: Amounts
     ratios: Amounts
-    """Of limits to requests at most, in thousandths."""
+    """Maximum ratios of limits to requests, in thousandths."""
 
 
 def container_defaults(ranges: Iterable[Json]) -> ContainerDefaults:
@@ -62,7 +63,7 @@ def check_pod(spec: Json, path: str, ranges: Iterable[Json]) -> None:
         resources = object_in(container, "resources", f"{field}.")
         requests, limits = (quantities_in(resources, name, f"{field}.resources.") for name in ("requests", "limits"))
         _check(field, requests, limits, "requests must not exceed its limits")
-        _check_bounds(field, limits | requests, limits, bounds)  # a limit alone is the request too (SetDefaults_Pod)
+        _check_bounds(field, limits | requests, limits, bounds)  # by default, a limit is the request (SetDefaults_Pod)
     bounds = _bounds(ranges, "Pod")
     if not any(bounds):
         return
@@ -77,7 +78,7 @@ def _total_requests(spec: Json) -> Amounts:
 
 
 def _total_limits(spec: Json) -> Amounts:
-    """Return the limits of all containers together, which count as requests do."""
+    """Return the sum of the limits of all containers, which is computed like the sum of their requests."""
     of_containers = {
         name: [_with_limits_as_requests(container) for container in objects_in(spec, name, "spec.")]
         for name in ("initContainers", "containers")
@@ -91,7 +92,7 @@ def _with_limits_as_requests(owner: Json) -> Json:
 
 
 def _check_present(field: str, bounds: Amounts, amounts: Amounts, problem: str) -> None:
-    """Raise FieldError where a resource has a bound, and no amount."""
+    """Raise FieldError if a resource with a bound has no amount."""
     absent = sorted(bounds.keys() - amounts.keys())
     if absent:
         raise FieldError(field, f"{', '.join(absent)}: {problem}")

@@ -3,12 +3,12 @@
 | plugin of the API server | what it adds |
 |---|---|
 | RuntimeClass | the overhead of the pod's RuntimeClass, and its node selector and tolerations |
-| LimitRanger | requests and limits that a container lacks, by the LimitRanges of the namespace |
+| LimitRanger | requests and limits that a container lacks, from the LimitRanges of the namespace |
 
-A Workload that was made of pods has it already: nothing is added to pods that exist, and none of them is rejected.
+A Workload that was built from pods has these defaults already: existing pods are neither completed nor rejected.
 
-The planner is given Workloads with all of it, and so quota and placement count it. Objects are not changed. So a
-Workload stays that of its job, whatever becomes of these classes and ranges (Kueue's pkg/workload/resources.go
+The planner is fed Workloads with all defaults, so quota and placement count them. Objects are not changed. So a
+Workload continues to match its job when these classes and ranges change (Kueue's pkg/workload/resources.go
 AdjustResources, ValidateResources, ValidateLimitRange). Kueue adds no node selector and no tolerations.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RuntimeClassDefaults(NamedTuple):
-    """What a RuntimeClass adds."""
+    """The defaults that a RuntimeClass adds."""
 
     overhead: Mapping[str, Any] = {}
     node_selector: Mapping[str, Any] = {}
@@ -41,18 +41,18 @@ class PodDefaults(NamedTuple):
     """The objects that determine the defaults."""
 
     runtime_classes: Mapping[str, RuntimeClassDefaults] = {}
-    """By name."""
+    """Defaults by name of the RuntimeClass."""
     limit_ranges: Mapping[str, Sequence[Json]] = {}
     """LimitRanges by namespace."""
 
 
 NO_POD_DEFAULTS = PodDefaults()
 _MADE_OF_PODS = frozenset({PODS.kind, POD_GROUPS.kind, IN_TREE_POD_GROUPS.kind})
-"""Kinds of owners of a Workload whose templates are those of its pods."""
+"""Kinds of owners whose Workload has the templates of existing pods."""
 
 
 def runtime_class_defaults(runtime_class: Json) -> RuntimeClassDefaults:
-    """Return what a RuntimeClass adds (node.k8s.io/v1)."""
+    """Return the defaults that a RuntimeClass adds (node.k8s.io/v1)."""
     overhead: Json = runtime_class.get("overhead") or {}
     scheduling: Json = runtime_class.get("scheduling") or {}
     return RuntimeClassDefaults(
@@ -63,7 +63,7 @@ def runtime_class_defaults(runtime_class: Json) -> RuntimeClassDefaults:
 
 
 def changed_namespaces(before: PodDefaults, after: PodDefaults) -> Callable[[str], bool]:
-    """Return a function that tells whether the pods of a namespace may get other defaults than before."""
+    """Return a function that returns whether the defaults of a namespace's pods may have changed."""
     if before.runtime_classes != after.runtime_classes:
         return lambda _namespace: True
     return lambda namespace: before.limit_ranges.get(namespace) != after.limit_ranges.get(namespace)
@@ -87,7 +87,7 @@ def with_pod_defaults(workload: Json, defaults: PodDefaults) -> Json:
 def check_pods(workload: Json, defaults: PodDefaults) -> None:
     """Raise FieldError for a completed Workload whose pods the API server would reject.
 
-    Their requests violate a LimitRange, or their node selector contradicts that of their RuntimeClass.
+    It rejects pods whose requests violate a LimitRange, or whose node selector contradicts that of their RuntimeClass.
     """
     ranges = defaults.limit_ranges.get(_namespace(workload), ())
     if (not ranges and not defaults.runtime_classes) or _is_made_of_pods(workload):
@@ -101,7 +101,7 @@ def check_pods(workload: Json, defaults: PodDefaults) -> None:
 
 
 def _check_node_selector(spec: Json, path: str, runtime_classes: Mapping[str, RuntimeClassDefaults]) -> None:
-    """Raise FieldError for a label that the RuntimeClass has otherwise (runtimeclass/admission.go setScheduling)."""
+    """Raise FieldError for a label with another value in the RuntimeClass (runtimeclass/admission.go setScheduling)."""
     name = string_in(spec, "runtimeClassName", path)
     wanted = runtime_classes.get(name, NO_RUNTIME_CLASS).node_selector
     selector = object_in(spec, "nodeSelector", path)
