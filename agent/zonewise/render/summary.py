@@ -168,12 +168,15 @@ def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], 
 
 
 def _switch_notes(machine: Machine, names: GpuNames) -> Iterator[str]:
-    alike: dict[tuple[str, int], list[str | None]] = {}
+    """Yield how many links GPUs have to all devices of one kind, GPUs with equally many together."""
+    alike: dict[tuple[str, int, int], list[str | None]] = {}
     for gpu in machine.gpus:
-        for peer in gpu.nvlinks:
-            alike.setdefault((peer.kind, peer.links), []).append(gpu.address)
-    for (kind, count), group in alike.items():
-        to = {"switch": "an NVLink switch", "npu": "a CPU"}.get(kind, "unknown devices")
+        for kind in dict.fromkeys(peer.kind for peer in gpu.nvlinks):
+            links = [peer.links for peer in gpu.nvlinks if peer.kind == kind]
+            alike.setdefault((kind, sum(links), len(links)), []).append(gpu.address)
+    for (kind, count, ends), group in alike.items():
+        switches = "an NVLink switch" if ends == 1 else f"{ends} NVLink switches"
+        to = {"switch": switches, "npu": "a CPU"}.get(kind, "unknown devices")
         each = " each" if len(group) > 1 else ""
         yield f"NVLink: {names.name_group(group)}, {format_count(count, 'link')}{each} to {to}"
 

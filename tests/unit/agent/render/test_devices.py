@@ -7,7 +7,7 @@ import pytest
 from support.machine_parts import Slot, function, with_distances
 from support.machines import ALL, gpu_server, grace_blackwell, small_vm
 from support.pictures import boxes_in, device, devices_in, devices_of, named
-from zonewise.machine.model.gpu import Health, XgmiPeer
+from zonewise.machine.model.gpu import Health, NvLinkPeer, XgmiPeer
 from zonewise.machine.model.network import Nic
 from zonewise.render.boxes import Bus, Device
 from zonewise.render.layout import layout
@@ -194,6 +194,10 @@ def test_switched_nvlinks_and_xgmi_are_shown() -> None:
         "NVLink domain 3f8a1c5e-0000-4000-8000-000000000001, clique 1: 4 GPUs of this machine",
     )
     machine = grace_blackwell()
+    links = (4, 4, 5, 5)
+    peers = tuple(NvLinkPeer(f"0000:{bus:02x}:00.0", "switch", count) for bus, count in enumerate(links, 3))
+    alone = machine.gpus[0]._replace(nvlinks=peers, fabric=None)
+    assert layout(machine._replace(gpus=(alone,))).notes == ("NVLink: GPU0, 18 links to 4 NVLink switches",)
     first, second = (gpu._replace(nvlinks=(), fabric=None) for gpu in machine.gpus[:2])
     first = first._replace(xgmi=(XgmiPeer(second.address or "", 3, None, 15),))
     assert layout(machine._replace(gpus=(first, second))).notes == ("XGMI: GPU0, GPU1, with one another by 3 links",)
