@@ -9,12 +9,11 @@ import ast
 import os
 import sys
 from argparse import ArgumentParser
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from unittest import mock
 
-from zonewise.commands import agent, capture, rules, show
+from zonewise.command_registry import installed_commands
 from zonewise.daemon import settings as agent_settings
 from zonewise.daemon.metrics import AgentMetrics
 from zonewise.daemon.status import Status
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from zonewise_common.cli.command import Command
     from zonewise_common.service.options import Options
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -60,12 +58,6 @@ def pages() -> dict[str, str]:
     }
 
 
-def _commands() -> dict[str, Command]:
-    own = {"show": show.COMMAND, "capture": capture.COMMAND, "rules": rules.COMMAND, "agent": agent.COMMAND}
-    others = {point.name: point.load() for point in entry_points(group="zonewise.commands")}
-    return own | dict(sorted(others.items()))
-
-
 def _cli() -> str:
     with mock.patch.dict(os.environ, {"COLUMNS": str(_WIDTH)}):  # argparse and the commands wrap at this width
         return _sections()
@@ -77,7 +69,7 @@ def _sections() -> str:
         "Exit status: 0 for success, 1 as the command describes, 2 for unusable arguments, source or",
         "destination, 130 after an interrupt.\n",
     ]
-    for name, command in _commands().items():
+    for name, command in installed_commands().items():
         parser = ArgumentParser(prog=f"zonewise {name}", description=f"{command.help[:1].upper()}{command.help[1:]}.")
         command.add_arguments(parser)
         sections.append(f"## zonewise {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n")

@@ -17,6 +17,7 @@ from support.snapshots import ABSENT, PROJECT, SNAPSHOTS, snapshots
 from support.source_roots import SOURCES
 from tools.generate_reference import REFERENCE, pages
 from zonewise.cli import main
+from zonewise.command_registry import installed_commands
 from zonewise.machine.collector import Collector, NoData
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.machine import Machine
@@ -106,6 +107,13 @@ def test_the_reference_is_that_of_the_code(page: str) -> None:
     if page == "cli.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse writes options in another form from 3.13 on")
     assert (REFERENCE / page).read_text() == pages()[page]
+
+
+def test_the_reference_has_each_command() -> None:
+    """Those of the overview, without deprecated names."""
+    assert re.findall(r"^## zonewise (\w+)$", (REFERENCE / "cli.md").read_text(), re.MULTILINE) == [
+        *installed_commands()
+    ]
 
 
 def test_the_verdicts_of_the_guide(
