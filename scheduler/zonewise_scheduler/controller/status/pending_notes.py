@@ -126,10 +126,10 @@ class PendingNotes:
 
     def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
         told = self._told.get(key)
+        if (problem := self._invalid.get(key)) is not None:  # it does not change with other workloads
+            return told is None or told[0].message != problem or key in self._unwritten
         if told is not None and now < told[1] + REFRESH:
             return False
-        if key in self._invalid:
-            return True
         if key in state.inadmissible:
             since = state.inadmissible[key].workload.queue_order_timestamp()
         else:

@@ -140,3 +140,16 @@ def test_explanations_that_take_long_are_rare() -> None:
     state, writer = planner(25), notes(timer=1.0)
     told = [key for tick in range(200) for key, _ in writer.due(state, {}, START + 20 + tick)]
     assert len(told) == 10
+
+
+def test_the_problem_of_an_invalid_workload_is_told_at_once_and_once() -> None:
+    """Thousands of them do not keep the others from their notes."""
+    state, told = planner(), notes()
+    at = START + MIN_WAIT
+    assert [key for key, _ in told.due(state, {}, at, {"ns/bad": "spec: bad"})] == ["ns/bad", "ns/w0"]
+    later = at + 2 * REFRESH
+    assert "ns/bad" not in [key for key, _ in told.due(state, {}, later, {"ns/bad": "spec: bad"})]
+    [(key, note)] = told.due(state, {}, later + REFRESH, {"ns/bad": "spec: worse"})
+    assert (key, note.reason, note.message) == ("ns/bad", "Misconfigured", "spec: worse")
+    told.note_failure("ns/bad")
+    assert [key for key, _ in told.due(state, {}, later + 2 * REFRESH, {"ns/bad": "spec: worse"})] == ["ns/bad"]
