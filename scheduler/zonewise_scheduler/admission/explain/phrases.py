@@ -43,7 +43,12 @@ def of_number(number: int, singular: str, plural: str) -> str:
 
 
 def gib(size: int, *, up: bool = True) -> str:
-    """Return bytes in GiB, to the hundredth: requests are rounded up, free amounts down."""
+    """Return bytes in GiB, to the hundredth: requests are rounded up, free amounts down.
+
+    Less than a hundredth is in bytes: it is most often an amount of which the unit was forgotten.
+    """
+    if 0 < size * 100 < _GIB:
+        return f"{size} {of_number(size, 'byte', 'bytes')}"
     hundredths = -(-size * 100 // _GIB) if up else size * 100 // _GIB
     return f"{_decimal(hundredths, 2)} GiB"
 

@@ -55,6 +55,12 @@ def test_amounts_of_a_large_cluster_have_all_their_digits() -> None:
     assert [in_cpus(size) for size in (0, 500, 10_000, 1_234_567_800)] == ["0", "0.5", "10", "1234567.8"]
 
 
+def test_an_amount_without_a_unit_is_in_bytes() -> None:
+    """A quota of 512 is no quota of 0 GiB; `zonewise queue` has it as 512."""
+    assert [gib(512), gib(512, up=False), gib(1), gib(0)] == ["512 bytes", "512 bytes", "1 byte", "0 GiB"]
+    assert [gib(GIB // 100), gib(GIB // 100 + 1, up=False)] == ["10737418 bytes", "0.01 GiB"]
+
+
 @pytest.mark.parametrize(
     ("number", "cpus", "free", "zones"),
     [
