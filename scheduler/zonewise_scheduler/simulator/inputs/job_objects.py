@@ -29,6 +29,13 @@ RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
 SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
 """Annotation with the submission of a job, relative to the start of the simulation."""
 
+_JOB_SPEC = (
+    "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "completionMode", "completions", "managedBy",
+    "manualSelector", "maxFailedIndexes", "parallelism", "podFailurePolicy", "podReplacementPolicy", "selector",
+    "successPolicy", "suspend", "template", "ttlSecondsAfterFinished",
+)  # fmt: skip
+"""Fields of a JobSpec (k8s.io/api/batch/v1 types.go)."""
+
 
 class SubmittedJob(NamedTuple):
     """A job with its submission and run time."""
@@ -63,7 +70,7 @@ def read_submitted(documents: Sequence[Document], classes: PriorityClasses, prob
         elif submitted is not None:
             uid = f"{len(jobs):08d}"
             jobs[submitted.workload.key] = submitted._replace(workload=replace(submitted.workload, uid=uid))
-        problems += [f"{object_label(document)}: {problem}" for problem in document_problems]
+        problems += [f"{object_label(document)}: {problem}" for problem in dict.fromkeys(document_problems)]
     return list(jobs.values())
 
 
@@ -81,7 +88,7 @@ def _submitted(document: Document, classes: PriorityClasses, epoch: float, probl
     if run is None and not problems:
         problems.append(f"metadata.annotations.{RUN_SECONDS_ANNOTATION}: is missing, so the run time is unknown")
     valid = not problems
-    problems += result.problems
+    problems += (*result.problems, *(_unknown_fields(document.content) if is_job else ()))
     if not valid or run is None:
         return None
     created = result.workload.created_at - epoch if result.workload.created_at else 0.0
@@ -118,6 +125,16 @@ def _as_workload(job: Json, problems: list[str]) -> tuple[Json, tuple[PodSetMani
         problems.append("spec: it has no pods: parallelism or completions is 0")
     spec = {"podSets": [pod_set.as_object()], "queueName": metadata.pairs("labels").get(QUEUE_LABEL)}
     return {"metadata": dict(metadata.obj), "spec": spec}, (pod_set,)
+
+
+def _unknown_fields(job: Json) -> list[str]:
+    """Return a problem for each field of a Job's spec that the API server would reject: no Job is left out for it."""
+    problems: list[str] = []
+    spec = FieldReader(job, "", []).child("spec")
+    reader = FieldReader(spec.obj, spec.path, problems)
+    reader.ignore(*_JOB_SPEC)
+    reader.report_unknown()
+    return problems
 
 
 def _run_time(annotations: Mapping[str, str], content: Json, limit: float, problems: list[str]) -> float | None:

@@ -265,6 +265,19 @@ def test_how_long_a_failed_job_ran_comes_from_its_condition() -> None:
     assert result.problems == ()
 
 
+def test_a_misspelled_field_of_a_job_is_reported() -> None:
+    """Of a file, that is; the API server would reject it. The Job counts as the other fields say."""
+    result = read(job("a", paralelism=2, ttlSecondsAfterFinished=60), nodes="3x8")
+    assert [entry.workload.pod_sets[0].pods for entry in result.arrivals] == [1]
+    assert result.problems == ("f.yaml: Job a: spec.paralelism: not a known field",)
+
+
+def test_a_problem_that_is_found_more_than_once_is_reported_once() -> None:
+    with pytest.raises(InputError) as error:
+        read(job("a", notes={RUN_SECONDS_ANNOTATION: 60}), nodes="3x8")
+    assert str(error.value).count("not a string: 60") == 1
+
+
 def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out() -> None:
     result = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
     assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 30)]
