@@ -60,6 +60,14 @@ def test_defaults_follow_from_other_fields(cluster: Cluster, spec: Json, expecte
     assert cluster.api.post(cluster.jobs, job("one", **spec)).ok()["spec"].items() >= expected.items()
 
 
+def test_a_misspelled_field_is_refused_where_asked(cluster: Cluster) -> None:
+    """As kubectl asks: a Job without the field would run with its default."""
+    body = job("one", paralelism=2)
+    status = cluster.api.post(cluster.jobs, body, fieldValidation="Strict").refused(400, "BadRequest")
+    assert status["message"].endswith('strict decoding error: unknown field "spec.paralelism"')
+    cluster.api.post(cluster.jobs, body).ok()
+
+
 @pytest.mark.parametrize(
     ("spec", "cause"),
     [

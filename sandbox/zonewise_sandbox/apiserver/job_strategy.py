@@ -27,6 +27,8 @@ _COUNTS = (
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
 _IMMUTABLE = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_SPEC = frozenset({*_COUNTS, *_IMMUTABLE, "manualSelector", "podReplacementPolicy", "suspend", "template"})
+"""Fields of a JobSpec (k8s.io/api/batch/v1 types.go)."""
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
@@ -42,6 +44,11 @@ def set_defaults(job: Object) -> Object:
     template = object_in(spec, "template")
     spec["template"] = {**template, "spec": pod_strategy.set_pod_spec_defaults(object_in(template, "spec"))}
     return {**job, "spec": spec}
+
+
+def unknown_fields(job: Object) -> list[str]:
+    """Return the paths of fields that the spec of a Job lacks; those of its template are not looked at."""
+    return [f"spec.{name}" for name in object_in(job, "spec") if name not in _SPEC]
 
 
 def prepare_for_create(job: Object) -> Object:

@@ -38,6 +38,11 @@ def set_defaults(kind: Kind, obj: Object) -> Object:
     return webhook_configurations.set_defaults(obj) if webhook_configurations.is_configuration(kind) else obj
 
 
+def unknown_fields(kind: Kind, obj: Object) -> list[str]:
+    """Return the paths of fields that a built-in kind lacks, as far as its fields are known here."""
+    return job_strategy.unknown_fields(obj) if kind.resource == JOB.resource else []
+
+
 def default_propagation(kind: Kind) -> str:
     """Return what a deletion without a propagationPolicy does: it orphans the pods of a batch/v1 Job."""
     return "Orphan" if kind.resource == JOB.resource else "Background"

@@ -107,15 +107,16 @@ def untyped_patch_error(target: Target, detail: str) -> StatusError:
 
 def complete(kind: Kind, obj: Object, options: WriteOptions) -> Object:
     """Return an object with its defaults, and without fields that its schema lacks."""
-    if not kind.custom:
-        return strategies.set_defaults(kind, obj)
     unknown: list[str] = []
-    obj = prune(obj, kind.schema or {}, unknown)
+    if kind.custom:
+        obj = prune(obj, kind.schema or {}, unknown)
+    else:
+        unknown += strategies.unknown_fields(kind, obj)
     if unknown and options.strict:
         listed = ", ".join(f'unknown field "{field}"' for field in unknown)
         detail = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{detail}: strict decoding error: {listed}")
-    return set_defaults(obj, kind.schema or {})
+    return set_defaults(obj, kind.schema or {}) if kind.custom else strategies.set_defaults(kind, obj)
 
 
 def check_metadata(kind: Kind, metadata: Object) -> None:
