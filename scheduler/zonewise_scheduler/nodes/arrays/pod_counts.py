@@ -51,7 +51,7 @@ def zone_pod_counts(free: Sequence[I64] | I64, amounts: IndexedAmounts) -> I64:
 
 def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
     """Tell whether counts determine a second pod after the first."""
-    if request.reuses:
+    if request.reuses or any(step.unhinted_memory for step in request.steps):
         return False
     hinted = {index for step in request.steps for index, _ in step.hinted}
     if any(layout.localities[index] is ZoneLocality.MIXED for index in hinted):

@@ -74,6 +74,16 @@ def test_counts_of_pods_that_have_only_devices_aligned() -> None:
     assert _table([state]).pod_counts(shape, 9).tolist() == [2]
 
 
+@pytest.mark.parametrize("topology", ["restricted", "single-numa-node"])
+def test_counts_of_pods_with_pages_of_sidecars_alone(topology: str) -> None:
+    """The kubelet aligns a whole pod without such pages. The second pod is aligned to a zone that has none."""
+    state = node(topology=topology, scope="pod", pages=4, **STATIC)
+    state = state._replace(memory_free=((4 * GIB, 16 * GIB), (0, 16 * GIB)))
+    shape = fit_pod(container("s", gib=6, role="sidecar", pages=1), container(gib=6))
+    assert admitted_in_sequence(state, shape, 2) == 1
+    assert _table([state]).pod_counts(shape, 2).tolist() == [1]
+
+
 @settings(max_examples=40)
 @given(st.lists(clusters(most=6), min_size=2, max_size=4), pods(), st.data())
 def test_changed_rows(waves: list[list[NodeState]], shape: PodShape, data: st.DataObject) -> None:
