@@ -136,7 +136,7 @@ def test_hold_and_release(cluster: CommandCluster, capsys: pytest.CaptureFixture
     eventually(lambda: "c" in jobs(cluster, capsys))
     status, out, err = cluster.run(capsys, "hold", "a", "c")
     assert (status, out) == (1, "Job default/c is held\n")
-    assert "Job default/a is Admitted: --requeue stops it, and holds it" in err
+    assert "Job default/a is Admitted: --requeue stops and holds it" in err
     eventually(lambda: jobs(cluster, capsys)["c"]["state"] == "Held")
     assert cluster.run(capsys, "hold", "--dry-run", "--requeue", "a")[1] == "Job default/a is held (dry run)\n"
     assert cluster.run(capsys, "cancel", "a")[0] == 0

@@ -64,7 +64,7 @@ def test_a_job_that_hardware_ended(server: ApiServer, capsys: pytest.CaptureFixt
     with contextlib.closing(Client(server.client_config())) as client:
         publisher = FaultPublisher(client, NODE)
         publisher.publish(())
-        assert f"fault none on a device of its pods, says the agent of {NODE}" in explained()
+        assert f"fault none on a device of its pods, according to the agent of {NODE}" in explained()
         story = Story()
         story.now = time.time()
         story.held = {FIRST_GPU: [PodName("default", POD, "main")]}

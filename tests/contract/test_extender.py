@@ -174,7 +174,7 @@ def test_a_misprediction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         site.extender.until(lambda: "mispredicted as admitted" in site.extender.said)
         assert site.extender.metric('zonewise_mispredictions_total{reason="TopologyAffinityError"}') == 1
         again = site.create("q")
-        assert site.reason(again, "a").startswith("node(s) that lately rejected such a pod")
+        assert site.reason(again, "a").startswith("node(s) that recently rejected such a pod")
         assert site.select(again, "a", "b") == "b"
         assert site.select(site.create("other", HALF), "a") == "a", "only such pods"
     [file] = (tmp_path / "mispredictions").iterdir()

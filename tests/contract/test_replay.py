@@ -75,7 +75,7 @@ def test_a_name_of_several_jobs_ends_with_status_2_and_their_workloads(replaying
     path = replaying.write("run.jsonl", "".join([*replaying.lines, twin]))
     message = replaying.usage_error("--replay", path, "--explain", "ns/j1")
     assert re.fullmatch(
-        r"ns/j1 is of several Workloads: name one of ns/jobset-j1-0a1b2, ns/job-j1-[0-9a-f]{5}", message
+        r"ns/j1 matches several Workloads: use one of ns/jobset-j1-0a1b2, ns/job-j1-[0-9a-f]{5}", message
     )
 
 

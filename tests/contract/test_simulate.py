@@ -269,11 +269,11 @@ def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.M
         (("--compare", "easy,,fifo"), "argument --compare: 'easy,,fifo' is not a list of names"),
         (("--reserve-after", "soon"), "argument --reserve-after: 'soon' is not a duration, such as 90s, 15m"),
         (("--policy", "easy", "--reserve-after", "1h"), "--reserve-after works only with shortest-reserving"),
-        (("--nodes", "many"), "--nodes many: neither there nor known: can be"),
+        (("--nodes", "many"), "--nodes many: neither exists nor is known: use"),
         (("--nodes", "0"), "--nodes: not from 1 to "),
         (("--nodes", "99999999999999999999999"), "nodes: not from 1 to "),
         (("--jobs", "0"), "argument --jobs: '0' is not a whole number from 1"),
-        (("--load", "2"), "--load: only a mix has one: 2"),
+        (("--load", "2"), "--load: only a mix has a load: 2"),
         (("--seed", "x"), "argument --seed: invalid int value: 'x'"),
         (("--start-latency", "1s"), "--start-latency does not work for a log on one pool of processors"),
         (("--grace", "never"), "argument --grace: 'never' is not a finite duration, such as 90s, 15m, 24h or 7d"),
@@ -308,7 +308,7 @@ def test_the_trace_is_not_overwritten(simulating: Simulating) -> None:
 @pytest.mark.parametrize(
     ("content", "printed"),
     [
-        (None, "neither there nor known: can be an SWF log, "),
+        (None, "neither exists nor is known: use an SWF log, "),
         (HEADER, "contains no jobs"),
         (HEADER + "1 2 3\n", "contains no jobs: line 2: line: 3 fields rather than 18"),
         (LOG.removeprefix(HEADER), "header: neither MaxProcs nor MaxNodes is set: add --nodes PROCESSORS"),

@@ -95,7 +95,7 @@ def read_resources(zone: Mapping[str, Any], path: str, problems: list[str]) -> d
         if not isinstance(name, str) or not name:
             problems.append(f"{field}[{index}].name: not a name: {abbreviated(name)}")
         elif name in resources:
-            problems.append(f"{field}[{index}].name: {name!r} is there already: the first is taken")
+            problems.append(f"{field}[{index}].name: {name!r} exists already: the first one is used")
         else:
             try:
                 resources[name] = ResourceInfo(

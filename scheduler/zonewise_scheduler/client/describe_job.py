@@ -119,7 +119,7 @@ def _start(job: JobFacts, explanation: ExplanationFacts, now: float) -> str:
         return f"reserved, {_at(start, now)} at the latest"
     if explanation.start is not None:
         return f"{_at(explanation.start, now)}, which is not reserved"
-    return "unknown: what must end first declares no walltime" if explanation.waits_for else ""
+    return "unknown: the workloads that must end first declare no walltime" if explanation.waits_for else ""
 
 
 def _forecast(job: JobFacts, now: float) -> str:

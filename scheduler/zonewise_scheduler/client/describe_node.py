@@ -35,7 +35,7 @@ def _details(node: NodeAvailability) -> Iterator[Detail]:
     yield Detail("state", [state], "good" if node.ready and node.schedulable else "warning")
     yield Detail("problems", node.problems, "bad")
     if node.zones is None:
-        yield Detail("zones", ["unknown: it has no NodeResourceTopology. Does the agent run on it?"], "warning")
+        yield Detail("zones", ["unknown: it has no NodeResourceTopology. Check that the agent runs on it."], "warning")
     yield Detail("policy", [node.policy])
 
 

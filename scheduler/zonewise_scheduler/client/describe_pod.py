@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ADMISSION_GATE = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 _GATES = {
-    ADMISSION_GATE: "waits in the queue: `zonewise explain` of its job has the reason",
+    ADMISSION_GATE: "waits in the queue: run `zonewise explain` on its job for the reason",
     TOPOLOGY_GATE: "waits for its node: all pods of its job must exist first",
 }
 
@@ -80,7 +80,7 @@ def _held(node: NodeAvailability | None, holdings: Holdings | None) -> str:
     if node is None or node.zones is None:
         return "unknown: its node has no NodeResourceTopology"
     if holdings is None:
-        return "nothing exclusively, as far as its node reports"
+        return "nothing exclusively, according to the report of its node"
     return held_text(holdings)
 
 

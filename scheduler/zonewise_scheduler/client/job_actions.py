@@ -50,9 +50,9 @@ def hold(jobs: NamedJobs, reference: str, *, requeue: bool = False, dry_run: boo
         if job.state == FINISHED:
             return ActionResult(False, f"{job.display_name} has finished", job.resource_name)
         if not job.active:
-            return ActionResult(True, f"{job.display_name} is held already", job.resource_name)
+            return ActionResult(True, f"{job.display_name} is already held", job.resource_name)
         if job.state in (ADMITTED, RESERVED, STOPPING) and not requeue:
-            message = f"{job.display_name} is {job.state}: --requeue stops it, and holds it"
+            message = f"{job.display_name} is {job.state}: --requeue stops and holds it"
             return ActionResult(False, message, job.resource_name)
         if dry_run or _set_active(jobs.session, job, active=False):
             return ActionResult(True, f"{job.display_name} is held{_dry(dry_run)}", job.resource_name)
@@ -123,10 +123,13 @@ def _cancelled(session: Session, job: JobFacts, *, dry_run: bool) -> ActionResul
 def _not_deleted(job: JobFacts, error: NotFound | Conflict) -> str:
     """Return why a job is not deleted; the details of a 404 name the object unless the path itself is unknown."""
     if isinstance(error, Conflict) or error.details.get("name"):
-        return f"{job.display_name} does not exist any more"
+        return f"{job.display_name} no longer exists"
     group, _, version = job.api_version.rpartition("/")
     kind = f"{job.kind.lower()}.{version}.{group}"
-    return f"{job.display_name} cannot be deleted here: `kubectl delete {kind} -n {job.namespace} {job.name}` does"
+    return (
+        f"{job.display_name} cannot be deleted by this command: use `kubectl delete {kind} -n {job.namespace} "
+        f"{job.name}`"
+    )
 
 
 def _finished(job: JobFacts) -> ActionResult:
@@ -153,7 +156,7 @@ def _unknown(session: Session, reference: str) -> ActionResult:
 
 
 def _busy(reference: str) -> ActionResult:
-    return ActionResult(False, f"{reference} changes all the time: try again")
+    return ActionResult(False, f"{reference} keeps changing: try again")
 
 
 def _dry(dry_run: bool) -> str:

@@ -131,7 +131,7 @@ def without_fault(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     watched = sorted(name for name, node in nodes.items() if _publishes_health(node))
     others = sorted(name for name in nodes if name not in watched)
     if watched:
-        yield f"none on a device of its pods, says the agent of {_listed(watched)}"
+        yield f"none on a device of its pods, according to the agent of {_listed(watched)}"
     if others:
         yield f"unknown on {_listed(others)}: its agent publishes no health (health.mode)"
 

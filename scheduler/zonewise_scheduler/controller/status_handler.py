@@ -74,15 +74,15 @@ _INDEX = """\
 zonewise controller
 /healthz           200 while the program works
 /readyz            200 while all watched kinds are known and current, whether this replica leads or stands by
-/metrics           for Prometheus
-/debug/state       what the controller has, as JSON
+/metrics           metrics for Prometheus
+/debug/state       state of the controller, as JSON
 /api/v1/queues     ClusterQueues and LocalQueues
 /api/v1/workloads  pending and running workloads: ?queue=, ?namespace=, ?limit=, ?offset=
-/api/v1/workloads/NAMESPACE/NAME  why one waits
-/api/v1/plan       what runs until when, and what is reserved to start when
-/api/v1/forecast   when a job would start: ?queue=, ?pods=, ?requests=cpu=8,memory=64Gi, ?walltime=
-/api/v1/cluster    nodes, workloads and queues as tables; /api/v1/cluster/events: what changes of them
-/page/             all this to look at, in a browser
+/api/v1/workloads/NAMESPACE/NAME  explanation why a workload waits
+/api/v1/plan       the expected ends of running workloads, and reserved starts
+/api/v1/forecast   forecast of the start of a job: ?queue=, ?pods=, ?requests=cpu=8,memory=64Gi, ?walltime=
+/api/v1/cluster    nodes, workloads and queues as tables; /api/v1/cluster/events: their changes
+/page/             all of this in a browser
 """
 T = TypeVar("T")
 

@@ -80,7 +80,7 @@ class Requeuer:
             "type": CONDITION,
             "status": "True",
             "reason": "NodeChanged",
-            "message": "zonewise: there is a node whose kubelet may admit this pod now",
+            "message": "zonewise: the kubelet of a node may admit this pod now",
             "lastProbeTime": now,
             "lastTransitionTime": now,
         }

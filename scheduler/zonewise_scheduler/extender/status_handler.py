@@ -23,7 +23,7 @@ _INDEX = """\
 zonewise scheduler
 /healthz      200 while the program works
 /readyz       200 while all nodes, reports and pods are known and current
-/metrics      for Prometheus
+/metrics      metrics for Prometheus
 /debug/state  its view of each node, as JSON
 """
 

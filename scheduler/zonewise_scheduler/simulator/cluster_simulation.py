@@ -244,8 +244,8 @@ class _ClusterSimulation:
             return
         if self._preemptions[job.serial] == _MAX_PREEMPTIONS:
             raise SimulationError(
-                f"{job.key}: preempted {_MAX_PREEMPTIONS} times while no job was submitted or ended; it will not come "
-                "to an end"
+                f"{job.key}: preempted {_MAX_PREEMPTIONS} times while no job was submitted or ended; the simulation "
+                "would not end"
             )
         self._preemptions[job.serial] += 1
         job.run = JobRun(job.run.start, end, min(job.run.ready, end), whole=False)
@@ -299,5 +299,5 @@ def _by_key(jobs: Iterable[_Job], scenario: str) -> dict[str, _Job]:
     duplicates = [job.key for job in jobs if jobs_by_key.setdefault(job.key, job) is not job]
     if duplicates:
         names = ", ".join(dict.fromkeys(duplicates[:_MAX_NAMES])) + (", ..." if len(duplicates) > _MAX_NAMES else "")
-        raise SimulationError(f"{scenario}: jobs have names of their own; there are several of the name {names}")
+        raise SimulationError(f"{scenario}: job names must be unique; several jobs have the name {names}")
     return jobs_by_key

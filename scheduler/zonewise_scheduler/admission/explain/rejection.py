@@ -80,7 +80,7 @@ def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -
     short = insufficient_resources(pod, available) if available else ()
     insufficient = next((each for each in short if each.resource == verdict.resource), None)
     if verdict.resource == PODS:
-        return "the node has as many pods as it takes"
+        return "the node already has its maximum number of pods"
     if insufficient is None:
         return f"needs more {verdict.resource} than the node has left"
     requested = _node_amount(verdict.resource, insufficient.requested)
@@ -112,7 +112,9 @@ def _cores(state: NodeState, cpus: int) -> str:
     rounded_down = cpus - cpus % threads
     if cpus % threads:
         choices = f"{rounded_down} or {rounded_down + threads}" if rounded_down else str(threads)
-        return f"needs {amount(CPU, cpus)}, but the node gives whole cores of {threads} only: ask for {choices} CPUs"
+        return (
+            f"needs {amount(CPU, cpus)}, but the node allocates only whole cores of {threads}: request {choices} CPUs"
+        )
     free = state.free_cpus & ~state.kind.cpus.reserved_cores
     return f"needs {amount(CPU, cpus)} in whole cores; {are_free(free.bit_count())}"
 
@@ -121,7 +123,7 @@ def _devices(context: AdmissionContext, resource: str, count: int) -> str:
     kind = context.state.kind
     indices = kind.device_indices.get(resource, ())
     if not any(kind.devices[index].healthy for index in indices):
-        return f"needs {amount(resource, count)}; none is healthy{'' if count else ', and even 0 is then refused'}"
+        return f"needs {amount(resource, count)}; none is healthy{'' if count else ', and even 0 is then rejected'}"
     free = sum(context.state.device_free[index] + context.reusable_devices.get(index, 0) for index in indices)
     return f"needs {amount(resource, count)}; {are_free(free)}"
 

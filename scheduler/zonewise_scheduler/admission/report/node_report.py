@@ -129,7 +129,7 @@ def _state(nrt: NrtObject, interner: KindInterner, known: _KubeletFacts) -> Node
         nrt.problems.append("zones: no zone of type Node could be read")
         return None
     if nrt.attributes.get(names.USAGE) == names.USAGE_UNKNOWN:
-        nrt.problems.append(f"{names.USAGE}: {names.USAGE_UNKNOWN!r}: no kubelet was asked")
+        nrt.problems.append(f"{names.USAGE}: {names.USAGE_UNKNOWN!r}: no kubelet was queried")
         return None
     policies, unknown = _policies(nrt, known.policies, known.release)
     cpus = _cpus(nrt, known.threads, static=policies.cpu == "static")

@@ -139,7 +139,7 @@ def _add_zone(zones: dict[int, NrtZone], zone: Json, zone_type: str, path: str, 
         problems.append(f'{path}.name: not "{PREFIXES[zone_type]}" and the id of a NUMA node: {name}')
         return
     if number in zones:
-        problems.append(f"{path}.name: {abbreviated(zone['name'])} is there already: the first is taken")
+        problems.append(f"{path}.name: {abbreviated(zone['name'])} exists already: the first one is used")
         return
     attributes = read_attributes(zone, path, problems)
     counts = read_resources(zone, path, problems)

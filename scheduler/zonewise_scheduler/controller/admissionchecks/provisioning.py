@@ -144,7 +144,7 @@ def _observe(check: Json, workload: Json, requests: Sequence[Json], config: Prov
 
 
 def _with_problem(check: _Check, problem: str) -> _Check:
-    message = f"no ProvisioningRequest can be made: {problem}"[:_MAX_MESSAGE]
+    message = f"no ProvisioningRequest can be created: {problem}"[:_MAX_MESSAGE]
     return check._replace(desired={**check.desired, "message": message})
 
 

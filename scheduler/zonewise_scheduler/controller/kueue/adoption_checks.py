@@ -100,9 +100,10 @@ def _jobs_to_stop(
                 if not workloads:
                     yield f"{key}: it runs without a Workload"
                 elif not any(matches(workload, of_job, job) for workload in workloads):
-                    yield f"{key}: it runs with another request than Workload {workloads[0]['metadata']['name']} has"
+                    name = workloads[0]["metadata"]["name"]
+                    yield f"{key}: it runs with a different request than Workload {name}"
                 elif len(workloads) > 1:
-                    yield f"{key}: it has {len(workloads)} Workloads, of which one would be kept"
+                    yield f"{key}: it has {len(workloads)} Workloads, only one of which would be kept"
             except FieldError as error:
                 yield f"{key}: {error}"
 

@@ -164,8 +164,8 @@ class Handover:
                 return
             self._sleep(1)
         raise HandoverError(
-            f"Lease {self._options.namespace}/{OWN_NAME} is still held: the controller leads on, or was ended without "
-            "releasing it; see its logs, and run this again"
+            f"Lease {self._options.namespace}/{OWN_NAME} is still held: the controller still leads, or ended without "
+            "releasing it; check its logs, and run this command again"
         )
 
     def _write_newest(self, plan: Callable[[], list[Write]]) -> None:
@@ -184,5 +184,5 @@ class Handover:
             if outcome.result != "done":
                 name = write.key.namespaced_name if write.key.namespace else write.key.name
                 raise HandoverError(
-                    f"{write.key.resource.kind} {name}: {write.purpose}: {outcome.message}; run this again"
+                    f"{write.key.resource.kind} {name}: {write.purpose}: {outcome.message}; run this command again"
                 )

@@ -96,7 +96,7 @@ class KueueGuard:
             try:
                 self.step()
             except Exception:  # a bug must not end the loop: otherwise a running Kueue would remain unnoticed
-                log.exception("the look at Kueue's Lease failed")
+                log.exception("the check of Kueue's Lease failed")
 
     def _read(self) -> str:
         """Return the claim; while the Lease cannot be read, return the last claim, since the current one is unknown."""

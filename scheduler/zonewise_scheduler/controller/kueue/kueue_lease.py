@@ -108,8 +108,8 @@ def kueue_claim(name: LeaseName, lease: Json | None, *, without_lease: bool = Fa
     """
     if lease is None and without_lease:
         deployment = f"{name.namespace}/{DEPLOYMENT}"
-        return f"Kueue manages the queues: Deployment {deployment} is ready, and has no Lease. Scale it to 0"
+        return f"Kueue manages the queues: Deployment {deployment} is ready but has no Lease. Scale it to 0"
     if lease is None or is_adopted(lease):
         return ""
     leader = holder(lease) or "a Kueue that has released it"
-    return f"Kueue manages the queues: Lease {name} is that of {leader}. Stop Kueue and run `zonewise adopt`"
+    return f"Kueue manages the queues: Lease {name} is held by {leader}. Stop Kueue and run `zonewise adopt`"

@@ -112,7 +112,8 @@ class CheckpointFile:
         if (encoded.data, learned) == self._data:
             return False
         if encoded.reservations < encoded.all_reservations:
-            log.warning("the checkpoint has the earliest %d of %d reservations: more would not fit into a ConfigMap",
+            log.warning("the checkpoint contains only the earliest %d of %d reservations: more would not fit into a "
+                "ConfigMap",
                         encoded.reservations, encoded.all_reservations)  # fmt: skip
         config_map = write_config_map(self._namespace, encoded, learned)
         if self._version is None:

@@ -137,7 +137,7 @@ def quota_problem(lost: Json, state: PlannerState, *, is_namespace_deleted: bool
     labels = None if state.namespaces is None else state.namespaces.get(workload.namespace, {})
     if (local is not None and local.cluster_queue != queue.name) or not matches_namespace(queue.spec, labels):
         return f"ClusterQueue {queue.name} is not for LocalQueue {workload.local_queue_key:.160}"
-    return "" if fits(queue, workload.usage) else f"ClusterQueue {queue.name} has not its quota available"
+    return "" if fits(queue, workload.usage) else f"ClusterQueue {queue.name} does not have its quota available"
 
 
 class _NotedPodSet(NamedTuple):

@@ -102,7 +102,7 @@ class PodReconciler:
             try:
                 writes.extend(self._writes_of(key, context))  # patches before an error are kept: their pods are assumed
             except FieldError as error:
-                log.warning("workload=%s its pods stay held: %s", key, error)
+                log.warning("workload=%s its pods remain held: %s", key, error)
             except Exception:  # a defect that one workload reveals must not block the writes of others
                 log.exception("workload=%s its pods stay held", key)
         return writes

@@ -71,14 +71,18 @@ def check_walltime(labels: Json, annotations: Json) -> Iterator[str]:
     """Yield a problem if a declared walltime is not a duration above zero, or exceeds what a Workload allows."""
     value = labels.get(MAX_EXEC_TIME_LABEL)
     if value is not None and not whole_number(value):
-        yield problem(label_field(MAX_EXEC_TIME_LABEL), value, f"must be whole seconds from 1 to {MAX_WALLTIME}")
+        yield problem(
+            label_field(MAX_EXEC_TIME_LABEL), value, f"must be a whole number of seconds from 1 to {MAX_WALLTIME}"
+        )
     text = annotations.get(MAX_RUN_ANNOTATION)
     if text is None:
         return
     try:
         seconds = parse_walltime(str(text))
     except ValueError as error:
-        yield problem(annotation_field(MAX_RUN_ANNOTATION), text, f"is {error}: use seconds, or such as 90m or 1d12h")
+        yield problem(
+            annotation_field(MAX_RUN_ANNOTATION), text, f"is {error}: use seconds, or a duration such as 90m or 1d12h"
+        )
     else:
         if seconds > MAX_WALLTIME:
             yield problem(annotation_field(MAX_RUN_ANNOTATION), text, f"must be at most {MAX_WALLTIME} seconds")
@@ -91,8 +95,8 @@ def check_annotation_sizes(annotations: Mapping[str, object], path: str) -> Iter
         largest = max(annotations, key=lambda name: len(str(annotations[name])))
         share = len(str(annotations[largest]).encode())
         yield (
-            f"{path}annotations: {size} bytes, of which {share} are of {largest[:80]}: "
-            f"pods may have {MAX_ANNOTATION_BYTES} bytes of annotations; put large data into a ConfigMap"
+            f"{path}annotations: {size} bytes, {share} of them in {largest[:80]}: pods may have {MAX_ANNOTATION_BYTES} "
+            "bytes of annotations; put large data into a ConfigMap"
         )
 
 
@@ -118,7 +122,7 @@ def _check_slices(annotations: Json, path: str) -> Iterator[str]:
     if size is not None and not whole_number(size):
         yield problem(annotation_field(SLICE_SIZE, path), size, f"must be a number from 1 to {MAX_WALLTIME}")
     if (SLICE_TOPOLOGY in annotations) != (size is not None):
-        yield f"{path}annotations: {SLICE_TOPOLOGY} and {SLICE_SIZE} go together: set both or none"
+        yield f"{path}annotations: {SLICE_TOPOLOGY} and {SLICE_SIZE} must be set together: set both or neither"
     text = annotations.get(SLICE_CONSTRAINTS)
     if text is None:
         return
@@ -128,7 +132,7 @@ def _check_slices(annotations: Json, path: str) -> Iterator[str]:
         yield problem(
             annotation_field(SLICE_CONSTRAINTS, path),
             text,
-            'must be JSON of one to three levels such as [{"topology": "example.com/rack", "size": 4}]',
+            'must be JSON with one to three levels, such as [{"topology": "example.com/rack", "size": 4}]',
         )
 
 

@@ -95,7 +95,7 @@ def _batch_job_problems(request: AdmissionRequest) -> Iterator[str]:
     if fewest is not None and changed and whole_number(fewest) not in range(1, parallelism):
         field = annotation_field(MIN_PARALLELISM_ANNOTATION)
         advice = f"must be a number from 1 to {parallelism - 1}, below spec.parallelism" if parallelism > 1 else (
-            f"is of no use with spec.parallelism {parallelism}: remove it"
+            f"has no effect with spec.parallelism {parallelism}: remove it"
         )  # fmt: skip
         yield problem(field, fewest, advice)
     equal = annotations.get(COMPLETIONS_ANNOTATION)

@@ -39,7 +39,7 @@ def pod_problems(request: AdmissionRequest) -> Iterator[str]:
         yield from check_object_name(label_field(GROUP_NAME_LABEL), group)
     if bool(group) != (total is not None):
         name, field = label_field(GROUP_NAME_LABEL), annotation_field(GROUP_TOTAL_ANNOTATION)
-        yield f"{name} and {field} go together: set both, or none for a single pod"
+        yield f"{name} and {field} must be set together: set both, or neither for a single pod"
     if total is not None and not whole_number(total):
         yield problem(annotation_field(GROUP_TOTAL_ANNOTATION), total, "must be the number of pods of the group")
     yield from check_walltime(labels, annotations)

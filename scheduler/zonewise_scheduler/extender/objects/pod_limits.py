@@ -25,8 +25,8 @@ def size_problem(shape: PodShape) -> str:
         return ""
     containers = len(shape.containers)
     if containers > MAX_CONTAINERS:
-        return f"pod(s) with {containers} containers: zonewise judges pods of at most {MAX_CONTAINERS}"
+        return f"pod(s) with {containers} containers: zonewise supports at most {MAX_CONTAINERS}"
     requests = sum(1 + len(container.memory) + len(container.devices) for container in shape.containers)
     if requests > MAX_REQUESTS:
-        return f"pod(s) with {requests} requests of resources: zonewise judges pods of at most {MAX_REQUESTS}"
+        return f"pod(s) with {requests} requests of resources: zonewise supports at most {MAX_REQUESTS}"
     return ""

@@ -115,7 +115,7 @@ class GangScheduler:
             return held.placement
         if not held.exact:
             self._exclude(held)
-            return f"{held.key} is placed anew: kube-scheduler excludes {node} for this pod"
+            return f"{held.key} is placed again: kube-scheduler excludes {node} for this pod"
         del self._held[pod.uid]
         self._placer.request_binding(held.placement)
         return f"the pod is being bound to {node}"

@@ -39,7 +39,7 @@ _REASONS_OF_PODS = frozenset({NODE_FILTER, NOMINATED, BOUND})
 HELD = "node(s) held for waiting pods that together use more of them"
 REASONS = {
     **diagnosis.LEDGER_REASONS,
-    NODE_FILTER: "node(s) where pods on their way leave too little",
+    NODE_FILTER: "node(s) where assumed pods leave too little",
     NOMINATED: "node(s) that a pod waits for while preempted pods end",
 }
 """Reasons for which a node that the arrays admit rejects a pod, in words."""

@@ -59,7 +59,7 @@ class Evictor:
 
     def write_preemptor_event(self, preemptor: Preemptor, node: str, count: int) -> None:
         """Write an event of the preemptor; `node`: the names of all nodes with victims."""
-        message = f"zonewise: {count} pod(s) of lower priority on node {node} end for a zone of this pod"
+        message = f"zonewise: {count} pod(s) of lower priority on node {node} are evicted to free a zone for this pod"
         self._write_event(preemptor.namespace, preemptor.name, preemptor.uid, "Preempting", message)
 
     def _mark(self, victim: RunningPod) -> None:

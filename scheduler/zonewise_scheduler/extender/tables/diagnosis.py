@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 LEDGER_REASONS = {
     BLOCKED_BY_ASSUMED: "node(s) whose kubelet has yet to report the pods that were sent there",
-    NODE_BACKOFF: "node(s) that lately rejected such a pod, and are in backoff",
+    NODE_BACKOFF: "node(s) that recently rejected such a pod, and are in backoff",
 }
 NO_REPORT = "node(s) without a report of zones (is the zonewise agent running there?)"
 STALE_REPORT = "node(s) whose report of zones is stale"
-NOT_JUDGED = "node(s) that are not judged yet: the pod is tried again once one of them is found to admit it"
+NOT_JUDGED = "node(s) that are not evaluated yet: the pod is retried once one of them would admit it"
 _UNKNOWN_REASON = "node(s) would reject it", RejectionCause(NO_VERDICT)
 
 _MAX_SAMPLED = 8

@@ -165,7 +165,7 @@ def _mismatch(assigner: FlavorAssigner, specs: Sequence[PodSet], name: str, grou
         assigner.is_tas_only,
     )
     if flavor is None:
-        return "there is no such flavor"
+        return "the flavor does not exist"
     problems = (
         check_pod_set_and_flavor_match_for_tas(spec, flavor, group, tas_snapshot, is_tas_only=is_tas_only)
         or check_flavor_for_pod_set(spec, flavor)
@@ -232,7 +232,7 @@ def check_flavor_for_pod_set(pod_set: PodSet, flavor: ResourceFlavor) -> str:
     if taint is not None:
         return f"taint {taint} is not tolerated"
     if not _selects(pod_set, flavor.node_labels):
-        return "the node selector or affinity asks for other labels"
+        return "the node selector or affinity requires other labels"
     return ""
 
 
@@ -246,12 +246,12 @@ def check_pod_set_and_flavor_match_for_tas(
     """
     request = pod_set.topology
     if request is None or not request.explicit:
-        return "" if is_tas_only or not flavor.topology_name else "its nodes are for pods that ask for placement"
+        return "" if is_tas_only or not flavor.topology_name else "its nodes are only for pods that request placement"
     if not flavor.topology_name:
         return "" if group.covered_resources.isdisjoint(pod_set.requests_on_node) else "it has no topology"
     if not tas_snapshot.has_topology(flavor.name):
-        return "its topology is not known"
-    return "" if tas_snapshot.has_level(flavor.name, request) else "its topology lacks the level that is asked for"
+        return "its topology is unknown"
+    return "" if tas_snapshot.has_level(flavor.name, request) else "its topology lacks the requested level"
 
 
 def _selects(pod_set: PodSet, labels: Mapping[str, str]) -> bool:

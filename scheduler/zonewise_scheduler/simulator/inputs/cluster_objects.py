@@ -156,7 +156,9 @@ def _with_queues_and_flavors(
             flavors_by_name[name] = ResourceFlavor(name)
     topologies = dict(cluster.topologies) if fleet is None else {**fleet.topologies, **cluster.topologies}
     if fleet is not None and not any(flavors_by_name[name].topology_name in topologies for name in flavor_names):
-        problems.append(f"{where}: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do")
+        problems.append(
+            f"{where}: no ResourceFlavor refers to an existing Topology: only quotas count, and nodes do not"
+        )
     return cluster._replace(flavors=tuple(flavors_by_name.values()), topologies=topologies)
 
 
@@ -252,8 +254,7 @@ def _select(documents: Iterable[Document], problems: list[str]) -> list[Document
         useful.append(document)
     problems += _duplicates(useful)
     problems += (
-        f"{where}: {count} of kind {kind:.80} ({api:.80}): of no use here"
-        for (where, kind, api), count in ignored.items()
+        f"{where}: {count} of kind {kind:.80} ({api:.80}): ignored" for (where, kind, api), count in ignored.items()
     )
     return useful
 

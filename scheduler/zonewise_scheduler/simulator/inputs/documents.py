@@ -63,7 +63,7 @@ def document_files(directory: str) -> list[str]:
     except OSError as error:
         raise InputError(directory, f"cannot be read: {error.strerror}") from error
     if not files:
-        raise InputError(directory, f"there is no file in it that ends in {', '.join(_SUFFIXES)}")
+        raise InputError(directory, f"it contains no file that ends with {', '.join(_SUFFIXES)}")
     return files
 
 
@@ -136,5 +136,5 @@ def _objects(values: list[object], where: str) -> Iterator[Json]:
 def _checked(values: list[object], where: str) -> Iterator[Json]:
     for value in values:
         if not isinstance(value, dict):
-            raise InputError(where, f"must hold objects: {value!r:.80}")
+            raise InputError(where, f"must contain objects: {value!r:.80}")
         yield cast("Json", value)

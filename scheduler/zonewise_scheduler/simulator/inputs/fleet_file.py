@@ -136,7 +136,7 @@ def _allocatable(reader: FieldReader) -> Resource:
     extended_resources = reader.amounts("resources", resource_value)
     for name in extended_resources:
         if not is_scalar_resource_name(name):
-            reader.report("resources", f"{name} is not counted so, but by a field of its own")
+            reader.report("resources", f"{name} is set with a field of its own, not here")
     memory, storage = reader.quantity("memory", parse_value), reader.quantity("storage", parse_value)
     return Resource(
         reader.quantity("cpu", parse_milli_value) or 0,
@@ -165,7 +165,7 @@ def _inconsistencies(levels: Sequence[Level], extents: Sequence[_Extent], nodes:
     names = [make.name for make, _ in extents]
     for field, values in (("levels", labels), ("kinds", names)):
         problems += [
-            f"{field}: {value!r} is there twice"
+            f"{field}: {value!r} occurs twice"
             for value in sorted({value for value in values if values.count(value) > 1})
         ]
     if labels[-1] != HOSTNAME:
@@ -173,9 +173,9 @@ def _inconsistencies(levels: Sequence[Level], extents: Sequence[_Extent], nodes:
     without_extent = sum(extent is None for _, extent in extents)
     total = sum(_share(extent, levels[0].size) for _, extent in extents)
     if without_extent > 1:
-        problems.append("kinds: only one can have what is left, the others need `share` or `domains`")
+        problems.append("kinds: only one kind can take the remaining nodes; the others need `share` or `domains`")
     if total > 1 or (total < 1 and not without_extent):
-        problems.append(f"kinds: they have {float(total):g} of the nodes rather than all of them")
+        problems.append(f"kinds: they cover {float(total):g} of the nodes instead of all of them")
     return problems
 
 

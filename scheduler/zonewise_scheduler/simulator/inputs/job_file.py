@@ -183,7 +183,7 @@ def _queues(parent: FieldReader, fleet: Fleet) -> tuple[ClusterQueue, ...]:
         queue, problems = read_cluster_queue(cluster_queue)
         parent.problems += [f"{reader.path}{problem.removeprefix('spec.')}" for problem in problems]
         if name in queues:
-            reader.report("name", "is there already")
+            reader.report("name", "exists already")
         if len(parent.problems) == before:
             queues[name] = queue._replace(
                 resource_groups=build_queue(fleet, name, share).resource_groups, namespace_selector=()
@@ -224,7 +224,7 @@ def _arrivals(groups: Iterable[tuple[_Group, ClusterQueue]], seed: int, problems
             used_names.update(names)
             arrivals += _jobs(group, queue.name, names, seed, len(arrivals))
         else:
-            problems.append(f"jobs[{group.position}].name: there are jobs of that name already: {group.name!r}")
+            problems.append(f"jobs[{group.position}].name: jobs with this name exist already: {group.name!r}")
     return sorted(arrivals, key=lambda arrival: arrival.workload.created_at)
 
 

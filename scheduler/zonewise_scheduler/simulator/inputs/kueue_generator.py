@@ -125,7 +125,7 @@ class _GeneratedObjects:
     def add(self, queue: ClusterQueue, sets: list[_Set]) -> None:
         """Add a queue with its workloads."""
         if queue.name in self.queues:
-            raise InputError(self.where, f"cohorts: there are two queues of the name {queue.name!r}")
+            raise InputError(self.where, f"cohorts: two queues have the name {queue.name!r}")
         self.queues[queue.name] = queue
         for workload_set in sets:
             self._add_set(queue.name, workload_set)
@@ -151,7 +151,7 @@ def _cohorts(reader: FieldReader, cluster: _GeneratedObjects) -> None:
     kind, count = reader.required_name("className"), reader.int_in_range("count", 1, _MAX_QUEUES)
     names = [f"{kind}-{number}" for number in range(count)]
     if any(name in cluster.cohorts for name in names):
-        reader.report("className", "there are such cohorts already")
+        reader.report("className", "these cohorts exist already")
     if len(reader.problems) > before:
         return
     cluster.cohorts |= {name: Cohort(name) for name in names}
@@ -265,7 +265,7 @@ def read_generated_nodes(parent: FieldReader, where: str) -> GeneratedNodes:
     levels = [_level(child) for child in topology_reader.children("levels")]
     topology_reader.report_unknown()
     if len(levels) < 2:
-        topology_reader.problems.append("topology.levels: there must be two or more")
+        topology_reader.problems.append("topology.levels: at least two levels are required")
     nodes = 1
     for level, _ in levels:
         nodes *= level.size

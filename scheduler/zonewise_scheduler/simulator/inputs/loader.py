@@ -78,9 +78,9 @@ def load_scenario(
         scenario = build_mix(source, fleet, jobs=jobs, load=load, seed=seed or 0)
         return _with_true_run_times(scenario) if exact else scenario
     if load is not None:
-        raise InputError("--load", f"only a mix has one: {load:g}")
+        raise InputError("--load", f"only a mix has a load: {load:g}")
     if not exists:
-        raise InputError(source or "''", f"neither there nor known: can be {SUPPORTED_SOURCES}")
+        raise InputError(source or "''", f"neither exists nor is known: use {SUPPORTED_SOURCES}")
     contents = _read_source(source)
     if isinstance(contents, SwfLog):
         scenario = _load_log(contents, Path(source_name(source)).name, nodes, whole_nodes=whole_nodes)
@@ -97,10 +97,10 @@ def load_fleet(text: str) -> Fleet:
     if short is not None:
         return short
     if not source_exists(text):
-        raise InputError(f"--nodes {text or repr(text)}", f"neither there nor known: can be {SUPPORTED_NODES}")
+        raise InputError(f"--nodes {text or repr(text)}", f"neither exists nor is known: use {SUPPORTED_NODES}")
     fleet = _find_fleet(read_documents(text), text)
     if fleet is None:
-        raise InputError(text, f"nothing of nodes: can be {SUPPORTED_NODES}")
+        raise InputError(text, f"contains no nodes: use {SUPPORTED_NODES}")
     return fleet
 
 
@@ -154,10 +154,10 @@ def _load_documents(documents: Sequence[Document], source: str, nodes: str | Non
     extra = [document for document in jobs_or_nodes if document is not special and not has_nodes([document])]
     if extra:
         where = ", ".join(dict.fromkeys(document.where for document in (special, *extra)))
-        raise InputError(source, f"beside jobs of one source there can be nodes, and nothing else: {where}")
+        raise InputError(source, f"jobs of one source can be combined only with nodes: {where}")
     if is_generator(special.content):
         if fleet is not None:
-            raise InputError(special.where, "nodes: a generator file says itself which there are")
+            raise InputError(special.where, "nodes: a generator file describes its nodes itself")
         return read_generator(special.content, special.where)
     return read_job_file(special.content, special.where, _job_file_fleet(special, fleet), seed)
 
@@ -167,9 +167,9 @@ def _check_objects(documents: Sequence[Document], jobs_or_nodes: Sequence[Docume
     unknown = next((document for document in jobs_or_nodes if not is_object(document.content)), None)
     if unknown is not None:
         keys = ", ".join(f"{key:.40}" for key in list(unknown.content)[:_MAX_KEYS]) or "none"
-        raise InputError(unknown.where, f"its fields are {keys}; can be {SUPPORTED_SOURCES}")
+        raise InputError(unknown.where, f"its fields are {keys}; use {SUPPORTED_SOURCES}")
     if not jobs_or_nodes:
-        problem = "it describes nodes, which belong to --nodes" if documents else "it is empty"
+        problem = "it describes nodes: use it with --nodes" if documents else "it is empty"
         raise InputError(where, f"{problem}; can be {SUPPORTED_SOURCES}")
 
 

@@ -35,7 +35,7 @@ class SeveralWorkloadsError(Exception):
     """The name of a job matches several Workloads: jobs of two kinds, or long names with the same beginning."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        super().__init__(f"is of several Workloads: name one of {', '.join(keys)}")
+        super().__init__(f"matches several Workloads: use one of {', '.join(keys)}")
 
 
 class ReplayedPass(NamedTuple):

@@ -137,11 +137,11 @@ def _forecasts(summaries: Sequence[Summary]) -> Iterator[Row]:
         yield Row(f"{_INDENT}unknown", format_numbers([error and error.unknown for error in errors]))
         yield Row(f"{_INDENT}error, mean", format_durations([error and error.mean for error in errors]))
         yield Row(f"{_INDENT}error, median", format_durations([error and error.median for error in errors]))
-        yield Row(f"{_INDENT}error by wait", format_percents([error and error.relative for error in errors]))
+        yield Row(f"{_INDENT}error relative to wait", format_percents([error and error.relative for error in errors]))
         yield Row(f"{_INDENT}error below 2 h", format_durations([error and error.short_median for error in errors]))
         yield Row(f"{_INDENT}error from 2 h", format_percents([error and error.long_relative for error in errors]))
         yield Row(f"{_INDENT}within bounds", format_percents([error and error.within for error in errors]))
-        yield Row(f"{_INDENT}width by wait", format_percents([error and error.width for error in errors]))
+        yield Row(f"{_INDENT}width relative to wait", format_percents([error and error.width for error in errors]))
         yield Row(f"{_INDENT}width from 2 h", format_percents([error and error.long_width for error in errors]))
 
 

@@ -28,7 +28,9 @@ def part_text(run: SweepRun, result: RunResult) -> str:
     """Return the result of a run; floats are read back unchanged. Raises PartError if it is too long."""
     text = json.dumps({"schemaVersion": SCHEMA_VERSION, **run._asdict(), **result._asdict()}, separators=(",", ":"))
     if len(text) > MAX_LENGTH:
-        raise PartError(f"{run}: the result has {len(text)} bytes, and a termination message {MAX_LENGTH} at most")
+        raise PartError(
+            f"{run}: the result has {len(text)} bytes, but a termination message holds at most {MAX_LENGTH}"
+        )
     return text
 
 

@@ -68,7 +68,7 @@ export class JobView {
           details?.explanation && this.shortages(details.explanation),
           job && this.places(job)),
         h("aside", null,
-          job && h("section", { class: "card" }, h("h2", null, "Requests, all pods together"), h("dl", { class: "facts" },
+          job && h("section", { class: "card" }, h("h2", null, "Requests of all pods together"), h("dl", { class: "facts" },
             h("dt", null, "Pods"), h("dd", null, count(job.pods)),
             h("dt", null, "GPUs"), h("dd", null, job.gpus ? count(job.gpus) : "none"),
             h("dt", null, "CPUs"), h("dd", null, cpus(job.cpus)),
@@ -86,7 +86,7 @@ export class JobView {
     const message = details?.message ?? "";
     const place = details?.position ?? job.position;
     return h("section", { class: "card why" }, h("h2", null, `Why it waits${job.reason ? `: ${job.reason}` : ""}`),
-      message ? h("ul", null, sentences(message).map((part) => h("li", null, part))) : h("p", null, details ? "It has just come." : "…"),
+      message ? h("ul", null, sentences(message).map((part) => h("li", null, part))) : h("p", null, details ? "It was submitted a moment ago." : "…"),
       place > 0 && h("p", { class: "note" }, `Position ${place} in ${job.clusterQueue}.`));
   }
 
@@ -103,7 +103,7 @@ export class JobView {
   shortages(explanation) {
     const links = (title, keys) => keys?.length > 0 && h("p", null, `${title}: `, keys.slice(0, 12).map((key, i) => [i ? ", " : "", h("a", { href: jobAddress(key) }, this.store.workloads.get(key)?.job ?? key)]), keys.length > 12 ? ` and ${keys.length - 12} more` : "");
     if (!explanation.shortages.length && !explanation.waitsFor.length && !explanation.preempts.length) return null;
-    return h("section", { class: "card" }, h("h2", null, "What it lacks"),
+    return h("section", { class: "card" }, h("h2", null, "Shortages"),
       explanation.shortages.length > 0 && h("div", { class: "scroll" }, h("table", null,
         h("thead", null, h("tr", null, ["Resource", "Flavor", "Requested", "Available", "Limit", "Limit of"].map((each, i) => h("th", { scope: "col", class: i > 1 && i < 5 ? "number" : null }, each)))),
         h("tbody", null, explanation.shortages.map((each) => h("tr", null, h("th", { scope: "row" }, resourceLabel(each.resource)), h("td", null, each.flavor),

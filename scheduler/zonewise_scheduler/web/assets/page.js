@@ -59,8 +59,8 @@ function showConnection() {
   element.dataset.state = store.state;
   element.title = store.state === "live" ? "" : store.problem;
   const texts = {
-    live: store.leads === false ? "live, stands by" : "live",
-    lost: store.heardAt ? `connection lost; as of ${clock(store.heardAt, store.now)}, tries again` : "no connection, tries again",
+    live: store.leads === false ? "live, standing by" : "live",
+    lost: store.heardAt ? `connection lost; as of ${clock(store.heardAt, store.now)}, retrying` : "no connection, retrying",
     connecting: "connecting",
   };
   document.getElementById("connection-text").textContent = texts[store.state];
@@ -71,7 +71,7 @@ function askForToken(reason) {
   view = null;
   loaded = false;
   if (/loopback|localhost|zonewise page/.test(reason)) {
-    main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "Not from here"), h("p", { role: "alert" }, reason)));
+    main.replaceChildren(h("section", { class: "card login" }, h("h1", null, "No access"), h("p", { role: "alert" }, reason)));
     return;
   }
   const input = h("input", { id: "token", type: "password", autocomplete: "off", required: true, "aria-describedby": "token-note" });

@@ -70,7 +70,7 @@ export function nodeDetails(store, node) {
       h("dt", null, "Memory"), h("dd", null, `${bytes(node.memoryUsed)} of ${bytes(node.memory)} requested`),
       h("dt", null, "Pods"), h("dd", null, `${count(node.podsUsed)} of ${count(node.pods)}`)),
     h("h2", { class: "spaced" }, "Zones"),
-    unknownZones ? h("p", { class: "note" }, "No report of this node tells its zones.") :
+    unknownZones ? h("p", { class: "note" }, "The zones of this node are not reported.") :
       h("div", { class: "scroll" }, h("table", null,
         h("thead", null, h("tr", null, ["Free in zone", "GPUs", "", "CPUs", "Memory"].map((name, i) => h("th", { scope: "col", class: i && name ? "number" : null }, name)))),
         h("tbody", null, node.zones.map(([zone, all, free, gpus, freeGpus, memory, freeMemory]) => h("tr", null,

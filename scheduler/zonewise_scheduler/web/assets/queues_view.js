@@ -57,7 +57,7 @@ export class QueuesView {
 
 function share(node) {
   if (!node.weightedShare && node.fairWeight === 1) return null;
-  return h("span", { class: "note", title: "Borrowed part of what the tree can lend, in thousandths, divided by the weight" },
+  return h("span", { class: "note", title: "Borrowed share of the quota that the tree can lend, in thousandths, divided by the weight" },
     `share ${count(node.weightedShare)} ‰, weight ${count(node.fairWeight)}`);
 }
 

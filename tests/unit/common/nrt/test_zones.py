@@ -60,7 +60,7 @@ def test_costs(costs: dict[int, int]) -> None:
     [
         (1, "zones[0].resources[1]: not an object: 1"),
         ({"name": ""}, "zones[0].resources[1].name: not a name: ''"),
-        ({"name": "cpu"}, "zones[0].resources[1].name: 'cpu' is there already: the first is taken"),
+        ({"name": "cpu"}, "zones[0].resources[1].name: 'cpu' exists already: the first one is used"),
         ({"name": "nic", "capacity": "x"}, "zones[0].resources[1] (nic): not a quantity: 'x'"),
     ],
 )

@@ -42,7 +42,7 @@ def test_names(text: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("foo", "neither a kind nor a file 'foo': can be hgx-h100,"),
+        ("foo", "'foo' is neither a kind nor a file: use hgx-h100,"),
         ("4xfoo", "neither a kind nor a file 'foo'"),
         ("", "neither a kind nor a file ''"),
         ("0", f"not from 1 to {MAX_NODES} nodes: 0"),

@@ -101,7 +101,7 @@ def test_a_port_of_another_program_is_rejected() -> None:
     with (
         empty_cluster() as path,
         ready_program() as port,
-        pytest.raises(ObserverError, match=rf"port {port} is in use: .* by --status-port \(0: any\)"),
+        pytest.raises(ObserverError, match=rf"port {port} is in use: .* with --status-port \(0: any free one\)"),
         open_observer(path, "", port, threading.Event),
     ):
         pass

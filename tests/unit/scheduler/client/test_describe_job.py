@@ -94,7 +94,7 @@ def test_eighty_columns() -> None:
         (
             ExplanationFacts(("ns/a",)),
             replace(WAITING, reserved_start=None),
-            "unknown: what must end first declares no walltime",
+            "unknown: the workloads that must end first declare no walltime",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_what_was_predicted_and_what_it_holds() -> None:
 def test_what_is_unknown_is_said_so() -> None:
     assert "holds      unknown: its node has no NodeResourceTopology" in lines(POD, NodeAvailability("node-1"))
     shared = NodeAvailability("node-1", zones=())
-    assert "holds      nothing exclusively, as far as its node reports" in lines(POD, shared)
+    assert "holds      nothing exclusively, according to the report of its node" in lines(POD, shared)
     assert held_text(Holdings()) == "nothing"
 
 
@@ -61,7 +61,7 @@ def test_a_pod_that_waits() -> None:
         "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "gated"}]},
     }
     said = lines(read_pod_facts(obj, []))
-    assert "waits     waits in the queue: `zonewise explain` of its job has the reason" in said
+    assert "waits     waits in the queue: run `zonewise explain` on its job for the reason" in said
     assert "          has the scheduling gate example.com/x" in said
     obj["spec"]["schedulingGates"] = []
     assert "unscheduled  gated" in lines(read_pod_facts(obj, []))

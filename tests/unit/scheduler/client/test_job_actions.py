@@ -98,18 +98,18 @@ def test_a_change_at_the_same_time_is_looked_at_again() -> None:
     cluster = FakeCluster(workload("a"), conflicts=2)
     assert hold(cluster.named, "a").done
     assert (len(cluster.patches), cluster.lists) == (1, 3)
-    assert hold(FakeCluster(workload("a"), conflicts=99).named, "a").message == "a changes all the time: try again"
+    assert hold(FakeCluster(workload("a"), conflicts=99).named, "a").message == "a keeps changing: try again"
 
 
 @pytest.mark.parametrize(
     ("conditions", "active", "requeue", "done", "message"),
     [
-        (("QuotaReserved", "Admitted"), True, False, False, "Job ns/a is Admitted: --requeue stops it, and holds it"),
+        (("QuotaReserved", "Admitted"), True, False, False, "Job ns/a is Admitted: --requeue stops and holds it"),
         (("QuotaReserved", "Admitted"), True, True, True, "Job ns/a is held"),
-        (("QuotaReserved",), True, False, False, "Job ns/a is Reserved: --requeue stops it, and holds it"),
+        (("QuotaReserved",), True, False, False, "Job ns/a is Reserved: --requeue stops and holds it"),
         (("Finished",), True, True, False, "Job ns/a has finished"),
-        ((), False, False, True, "Job ns/a is held already"),
-        (("QuotaReserved", "Admitted"), False, False, True, "Job ns/a is held already"),
+        ((), False, False, True, "Job ns/a is already held"),
+        (("QuotaReserved", "Admitted"), False, False, True, "Job ns/a is already held"),
         (("Finished",), False, True, False, "Job ns/a has finished"),
     ],
 )
@@ -172,11 +172,11 @@ def test_kinds_have_the_names_that_kubectl_has(name: str) -> None:
 
 def test_what_cannot_be_cancelled() -> None:
     cluster = FakeCluster(workload("gone"), workload("done", "Finished"))
-    assert cancel(cluster.named, "gone").message == "Job ns/gone does not exist any more"
+    assert cancel(cluster.named, "gone").message == "Job ns/gone no longer exists"
     assert "has finished" in cancel(cluster.named, "done").message
     assert "has finished" in cancel(FakeCluster(ended=("done",)).named, "done").message
-    assert "does not exist any more" in cancel(FakeCluster(workload("again")).named, "again").message
-    assert "does not exist any more" in cancel(FakeCluster(jobs=("gone",)).named, "gone").message
+    assert "no longer exists" in cancel(FakeCluster(workload("again")).named, "again").message
+    assert "no longer exists" in cancel(FakeCluster(jobs=("gone",)).named, "gone").message
     assert "there is no job none in namespace ns" in cancel(cluster.named, "none").message
     assert "there is no job jobset/gone" in cancel(cluster.named, "jobset/gone").message
 
@@ -185,7 +185,10 @@ def test_a_kind_with_another_plural_is_left_to_kubectl() -> None:
     """A kind of the setting `jobKinds` may have any."""
     result = cancel(FakeCluster(workload("a", kind="Study", version="example.com/v1")).named, "a")
     assert not result.done
-    assert result.message == "Study ns/a cannot be deleted here: `kubectl delete study.v1.example.com -n ns a` does"
+    assert (
+        result.message
+        == "Study ns/a cannot be deleted by this command: use `kubectl delete study.v1.example.com -n ns a`"
+    )
 
 
 def test_a_dry_run_changes_nothing() -> None:

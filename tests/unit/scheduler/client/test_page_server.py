@@ -126,4 +126,4 @@ def test_a_controller_that_is_away_is_told() -> None:
         client = Client(server.url)
         for path in ("/api/v1/plan", EVENTS):
             status, text = client.data(path)
-            assert (status, b"does the controller serve there" in text) == (502, True)
+            assert (status, b"that the controller serves there" in text) == (502, True)

@@ -120,7 +120,7 @@ def test_what_is_known_where_no_fault_is() -> None:
     nodes: dict[str, Json] = {f"node-{n}": {"status": {"conditions": conditions}} for n in range(5)}
     nodes["other"] = {"status": {}}
     assert list(without_fault(nodes)) == [
-        "none on a device of its pods, says the agent of node-0, node-1, node-2 and 2 more",
+        "none on a device of its pods, according to the agent of node-0, node-1, node-2 and 2 more",
         "unknown on other: its agent publishes no health (health.mode)",
     ]
     assert list(without_fault({})) == []

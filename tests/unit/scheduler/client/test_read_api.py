@@ -110,7 +110,7 @@ def test_a_damaged_body(body: bytes) -> None:
 def test_no_server_there() -> None:
     with (
         closing(ReadApi.at("http://127.0.0.1:1")) as api,
-        pytest.raises(ReadApiUnavailable, match="is the URL right, and does the controller serve there"),
+        pytest.raises(ReadApiUnavailable, match="check the URL, and that the controller serves there"),
     ):
         api.workloads()
 

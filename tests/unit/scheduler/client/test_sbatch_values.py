@@ -136,5 +136,5 @@ def test_devices() -> None:
 
 def test_nodes() -> None:
     assert (parse_nodes("4"), parse_nodes("4-4")) == (4, 4)
-    with pytest.raises(ValueError, match="a range of nodes has no meaning"):
+    with pytest.raises(ValueError, match="a range of nodes is not supported"):
         parse_nodes("2-4")

@@ -90,7 +90,7 @@ def test_files_of_the_image_are_in_its_directory(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     arguments = parsed(str(tmp_path), "--repeat", "2")
-    with pytest.raises(CommandError, match=r"there is no file in it that ends in"):
+    with pytest.raises(CommandError, match=r"it contains no file that ends with"):
         input_files(arguments)
 
 

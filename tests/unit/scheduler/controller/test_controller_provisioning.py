@@ -283,7 +283,7 @@ def test_a_request_that_cannot_be_created_is_a_message_of_its_check() -> None:
     story = AutoscaledStory(cluster(), None, rejects=PROVISIONING_REQUESTS)
     job = story.cluster.submit("j", 4)
     story.settle()
-    assert story.state(job) == ("Pending", "no ProvisioningRequest can be made: ProvisioningRequest: not served")
+    assert story.state(job) == ("Pending", "no ProvisioningRequest can be created: ProvisioningRequest: not served")
     story.rejects = None
     story.settle_until(lambda: bool(story.requests()))
     assert story.state(job) == ("Pending", "")

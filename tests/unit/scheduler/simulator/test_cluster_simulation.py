@@ -242,7 +242,7 @@ def test_what_is_unlimited_is_no_capacity() -> None:
 
 
 def test_names_are_unique() -> None:
-    printed = "by hand: jobs have names of their own; there are several of the name ns/a, ns/b"
+    printed = "by hand: job names must be unique; several jobs have the name ns/a, ns/b"
     with pytest.raises(SimulationError, match=f"^{printed}$"):
         simulate_cluster(scenario(*(arrival(name, 1, 1) for name in "abacab")), GREEDY)
 

@@ -28,8 +28,8 @@ def test_an_admitted_pod_has_no_explanation() -> None:
 @pytest.mark.parametrize(
     ("cpus", "words"),
     [
-        (1, "needs 1 CPU, but the node gives whole cores of 2 only: ask for 2 CPUs"),
-        (7, "needs 7 CPUs, but the node gives whole cores of 2 only: ask for 6 or 8 CPUs"),
+        (1, "needs 1 CPU, but the node allocates only whole cores of 2: request 2 CPUs"),
+        (7, "needs 7 CPUs, but the node allocates only whole cores of 2: request 6 or 8 CPUs"),
         (10, "needs 10 CPUs in whole cores; 8 are free"),
     ],
 )
@@ -87,7 +87,7 @@ def test_whole_cores_of_three_threads(cpus: int, choices: str) -> None:
     topology = CpuTopology(cores, ((0, 0xFFF),), ((0, 0xFFF),), (), 0)
     state = state._replace(kind=replace(state.kind, cpus=topology), free_cpus=0xFFF)
     assert explained(state, pod(container(cpus=cpus, gib=1))) == (
-        f"needs {cpus} CPUs, but the node gives whole cores of 3 only: ask for {choices} CPUs"
+        f"needs {cpus} CPUs, but the node allocates only whole cores of 3: request {choices} CPUs"
     )
 
 
@@ -95,7 +95,7 @@ def test_no_healthy_devices() -> None:
     state = node(devices={GPU: {0: 0}})
     assert explained(state, pod(container(devices={GPU: 1}), qos="BestEffort")) == f"needs 1 {GPU}; none is healthy"
     shape = pod(container(devices={GPU: 0}), qos="BestEffort")
-    assert explained(state, shape) == f"needs 0 {GPU}; none is healthy, and even 0 is then refused"
+    assert explained(state, shape) == f"needs 0 {GPU}; none is healthy, and even 0 is then rejected"
 
 
 def test_groups_of_zones() -> None:
@@ -146,7 +146,7 @@ def test_a_container_of_a_pod_with_resources_of_its_own() -> None:
         (Resource(1500, GIB, 5, 0), "needs 2 CPUs in all; the node has 1.5 CPUs left"),
         (Resource(-500, GIB, 5, 0), "needs 2 CPUs in all; the node has 0 CPUs left"),
         (Resource(2000, GIB // 2, 5, 0), "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
-        (Resource(2000, GIB, 0, 0), "the node has as many pods as it takes"),
+        (Resource(2000, GIB, 0, 0), "the node already has its maximum number of pods"),
     ],
 )
 def test_a_full_node(available: Resource, words: str) -> None:
@@ -163,7 +163,7 @@ def test_a_verdict_that_was_sent() -> None:
 @pytest.mark.parametrize(
     ("resource", "words"),
     [
-        ("pods", "the node has as many pods as it takes"),
+        ("pods", "the node already has its maximum number of pods"),
         ("cpu", "needs 2 CPUs in all; the node has 1.5 CPUs left"),
         ("memory", "needs 1 GiB of memory in all; the node has 0.5 GiB of memory left"),
         (AMD, f"needs 3 {AMD} in all; the node has 2 {AMD} left"),

@@ -126,7 +126,7 @@ def test_an_object_without_a_kubelet() -> None:
     """`zonewise show` writes what an idle machine would have; nothing is predicted from that."""
     read = read_nrt(machine_to_nrt(TWO, "n"), KindInterner())
     assert read.state is None
-    assert read.problems == ("zonewise.dev/usage: 'unknown': no kubelet was asked",)
+    assert read.problems == ("zonewise.dev/usage: 'unknown': no kubelet was queried",)
 
 
 def test_empty_zones_are_zones() -> None:

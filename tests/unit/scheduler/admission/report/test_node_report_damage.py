@@ -30,7 +30,7 @@ FIRST = "zones", 0
         (("zones", 0), 5, "zones[0]: not an object: 5"),
         ((*FIRST, "name"), "node-x", "zones[0].name: not \"node-\" and the id of a NUMA node: 'node-x'"),
         ((*FIRST, "name"), "node-99999", "zones[0].name: not \"node-\" and the id of a NUMA node: 'node-99999'"),
-        (("zones", 1, "name"), "node-0", "zones[1].name: 'node-0' is there already: the first is taken"),
+        (("zones", 1, "name"), "node-0", "zones[1].name: 'node-0' exists already: the first one is used"),
         ((*FIRST, "resources", 1, "available"), "x", "zones[0].resources[1] (memory): not a quantity: 'x'"),
         ((*FIRST, "resources", 1, "available"), "-1", "zones[0].resources[1] (memory): negative: '-1'"),
         ((*FIRST, "resources", 1, "capacity"), [], "zones[0].resources[1] (memory): not a quantity: '[]'"),

@@ -18,7 +18,7 @@ from zonewise_scheduler.admission.report.problem_kinds import KINDS, OTHER, prob
         ("attributes[0]: not a name and its value: {'name': 5}", "attributes"),
         ("zones: no zone of type Node could be read", "zones"),
         ("zones[0]: not an object: 5", "zones"),
-        ("zones[0].name: 'node-0' is there already: the first is taken", "name"),
+        ("zones[0].name: 'node-0' exists already: the first one is used", "name"),
         ("zones[0].resources[1] (memory): not a quantity: 'x: y'", "resources"),
         ("zones[0].resources[1].name: not a name: None", "resources"),
         ("zones[0].costs[0]: not a zone and its distance: {}", "costs"),

@@ -218,7 +218,7 @@ def test_a_flavor_that_is_gone_is_a_message() -> None:
     obj["status"]["admission"]["podSetAssignments"][0]["flavors"] = {"cpu": "gone"}
     story = ProvisioningStory(obj)
     assert story.settle() == ["follow the ProvisioningRequest"]
-    assert story.check["message"] == "no ProvisioningRequest can be made: ResourceFlavor gone does not exist"
+    assert story.check["message"] == "no ProvisioningRequest can be created: ResourceFlavor gone does not exist"
 
 
 STEPS = st.lists(

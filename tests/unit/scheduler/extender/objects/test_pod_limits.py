@@ -18,11 +18,11 @@ def test_the_sentence_names_the_limit() -> None:
     containers = [container(f"c{number}", cpus=1, gib=1, role="init") for number in range(MAX_CONTAINERS - 1)]
     assert size_problem(pod(*containers, container(cpus=1, gib=1))) == ""
     larger = pod(*containers, container(cpus=1, gib=1), container("d"))
-    assert size_problem(larger) == "pod(s) with 25 containers: zonewise judges pods of at most 24"
+    assert size_problem(larger) == "pod(s) with 25 containers: zonewise supports at most 24"
     assert size_problem(larger._replace(qos="Burstable")) == ""
     wide = container(cpus=1, gib=1, devices={f"example.com/d{number}": 1 for number in range(MAX_REQUESTS - 2)})
     assert size_problem(pod(wide)) == ""
     assert (
         size_problem(pod(wide, container("b")))
-        == "pod(s) with 257 requests of resources: zonewise judges pods of at most 256"
+        == "pod(s) with 257 requests of resources: zonewise supports at most 256"
     )

@@ -130,7 +130,7 @@ def test_requests_of_the_whole_node() -> None:
         cluster.create(name, WHOLE)
     assert cluster.filter("a", "n").node == "n"
     result = cluster.filter("b", "n")
-    assert result.failed_nodes == {"n": "node(s) where pods on their way leave too little"}
+    assert result.failed_nodes == {"n": "node(s) where assumed pods leave too little"}
     assert cluster.run_pass() == {}
     cluster.delete("a")
     assert cluster.run_pass() == {"b": "n"}

@@ -100,12 +100,12 @@ GROUP = resource_group(FlavorQuotas("spot", (("cpu", ResourceQuota(4)),)))
         ("", "spot", "", "cpu", False, ""),
         ("", "spot", "", "cpu", True, ""),
         ("", "spot", "racks", "cpu", True, ""),
-        ("", "spot", "racks", "cpu", False, "its nodes are for pods that ask for placement"),
+        ("", "spot", "racks", "cpu", False, "its nodes are only for pods that request placement"),
         ("rack", "spot", "", "cpu", False, "it has no topology"),
         ("rack", "spot", "", "memory", False, ""),
-        ("rack", "other", "racks", "cpu", False, "its topology is not known"),
+        ("rack", "other", "racks", "cpu", False, "its topology is unknown"),
         ("rack", "spot", "racks", "cpu", False, ""),
-        ("row", "spot", "racks", "cpu", False, "its topology lacks the level that is asked for"),
+        ("row", "spot", "racks", "cpu", False, "its topology lacks the requested level"),
     ],
 )
 def test_topologies(

@@ -73,7 +73,7 @@ def test_errors_show_the_form(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("p95 wait of queue a <= 1", "no job of queue a: there are cpu, gpu"),
+        ("p95 wait of queue a <= 1", "no job of queue a: the trace has cpu, gpu"),
         ("p95 wait of kind a <= 1", "no job of kind a: there are large, small"),
         ("p95 wait of resource a <= 1", "no job of resource a: there are cpu, nvidia.com/gpu"),
     ],

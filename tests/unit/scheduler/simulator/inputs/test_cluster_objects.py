@@ -117,7 +117,7 @@ def test_kinds_of_other_groups_are_others() -> None:
     assert [entry.workload.name for entry in result.arrivals] == ["a"]
     assert result.problems == (
         f"f.yaml: LocalQueue lq: apiVersion: not one of v1alpha1, v1beta1, v1beta2, and read as the last: {later_api}",
-        "f.yaml: 1 of kind Job (batch.volcano.sh/v1alpha1): of no use here",
+        "f.yaml: 1 of kind Job (batch.volcano.sh/v1alpha1): ignored",
     )
 
 
@@ -175,7 +175,7 @@ def test_nodes_without_a_topology_do_not_count() -> None:
     label = {"kueue.x-k8s.io/queue-name": "q"}
     result = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), nodes="3x8")
     assert result.problems == (
-        "f.yaml: no ResourceFlavor has a Topology that is there: nodes do not count, quotas alone do",
+        "f.yaml: no ResourceFlavor refers to an existing Topology: only quotas count, and nodes do not",
     )
 
 
@@ -316,7 +316,7 @@ def test_workloads_come_without_their_admissions() -> None:
         (obj("Workload", "x", {"podSets": [{"count": -1}]}), "Workload x: "),
         (obj("ClusterQueue", "x", {"cohort": 3}), "ClusterQueue x: spec.cohort: not a string: 3"),
         (obj("Topology", "t", {"levels": [{}]}), "Topology t: spec.levels: not labels of nodes: [{}]"),
-        ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): of no use here"),
+        ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): ignored"),
     ],
 )
 def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Json, reported: str) -> None:
@@ -354,7 +354,7 @@ def test_queues_without_a_description_share_the_nodes() -> None:
 
 def test_a_flavor_that_is_missing_is_reported() -> None:
     result = read(queue("q", "gone"), job("j"))
-    assert result.problems == ("f.yaml: ResourceFlavor gone: there is none, and it is taken for one of any nodes",)
+    assert result.problems == ("f.yaml: ResourceFlavor gone: does not exist, and is treated as a flavor for any node",)
     assert [entry.name for entry in result.flavors] == ["gone"]
 
 

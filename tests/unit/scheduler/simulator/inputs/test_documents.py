@@ -54,7 +54,7 @@ def test_compressed_files_are_read_as_they_were(tmp_path: Path) -> None:
 
 def test_a_directory_without_such_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("a: 1")
-    with pytest.raises(InputError, match=r"there is no file in it that ends in \.yaml, \.yml, \.json"):
+    with pytest.raises(InputError, match=r"it contains no file that ends with \.yaml, \.yml, \.json"):
         read_documents(str(tmp_path))
 
 

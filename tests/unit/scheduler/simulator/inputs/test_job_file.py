@@ -178,7 +178,7 @@ DAMAGED: list[tuple[Any, str]] = [
     (JOB | {"nodeSelector": "a"}, "jobs[1].nodeSelector: not an object: 'a'"),
     (JOB | {"topologyRequest": {"required": 1}}, "jobs[1].topologyRequest.required: not a string: 1"),
     (JOB | {"topologyRequest": "rack"}, "jobs[1].topologyRequest: not an object: 'rack'"),
-    (JOB | {"name": "good-0"}, "jobs[1].name: there are jobs of that name already: 'good-0'"),
+    (JOB | {"name": "good-0"}, "jobs[1].name: jobs with this name exist already: 'good-0'"),
     (7, "jobs[1]: not an object: 7"),
 ]
 

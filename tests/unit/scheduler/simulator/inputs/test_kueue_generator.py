@@ -166,7 +166,7 @@ NOTHING_LEFT: list[tuple[Any, str]] = [
     ({"cohorts": 7}, "cohorts: they have no workloads; cohorts: not a list: 7"),
     (changed(f"{SET}.count", 750_001), "cohorts: more than 3000000 workloads"),
     (changed("cohorts.0.count", 50_001), "cohorts: more than 100000 queues"),
-    (FILE | {"topology": {"name": "t", "levels": []}}, r"topology.levels: there must be two or more"),
+    (FILE | {"topology": {"name": "t", "levels": []}}, r"topology.levels: at least two levels are required"),
     (
         FILE | {"topology": {"name": "t", "levels": [{"name": "a", "count": 2, "nodeLabel": "a"}] * 2}},
         "resourceFlavor: with a topology it has a nodeLabel and a topologyName",

@@ -163,18 +163,18 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reported"),
     [
-        ("a.yaml", "color: red\n", "a.yaml: its fields are color; can be an SWF log, a generator file"),
+        ("a.yaml", "color: red\n", "a.yaml: its fields are color; use an SWF log, a generator file"),
         ("a.yaml", "", "it is empty; can be"),
         ("a.yaml", "{}\n", "its fields are none; can be"),
         ("a.yaml", "levels: []\nkinds: []\n", "levels: is missing"),
-        ("a.yaml", json.dumps(FLEET), "it describes nodes, which belong to --nodes; can be"),
+        ("a.yaml", json.dumps(FLEET), "it describes nodes: use it with --nodes; can be"),
         ("a.json", json.dumps(JOBS | {"nodes": "10x0"}), "nodes: from 1 to 1000000 nodes"),
-        ("a.yaml", "- 3\n", "must hold objects: 3"),
+        ("a.yaml", "- 3\n", "must contain objects: 3"),
         ("a.yaml", "a: [", "neither YAML nor JSON"),
         ("a.json", json.dumps({"jobs": JOBS["jobs"]}), "nodes: there are none; see --nodes"),
         ("a.json", json.dumps(JOBS | {"nodes": "many"}), "nodes: 'many'; see --nodes"),
         ("a.json", json.dumps(JOBS | {"nodes": {"levels": []}}), "levels: is missing"),
-        ("a.json", json.dumps([JOBS, JOBS]), "beside jobs of one source there can be nodes, and nothing else"),
+        ("a.json", json.dumps([JOBS, JOBS]), "jobs of one source can be combined only with nodes"),
         ("a.swf", "", ""),
     ],
 )
@@ -194,9 +194,9 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
     [
         ({"jobs": 0}, "jobs: not above 0: 0"),
         ({"seed": -1}, "seed: negative: -1"),
-        ({"load": 0.5}, "load: only a mix has one: 0.5"),
+        ({"load": 0.5}, "load: only a mix has a load: 0.5"),
         ({"whole_nodes": True}, "whole-nodes: only a log has jobs of this width"),
-        ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither there nor known: can be NUMBER"),
+        ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither exists nor is known: use NUMBER"),
         ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
         ({"nodes": ""}, "^--nodes '': neither there nor known"),
         ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither there nor known"),
@@ -213,18 +213,18 @@ def test_pods_of_a_mix_are_not_as_wide_as_nodes() -> None:
 
 
 def test_a_generator_has_its_own_nodes() -> None:
-    with pytest.raises(InputError, match="nodes: a generator file says itself"):
+    with pytest.raises(InputError, match="nodes: a generator file describes its nodes itself"):
         load_scenario(str(SCENARIOS / "kueue-tas.yaml"), "100")
 
 
 def test_a_file_without_nodes_is_none_of_nodes(file: Write) -> None:
-    with pytest.raises(InputError, match="nothing of nodes"):
+    with pytest.raises(InputError, match="contains no nodes"):
         load_fleet(file("jobs.json", json.dumps(JOBS)))
 
 
 @pytest.mark.parametrize("name", ["", "n" * 300])
 def test_what_can_be_no_file_is_none(name: str) -> None:
-    with pytest.raises(InputError, match=r"neither there nor known|cannot be read"):
+    with pytest.raises(InputError, match=r"neither exists nor is known|cannot be read"):
         load_scenario(name)
 
 
@@ -264,7 +264,7 @@ def test_a_file_that_ends_before_anything_is_in_it_is_damaged(file: Write, name:
 
 
 def test_an_unknown_source() -> None:
-    with pytest.raises(InputError, match=r"^no-such: neither there nor known: can be .* a mix \(hpc, ai, batch\)"):
+    with pytest.raises(InputError, match=r"^no-such: neither exists nor is known: use .* a mix \(hpc, ai, batch\)"):
         load_scenario("no-such")
 
 

@@ -139,7 +139,7 @@ def test_a_job_of_a_long_name_is_explained_by_a_workload_of_kueue() -> None:
 
 def test_workloads_of_jobs_of_one_name_are_named() -> None:
     lines = with_workloads(workload_name(JOBS, "train", "u"), workload_name(JOB_SETS, "train", "v"))
-    with pytest.raises(SeveralWorkloadsError, match=r"name one of ns/job-train-\w{5}, ns/jobset-train-\w{5}$"):
+    with pytest.raises(SeveralWorkloadsError, match=r"use one of ns/job-train-\w{5}, ns/jobset-train-\w{5}$"):
         Replayer().explain(lines, "ns/train")
 
 

@@ -151,11 +151,11 @@ def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
     start = built.index("forecasts")
     assert built[start + 1 :][:4] == ["jobs 1 -", "unknown 0 -", "error, mean 10.0 s -", "error, median 10.0 s -"]
     assert built[start + 5 :][:6] == [
-        "error by wait 20.0 % -",
+        "error relative to wait 20.0 % -",
         "error below 2 h 10.0 s -",
         "error from 2 h - -",
         "within bounds 100.0 % -",
-        "width by wait 160.0 % -",
+        "width relative to wait 160.0 % -",
         "width from 2 h - -",
     ]
 

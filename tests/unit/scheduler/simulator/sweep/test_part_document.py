@@ -58,5 +58,5 @@ def test_a_result_that_a_kubelet_would_cut_is_an_error() -> None:
 
     spare = MAX_LENGTH - len(part_text(RUN, result(0)))
     assert json.loads(part_text(RUN, result(spare)))["seed"] == 3
-    with pytest.raises(PartError, match="the result has 4097 bytes, and a termination message 4096 at most"):
+    with pytest.raises(PartError, match="the result has 4097 bytes, but a termination message holds at most 4096"):
         part_text(RUN, result(spare + 1))
