@@ -165,7 +165,7 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
     [
         ("a.yaml", "color: red\n", "a.yaml: its fields are color; use an SWF log, a generator file"),
         ("a.yaml", "", "it is empty; can be"),
-        ("a.yaml", "{}\n", "its fields are none; can be"),
+        ("a.yaml", "{}\n", "its fields are none; use"),
         ("a.yaml", "levels: []\nkinds: []\n", "levels: is missing"),
         ("a.yaml", json.dumps(FLEET), "it describes nodes: use it with --nodes; can be"),
         ("a.json", json.dumps(JOBS | {"nodes": "10x0"}), "nodes: from 1 to 1000000 nodes"),
@@ -198,7 +198,7 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
         ({"whole_nodes": True}, "whole-nodes: only a log has jobs of this width"),
         ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither exists nor is known: use NUMBER"),
         ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
-        ({"nodes": ""}, "^--nodes '': neither there nor known"),
+        ({"nodes": ""}, "^--nodes '': neither exists nor is known"),
         ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither there nor known"),
     ],
 )
