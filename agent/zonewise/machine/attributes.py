@@ -80,7 +80,7 @@ class Attributes:
             self._judge(path, what, before, no_number)
         if value is None or lowest <= value <= highest:
             return value
-        self.read.problem(path, f"says {value}, outside of {lowest}..{highest}", f"{what} is unknown")
+        self.read.problem(path, f"contains {value}, outside of {lowest}..{highest}", f"{what} is unknown")
         return None
 
     def _judge(self, path: str, what: str, before: int, no_number: Callable[[bytes], bool] | None) -> None:
@@ -94,4 +94,4 @@ class Attributes:
         if no_number is not None and no_number(content):
             del problems[before:]
         elif after == before:
-            self.read.problem(path, "says nothing", f"{what} is unknown")
+            self.read.problem(path, "contains nothing", f"{what} is unknown")

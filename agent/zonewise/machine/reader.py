@@ -135,7 +135,9 @@ class Reader:
         text = _decode(content)
         if text in _EMPTY_TEXTS:
             if needed or (not content and path.startswith(_ATTRIBUTES)):
-                self.problem(path, f"says {text!r}" if text else "is empty", f"{needed} is unknown" if needed else None)
+                self.problem(
+                    path, f"contains {text!r}" if text else "is empty", f"{needed} is unknown" if needed else None
+                )
             return None
         if not text.isprintable() and "\n" not in text and "\t" not in text:
             self.problem(path, f"is not text: {_shown(text)}")
@@ -193,7 +195,7 @@ class Reader:
                 self.source(fact, path, text, rule)
                 return empty
             if needed or not content:
-                self.problem(path, f"says {text!r}" if text else "is empty", lost)
+                self.problem(path, f"contains {text!r}" if text else "is empty", lost)
             return None
         if self._is_cut(path, content):
             self.problem(path, f"is cut short: {_shown(text)} has no line end", lost)

@@ -58,7 +58,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         raise NoData(f"no caches below /{CPU}, nor in a device tree")
     caches.sort(key=lambda reading: (reading.cache.cpus.first(), reading.cache.level, reading.cache.type))
     for number, reading in enumerate(caches if read.sources is not None else ()):
-        read.source(f"caches.{number}", reading.path, reading.cache.cpus, "level, type and size are told beside it")
+        read.source(f"caches.{number}", reading.path, reading.cache.cpus, "level, type and size are in files beside it")
     return machine._replace(caches=tuple(reading.cache for reading in caches))
 
 
@@ -155,14 +155,14 @@ class _SysfsCaches:
         level = self.read.integer(path)
         if level is None or 1 <= level <= _MAX_LEVEL:
             return level
-        self.read.problem(path, f"says {level}, which is not a level of a cache")
+        self.read.problem(path, f"contains {level}, which is not a level of a cache")
         return None
 
     def _type(self, path: str) -> str | None:
         kind = self.read.text(path)
         if kind is None or kind in _TYPES:
             return kind
-        self.read.problem(path, f"says {kind[:60]!r}, which is not a type of cache")
+        self.read.problem(path, f"contains {kind[:60]!r}, which is not a type of cache")
         return None
 
 
@@ -178,7 +178,7 @@ def _undisputed(read: Reader, readings: list[_CacheReading]) -> list[_CacheReadi
     disputed = {id(reading) for rivals in owners.values() if len(rivals) > 1 for reading in rivals}
     for reading in distinct.values():
         if id(reading) in disputed:
-            problem = f"says that CPUs {shown(reading.cache.cpus)} share a cache, which other caches contradict"
+            problem = f"lists CPUs {shown(reading.cache.cpus)} as sharing a cache, which contradicts other caches"
             read.problem(reading.path, problem, "no cache of these CPUs")
     return [reading for reading in distinct.values() if id(reading) not in disputed]
 

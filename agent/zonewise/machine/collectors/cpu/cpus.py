@@ -145,7 +145,9 @@ def _unlisted(read: Reader, candidates: CpuSet) -> CpuSet:
     """Return the CPUs whose own file has them online, though the list leaves them out."""
     unlisted = CpuSet(cpu for cpu in candidates if _online_state(read, f"{CPU}/cpu{cpu}/online"))
     if unlisted:
-        read.problem(_ONLINE, f"leaves out CPUs {shown(unlisted)}, which say that they are online", "what the CPUs say")
+        read.problem(
+            _ONLINE, f"leaves out CPUs {shown(unlisted)}, which say that they are online", "the data of the CPUs"
+        )
     return unlisted
 
 
@@ -165,7 +167,7 @@ def _byte_order(read: Reader, architecture: str | None) -> str | None:
         return byte_order
     known = "little" if architecture in _LITTLE else "big" if architecture in _BIG else None
     if byte_order is not None:
-        read.problem(path, f"says {byte_order[:60]!r}", f"{known or 'unknown'}, by the architecture")
+        read.problem(path, f"contains {byte_order[:60]!r}", f"{known or 'unknown'}, by the architecture")
     read.source("byte_order", path, architecture, "by the architecture")
     return known
 

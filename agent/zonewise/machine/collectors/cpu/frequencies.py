@@ -96,5 +96,5 @@ def _bounded(read: Reader, path: str, limit: int, needed: str) -> int | None:
     value = read.integer(path, needed=needed)
     if value is None or 0 < value <= limit:
         return value
-    read.problem(path, f"says {value}", f"{needed} is unknown")
+    read.problem(path, f"contains {value}", f"{needed} is unknown")
     return None

@@ -88,7 +88,9 @@ class Levels:
         notations = level.notations.among(self.names)
         if not notations.first():
             if level in _EVERYWHERE:
-                self.read.problem(_directory(self.cpus.first()), f"tells no {level.what}", f"{level.what}s are unknown")
+                self.read.problem(
+                    _directory(self.cpus.first()), f"contains no {level.what}", f"{level.what}s are unknown"
+                )
             return []
         return partition(
             self.read,

@@ -30,7 +30,7 @@ def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
     needed = "how virtual CPUs are dispatched"
     mode = read.integer(_DISPATCHING, fact="mainframe.dispatching", rule="0 is horizontal, 1 vertical", needed=needed)
     if mode is not None and mode not in _MODES:
-        read.problem(_DISPATCHING, f"says {mode}", f"{needed} is unknown")
+        read.problem(_DISPATCHING, f"contains {mode}", f"{needed} is unknown")
     read.source("mainframe", "proc/cpuinfo", machine_type, "machine = of a processor, and the caches listed there")
     mainframe = Mainframe(
         machine_type,

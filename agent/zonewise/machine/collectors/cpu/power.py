@@ -39,7 +39,7 @@ def _max_cstate(read: Reader) -> int | None:
     value = read.integer(MAX_CSTATE, fact="power.max_cstate", needed="power.max_cstate")
     if value is None or 0 <= value <= _DEEPEST:
         return value
-    read.problem(MAX_CSTATE, f"says {value}", "power.max_cstate is unknown")
+    read.problem(MAX_CSTATE, f"contains {value}", "power.max_cstate is unknown")
     return None
 
 
@@ -51,7 +51,7 @@ def _pstate(read: Reader) -> tuple[str | None, bool | None]:
     driver.report_lacking(("no_turbo", "status") if "num_pstates" in driver.names else ("no_turbo",))
     mode = driver.text("status", "pstate")  # since Linux 4.11
     if mode is not None and mode not in _MODES:
-        read.problem(f"{PSTATE}/status", f"says {mode[:60]!r}, which is not a mode", "power.pstate is unknown")
+        read.problem(f"{PSTATE}/status", f"contains {mode[:60]!r}, which is not a mode", "power.pstate is unknown")
         mode = None
     no_turbo = None if mode == "off" else driver.integer("no_turbo", "turbo", highest=1, rule="1 is no turbo")
     return mode, None if no_turbo is None else not no_turbo

@@ -68,7 +68,7 @@ def own_set(
         cpus = cpus or when_empty
         if cpu not in cpus or not cpus <= known:
             wrong = f"without CPU {cpu} itself" if cpu not in cpus else "some of which do not exist"
-            read.problem(path, f"says CPUs {shown(cpus)!r}, {wrong}")
+            read.problem(path, f"contains CPUs {shown(cpus)!r}, {wrong}")
             continue
         read.note_used(before, f"/{path}")
         return Shared(cpus, path)
@@ -171,7 +171,7 @@ def _undisputed(read: Reader, views: dict[int, Shared | None], what: str) -> lis
     ]
     for candidate in distinct.values():
         if candidate not in undisputed:
-            problem = f"says that CPUs {shown(candidate.cpus)} share a {what}, which other CPUs contradict"
+            problem = f"lists CPUs {shown(candidate.cpus)} as sharing a {what}, which contradicts other CPUs"
             read.problem(candidate.path, problem, f"no {what} of these CPUs")
     return undisputed
 

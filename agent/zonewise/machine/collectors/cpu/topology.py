@@ -119,7 +119,9 @@ def _zone(zones: dict[int, tuple[int, CpuSet]], cpus: CpuSet) -> int | None:
 def _report_straddling(read: Reader, packages: _Packages, cores: list[TopologyObject]) -> None:
     for core in cores:
         if packages.holding(core.cpus) is None and any(cpu in packages.by_cpu for cpu in core.cpus):
-            read.problem(core.path, f"says that CPUs {shown(core.cpus)} of several packages share a core", "no package")
+            read.problem(
+                core.path, f"lists CPUs {shown(core.cpus)} of several packages as sharing a core", "no package"
+            )
 
 
 def _explain(read: Reader, **levels: list[TopologyObject]) -> None:

@@ -71,7 +71,7 @@ def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True
 
 
 def _listed(read: Reader, address: str) -> Gpu:
-    read.problem(DEVICES, f"lists nothing, and the driver has a GPU at {address}", "what the driver says of it")
+    read.problem(DEVICES, f"lists nothing, and the driver has a GPU at {address}", "the data of the driver")
     read.source(f"gpus.{address}", KFD, address, "domain and location_id of its node")
     return Gpu(address, None, "amd", None, None, None, _DRIVER, None, None, None)
 
@@ -100,7 +100,9 @@ def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, addresses: dict[
     attributes = frozenset(read.names(path))
     for name, witness in _WITNESSES.items():
         if name not in attributes and witness in attributes:
-            read.problem(f"{path}/{name}", "is absent", f"what it tells of {gpu.address} is unknown or from elsewhere")
+            read.problem(
+                f"{path}/{name}", "is absent", f"its facts about {gpu.address} are unknown, or come from other sources"
+            )
     minor, number = drm_numbers(read, path, fact)
     gpu = gpu._replace(
         model=read.text(f"{path}/product_name", fact=f"{fact}.model"),
@@ -116,7 +118,7 @@ def _enriched(read: Reader, gpu: Gpu, compute: _Compute | None, addresses: dict[
     if compute is not None:
         gpu = _computing(read, gpu, compute, addresses)
     if gpu.memory is None and gpu.driver == _DRIVER:
-        read.problem(f"{path}/mem_info_vram_total", "says nothing", f"memory of {gpu.address} is unknown")
+        read.problem(f"{path}/mem_info_vram_total", "contains nothing", f"memory of {gpu.address} is unknown")
     return gpu
 
 

@@ -137,7 +137,7 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
         remedy = f"{loaded[0]} is loaded and does not drive it" if loaded else f"load {' or '.join(modules)}"
         shown = first_few(own, _SHOWN)
         what = f"{len(own)} {vendor} GPU{'s' if len(own) > 1 else ''} ({shown}) without a driver: {remedy}"
-        read.problem(DEVICES, what, "what PCI tells of them")
+        read.problem(DEVICES, what, "the data of PCI")
 
 
 def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:

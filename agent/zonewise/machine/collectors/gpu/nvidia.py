@@ -27,7 +27,7 @@ _DRIVER = "nvidia"
 
 _CONTROL_DEVICE = "dev/nvidiactl"
 """The device by which NVML reaches the driver: named as the source of its facts."""
-_USED = "what /sys and /proc say"
+_USED = "the data in /sys and /proc"
 _PROC = "proc/driver/nvidia"
 
 # NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...
@@ -188,7 +188,7 @@ class _NvmlReport:
     def unlisted_by_pci(self, nvml_gpu: NvmlGpu) -> Gpu:
         """Return a GPU that NVML lists and PCI does not."""
         name = nvml_gpu.address or nvml_gpu.uuid
-        self._read.problem(self._path, f"NVML lists GPU {name}, and PCI does not", "what NVML says of it")
+        self._read.problem(self._path, f"NVML lists GPU {name}, and PCI does not", "the data of NVML")
         gpu = Gpu(nvml_gpu.address, None, _DRIVER, None, None, None, _DRIVER, None, None, None)
         if nvml_gpu.address is not None:
             self._read.source(f"gpus.{nvml_gpu.address}", self._path, nvml_gpu.address, "NVML nvmlDeviceGetPciInfo")
@@ -225,8 +225,10 @@ def _information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, 
     every = set[str]().union(*printed_by_address.values())
     for address, printed in printed_by_address.items():
         if lacking := sorted(every - set(printed)):
-            what = f"says nothing of {', '.join(lacking)}" if printed else "says nothing"
-            read.problem(_information_path(address), what, f"what it tells of {address} is unknown or from elsewhere")
+            what = f"contains nothing of {', '.join(lacking)}" if printed else "contains nothing"
+            read.problem(
+                _information_path(address), what, f"its facts about {address} are unknown, or come from other sources"
+            )
     return {
         address: {name: value for name, value in printed.items() if _is_known(value)}
         for address, printed in printed_by_address.items()
@@ -247,5 +249,5 @@ def _printed(read: Reader, path: str) -> dict[str, str]:
     fields = {name.strip(): value.strip() for name, colon, value in parts if colon}
     if rest or not fields:
         wrong = "is cut short" if fields else f"is not information: {rest[:60]!r}"
-        read.problem(path, wrong, "its whole lines" if fields else "nothing of it")
+        read.problem(path, wrong, "its complete lines" if fields else "nothing of it")
     return fields

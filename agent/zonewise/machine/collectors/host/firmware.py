@@ -130,7 +130,7 @@ def _report_lost(read: Reader, directory: str, blank: list[tuple[str, str]]) -> 
         mark = _MODALIAS[name]
         repetitions = [part for part in repeated if part.startswith(mark)]
         if repetitions != [mark] if repetitions else not name.endswith("_version"):
-            read.problem(f"{directory}/{name}", "says nothing", f"firmware.{field} is unknown")
+            read.problem(f"{directory}/{name}", "contains nothing", f"firmware.{field} is unknown")
 
 
 def _attribute(read: Reader, directory: str, name: str, field: str) -> str | None:
@@ -148,7 +148,7 @@ def _attribute(read: Reader, directory: str, name: str, field: str) -> str | Non
     if not text.isprintable():
         read.problem(path, f"is not text: {text[:60]!r}", f"{fact} is unknown")
         return None
-    read.source(fact, path, text, "as the firmware says, blanks at both ends taken away")
+    read.source(fact, path, text, "as in the firmware, without blanks at both ends")
     return text
 
 
@@ -190,7 +190,7 @@ def _mainframe(read: Reader) -> Firmware | None:
         return None
     fields = {match[1]: match[2] for match in _SYSINFO_LINE.finditer(text)}
     if lacking := [name for name in ("Manufacturer", "Type", "Model") if name not in fields]:
-        read.problem(SYSINFO, f"has no line {', '.join(lacking)}", "what it says besides")
+        read.problem(SYSINFO, f"has no line {', '.join(lacking)}", "its other lines")
     model = " ".join(fields.get("Model", "").split())
     product = " ".join(part for part in (fields.get("Type", ""), model) if part)
     read.source("firmware.vendor", SYSINFO, fields.get("Manufacturer"), "Manufacturer")

@@ -88,7 +88,7 @@ def _banner(read: Reader) -> tuple[str, str] | None:
     text = read.text(VERSION)
     match = _BANNER.fullmatch(text) if text else None
     if text and not match:
-        read.problem(VERSION, f"is not a version of Linux: {text[:60]!r}", "what else tells it")
+        read.problem(VERSION, f"is not a version of Linux: {text[:60]!r}", "other sources")
     return (match[1], match[2]) if match else None
 
 
@@ -99,7 +99,7 @@ def _uname(read: Reader) -> dict[str, str]:
     pairs = (line.partition(": ") for line in content.decode("utf-8", "replace").split("\n"))
     fields = {key: value.strip() for key, colon, value in pairs if colon and value.strip() and value.isprintable()}
     if not fields or not content.endswith(b"\n"):
-        read.problem(UNAME, "is cut short" if fields else "tells nothing", "what else tells it")
+        read.problem(UNAME, "is cut short" if fields else "contains nothing", "other sources")
     return fields
 
 
@@ -120,7 +120,7 @@ def _parameter(sources: _Sources, name: str, fact: str) -> str | None:
 def _uname_value(sources: _Sources, key: str, fact: str) -> str | None:
     value = sources.uname.get(key)
     if value is not None:
-        sources.read.source(fact, UNAME, value, f"{key}, as uname told hwloc-gather-topology")
+        sources.read.source(fact, UNAME, value, f"{key}, as uname reported to hwloc-gather-topology")
     return value
 
 

@@ -57,7 +57,7 @@ def _switch(read: Reader, path: str, field: str) -> bool | None:
     text = content.decode("ascii", "backslashreplace").strip("\0\n ")
     read.source(f"security.{field}", path, text, "Y or 1 is on")
     if text not in _SWITCHES:
-        read.problem(path, f"says {text[:60]!r}, neither on nor off", f"security.{field} is unknown")
+        read.problem(path, f"contains {text[:60]!r}, neither on nor off", f"security.{field} is unknown")
     return _SWITCHES.get(text)
 
 

@@ -50,7 +50,7 @@ def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
     target = read.link(path)
     parent = f"/{target or ''}/"
     driver = bound or _announced_driver(read, path)
-    read.source(fact, path, target, "where the device hangs tells what kind of memory it is")
+    read.source(fact, path, target, "the parent of the device shows the kind of memory")
     read.source(f"{fact}.driver", f"{DRIVERS}/{driver}", driver, "the driver whose directory lists the device")
     if target is None:
         read.problem(path, "is not a link", f"what kind of memory {name} is, is unknown")
@@ -76,7 +76,7 @@ def _size(read: Reader, path: str, fact: str) -> int | None:
     size = read.integer(path, fact=f"{fact}.size", rule="bytes", needed=f"{fact}.size")
     if size is None or 0 <= size < MAX_MEMORY:
         return size
-    read.problem(path, f"says {size} bytes", f"{fact}.size is unknown")
+    read.problem(path, f"contains {size} bytes", f"{fact}.size is unknown")
     return None
 
 
@@ -97,7 +97,7 @@ def _node(read: Reader, path: str, fact: str, needed: str = "") -> int | None:
         return None
     if node < MAX_NODES:
         return node
-    read.problem(path, f"says node {node}", f"{fact} is unknown")
+    read.problem(path, f"contains node {node}", f"{fact} is unknown")
     return None
 
 

@@ -29,11 +29,11 @@ def _collect(read: Reader, machine: Machine) -> Machine:
         read.problem(SWAPS, "does not begin with its heading", "whether there is swap is unknown")
         return machine
     if not content.endswith(b"\n"):
-        read.problem(SWAPS, "is cut short: it has no line end", "its whole lines")
+        read.problem(SWAPS, "is cut short: it has no line end", "its complete lines")
     sizes = [_size(line.split()) for line in content.split(b"\n")[1:-1]]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
-        read.problem(SWAPS, f"tells a size in {len(known)} of {len(sizes)} lines only", "swap is unknown")
+        read.problem(SWAPS, f"contains a size in only {len(known)} of {len(sizes)} lines", "swap is unknown")
         return machine
     read.source("swap", SWAPS, len(sizes), "the sum of the sizes, in KiB")
     return machine._replace(swap=sum(known))

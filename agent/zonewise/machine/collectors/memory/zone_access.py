@@ -85,7 +85,7 @@ def _speed(read: Reader, node: int, path: str) -> int | None:
         return None
     if 0 < value < _MAX_SPEED:
         return value
-    read.problem(path, f"says {value}", f"{name} of zone {node} is unknown")
+    read.problem(path, f"contains {value}", f"{name} of zone {node} is unknown")
     return None
 
 
@@ -113,4 +113,4 @@ def nearest_cpus(
         )
     if len(cpus) == 1:
         return CpuSet.union(cpus.values()), "the CPUs of the only zone that has any"
-    return EMPTY, "nothing tells which CPUs are nearest"
+    return EMPTY, "no source shows which CPUs are nearest"

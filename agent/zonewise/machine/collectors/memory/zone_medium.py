@@ -89,7 +89,7 @@ def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[i
         elif int(match[1]) in bare:
             addresses[int(match[1])] = address
         elif match[2] == b"online" and int(match[1]) >= 0:
-            read.problem(path, f"says node {int(match[1])}, which is not a node without CPUs", "what PCI says")
+            read.problem(path, f"contains node {int(match[1])}, which is not a node without CPUs", "the data of PCI")
     return addresses
 
 

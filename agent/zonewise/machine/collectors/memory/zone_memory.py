@@ -75,7 +75,7 @@ def _total(read: Reader, path: str, content: bytes, fact: str, node: int | None)
         return None
     memory = int(match[2]) * 1024
     if memory >= MAX_MEMORY or (node is not None and match[1] is not None and int(match[1]) != node):
-        read.problem(path, f"says {match[0].decode()!r}", lost)
+        read.problem(path, f"contains {match[0].decode()!r}", lost)
         return None
     read.source(fact, path, match[0].decode(), "MemTotal, in units of 1024 bytes")
     return memory
@@ -136,7 +136,7 @@ def _pools(read: Reader, directory: str, sizes: Sequence[int], fact: str) -> dic
         if 0 <= pages * size * 1024 < MAX_MEMORY:
             pools[name] = pages
         else:
-            read.problem(path, f"says {pages} pages of {name}", f"{own} is unknown" if own else None)
+            read.problem(path, f"contains {pages} pages of {name}", f"{own} is unknown" if own else None)
     return pools
 
 
@@ -194,7 +194,7 @@ def _bytes(read: Reader, path: str, needed: str) -> int | None:
     value = read.integer(path, needed=needed)
     if value is None or 0 <= value < MAX_MEMORY:
         return value
-    read.problem(path, f"says {value} bytes", f"{needed} is unknown")
+    read.problem(path, f"contains {value} bytes", f"{needed} is unknown")
     return None
 
 

@@ -90,7 +90,7 @@ def _listed(attributes: Attributes, functions: dict[str, PciFunction]) -> _Liste
     read, path = attributes.read, attributes.path
     address = device_pci_address(read, path) if path.startswith(CLASS) else next(iter(pci_addresses(path)), None)
     if not attributes.names:
-        read.problem(path, "leads to nothing", "its name, and what the link says of its place")
+        read.problem(path, "leads to nothing", "its name, and the location in the link")
     read.source(attributes.fact, path, address, "the PCI function that the link leads through, if there is one")
     return _Listed(attributes, functions.get(address or ""), address, _listed_ports(attributes))
 

@@ -166,10 +166,10 @@ def _report_dead(read: Reader, entries: Iterable[_Entry]) -> None:
     """Report, in one entry, the netdevs that consist of a name only."""
     dead = [entry.name for entry in entries if not entry.attributes.names]
     if len(dead) == 1:
-        read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and what the link says of its place")
+        read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and the location in the link")
     elif dead:
         shown = first_few(dead, 8)
-        used = "their names, and what the links say of their places"
+        used = "their names, and the locations in the links"
         read.problem(CLASS, f"{len(dead)} entries lead to nothing: {shown}", used)
 
 

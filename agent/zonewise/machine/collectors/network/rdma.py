@@ -176,7 +176,7 @@ def _namespace_mode(read: Reader, machine: Machine) -> str | None:
     if text in ("Y", "N"):
         return "shared" if text == "Y" else "exclusive"
     if text is not None:
-        read.problem(_MODE, f"says {text[:60]!r}, neither Y nor N", "namespace_mode is unknown")
+        read.problem(_MODE, f"contains {text[:60]!r}, neither Y nor N", "namespace_mode is unknown")
         return None
     release = _release(machine)
     if machine.infiniband and release is not None and release < _SHARED_ONLY_BEFORE:

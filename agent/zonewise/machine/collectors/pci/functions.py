@@ -143,7 +143,7 @@ def _local_cpus(read: Reader, entry: PciEntry) -> CpuSet | None:
     cpus = cpu_set(read, entry.path, (LOCAL_CPUS,), fact=f"pci.{entry.address}.cpus", rule=rule)
     # "(null)" and the like mean no value elsewhere, and damage in this file
     if cpus is None and len(read.problems) == before:
-        read.problem(f"{entry.path}/{LOCAL_CPUS.list_name}", "says nothing", f"cpus of {entry.address} are unknown")
+        read.problem(f"{entry.path}/{LOCAL_CPUS.list_name}", "contains nothing", f"cpus of {entry.address} are unknown")
     return cpus
 
 
@@ -193,7 +193,7 @@ def _width(read: Reader, entry: PciEntry, name: str, field: str) -> int | None:
     if width is None or width == _NO_WIDTH:
         return None
     if width not in _WIDTHS:  # 63 where a function has fallen off the bus and every bit reads as one
-        read.problem(path, f"says {width} lanes, which no link has", f"{needed} is unknown")
+        read.problem(path, f"contains {width} lanes, which no link has", f"{needed} is unknown")
         return None
     return width
 
@@ -211,7 +211,7 @@ def _virtual_functions(read: Reader, entry: PciEntry, name: str, field: str) -> 
     number = read.integer(path, fact=f"pci.{entry.address}.sriov.{field}", needed=f"{name} of {entry.address}")
     if number is None or 0 <= number <= _MAX_FUNCTIONS:
         return number
-    read.problem(path, f"says {number}, and a function has at most {_MAX_FUNCTIONS}", f"{name} is unknown")
+    read.problem(path, f"contains {number}, and a function has at most {_MAX_FUNCTIONS}", f"{name} is unknown")
     return None
 
 
@@ -238,7 +238,7 @@ def _bus(read: Reader, entry: PciEntry, name: str) -> int | None:
     bus = read.integer(path, fact=f"pci.{entry.address}.buses", rule="the number in the file", needed=needed)
     if bus is None or 0 <= bus <= _MAX_BUS:
         return bus
-    read.problem(path, f"says {bus}, and buses end at {_MAX_BUS}", f"{needed} is unknown")
+    read.problem(path, f"contains {bus}, and buses end at {_MAX_BUS}", f"{needed} is unknown")
     return None
 
 

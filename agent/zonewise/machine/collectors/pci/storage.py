@@ -126,7 +126,7 @@ def _own_zone(read: Reader, disk: _Disk, transport: str | None, zones: tuple[Zon
         return None
     zone = next((zone for zone in zones if zone.id == node), None)
     if zone is None:
-        read.problem(path, f"says zone {node}, and there is no such zone", f"{needed} is unknown")
+        read.problem(path, f"contains zone {node}, and there is no such zone", f"{needed} is unknown")
         return None
     return zone.id if zone.cpus else nearest_cpu_zone(zones, zone)
 
@@ -138,7 +138,7 @@ def _size(read: Reader, disk: _Disk) -> int | None:
     if sectors is None:
         return None
     if not 0 <= sectors < _MAX_SECTORS:
-        read.problem(path, f"says {sectors} sectors, which no device has", f"{needed} is unknown")
+        read.problem(path, f"contains {sectors} sectors, which no device has", f"{needed} is unknown")
         return None
     return sectors * _SECTOR
 
@@ -148,7 +148,7 @@ def _switch(read: Reader, disk: _Disk, name: str, *, needed: str = "") -> bool |
     path = f"{disk.path}/queue/{name}"
     value = read.integer(path, fact=f"block_devices.{disk.name}.{name}", rule="1 is yes", needed=needed)
     if value is not None and value not in (0, 1):
-        read.problem(path, f"says {value}, neither 0 nor 1", f"{name} of {disk.name} is unknown")
+        read.problem(path, f"contains {value}, neither 0 nor 1", f"{name} of {disk.name} is unknown")
         return None
     return None if value is None else bool(value)
 

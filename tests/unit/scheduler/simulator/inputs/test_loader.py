@@ -199,7 +199,7 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
         ({"nodes": "no.yaml"}, r"^--nodes no\.yaml: neither exists nor is known: use NUMBER"),
         ({"nodes": "0"}, "--nodes: from 1 to 1000000 nodes"),
         ({"nodes": ""}, "^--nodes '': neither exists nor is known"),
-        ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither there nor known"),
+        ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither exists nor is known"),
     ],
 )
 def test_options_that_make_no_sense(file: Write, options: dict[str, Any], reported: str) -> None:

@@ -206,7 +206,9 @@ def test_whole_lines_of_a_cut_file_count() -> None:
     discovered = GpuScan(driven(FIRST, SECOND), tree)
     assert (discovered.gpus[0].uuid, discovered.gpus[0].model) == (None, "Stub S1")
     assert discovered.said("is cut short")
-    assert discovered.said("says nothing of Bus Type, Device Minor, GPU Excluded, GPU Firmware, GPU UUID, Video BIOS")
+    assert discovered.said(
+        "contains nothing of Bus Type, Device Minor, GPU Excluded, GPU Firmware, GPU UUID, Video BIOS"
+    )
     tree["proc/driver/nvidia/version"] = VERSION.encode()[: VERSION.index("570") + 5]
     assert GpuScan(driven(FIRST), tree).gpus[0].driver_version is None
 
