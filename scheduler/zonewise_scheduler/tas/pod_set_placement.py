@@ -106,8 +106,10 @@ def pod_set_placements(
             placements.append(_build_placement(pod_sets[admission.name], flavor, assignment))
     if len(placements) < 2:
         return placements
+    pod_counts = {admission.name: admission.pods for admission in workload.admission.pod_sets}
     sort_keys = {
-        pod_set.name: (_group_index(workload, pod_set), pod_set.pods, -i) for i, pod_set in enumerate(workload.pod_sets)
+        pod_set.name: (_group_index(workload, pod_set), pod_counts.get(pod_set.name, 0), -i)
+        for i, pod_set in enumerate(workload.pod_sets)
     }
     return sorted(placements, key=lambda placement: (placement.flavor, sort_keys[placement.pod_set]))
 

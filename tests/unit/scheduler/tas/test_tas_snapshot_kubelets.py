@@ -177,6 +177,21 @@ def test_pod_sets_of_two_flavors_fit_where_they_were_placed() -> None:
     assert cluster.tas_snapshot.fits(replace(workload, admission=Admission("a", tuple(admitted_pod_sets))))
 
 
+def test_group_after_partial_admission_fits_where_it_was_placed() -> None:
+    """Of two pod sets of one pod each the second is placed first. Here only this order leaves 8 CPUs to the worker."""
+    cluster = zoned_cluster([node(2, 4, **STRICT, reserved=0xF << 8)])
+    pod_sets = [
+        pods_of_shape(pod(container(cpus=4, gib=1)), 1, HOST, "leader", "g"),
+        pods_of_shape(pod(container(cpus=8, gib=1)), 4, HOST, "workers", "g"),
+    ]
+    workload = job("one", *pod_sets)
+    requests = [PlacementRequest(pod_set, 1, "all") for pod_set in pod_sets]
+    assignments = cluster.tas_snapshot.find_topology_assignments(workload, {"all": requests}, empty=False)
+    assert not isinstance(assignments, TopologyPlacementFailure)
+    admitted_pod_sets = (PodSetAdmission(name, {"pods": "all"}, {}, 1, assignments[name]) for name in assignments)
+    assert cluster.tas_snapshot.fits(replace(workload, admission=Admission("a", tuple(admitted_pod_sets))))
+
+
 def test_leader_is_replaced_before_its_workers() -> None:
     """The leader takes half of the first zone, so the zone of 4 CPUs is left to the second worker, which needs 8."""
     half_reserved = node(3, 4, **STRICT, reserved=0xF << 16)
