@@ -202,9 +202,13 @@ def render_report(tested: Sequence[MutantResult], seed: int) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run unit tests against mutants.")
     parser.add_argument("--areas", type=lambda text: text.split(","), default=list(AREAS))
-    parser.add_argument("--sample", type=int, default=0, help="so many mutants; 0: all")
+    parser.add_argument("--sample", type=int, default=0, help="number of mutants to try; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--since", metavar="REVISION", help="of lines that have changed since it, uncommitted ones too")
+    parser.add_argument(
+        "--since",
+        metavar="REVISION",
+        help="try only lines that changed since this revision, including uncommitted ones",
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", type=Path, default=PROJECT / "mutants.md")
     return parser.parse_args(arguments)

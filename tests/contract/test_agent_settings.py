@@ -190,7 +190,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--config", "{}/binary"], "{}/binary: is not text: 'utf-8' codec can't decode byte 0xff in position 0: "),
     (["--root", "{}/none"], "root {}/none: No such file or directory"),
     (["--api-server", "server"], "apiServer: 'server' is not a URL of an API server: http://HOST[:PORT] or "),
-    (["--kubelet-config", "http://k/configz"], "kubeletConfig: http://k/configz: must be an https URL: "),
+    (["--kubelet-config", "http://k/configz"], "kubeletConfig: http://k/configz: must be an https URL, "),
     (["--tls-cert", "{}/c", "--tls-key", "{}/k"], "tls: {}/c, {}/k cannot be used: No such file or directory"),
     (["--tls-cert", "{}/c"], "tls.cert and tls.key must be set together: one of them is missing"),
     (["--notify-file", "{}/binary/file"], "notifyFile: {}/binary/file: File exists"),

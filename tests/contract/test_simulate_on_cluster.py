@@ -230,7 +230,7 @@ def test_large_files_belong_into_the_image(simulating: CliRunner) -> None:
     trace = simulating.write("jobs.yaml", JOBS + "#" * (1 << 20))
     sweep = (trace, "--nodes", "3x4", "--repeat", 2, "--on-cluster")
     message = simulating.usage_error(*sweep)
-    assert "and a ConfigMap 1048576 at most: put them into the image" in message
+    assert "but a ConfigMap holds at most 1048576: put them into the image" in message
     (job,) = yaml.safe_load_all(simulating.run(*sweep, "--inputs", "/traces").out)
     spec = job["spec"]["template"]["spec"]
     assert spec["containers"][0]["args"][1] == "/traces/jobs.yaml"

@@ -17,10 +17,14 @@ from tools.version import parse_version
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the chart and the files for `kubectl apply -f`; return the exit status."""
-    parser = ArgumentParser(prog="python -m tools.chart", description="Makes the Helm chart and install*.yaml.")
-    parser.add_argument("--version", required=True, type=parse_version, help="of zonewise and its images: 0.1.0")
-    parser.add_argument("--registry", default="", help="where the images are: ghcr.io/example")
-    parser.add_argument("--output", type=Path, default=MANIFESTS.parent / "dist", help="default: dist")
+    parser = ArgumentParser(prog="python -m tools.chart", description="Build the Helm chart and install*.yaml.")
+    parser.add_argument(
+        "--version", required=True, type=parse_version, help="version of zonewise and its images, such as 0.1.0"
+    )
+    parser.add_argument("--registry", default="", help="registry of the images, such as ghcr.io/example")
+    parser.add_argument(
+        "--output", type=Path, default=MANIFESTS.parent / "dist", help="directory to write to (default: dist)"
+    )
     parsed = parser.parse_args(arguments)
     registry = f"{parsed.registry.rstrip('/')}/" if parsed.registry else ""
     try:

@@ -20,12 +20,16 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "zonewi
 
 def main(arguments: list[str] | None = None) -> int:
     """Build the images, or renew the lock; return the exit status."""
-    parser = ArgumentParser(prog="python -m tools.image", description="Builds the OCI images without a daemon.")
+    parser = ArgumentParser(prog="python -m tools.image", description="Build the OCI images without a daemon.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("lock", help="renew tools/image/debian.lock.json; needs Debian's gpgv and dpkg")
     building = commands.add_parser("build", help="write the images of the agent and the scheduler")
-    building.add_argument("--version", required=True, type=parse_version, help="of zonewise, as in a tag: 0.1.0")
-    building.add_argument("--output", type=Path, default=PROJECT / "dist" / "images", help="default: dist/images")
+    building.add_argument(
+        "--version", required=True, type=parse_version, help="version of zonewise, as in a tag, such as 0.1.0"
+    )
+    building.add_argument(
+        "--output", type=Path, default=PROJECT / "dist" / "images", help="directory to write to (default: dist/images)"
+    )
     parsed = parser.parse_args(arguments)
     try:
         if parsed.command == "lock":

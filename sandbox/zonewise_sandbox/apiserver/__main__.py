@@ -13,9 +13,11 @@ from zonewise_sandbox.apiserver import ApiServer
 def main() -> int:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m zonewise_sandbox.apiserver", description=__doc__)
-    parser.add_argument("--port", type=int, default=8001, help="on 127.0.0.1; 0: any free one (default: 8001)")
-    parser.add_argument("--crd", action="append", default=[], metavar="FILE", nargs="+", help="YAML of definitions")
-    parser.add_argument("--token", help="require this bearer token")
+    parser.add_argument("--port", type=int, default=8001, help="port on 127.0.0.1; 0 for any free one (default: 8001)")
+    parser.add_argument(
+        "--crd", action="append", default=[], metavar="FILE", nargs="+", help="YAML files of CustomResourceDefinitions"
+    )
+    parser.add_argument("--token", help="bearer token that requests must have")
     arguments = parser.parse_args()
     files = [file for group in arguments.crd for file in group]
     stopped = threading.Event()
