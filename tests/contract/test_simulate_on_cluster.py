@@ -157,6 +157,36 @@ def test_results_are_awaited(simulating: CliRunner, cluster: Api, containers: Co
     assert (simulating.directory / "all.json").read_text() == local.out
 
 
+def test_a_pod_that_waits_for_its_image_is_named_once(
+    simulating: CliRunner, cluster: Api, containers: Containers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default image has no registry, and such a Job never ends."""
+    sweep = (*MIX, "--policy", "easy", "--seed", 13)
+    name = applied(simulating, cluster, *sweep)
+    selector = f"{PODS}?labelSelector={SWEEP_LABEL}={name}"
+    eventually(lambda: len(cluster.get(selector).ok()["items"]) == 2, 60)
+    first = cluster.get(selector).ok()["items"][0]["metadata"]["name"]
+    container = {"name": "simulate", "ready": False, "restartCount": 0, "image": "i", "imageID": ""}
+    waiting = {**container, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    body = {"status": {"phase": "Pending", "containerStatuses": [waiting]}}
+    cluster.patch(f"{PODS}/{first}/status", body).ok()
+    gathered: list[int] = []
+    arguments = ["simulate", *map(str, sweep), "--gather", "--api-server", cluster.url]
+    thread = threading.Thread(target=lambda: gathered.append(main(arguments)))
+    thread.start()
+    printed: list[str] = []
+
+    def is_noted() -> bool:
+        printed.append(capsys.readouterr().err)
+        return f"zonewise: note: pod {first}: ImagePullBackOff; --image names another one\n" in "".join(printed)
+
+    eventually(is_noted, 60)
+    containers.run(name, 2)
+    thread.join(60)
+    assert gathered == [0]
+    assert ("".join(printed) + capsys.readouterr().err).count("ImagePullBackOff") == 1
+
+
 def test_a_failed_run_is_an_error_with_its_last_words(simulating: CliRunner, cluster: Api) -> None:
     """Each index has a second pod; after that the Job ends."""
     sweep = (*MIX, "--policy", "greedy", "--seed", 9)

@@ -20,7 +20,7 @@ from zonewise_scheduler.commands.part_arguments import input_files, part_argumen
 from zonewise_scheduler.commands.sweep import RunProgress, prepare_sweep, simulate_run, write_sweep
 from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_VARIABLE, SWEEP_LABEL, SweepJob
 from zonewise_scheduler.simulator.sweep.part_document import PartError, part_text
-from zonewise_scheduler.simulator.sweep.sweep_pods import read_pods
+from zonewise_scheduler.simulator.sweep.sweep_pods import image_problem, read_pods
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -91,14 +91,18 @@ def _apply(client: Client, job: SweepJob) -> None:
 
 def _gather(client: Client, job: SweepJob, runs: Sequence[SweepRun], progress: RunProgress) -> list[RunResult]:
     """Return the results of all runs, once there are all. Raises CommandError for the first run that fails."""
+    is_noted = False
     try:
         with progress:
             while True:
                 state = _job_state(client, job)  # before the pods: what ended it is among them
-                done = read_pods(
-                    client.list(PODS, namespace=job.namespace, label_selector=f"{SWEEP_LABEL}={job.name}").items, runs
-                )
+                selector = f"{SWEEP_LABEL}={job.name}"
+                pods = client.list(PODS, namespace=job.namespace, label_selector=selector).items
+                done = read_pods(pods, runs)
                 progress.show(len(done.results))
+                if not is_noted and (problem := image_problem(pods)):
+                    is_noted = True
+                    progress.note(f"{problem}; --image names another one")
                 if len(done.results) == len(runs):
                     return [done.results[index] for index in range(len(runs))]
                 if state:

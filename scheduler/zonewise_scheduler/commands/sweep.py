@@ -115,6 +115,12 @@ class RunProgress:
         if self._line is not None:
             self._line.update(done, self._total)
 
+    def note(self, text: str) -> None:
+        """Print a line beside the number."""
+        if self._line is not None:
+            self._line.clear()
+        sys.stderr.write(f"zonewise: note: {text}\n")
+
 
 def _results(arguments: Namespace, runs: Sequence[SweepRun]) -> list[RunResult]:
     try:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+_IMAGE_PROBLEMS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"})
+"""Reasons of a waiting container (pkg/kubelet/images/types.go). The kubelet tries most of them again."""
+
 
 class PodResults(NamedTuple):
     """The outcomes of the pods that have ended, by index."""
@@ -37,6 +40,17 @@ def read_pods(pods: Iterable[Object], runs: Sequence[SweepRun]) -> PodResults:
             lines = _message(pod).strip().splitlines()
             done.failures[index] = lines[-1] if lines else "its pod failed without a message"
     return done
+
+
+def image_problem(pods: Iterable[Object]) -> str:
+    """Return why the first pod without its image waits, with its name; "": there is no such pod."""
+    for pod in pods:
+        for container in pod.get("status", {}).get("containerStatuses") or ():
+            waiting: Object = container.get("state", {}).get("waiting") or {}
+            if waiting.get("reason") in _IMAGE_PROBLEMS:
+                words = [f"pod {pod['metadata']['name']}", waiting["reason"], waiting.get("message")]
+                return ": ".join(word for word in words if word)
+    return ""
 
 
 def _index(pod: Object) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_ANNOTATION
 from zonewise_scheduler.simulator.sweep.part_document import PartError, part_text
-from zonewise_scheduler.simulator.sweep.sweep_pods import PodResults, read_pods
+from zonewise_scheduler.simulator.sweep.sweep_pods import PodResults, image_problem, read_pods
 from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
 
 RUNS = [SweepRun("easy", None, seed) for seed in range(2)]
@@ -50,3 +50,14 @@ def test_a_failed_pod_has_last_words() -> None:
 def test_a_pod_that_left_no_result_is_an_error() -> None:
     with pytest.raises(PartError, match="easy, seed 1: no result of a run: ''"):
         read_pods([pod(1, "Succeeded")], RUNS)
+
+
+def test_a_pod_without_its_image_is_named() -> None:
+    """It stays Pending, and --gather would wait for it without a word."""
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}
+    pods: list[dict[str, Any]] = [
+        {"metadata": {"name": f"p-{number}"}, "status": {"phase": "Pending", "containerStatuses": [{"state": state}]}}
+        for number, state in enumerate([{"waiting": {"reason": "ContainerCreating"}}, {"waiting": waiting}])
+    ]
+    assert image_problem(pods) == 'pod p-1: ImagePullBackOff: Back-off pulling image "x"'
+    assert image_problem([pods[0], pod(0, "Running"), {"metadata": {}, "status": {}}]) == ""
