@@ -212,6 +212,19 @@ kind: Topology
 metadata: {name: racks}
 spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
 ---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 1000
+description: before a deadline
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: system-node-critical}
+value: 2000001000
+description: Used for system critical pods that must not be moved from their current node.
+preemptionPolicy: PreemptLowerPriority
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: done, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
@@ -220,7 +233,7 @@ status: {startTime: "2026-01-01T00:00:05Z", completionTime: "2026-01-01T00:10:00
 ---
 apiVersion: batch/v1
 kind: Job
-metadata: {name: waits, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
+metadata: {name: waits, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main, kueue.x-k8s.io/priority-class: urgent}}
 spec:
   suspend: true
   parallelism: 4
@@ -246,7 +259,7 @@ def as_served(one: Any) -> Any:
 
 def plural(kind: str) -> str:
     """A kind as kubectl names its objects."""
-    return (f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s").lower()
+    return (f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}{'es' if kind.endswith('s') else 's'}").lower()
 
 
 def gangs(name: str) -> tuple[float, float, float]:
