@@ -168,7 +168,7 @@ def _node_suffices(view: ArrayView, request: AlignmentRequest) -> tuple[Bools, B
     suffices, unclear = np.ones(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
     implied = ()
     if len(request.steps) == 1 and is_strict(view.layout, request.steps[0].hinted):
-        implied = request.steps[0].hinted  # if a zone has enough, its node has
+        implied = view.layout.with_zones(request.steps[0].hinted)  # if a zone has enough, its node has
     for index, amount in request.node_amounts:
         if not amount or (index, amount) not in implied:
             suffices &= view.node_free[index] >= amount

@@ -84,6 +84,15 @@ def test_counts_of_pods_with_pages_of_sidecars_alone(topology: str) -> None:
     assert _table([state]).pod_counts(shape, 2).tolist() == [1]
 
 
+def test_devices_without_zones_of_pods_whose_memory_has_no_hint() -> None:
+    """Each container has memory of its own, but the node lacks the device."""
+    state = node(topology="single-numa-node", scope="pod", memory="Static", devices={GPU: {0: 1}})
+    shape = fit_pod(container(gib=12, devices={GPU: 1}), container("b", gib=12))
+    for free in (1, 0):
+        cluster = [state._replace(device_free=(free,), memory_assigned=1)]
+        assert _table(cluster).fits(shape).tolist() == _admit_each(cluster, shape)
+
+
 @settings(max_examples=40)
 @given(st.lists(clusters(most=6), min_size=2, max_size=4), pods(), st.data())
 def test_changed_rows(waves: list[list[NodeState]], shape: PodShape, data: st.DataObject) -> None:
