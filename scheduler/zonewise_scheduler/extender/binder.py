@@ -1,12 +1,12 @@
-"""Binds the pods that a scheduling pass has placed, in threads of its own: one slow request does not delay the others.
+"""Binds the pods that a scheduling pass has placed. It uses its own threads, so one slow request does not delay others.
 
 | response | the pod |
 |---|---|
 | success | is bound |
-| 404 | is gone: dropped |
-| 409 | is looked at: bound where we want it, gone, or left to kube-scheduler |
-| another status of the client's errors | is left to kube-scheduler: forgotten, and requeued |
-| none, 429, 5xx | may be bound: stays assumed, and the request is repeated |
+| 404 | is gone, so it is dropped |
+| 409 | is read again: it is bound to our node, gone, or left to kube-scheduler |
+| another 4xx status | is left to kube-scheduler: forgotten and requeued |
+| none, 429, 5xx | may be bound: it remains assumed, and the request is repeated |
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 THREADS = 8
-"""Requests at once. An API server binds a pod in a few milliseconds."""
+"""Number of concurrent requests. An API server binds a pod in a few milliseconds."""
 RETRY_PERIOD = 0.5
-"""Seconds before a request without a definite response is repeated; doubled each time."""
+"""Seconds before a request without a definite response is repeated; the delay doubles each time."""
 MAX_RETRY_PERIOD = 4.0
-"""Seconds: once the API server is back, no pod waits longer."""
+"""Maximum delay in seconds: once the API server is back, no pod waits longer."""
 GIVE_UP = 90.0
-"""Seconds after which such a pod is left to kube-scheduler,"""
+"""Seconds after which a pod without a definite response is left to kube-scheduler,"""
 GIVE_UP_SHARE = 0.75
-"""or this part of assumeTimeout, if that is less: the pod is still assumed then."""
+"""or this fraction of assumeTimeout, if that is less, so that the pod is still assumed then."""
 
 
 def bind_pod(client: Client, namespace: str, name: str, uid: str, node: str, verdict: Verdict | None) -> None:
@@ -53,7 +53,7 @@ def bind_pod(client: Client, namespace: str, name: str, uid: str, node: str, ver
 
 
 def bound_node(client: Client, namespace: str, name: str, uid: str) -> str:
-    """Return the node to which a pod is bound; empty: to none. Raises NotFound where it is gone, and KubeError."""
+    """Return the node to which a pod is bound, or "" if it is unbound. Raises NotFound if it is gone, and KubeError."""
     pod = client.get(PODS, name, namespace=namespace)
     metadata: Json = pod["metadata"]
     spec: Json = pod.get("spec") or {}
@@ -72,7 +72,7 @@ class _Task:
         self.deadline = deadline
 
     def next_delay(self, now: float) -> float | None:
-        """Return the seconds until the next request; None where it is time to give up."""
+        """Return the seconds until the next request, or None if it is time to give up."""
         delay = self.period
         self.period = min(2 * self.period, MAX_RETRY_PERIOD)
         return delay if now + delay < self.deadline else None
@@ -99,7 +99,7 @@ class Binder:
         self._tasks.__exit__()
 
     def submit(self, placements: list[PodPlacement]) -> None:
-        """Bind pods soon."""
+        """Queue pods for binding."""
         deadline = time.monotonic() + self._give_up
         for placement in placements:
             self._tasks.submit(_Task(placement, deadline))
@@ -125,7 +125,7 @@ class Binder:
             self._end(task, "bound")
 
     def _look(self, task: _Task, conflict: Conflict) -> None:
-        """Find out what the conflict is about."""
+        """Read the pod to find the cause of the conflict."""
         pod, node, _ = task.placement
         try:
             present = bound_node(self._client, pod.namespace, pod.name, pod.uid)

@@ -1,12 +1,12 @@
-"""The extender's cache: the state of the cluster, and the arrays by which pods are judged.
+"""The extender's cache: the state of the cluster, and the arrays for judging pods.
 
-Three locks, which are taken in this order.
+Three locks protect it. They are acquired in this order.
 
 | lock    | its holder may                                                                                    |
 |---------|---------------------------------------------------------------------------------------------------|
-| gangs   | place gangs. It gives the judging lock away meanwhile, so that calls for other pods do not wait    |
-| judging | use the arrays, by which single pods are placed                                                   |
-| short   | read and change the state: for events, to read changes, to assume a pod                           |
+| gangs   | place gangs. It releases the judging lock meanwhile, so that calls for other pods do not wait     |
+| judging | use the arrays, which place single pods                                                           |
+| short   | read and change the state: to handle events, read changes or assume a pod                         |
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ExtenderCache:
         self._state.update_node(old, new)
 
     def kubelet_release(self, node: str) -> tuple[int, int]:
-        """Return the release of a node's kubelet; the newest known release where the node does not have it."""
+        """Return the release of a node's kubelet, or the newest known release if the node does not state it."""
         return self._state.kubelet_release(node)
 
     def update_report(self, old: PublishedReport | None, new: PublishedReport | None) -> None:
@@ -85,7 +85,7 @@ class ExtenderCache:
         self._state.update_report(old, new)
 
     def update_pod(self, old: ObservedPod | None, new: ObservedPod | None) -> None:
-        """Add, update or remove a pod; call back where its kubelet rejected it against the prediction."""
+        """Add, update or remove a pod; run the callback if its kubelet rejected it against the prediction."""
         self._state.update_pod(old, new)
 
     def update_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
@@ -93,15 +93,15 @@ class ExtenderCache:
         self._state.update_pod_group(old, new)
 
     def set_pod_groups_served(self, api_group: str, served: Served) -> None:
-        """Note whether the API server serves the PodGroups of an API."""
+        """Record whether the API server serves the PodGroups of an API."""
         self._state.set_pod_groups_served(api_group, served)
 
     def set_view_age(self, age: float) -> None:
-        """Note for how many seconds nodes, reports or pods are no longer known to be current."""
+        """Record for how many seconds nodes, reports or pods have not been known to be current."""
         self._state.set_outdated(outdated=age > self._fallback.watch_stale_after)
 
     def tick(self) -> None:
-        """Apply what time alone changes: expired assumed pods, ended backoffs."""
+        """Apply the changes that only time causes: expired assumed pods, ended backoffs."""
         self._state.tick()
         with self._gangs_lock, self._judging:
             self._placer.refresh()
@@ -116,8 +116,8 @@ class ExtenderCache:
     ) -> ScheduleResult:
         """Assume a pod on the best candidate that admits it. An earlier assumption of the same pod is forgotten.
 
-        A pod that is bound, or is being bound, stays where it is; one that was deleted gets no node. `daemon_set`: the
-        pod belongs to a DaemonSet.
+        A pod that is bound, or is being bound, keeps its node; a deleted pod gets none. `daemon_set`: the pod belongs
+        to a DaemonSet.
         """
         with self._judging:
             with self._state.lock:
@@ -137,9 +137,9 @@ class ExtenderCache:
     def select_gang_member(
         self, pod: PendingPod, key: GroupKey, scheduler: str, candidates: CandidateNodes
     ) -> ScheduleResult | None:
-        """Assume a pod of a PodGroup with its whole gang; None: the pod is placed for itself.
+        """Assume a pod of a PodGroup with its whole gang; return None if the pod is to be placed by itself.
 
-        `scheduler`: the scheduler's name that the pod has.
+        `scheduler`: the name of the pod's scheduler.
         """
         state = self._state
         with self._gangs_lock, self._judging:
@@ -153,16 +153,16 @@ class ExtenderCache:
             outcome = self._gangs.filter(pod, key, scheduler, candidates, self._clock())
         if outcome is None:
             return None
-        self.changed.set()  # its siblings are to be bound
+        self.changed.set()  # the other members of the gang must be bound
         if isinstance(outcome, str):
             return ScheduleResult("", None, self._rejections.fail_all(outcome, POD_GROUP, candidates))
         return ScheduleResult(outcome.node, outcome.verdict)
 
     def burst_delay(self, pod: PendingPod) -> float:
-        """Return for how many seconds the filter call of a pod should wait for the rest of the pod's burst.
+        """Return the seconds for which the filter call of a pod should wait for the rest of the pod's burst.
 
-        Pods of a burst are packed better when all of them are known. There is no delay where many nodes, or none, may
-        admit this pod, or where many may admit the waiting pods.
+        Pods of a burst are packed better when all of them are known. There is no delay if many nodes, or none, may
+        admit this pod, or if many may admit the waiting pods.
         """
         if not self._direct_binding:
             return 0.0
@@ -176,7 +176,7 @@ class ExtenderCache:
             return delay if self._units.may_have_plan(pod.shape, now) else 0.0
 
     def place_waiting(self) -> PassResult:
-        """Assume the waiting pods that fit, each on the node where it is to be bound: one scheduling pass."""
+        """Run one scheduling pass: assume the waiting pods that fit, each on the node to which it will be bound."""
         if not self._direct_binding:
             return PassResult([], [])
         with self._gangs_lock, self._judging:
@@ -187,12 +187,12 @@ class ExtenderCache:
             return result
 
     def take_placements(self) -> list[PodPlacement]:
-        """Return the pods that are to be bound; after a pass that failed, those that it had assumed."""
+        """Return the pods to be bound; after a failed pass, return the pods that it had assumed."""
         with self._judging:
             return self._placer.take_placements()
 
     def end_binding(self, placement: PodPlacement, result: str) -> None:
-        """Note how the binding of a placed pod ended: "bound", "gone" (the pod), or "failed"."""
+        """Record how the binding of a placed pod ended: "bound", "gone" (the pod no longer exists) or "failed"."""
         if result == "bound":
             self._state.confirm_binding(placement.pod, placement.node)
             return
@@ -208,9 +208,9 @@ class ExtenderCache:
             self._state.drop_waiting(uid)
 
     def reserve(self, uid: str, node: str) -> str | None:
-        """Let the requests of an unbound pod count on a node; return why the node has too little left for it.
+        """Count the requests of an unbound pod on a node; return why the node has too little left for it.
 
-        A pod that is assumed, or of which nothing is known, passes.
+        A pod that is assumed or unknown passes.
         """
         with self._state.lock:
             waiting = self._state.waiting.get(uid)
@@ -219,7 +219,7 @@ class ExtenderCache:
         return self._state.reserve(uid, waiting.spec.constraints, node)
 
     def pods_to_requeue(self) -> list[PendingPod]:
-        """Return unschedulable pods that a changed node may admit; each again after an exponential backoff."""
+        """Return unschedulable pods that a changed node may admit; an exponential backoff delays each repetition."""
         state = self._state
         with self._gangs_lock, self._judging:
             self._placer.refresh()
@@ -239,12 +239,12 @@ class ExtenderCache:
 
     @property
     def view(self) -> CacheView:
-        """Return what metrics and `/debug/state` show."""
+        """Return the view for the metrics and `/debug/state`."""
         return self._view
 
     @property
     def state(self) -> ClusterState:
-        """Return the state of the cluster, with the short lock."""
+        """Return the state of the cluster, which contains the short lock."""
         return self._state
 
     def scores(self, shape: PodShape, names: list[str]) -> list[int]:
@@ -255,11 +255,11 @@ class ExtenderCache:
 
     @property
     def allows_every_node(self) -> bool:
-        """Tell whether a pod that no kubelet aligns may be bound to any node."""
+        """Return whether a pod that no kubelet aligns may be bound to any node."""
         return DENY not in (self._fallback.unreported, self._fallback.stale)
 
     def allowed_nodes(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return the nodes allowed for a pod that no kubelet aligns, and the reason for each of the rest."""
+        """Return the nodes allowed for a pod that no kubelet aligns, and a reason for each other node."""
         with self._judging:
             now = self._clock()
             self._placer.refresh()
@@ -267,7 +267,7 @@ class ExtenderCache:
             return [name for name in names if name not in failed], failed
 
     def predicted_verdict(self, uid: str) -> Verdict | None:
-        """Return the verdict predicted for an assumed pod; None where the pod is not assumed."""
+        """Return the verdict predicted for an assumed pod, or None if the pod is not assumed."""
         return self._state.predicted_verdict(uid)
 
     # --- with the judging lock held
@@ -286,7 +286,7 @@ class ExtenderCache:
         if plan is not None and waiting is not None:
             placement = self._units.place_by_plan(waiting, plan, candidates, now)
             if placement is not None:
-                self.changed.set()  # slots that were held may be open now
+                self.changed.set()  # slots that were on hold may be open now
                 return ScheduleResult(placement.node, placement.verdict)
             reserved = self._units.reserved_nodes(waiting, plan)
         selection = placer.select(
@@ -305,7 +305,7 @@ class ExtenderCache:
         return self._reject(pod, ScheduleResult("", None, failed))
 
     def _request(self, uid: str, now: float) -> WaitingPod | None:
-        """Note that kube-scheduler has filtered a pod; return the pod where pods are bound without it."""
+        """Record that kube-scheduler has filtered a pod; return the pod if scheduling passes bind pods."""
         if not self._direct_binding:
             return None
         with self._state.lock:
@@ -317,7 +317,7 @@ class ExtenderCache:
             return self._state.waiting.is_bindable(waiting)
 
     def _is_bindable(self, uid: str) -> bool:
-        """Tell whether a scheduling pass places a pod; with the short lock held too."""
+        """Return whether a scheduling pass places a pod; the caller also holds the short lock."""
         waiting = self._state.waiting.get(uid)
         return waiting is not None and self._state.waiting.is_bindable(waiting)
 
@@ -334,7 +334,7 @@ class ExtenderCache:
         return ScheduleResult("", None, failed)
 
     def _denial(self, name: str, now: float) -> str:
-        """Return the reason for which the fallback policy denies a node; empty: it does not."""
+        """Return the reason why the fallback policy denies a node, or "" if it allows the node."""
         if self._fallback.unreported == DENY and name not in self._placer.table:
             return diagnosis.NO_REPORT
         if self._fallback.stale == DENY:

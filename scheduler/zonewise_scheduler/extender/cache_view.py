@@ -1,4 +1,4 @@
-"""What metrics and `/debug/state` show of the extender's cache."""
+"""The view of the extender's cache for the metrics and `/debug/state`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CacheView:
         clock: Callable[[], float],
         fallback: FallbackPolicy,
     ) -> None:
-        """Take the parts of a cache, and its lock for judging."""
+        """Take the parts of a cache, and its judging lock."""
         self._state = state
         self._placer = placer
         self._judging = judging
@@ -38,7 +38,7 @@ class CacheView:
         return self._state.counters()
 
     def node_counts(self) -> dict[str, int]:
-        """Return the number of nodes by the state of their report."""
+        """Return the number of nodes for each state of their reports."""
         with self._judging:
             self._placer.refresh()
             names = list(self._placer.table)
@@ -50,7 +50,7 @@ class CacheView:
             return {"reported": len(reported) - stale, "stale": stale, "unreported": len(state.infos) - len(reported)}
 
     def free_by_zone(self) -> dict[str, ZoneAmount]:
-        """Return the free amounts of all nodes by resource; what assumed pods hold is not free."""
+        """Return the free amounts of all nodes by resource; amounts that assumed pods hold are not free."""
         with self._judging:
             self._placer.refresh()
             return self._placer.table.free_by_zone()
@@ -68,6 +68,6 @@ class CacheView:
             "promised": counters.assumed_total, "withdrawn": counters.forgotten, "refused": counters.rejected,
             "missed": counters.mispredicted, "in_flight": counters.assumed,
         }  # fmt: skip
-        # the lock for each node anew: kube-scheduler's calls must not wait for all of them
+        # lock again for each node: kube-scheduler's calls must not wait for all nodes
         nodes = {name: self._state.dump_node(name) for name in names}
         return {"counters": counters._asdict() | old_names, "nodes": nodes}

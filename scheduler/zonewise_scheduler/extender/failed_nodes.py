@@ -1,4 +1,4 @@
-"""Why each candidate of a filter call rejects its pod."""
+"""The reasons why the candidates of a filter call reject its pod."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 class RejectionCause(NamedTuple):
-    """What decides that nodes reject a pod, in few words: metrics have them as labels."""
+    """The deciding cause of a rejection, in few distinct words: they are labels of metrics."""
 
     reason: str
-    """Of a kubelet, of the ledger, or of the extender."""
+    """Reason of a kubelet, of the ledger or of the extender."""
     resource: str = ""
-    """The one that decides; empty: none does."""
+    """The resource that decides; empty if none does."""
 
 
 class FailedNodes(dict[str, str]):
-    """Reasons by node. Calls share a value, so it is not to be changed."""
+    """Reasons by node. Calls share a value, so callers must not change it."""
 
     def __init__(self, reasons: Mapping[str, str] | None = None, cause: RejectionCause | None = None) -> None:
-        """`cause`: that of most nodes; None where no candidate rejects the pod."""
+        """`cause`: the cause for most nodes; None if no candidate rejects the pod."""
         super().__init__(reasons or {})
         self.cause = cause
 
     @cached_property
     def encoded(self) -> msgspec.Raw:
-        """Return the reasons as JSON, which is written once for all calls."""
+        """Return the reasons as JSON, which is encoded once for all calls."""
         return msgspec.Raw(msgspec.json.encode(self))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Predicted verdicts and node states as text and JSON: for logs, annotations and /debug/state."""
+"""Formats predicted verdicts and node states as text and JSON, for logs, annotations and /debug/state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 def describe_state(state: NodeState) -> dict[str, object]:
-    """Return what is available on a node: CPUs as lists, memory in bytes, devices by their zones."""
+    """Return the available resources of a node: CPUs as lists, memory in bytes, devices by their zones."""
     kind = state.kind
     return {
         "topologyManager": f"{kind.policies.topology}, scope {kind.policies.scope}",

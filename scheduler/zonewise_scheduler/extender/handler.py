@@ -1,4 +1,4 @@
-"""The extender's verbs over HTTP: decodes requests, encodes responses, and maps errors to either."""
+"""Serves the extender's verbs over HTTP: decodes requests, encodes responses and maps errors to them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 << 20
-"""Bytes. 65,000 names of the longest kind are 17 MB, and a pod is at most 1.5 MiB (etcd's limit). An extender that is
-not nodeCacheCapable gets whole nodes: 4,000 of them fit."""
+"""Maximum body in bytes. 65,000 names of maximum length take 17 MB, and a pod at most 1.5 MiB (etcd's limit). An
+extender that is not nodeCacheCapable receives whole nodes: 4,000 of them fit."""
 
 
 class Extender(Protocol):
@@ -55,7 +55,7 @@ class Extender(Protocol):
 
 
 class ExtenderHandler:
-    """Serves the verbs under /filter, /prioritize and /preempt, and under /bind if that is enabled."""
+    """Serves the verbs under /filter, /prioritize and /preempt, and under /bind if binding is enabled."""
 
     max_body = MAX_BODY_BYTES
 
@@ -69,11 +69,11 @@ class ExtenderHandler:
             self._paths["/bind"] = self._bind
 
     def methods(self, path: str) -> Collection[str]:
-        """Return the methods of a path."""
+        """Return the allowed methods of a path."""
         return ("POST",) if path in self._paths else ()
 
     def handle(self, request: Request) -> Response:
-        """Handle one call. An invalid request gets status 400 and a message that names the field."""
+        """Handle one call. The response to an invalid request has status 400 and names the field."""
         start = time.perf_counter()
         try:
             response = Response(200, "application/json", msgspec.json.encode(self._paths[request.path](request.body)))
@@ -93,7 +93,7 @@ class ExtenderHandler:
             raise
         except FieldError as error:
             raise RequestError(f"Pod.{error}") from error
-        except Exception as error:  # kube-scheduler reports it in an event, and tries the pod again
+        except Exception as error:  # kube-scheduler reports the error in an event and retries the pod
             log.exception("filter failed")
             return ExtenderFilterResult(error=f"zonewise: {error.__class__.__name__}: {error}")
 

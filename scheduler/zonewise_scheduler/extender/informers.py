@@ -1,4 +1,4 @@
-"""Informers: one reflector each for nodes, their reports and pods, which keep the extender's cache up to date."""
+"""Informers that keep the extender's cache up to date: one reflector each for nodes, their reports and pods."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT = 0.3
-"""Seconds for which a thread may take to stop; one that waits for a silent API server takes longer and is left behind.
-The sum over all threads must stay well below a pod's termination grace period."""
+"""Seconds that a thread may take to stop; one that waits for a silent API server takes longer and is left behind. The
+sum over all threads must be well below a pod's termination grace period."""
 TICK_PERIOD = 1.0
-"""Seconds between calls of ExtenderCache.tick: assumed pods expire, reports become stale."""
+"""Seconds between calls of ExtenderCache.tick, which lets assumed pods expire and reports become stale."""
 
 
 class Informers:
@@ -42,9 +42,9 @@ class Informers:
         on_report: Callable[[PublishedReport | None, PublishedReport | None], object] | None = None,
         avoided: tuple[str, ...] = (),
     ) -> None:
-        """Take the seconds after which a resource that is not known to be current is outdated.
+        """Take the seconds after which a resource that is not known to be current counts as outdated.
 
-        `on_report` is called after each change of a report, with the old and the new one. `avoided`: types of
+        `on_report` is called after each change of a report, with the old and the new one. `avoided`: types of node
         conditions that keep gangs off a node.
         """
 
@@ -78,12 +78,12 @@ class Informers:
 
     @property
     def unsynced(self) -> list[str]:
-        """Return the resources whose first list is not complete yet."""
+        """Return the resources whose initial list is not complete yet."""
         return [name for name, reflector in self._reflectors.items() if not reflector.has_synced]
 
     @property
     def ages(self) -> dict[str, float]:
-        """Return by resource the seconds since it was last known to be current; 0 while it is."""
+        """Return by resource the seconds since it was last known to be current; 0 while it is current."""
         return {name: reflector.age for name, reflector in self._reflectors.items()}
 
     @property
@@ -92,7 +92,7 @@ class Informers:
         return {name: age for name, age in self.ages.items() if age > self._watch_stale_after}
 
     def _run(self) -> None:
-        # nodes first: a report is read according to the release of the node's kubelet
+        # nodes first: how a report is read depends on the release of the node's kubelet
         self._nodes.start()
         while not self._nodes.wait_synced(0.1) and not self._stopping.is_set():
             pass
@@ -100,7 +100,7 @@ class Informers:
         self._pods.start()
         while self.unsynced and not self._stopping.wait(0.1):
             pass
-        gc.freeze()  # a collection over all of these objects takes up to half a second, and finds no garbage
+        gc.freeze()  # a collection over all these objects takes up to half a second and finds no garbage
         while not self._stopping.wait(TICK_PERIOD):
             try:
                 self._cache.set_view_age(max(self.ages.values()))

@@ -1,4 +1,4 @@
-"""The extender as a program: starts its parts, and runs until SIGTERM or SIGINT."""
+"""The extender's main program: starts its parts and runs until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SWITCH_INTERVAL = 0.0005
-"""Seconds for which one thread may hold the interpreter while another waits. With the default of 5 ms, a call of
+"""Seconds for which one thread may hold the interpreter while another waits. With the default of 5 ms, a call from
 kube-scheduler would wait while a burst of events is read."""
 _IDLE_TIMEOUT = 120.0
-"""Seconds for which an idle connection of kube-scheduler stays open. Go's net/http closes it after 90 s, and does not
-repeat a POST on a connection that the server closes first."""
+"""Seconds for which an idle connection of kube-scheduler remains open. Go's net/http closes it after 90 s. It does not
+repeat a POST if the server closes the connection first."""
 
 
 def run_extender(settings: ExtenderSettings) -> int:
-    """Run until SIGTERM or SIGINT, and return the program's status. Raises SettingsError."""
+    """Run until SIGTERM or SIGINT, and return the program's exit status. Raises SettingsError."""
     logs.configure_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     return run_until_stopped(settings, stop_event(), monotonic_clock())
@@ -59,7 +59,7 @@ def run_extender(settings: ExtenderSettings) -> int:
 def run_until_stopped(settings: ExtenderSettings, stop: threading.Event, clock: Callable[[], float]) -> int:
     """Run until `stop` is set, and return 0. Raises SettingsError.
 
-    `clock` returns seconds since 1970 and never goes back.
+    `clock` returns seconds since the epoch and never goes back.
     """
     with ExitStack() as stack:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig)))
@@ -111,7 +111,7 @@ def run_until_stopped(settings: ExtenderSettings, stop: threading.Event, clock: 
 
 
 def _metrics_tls(settings: ExtenderSettings) -> tuple[str, str]:
-    """Return the files of the certificate and the key for metrics and health."""
+    """Return the paths of the certificate and key files for metrics and health."""
     if settings.metrics_tls_cert:
         return settings.metrics_tls_cert, settings.metrics_tls_key
     return settings.tls_cert, settings.tls_key

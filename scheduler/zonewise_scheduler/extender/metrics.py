@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.state.report_problems import ReportProblems
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 5.0)
-"""Seconds."""
+"""Bucket bounds in seconds."""
 _OLD_RESULTS = {"assumed": "placed", "passed": "untouched", "unreported": "blind", "rejected": "refused"}
 """Label values of zonewise_extender_decisions, by result."""
 
 
 class ExtenderMetrics:
-    """Counters of calls, and the registry. Each metric with a deprecated name is exported under both names."""
+    """The counters of calls, and the registry. Each metric with a deprecated name is exported under both names."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -103,7 +103,7 @@ class ExtenderMetrics:
         self._seconds.labels(verb).observe(seconds)
 
     def count_filter_result(self, result: str) -> None:
-        """Count a pod at filter.
+        """Count a filtered pod.
 
         "assumed": on a node with a report. "unreported": assumed on a node without one. "passed": no kubelet aligns
         the pod. "rejected": no candidate admits it.
@@ -121,19 +121,19 @@ class ExtenderMetrics:
         self._old_woken.inc()
 
     def count_binding(self, result: str) -> None:
-        """Count a pod that a scheduling pass has placed: "bound", "gone", or "failed", which leaves it to others."""
+        """Count a pod that a scheduling pass has placed: "bound", "gone" or "failed" (left to kube-scheduler)."""
         self._bindings.labels(result).inc()
 
     def count_preemption(self, by: str, victims: int) -> None:
         """Count a preemption, with the number of its victims.
 
-        "zonewise": the extender evicts them. "kube-scheduler": it does, after the verb `preempt`.
+        `by` names the component that evicts them: "zonewise", or "kube-scheduler" after the verb `preempt`.
         """
         self._preemptions.labels(by).inc()
         self._victims.labels(by).inc(victims)
 
     def set_budgets_forbidden(self, *, forbidden: bool) -> None:
-        """Export whether PodDisruptionBudgets may not be read."""
+        """Export whether the extender is forbidden to read PodDisruptionBudgets."""
         self._budgets_forbidden.set(forbidden)
 
     def count_misprediction(self, reason: str) -> None:
@@ -155,7 +155,7 @@ class ExtenderMetrics:
 
 
 class _ProblemCollector(Collector):
-    """Damaged reports, by the kind of damage."""
+    """Collects the number of damaged reports, by the kind of damage."""
 
     def __init__(self, problems: ReportProblems) -> None:
         self._problems = problems
@@ -176,7 +176,7 @@ class _ProblemCollector(Collector):
 
 
 class _CacheCollector(Collector):
-    """The ledger's counters, and the number of nodes by state."""
+    """Collects the ledger's counters, and the number of nodes by state."""
 
     def __init__(self, view: CacheView) -> None:
         self._view = view

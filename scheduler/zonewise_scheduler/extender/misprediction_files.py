@@ -22,13 +22,13 @@ class MispredictionFiles:
     """A directory with the newest mispredictions."""
 
     def __init__(self, directory: str, max_files: int) -> None:
-        """Create the directory where it does not exist. Raises OSError where that fails."""
+        """Create the directory if it does not exist. Raises OSError if that fails."""
         os.makedirs(directory, exist_ok=True)
         self._directory, self._max_files = directory, max_files
 
     def write(self, misprediction: Misprediction) -> None:
-        """Write a file and delete the oldest ones; an OSError is logged."""
-        # the name of a node may be almost as long as that of a file can be
+        """Write a file and delete the oldest ones; log an OSError."""
+        # a node name may be almost as long as the longest file name
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(misprediction.at))  # sorts by time
         name = re.sub("[^A-Za-z0-9.-]+", "-", f"{stamp}-{misprediction.node[:128]}-{misprediction.uid[:36]}")
         path = os.path.join(self._directory, f"{name}{_SUFFIX}")

@@ -1,14 +1,14 @@
-"""An informer of a kind, for as long as the API server serves it and lets the extender read it.
+"""An informer of a kind that runs while the API server serves the kind and lets the extender read it.
 
-A cluster need not have every kind: a custom resource may be installed later, and a gate may be off. So the kind is
-probed with one request now and then, and watched only while it is served.
+A cluster need not have every kind: a custom resource may be installed later, and a gate may be off. So the informer
+probes the kind periodically with one request, and watches it only while it is served.
 
 | probe     | action                                           |
 |-----------|--------------------------------------------------|
 | 200       | watch; served once the first list is complete    |
 | 404       | stop the watch; not served                       |
 | 403       | stop the watch; forbidden                        |
-| any other | none: the state stays, the next probe follows    |
+| any other | none: the state is unchanged until the next probe |
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SYNC_PERIOD = 0.1
-"""Seconds between looks at a watch whose first list is not complete."""
+"""Seconds between checks of a watch whose initial list is not complete."""
 _STOP_TIMEOUT = 0.3
-"""Seconds for which a thread may take to stop; it is then left behind."""
+"""Seconds that a thread may take to stop; a slower one is left behind."""
 
 
 class OptionalInformer(Generic[T]):
@@ -54,7 +54,7 @@ class OptionalInformer(Generic[T]):
         *,
         probe_period: float = PROBE_PERIOD,
     ) -> None:
-        """`decode` and `handler` are those of Reflector. `on_served` is called after each change of the state."""
+        """`decode` and `handler` are as in Reflector. `on_served` is called after each change of the state."""
         self._client = client
         self._resource = resource
         self._decode = decode
@@ -105,7 +105,7 @@ class OptionalInformer(Generic[T]):
                 self._reflector.start()
 
     def _is_syncing(self) -> bool:
-        """Tell whether the first list of the watch is not complete; once it is, the kind counts as served."""
+        """Return whether the initial list of the watch is incomplete; a complete list marks the kind as served."""
         if self._reflector is None:
             return False
         if self._reflector.has_synced:

@@ -1,4 +1,4 @@
-"""Runs a scheduling pass after each event that may let a waiting pod fit, and has the placed pods bound."""
+"""Runs a scheduling pass after each event that may let a waiting pod fit, and submits the placed pods for binding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COALESCE = 0.003
-"""Seconds for which a pass waits after an event: events come in bursts, and one pass then serves all of them."""
+"""Seconds for which a pass waits after an event: events come in bursts, and one pass then handles all of them."""
 _STOP_TIMEOUT = 1.0
 """Seconds."""
 

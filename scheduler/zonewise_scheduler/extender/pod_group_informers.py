@@ -1,4 +1,4 @@
-"""Informers of PodGroups by both APIs, neither of which a cluster need have."""
+"""Informers of PodGroups for both APIs, each of which is optional in a cluster."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DECODERS = {POD_GROUPS: decode_pod_group, IN_TREE_POD_GROUPS: decode_in_tree_po
 
 
 class PodGroupHandler(Protocol):
-    """What takes the events."""
+    """The receiver of the events."""
 
     def update_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """Add, update or remove a PodGroup."""
         ...
 
     def set_pod_groups_served(self, api_group: str, served: Served) -> None:
-        """Note whether an API is served."""
+        """Record whether an API is served."""
         ...
 
 

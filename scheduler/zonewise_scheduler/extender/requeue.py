@@ -1,12 +1,12 @@
 """Requeues unschedulable pods in kube-scheduler once a node's zones may admit them.
 
-kube-scheduler requeues a pod that an extender rejected at any cluster event (pkg/scheduler/schedule_one.go,
-findNodesThatFitPod). Zones become free a moment after such an event: the kubelet releases the resources of a pod, then
-the agent reports it. The report is not watched by kube-scheduler, so the pod would wait for the flush after five
-minutes. The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32) any change
-of a pod is an event for it.
+At any cluster event, kube-scheduler requeues a pod that an extender rejected (pkg/scheduler/schedule_one.go,
+findNodesThatFitPod). But zones become free a moment after the event: the kubelet releases the resources of a pod, then
+the agent reports it. Since kube-scheduler does not watch reports, the pod would wait for the flush after five minutes.
+The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32), any change of a pod
+is such an event for it.
 
-While the API server is away, the pods that are due stay so: the cache names each only once, until its backoff is over.
+While the API server is unavailable, due pods remain due: the cache returns each only once until its backoff is over.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONDITION = "zonewise.dev/ZonesFree"
-"""Type of the condition of a pod."""
+"""Type of the condition that is set on a pod."""
 PERIOD = 0.25
-"""Seconds between looks for pods to requeue."""
+"""Seconds between checks for pods to requeue."""
 RETRY_PERIOD = 1.0
-"""Seconds after a request without a definite response."""
+"""Seconds before a request without a definite response is repeated."""
 _STOP_TIMEOUT = 1.0
-"""Seconds for which the thread may take to stop; one that waits for an API server is then left behind."""
+"""Seconds that the thread may take to stop; if it waits for an API server longer, it is left behind."""
 
 
 class Requeuer:
@@ -74,7 +74,7 @@ class Requeuer:
                 self._due = self._due[1:]
 
     def _requeue(self, pod: PendingPod) -> bool:
-        """Requeue a pod, if it still exists; return False where the request is to be repeated."""
+        """Requeue a pod if it still exists; return False if the request must be repeated."""
         now = timestamp(utc_now())
         condition = {
             "type": CONDITION,
@@ -84,13 +84,13 @@ class Requeuer:
             "lastProbeTime": now,
             "lastTransitionTime": now,
         }
-        # with the UID, the patch conflicts where the pod was deleted and created again
+        # with the UID, the patch conflicts if the pod was deleted and recreated
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         try:
             self._client.patch(
                 PODS, pod.name, body, kind=PatchKind.STRATEGIC, namespace=pod.namespace, subresource="status"
             )
-        except (NotFound, Conflict):  # the pod was deleted, or created again under its name
+        except (NotFound, Conflict):  # the pod was deleted, or recreated under its name
             self._cache.drop_pod(pod.uid)
         except KubeError as error:
             log.warning("pod=%s/%s cannot be requeued: %s", pod.namespace, pod.name, error)

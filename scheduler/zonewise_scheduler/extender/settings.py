@@ -29,7 +29,7 @@ DEFAULT_FILE = "/etc/zonewise/scheduler.yaml"
 
 _POLICIES = (ALLOW, ALLOW_UNALIGNED, DENY)
 _OLD_POLICIES = {"blind": ALLOW, "unaligned": ALLOW_UNALIGNED, "refuse": DENY}
-"""Deprecated in 0.1.0, dropped in the next minor version."""
+"""Policy names deprecated in 0.1.0 and dropped in the next minor version."""
 
 
 class ExtenderSettings(NamedTuple):
@@ -61,7 +61,7 @@ class ExtenderSettings(NamedTuple):
 
 
 def _fallback_policy(value: object) -> str:
-    """Take a fallback policy, by its present or its deprecated name."""
+    """Return a fallback policy for its current or deprecated name."""
     if isinstance(value, str) and value in _OLD_POLICIES:
         log.warning("the policy %s is deprecated: use %s", value, _OLD_POLICIES[value])
         return _OLD_POLICIES[value]
@@ -82,7 +82,7 @@ _MISPREDICTION_FILES = Option(
     "mispredictionFiles", whole_number(1, 100_000), "number of cases to keep, the newest ones (default: 100)", "NUMBER"
 )
 _RENAMED = {"promiseLimit": _ASSUME_TIMEOUT, "missDir": _MISPREDICTION_DIR, "missFiles": _MISPREDICTION_FILES}
-"""Deprecated in 0.1.0, dropped in the next minor version; with the option that replaces each."""
+"""Options deprecated in 0.1.0 and dropped in the next minor version, each with the option that replaces it."""
 
 _DEPRECATED = tuple(
     Option(key, option.parse, f"deprecated: use {option.flag}", option.metavar) for key, option in _RENAMED.items()
@@ -127,9 +127,9 @@ OPTIONS = Options((
 def read_settings(
     flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, path: str = DEFAULT_FILE
 ) -> ExtenderSettings:
-    """Return the settings of flags, environment and file; flags win over the environment, it over the file.
+    """Return the settings from flags, environment and file; flags override the environment, which overrides the file.
 
-    `content` is the text of the file at `path`; None: there is no file. Raises SettingsError.
+    `content` is the text of the file at `path`, or None if there is no file. Raises SettingsError.
     """
     values = OPTIONS.read(flags, environment, content, path)
     for old, option in zip(_DEPRECATED, _RENAMED.values(), strict=True):

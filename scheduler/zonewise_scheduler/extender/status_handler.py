@@ -1,4 +1,4 @@
-"""Health, readiness, metrics and state of the extender over HTTP."""
+"""Serves health, readiness, metrics and state of the extender over HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ zonewise scheduler
 
 
 class StatusHandler(GetHandler):
-    """Serves the paths of the index."""
+    """Serves the paths that the index page lists."""
 
     def __init__(self, view: CacheView, registry: CollectorRegistry, informers: Informers) -> None:
         self._view = view

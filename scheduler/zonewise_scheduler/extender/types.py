@@ -1,7 +1,7 @@
 """Requests and responses of kube-scheduler's extender protocol.
 
-Source: staging/src/k8s.io/kube-scheduler/extender/v1/types.go. These Go types have no JSON tags, so the names of the
-fields are the keys. Pods and nodes inside are as the API has them. A nil of Go is null.
+Source: staging/src/k8s.io/kube-scheduler/extender/v1/types.go. These Go types have no JSON tags, so the field names are
+the keys. Pods and nodes inside are API objects. Go's nil is null.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.failed_nodes import FailedNodes
 
 MAX_EXTENDER_PRIORITY = 10
-"""MaxExtenderPriority: kube-scheduler multiplies by ten and by the extender's weight."""
+"""MaxExtenderPriority: kube-scheduler multiplies a score by ten and by the extender's weight."""
 
 Json = dict[str, Any]
 
 
 class ExtenderArgs(msgspec.Struct, rename="pascal"):
-    """ExtenderArgs, of filter and of prioritize."""
+    """ExtenderArgs, for filter and prioritize."""
 
     pod: Json
     nodes: NodeList | None = None
-    """Whole nodes, to extenders that are not nodeCacheCapable."""
+    """Whole nodes, which are sent to extenders that are not nodeCacheCapable."""
     node_names: msgspec.Raw = msgspec.Raw(b"null")
     """A list of names, unparsed: usually only one of them matters."""
 
@@ -42,12 +42,12 @@ class ExtenderFilterResult(msgspec.Struct, rename="pascal"):
     node_names: msgspec.Raw | list[str] | None = None
     failed_nodes: dict[str, str] | None = None
     failed_and_unresolvable_nodes: msgspec.Raw | dict[str, str] | None = None
-    """Those on which preemption would not help either."""
+    """Nodes on which preemption would not help either."""
     error: str = ""
 
 
 class HostPriority(msgspec.Struct, rename="pascal"):
-    """One node's score, 0 to MAX_EXTENDER_PRIORITY."""
+    """The score of one node, 0 to MAX_EXTENDER_PRIORITY."""
 
     host: str
     score: int
@@ -91,7 +91,7 @@ class _VictimPod(msgspec.Struct):
 
 
 class _Victims(msgspec.Struct, rename={"pods": "Pods", "pdb_violations": "NumPDBViolations"}):
-    """The same with whole pods, to extenders that are not nodeCacheCapable."""
+    """Victims as whole pods, which are sent to extenders that are not nodeCacheCapable."""
 
     pods: list[_VictimPod] | None = None
     pdb_violations: int = 0
@@ -121,7 +121,7 @@ class ProposedVictims(NamedTuple):
 
     uids: tuple[str, ...]
     violations: int
-    """Of PodDisruptionBudgets."""
+    """Number of violations of PodDisruptionBudgets."""
 
 
 class ExtenderPreemptionResult(msgspec.Struct, rename="pascal"):
@@ -139,7 +139,7 @@ class _Named(msgspec.Struct):
 
 
 _MAX_SEARCHES = 4
-"""Searches in the unread list before all names are read; reading takes about as long as these searches."""
+"""Maximum searches in the unparsed list before all names are parsed; parsing takes about as long as these searches."""
 _NAMED = msgspec.json.Decoder(_Named)
 _NAMES = msgspec.json.Decoder(list[str])
 
@@ -152,14 +152,14 @@ class CandidateNodes:
     """The candidate nodes of a request, parsed only as far as needed."""
 
     def __init__(self, arguments: ExtenderArgs) -> None:
-        """Take a request. Raises RequestError where it has neither nodes nor names."""
+        """Take a request. Raises RequestError if it has neither nodes nor names."""
         self._raw = bytes(arguments.node_names)
         self._nodes = arguments.nodes.items or [] if arguments.nodes is not None else None
         self._names: list[str] | None = None
         self._name_set: frozenset[str] | None = None
         self._searches = 0
         self._searchable = self._nodes is None and b"\\" not in self._raw
-        """Whether a name is in the text as it is. JSON may write any character as an escape (RFC 8259 section 7)."""
+        """Whether names appear verbatim in the text. JSON may write any character as an escape (RFC 8259 section 7)."""
         if self._nodes is None and self._raw == b"null":
             raise RequestError("neither Nodes nor NodeNames: the request has no candidates")
         if self._nodes is None and not self._raw.startswith(b"["):
@@ -174,15 +174,15 @@ class CandidateNodes:
 
     @property
     def name_set(self) -> frozenset[str]:
-        """Return the names without their order. Raises RequestError."""
+        """Return the names as a set. Raises RequestError."""
         if self._name_set is None:
             self._name_set = frozenset(self.names)
         return self._name_set
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether a node is a candidate. Raises RequestError."""
+        """Return whether a node is a candidate. Raises RequestError."""
         if self._names is None and self._searchable and self._searches < _MAX_SEARCHES:
-            # names of nodes are DNS subdomains, so none needs an escape or contains a quote
+            # node names are DNS subdomains, so none needs an escape or contains a quote
             self._searches += 1
             return f'"{name}"'.encode() in self._raw
         return name in self.name_set
@@ -194,11 +194,11 @@ class CandidateNodes:
         return ExtenderFilterResult(nodes=NodeList(self._nodes), failed_nodes={})
 
     def pass_nodes(self, passing: list[str], failed: FailedNodes, nominated: str = "") -> ExtenderFilterResult:
-        """Return the result that passes some candidates, with the reasons of the failed ones.
+        """Return the result that passes some candidates, with reasons for the failed ones.
 
-        `nominated`: a failed node that will admit the pod once its victims have ended. While they end kube-scheduler
-        preempts no others, and keeps the nomination (PodEligibleToPreemptOthers of default_preemption.go). Its own
-        search for victims finds none on a node that its own filters pass, so it is to leave out all other failed nodes.
+        `nominated`: a failed node that will admit the pod once its victims have ended. While they end, kube-scheduler
+        preempts no others and keeps the nomination (PodEligibleToPreemptOthers of default_preemption.go). Its own
+        search finds no victims on a node that its own filters pass, so it must leave out all other failed nodes.
         """
         result = ExtenderFilterResult(failed_and_unresolvable_nodes=failed.encoded)
         if nominated in failed:

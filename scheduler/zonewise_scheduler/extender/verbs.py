@@ -1,9 +1,9 @@
 """The extender's decisions: the one node on which a pod is assumed.
 
-kube-scheduler filters pod B before pod A is bound, and reports no failed binding. So filter returns exactly one node,
-and assumes the pod on the zones that its kubelet is predicted to allocate. The pod is assumed until the kubelet's
-report covers it, the pod is bound elsewhere or deleted, or the assume timeout expires. A pod that is filtered again is
-decided anew.
+kube-scheduler filters pod B before pod A is bound, and does not report failed bindings. So filter returns exactly one
+node, and assumes the pod on the zones that its kubelet is predicted to allocate. The pod is assumed until the kubelet's
+report covers it, the pod is bound elsewhere or deleted, or the assume timeout expires. If a pod is filtered again, it
+is decided again.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TOO_LARGE = RejectionCause("PodTooLarge")
-"""The pod has more containers or requests than are judged."""
+"""The pod has too many containers or requests to be judged."""
 
 
 class NodeIsFull(Exception):
-    """A node has too little left for a pod: kube-scheduler is to try the pod again."""
+    """A node has too little left for a pod: kube-scheduler must try the pod again."""
 
 
 class ExtenderVerbs:
@@ -62,7 +62,7 @@ class ExtenderVerbs:
         informers: Informers,
         preemption: Preemption | None = None,
     ) -> None:
-        """`preemption`: None turns it off."""
+        """`preemption`: None disables preemption."""
         self._preemption = preemption
         self._cache = cache
         self._client = client
@@ -70,7 +70,7 @@ class ExtenderVerbs:
         self._informers = informers
 
     def filter(self, pod: Json, candidates: CandidateNodes) -> ExtenderFilterResult:
-        """Return the one candidate on which the pod is assumed, or a reason for each. Raises FieldError."""
+        """Return the one candidate on which the pod is assumed, or a reason for every candidate. Raises FieldError."""
         if unsynced := self._informers.unsynced:
             return ExtenderFilterResult(error=f"zonewise: not known yet: {', '.join(unsynced)}")
         pending = _pending_pod(pod)
@@ -104,10 +104,10 @@ class ExtenderVerbs:
         ]
 
     def preempt(self, pod: Json, proposed: dict[str, ProposedVictims]) -> dict[str, MetaVictims]:
-        """Return the victims that must end, on each node of the proposed ones. Raises FieldError.
+        """Return the victims that must end on each of the proposed nodes. Raises FieldError.
 
-        They are kube-scheduler's own where no kubelet aligns the pod, and where preemption is turned off. For one
-        member of a gang no pod ends: the extender preempts for all members together.
+        They are kube-scheduler's own if no kubelet aligns the pod, or if preemption is disabled. For a single member of
+        a gang no pod ends: the extender preempts for all members together.
         """
         pending = _pending_pod(pod)
         if read_group_key(pod) is not None:
@@ -122,8 +122,8 @@ class ExtenderVerbs:
     def bind(self, binding: ExtenderBindingArgs) -> None:
         """Bind a pod, with the zones of its predicted verdict as an annotation. Raises KubeError and NodeIsFull.
 
-        A pod that is bound to this node already is no error. This is where the bindings of kube-scheduler and those of
-        a scheduling pass meet. A pod that no kubelet aligns is rejected where the latter have left too little.
+        A pod that is already bound to this node is not an error: kube-scheduler and a scheduling pass may bind the same
+        pod. A pod that no kubelet aligns is rejected if the bindings of scheduling passes have left too little.
         """
         reason = self._cache.reserve(binding.uid, binding.node)
         if reason is not None:
@@ -138,7 +138,7 @@ class ExtenderVerbs:
     def _offer_preemption(
         self, pending: PendingPod, pod: Json, candidates: CandidateNodes, group: GroupKey | None = None
     ) -> str:
-        """Let a rejected pod, or its gang, preempt others; return the node on which it waits for some, if it does."""
+        """Let a rejected pod, or its gang, preempt others; return the node on which it waits for victims, if any."""
         preemptor = read_preemptor(pending, pod)
         if self._preemption is None or preemptor is None:
             return ""
@@ -169,7 +169,7 @@ class ExtenderVerbs:
 
 
 def is_daemon_set_pod(pod: Json) -> bool:
-    """Tell whether a pod belongs to a DaemonSet."""
+    """Return whether a pod belongs to a DaemonSet."""
     owners: object = cast("Json", pod.get("metadata") or {}).get("ownerReferences")
     if not isinstance(owners, list):
         return False
@@ -178,12 +178,12 @@ def is_daemon_set_pod(pod: Json) -> bool:
 
 
 def _meta_victims(uids: tuple[str, ...], violations: int = 0) -> MetaVictims:
-    """Return victims as kube-scheduler reads them; our own violate no budget."""
+    """Return victims in kube-scheduler's format; the extender's own victims violate no budget."""
     return MetaVictims([MetaPod(uid) for uid in uids], violations)
 
 
 def _pending_pod(pod: Json) -> PendingPod:
-    """Return the pod that is to be scheduled. Raises FieldError."""
+    """Return the pod to be scheduled. Raises FieldError."""
     metadata: object = pod.get("metadata")
     if not isinstance(metadata, dict):
         raise FieldError("metadata", "not an object")

@@ -1,1 +1,1 @@
-"""The objects that the extender watches: the fields that it needs of each."""
+"""The objects that the extender watches, reduced to the fields that it needs."""

@@ -1,4 +1,4 @@
-"""The fields of API objects that the extender needs. All else is dropped: there may be a million pods."""
+"""The fields of API objects that the extender needs. All other fields are dropped: there may be a million pods."""
 
 from __future__ import annotations
 
@@ -35,58 +35,58 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 MAX_REPORT_BYTES = 1 << 20
-"""A report of 64 zones, 128 L3 groups and 16 GPUs has a quarter of it."""
+"""Maximum size of a report. One of 64 zones, 128 L3 groups and 16 GPUs needs a quarter of it."""
 _MAX_LOGGED_PROBLEMS = 8
 
 _TERMINAL_PHASES = ("Succeeded", "Failed")  # pkg/api/v1/pod/util.go IsPodPhaseTerminal
 
 
 class ObservedPod(NamedTuple):
-    """One pod, as the API server shows it."""
+    """A pod as the API server shows it."""
 
     uid: str
     namespace: str
     name: str
     shape: PodShape | None
-    """None: the spec has an invalid field, or the pod is too large to be judged."""
+    """None if the spec has an invalid field or the pod is too large to be judged."""
     node: str = ""
-    """Empty: not bound."""
+    """Name of the node; empty if the pod is not bound."""
     phase: str = ""
     started: float | None = None
     """Start times as in StartTimes."""
     reason: str = ""
     message: str = ""
     scheduling: SchedulingSpec | None = None
-    """Of an unbound pod; None also where a field is invalid."""
+    """Fields of an unbound pod; None also if a field is invalid."""
     info: PodInfo | None = None
-    """Requests and host ports of a bound pod that has not terminated; None also where a field is invalid."""
+    """Requests and host ports of a bound pod that has not terminated; None also if a field is invalid."""
     group: GroupKey | None = None
-    """The PodGroup that it names, unless it has terminated; None also where a field is invalid."""
+    """The PodGroup that the pod names, unless the pod has terminated; None also if a field is invalid."""
     nominated: str = ""
     """status.nominatedNodeName of an unbound pod."""
     victim: VictimFields = VictimFields()
-    """Of a bound pod that has not terminated."""
+    """Fields of a bound pod that has not terminated."""
     anti_affinity: tuple[AntiAffinityTerm, ...] = ()
-    """Required, of a pod that has not terminated."""
+    """Required anti-affinity of a pod that has not terminated."""
     confirmed: float | None = None
 
     @property
     def terminal(self) -> bool:
-        """Tell whether the phase is final."""
+        """Return whether the phase is final."""
         return self.phase in _TERMINAL_PHASES
 
     @property
     def rejected(self) -> bool:
-        """Tell whether its kubelet rejected it at admission."""
+        """Return whether the kubelet rejected the pod at admission."""
         return is_kubelet_rejection(self.phase, self.reason)
 
 
 class PublishedReport(NamedTuple):
-    """A NodeResourceTopology and its time of writing."""
+    """A NodeResourceTopology and the time of its last change."""
 
     report: NodeReport
     published: float | None
-    """Seconds since the epoch of the last change of any field; None: unknown."""
+    """Time of the last change of any field, in seconds since the epoch; None if unknown."""
 
 
 def decode_pod(raw: msgspec.Raw) -> ObservedPod:
@@ -141,10 +141,10 @@ def decode_node(raw: msgspec.Raw, avoided: Iterable[str] = ()) -> NodeInfo:
 
 
 def decode_report(raw: msgspec.Raw, kinds: KindInterner, release: Callable[[str], tuple[int, int]]) -> PublishedReport:
-    """Decode a NodeResourceTopology, and log its problems. Raises msgspec.DecodeError where it has no name.
+    """Decode a NodeResourceTopology, and log its problems. Raises msgspec.DecodeError if it has no name.
 
-    `release` returns the release of a node's kubelet. A report that cannot be read costs its node, and nothing else:
-    the node has no state, and a problem has the reason.
+    `release` returns the release of a node's kubelet. An unreadable report affects only its node: the node then has no
+    state, and a problem states the reason.
     """
     metadata = _NAMED.decode(raw).metadata
     try:

@@ -1,8 +1,8 @@
-"""PodDisruptionBudgets: which pods each one selects, and how many of them may still be disrupted.
+"""PodDisruptionBudgets: the pods that each selects, and the number of pods that may still be disrupted.
 
-The disruption controller publishes the number (status.disruptionsAllowed). It learns of an eviction a moment later, so
-own evictions count until the number goes down, or for a time limit. An API server that does not serve the kind has no
-budgets. Where the extender may not read them, they are unknown, so no pod may be evicted.
+The disruption controller publishes the number (status.disruptionsAllowed). It learns of an eviction a moment later. The
+extender therefore counts its own evictions until the number decreases or a time limit is reached. An API server that
+does not serve the kind has no budgets. If the extender may not read them, they are unknown, so no pod may be evicted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Budgets
 
 EVICTION_COUNTS = 30.0
-"""Seconds for which an own eviction counts at most."""
+"""Maximum seconds for which one of the extender's own evictions counts."""
 
 
 class DisruptionBudget(NamedTuple):
@@ -31,10 +31,10 @@ class DisruptionBudget(NamedTuple):
     namespace: str
     name: str
     selector: tuple[Requirement, ...] | None
-    """None: it selects no pod (no selector)."""
+    """None if there is no selector: the budget then selects no pod."""
     allowed: int
     disrupted: frozenset[str]
-    """Names of pods whose eviction the API server has granted already, and `allowed` counts."""
+    """Names of pods whose eviction the API server has granted already; `allowed` already counts them."""
 
     @property
     def key(self) -> str:
@@ -45,8 +45,8 @@ class DisruptionBudget(NamedTuple):
 def decode_disruption_budget(raw: msgspec.Raw) -> DisruptionBudget:
     """Decode a policy/v1 PodDisruptionBudget. Raises msgspec.DecodeError and FieldError.
 
-    An empty selector selects no pod for kube-scheduler (filterPodsWithPDBViolation); for the API it selects all of the
-    namespace. Here it selects all: it is kept.
+    For kube-scheduler an empty selector selects no pod (filterPodsWithPDBViolation); for the API it selects all pods of
+    the namespace. Here it selects all pods, so the budget is respected.
     """
     budget = _OBJECT.decode(raw)
     metadata, spec, status = (object_in(budget, name, "") for name in ("metadata", "spec", "status"))
@@ -79,21 +79,21 @@ class DisruptionBudgets:
         self._clock = clock
         self._lock = threading.Lock()
         self._budgets: dict[str, dict[str, DisruptionBudget]] = {}  # by namespace and key
-        self._evictions: dict[str, list[float]] = {}  # by key: when each own eviction ceases to count, ascending
+        self._evictions: dict[str, list[float]] = {}  # by key: when each of our evictions ceases to count, ascending
         self._served = Served.UNKNOWN
 
     @property
     def are_known(self) -> bool:
-        """Tell whether all budgets are known."""
+        """Return whether all budgets are known."""
         return self._served in {Served.YES, Served.NO}
 
     @property
     def are_forbidden(self) -> bool:
-        """Tell whether the extender may not read budgets."""
+        """Return whether the extender may not read budgets."""
         return self._served is Served.FORBIDDEN
 
     def set_served(self, served: Served) -> None:
-        """Note whether the API server serves budgets; where it does not, or denies them, none is left."""
+        """Record whether the API server serves budgets; drop all if it does not serve them or denies access."""
         with self._lock:
             self._served = served
             if served is not Served.YES:
@@ -111,7 +111,7 @@ class DisruptionBudgets:
                 del self._evictions[new.key][: old.allowed - new.allowed]
 
     def of_pod(self, namespace: str, name: str, labels: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """Return the budgets that select a pod, and of which its end takes a disruption."""
+        """Return the budgets that select a pod and are charged one disruption if the pod ends."""
         with self._lock:
             budgets = list(self._budgets.get(namespace, {}).values())
         if not budgets:
@@ -135,7 +135,7 @@ class DisruptionBudgets:
             return counts
 
     def record_eviction(self, budgets: Iterable[str]) -> None:
-        """Count the eviction of a pod of these budgets."""
+        """Count the eviction of a pod for these budgets."""
         with self._lock:
             now = self._clock()
             for key in budgets:

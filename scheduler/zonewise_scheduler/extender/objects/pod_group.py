@@ -1,4 +1,4 @@
-"""What PodGroups require of the placement of their pods, by the two APIs that clusters have.
+"""The requirements of PodGroups on the placement of their pods, for both APIs in use.
 
 Sources: scheduler-plugins apis/scheduling/v1alpha1/types.go; k8s.io/api scheduling/v1alpha2/types.go.
 """
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import Resource
 
 SCHEDULE_TIMEOUT = 60.0
-"""Seconds: permitWaitingTimeSeconds of the Coscheduling plugin's arguments, its default."""
+"""Seconds: the default of permitWaitingTimeSeconds in the Coscheduling plugin's arguments."""
 
 
 class PodGroup(NamedTuple):
-    """What a PodGroup requires of the placement of its pods."""
+    """The requirements of a PodGroup on the placement of its pods."""
 
     key: GroupKey
     min_member: int = 1
-    """The pods that must have nodes before any of them is bound; 1: each pod for itself."""
+    """Number of pods that must have nodes before any of them is bound; 1: each pod is placed by itself."""
     created: float = 0.0
-    """Seconds since the epoch."""
+    """Creation time in seconds since the epoch."""
     priority: int | None = None
-    """None: that of its pods."""
+    """Priority of the group; None: the priority of its pods."""
     schedule_timeout: float = SCHEDULE_TIMEOUT
     """Seconds for which all its pods stay assumed while not all of them are bound."""
     level: str = ""
-    """The label key of which the nodes of all pods must have one value; "": any nodes."""
+    """Label key for which the nodes of all pods must have the same value; "": any nodes."""
     min_resources: Resource = NO_RESOURCES
-    """All nodes together must have so much left before the first pod is placed."""
+    """Amounts that all nodes together must have left before the first pod is placed."""
 
     @property
     def is_gang(self) -> bool:
-        """Tell whether the placement of one pod depends on that of the others."""
+        """Return whether the placement of one pod depends on the other pods."""
         return self.min_member > 1 or bool(self.level)
 
 
 def decode_pod_group(raw: msgspec.Raw) -> PodGroup:
     """Decode a PodGroup of scheduling.x-k8s.io/v1alpha1. Raises msgspec.DecodeError and FieldError.
 
-    A group without minMember has one of 1.
+    The default of minMember is 1.
     """
     group: Json = _OBJECT.decode(raw)
     spec = object_in(group, "spec", "")

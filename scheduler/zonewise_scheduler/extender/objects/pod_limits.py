@@ -1,4 +1,4 @@
-"""Which pods are judged: those that a kubelet might align, up to a size that bounds the work of one call."""
+"""Selects the pods to judge: those that a kubelet might align, up to a size that bounds the work of one call."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 MAX_CONTAINERS = 24
-"""Containers of a pod, init containers included. Each costs a step on the arrays of all nodes: about 0.4 ms for 5,000
-nodes of 8 zones."""
+"""Maximum containers of a pod, including init containers. Each costs a step on the arrays of all nodes: about 0.4 ms
+for 5,000 nodes of 8 zones."""
 MAX_REQUESTS = 256
-"""Requests of a pod: each resource of each container counts as one."""
+"""Maximum requests of a pod: each resource of each container counts as one."""
 
 
 def may_be_aligned(shape: PodShape) -> bool:
-    """Tell whether any kubelet might align a pod: a Guaranteed one, or one with devices."""
+    """Return whether any kubelet might align a pod, which is Guaranteed or requests devices."""
     return shape.qos == "Guaranteed" or any(container.devices for container in shape.containers)
 
 
 def size_problem(shape: PodShape) -> str:
-    """Return why a pod is too large to be judged, as a reason for each node; empty: it is not."""
+    """Return why a pod is too large to be judged, as a reason for each node; empty if it is not."""
     if not may_be_aligned(shape):
         return ""
     containers = len(shape.containers)

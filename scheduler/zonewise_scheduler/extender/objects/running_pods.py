@@ -1,4 +1,4 @@
-"""The bound pods of each node, with the fields by which victims of a preemption are chosen."""
+"""The bound pods of each node, with the fields that determine the victims of a preemption."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import BoundPod
 
 _MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of a pod that a kubelet runs from a file (pkg/kubelet/types ConfigMirrorAnnotationKey)."""
+"""Annotation of a mirror pod, which a kubelet runs from a file (pkg/kubelet/types ConfigMirrorAnnotationKey)."""
 
 
 class VictimFields(NamedTuple):
@@ -20,7 +20,7 @@ class VictimFields(NamedTuple):
 
     priority: int = 0
     labels: tuple[tuple[str, str], ...] = ()
-    """Strings are shared between pods."""
+    """Labels; pods share the strings."""
     terminating: bool = False
     static: bool = False
 
@@ -33,7 +33,7 @@ class NodePod(NamedTuple):
 
 
 def read_victim_fields(pod: Mapping[str, Any]) -> VictimFields:
-    """Return the fields of a v1.Pod; a field of another type than the API has counts as absent."""
+    """Return the fields of a v1.Pod; a field of the wrong type counts as absent."""
     spec, metadata = _object(pod.get("spec")), _object(pod.get("metadata"))
     priority = spec.get("priority")
     labels = _object(metadata.get("labels")).items()
@@ -98,9 +98,9 @@ class RunningPods:
         return list(self._by_node.get(node, {}).values())
 
     def has_below(self, priority: int) -> bool:
-        """Tell whether any pod has a lower priority."""
+        """Return whether any pod has a lower priority."""
         return any(each < priority for each in self._priorities)
 
     def lowest_priority(self, node: str) -> int | None:
-        """Return the lowest priority of the pods of a node; None without pods."""
+        """Return the lowest priority of the pods of a node, or None if it has no pods."""
         return self._lowest.get(node)

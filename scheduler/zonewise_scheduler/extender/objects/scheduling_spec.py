@@ -1,4 +1,4 @@
-"""The fields of an unbound pod that its placement depends on, beside its shape."""
+"""The fields of an unbound pod, apart from its shape, on which its placement depends."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _WORKLOAD_REF = "workloadRef"
 """The field of the spec that made a pod part of a gang in release 1.35 (k8s.io/api/core/v1)."""
 _NOT_SCHEDULED = {"type": "PodScheduled", "status": "False"}
 _TRIED = ("Unschedulable", "SchedulerError")
-"""Reasons of a scheduler that has tried a pod (pkg/scheduler/schedule_one.go handleSchedulingFailure). The second one
-is that of a pod for which the extender did not answer: while it restarts, say."""
+"""Reasons of a scheduler that has tried a pod (pkg/scheduler/schedule_one.go handleSchedulingFailure). The second
+applies if the extender did not respond, for example because it restarts."""
 
 
 class SchedulingSpec(NamedTuple):
-    """An unbound pod, as a scheduling pass sees it."""
+    """An unbound pod as a scheduling pass sees it."""
 
     scheduler: str = DEFAULT_SCHEDULER
     priority: int = 0
     created: float = 0.0
-    """Seconds since the epoch; whole seconds, as the API server has them."""
+    """Creation time in seconds since the epoch; whole seconds, as in the API."""
     constraints: Constraints = Constraints()
     labels: tuple[tuple[str, str], ...] = ()
     gated: bool = False
-    """It has scheduling gates, or is being deleted: no scheduler may bind it."""
+    """The pod has scheduling gates or is being deleted, so no scheduler may bind it."""
     group: GroupKey | None = None
-    """The PodGroup that it names."""
+    """The PodGroup that the pod names."""
     has_workload: bool = False
-    """It is part of a gang by an API that only kube-scheduler knows."""
+    """The pod is part of a gang through an API that only kube-scheduler knows."""
     unschedulable: bool = False
-    """Its scheduler has tried it in vain, as the condition PodScheduled says."""
+    """According to the condition PodScheduled, its scheduler has tried the pod without success."""
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether the filters of this package decide exactly about the pod alone.
+        """Return whether our own filters decide exactly about the pod by itself.
 
-        The required anti-affinity of other pods comes in addition: AntiAffinityTerm. So do the other pods of a gang.
+        The required anti-affinity of other pods (AntiAffinityTerm) and the other pods of a gang are checked separately.
         """
         return not self.constraints.scheduler_only and not self.has_workload
 

@@ -1,4 +1,4 @@
-"""Whether the API server serves a kind that a cluster need not have."""
+"""Whether the API server serves an optional kind."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class Served(Enum):
     NO = "no"
     YES = "yes"
     FORBIDDEN = "forbidden"
-    """The extender may not read it."""
+    """The extender may not read the kind."""

@@ -1,8 +1,8 @@
-"""When a pod has started, by the clock of the API server.
+"""When a pod started, by the clock of the API server.
 
-status.startTime is of the node's clock, which may be an hour off. The API server stamps the creation of a pod, its
-binding (the condition PodScheduled, set by registry/core/pod/storage/storage.go assignPod), and in managedFields the
-writes of its status.
+status.startTime comes from the node's clock, which may be an hour off. The API server stamps the creation of a pod and
+its binding (the condition PodScheduled, set by registry/core/pod/storage/storage.go assignPod). In managedFields it
+stamps the writes of the pod's status.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Json = dict[str, Any]
 
 
 class StartTimes(NamedTuple):
-    """Seconds since the epoch; None: the kubelet has not seen the pod yet, or the stamp is missing."""
+    """Times in seconds since the epoch; None if the kubelet has not seen the pod yet or the stamp is missing."""
 
     started: float | None
-    """When the kubelet admitted the pod: not before its binding, and not after its status was stored. Where the node's
-    clock is behind, this is the binding."""
+    """When the kubelet admitted the pod: not before the binding, and not after the status was stored. If the node's
+    clock is behind, this is the time of the binding."""
     confirmed: float | None
-    """When a status with a start time was stored: the pod had started by then."""
+    """When a status with a start time was stored. The pod had started by then."""
 
 
 def read_start_times(pod: Json) -> StartTimes:
@@ -44,7 +44,7 @@ def read_start_times(pod: Json) -> StartTimes:
 
 
 def _status_writes(metadata: Json) -> Iterator[float | None]:
-    """Yield the times of the last writes by those who set the start time: kubelets, under any name."""
+    """Yield the times of the last writes by the managers that set the start time: kubelets, under any name."""
     for entry in _objects(metadata.get("managedFields")):
         fields = _object(entry.get("fieldsV1"))
         if "f:startTime" in _object(fields.get("f:status")):

@@ -1,1 +1,1 @@
-"""Places pods: one that kube-scheduler filters, and all that wait, in scheduling passes."""
+"""Places pods: the pod that kube-scheduler filters, and all waiting pods in scheduling passes."""

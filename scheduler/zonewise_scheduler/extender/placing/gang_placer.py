@@ -1,8 +1,8 @@
 """Assumes the pods of a gang on nodes: all at once, or none.
 
 The pods are placed on one snapshot. The ledger then admits them one by one. It knows more than the snapshot: the orders
-in which assumed pods may arrive, nodes in backoff, stale reports, and pods that were placed meanwhile. Where it rejects
-a pod, those before it are forgotten. The gang is then placed anew on the present nodes, with fewer such pods on that
+in which assumed pods may arrive, nodes in backoff, stale reports, and pods that were placed meanwhile. If it rejects a
+pod, the pods before it are forgotten. The gang is then placed again on the current nodes, with fewer such pods on that
 node.
 """
 
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 MAX_TRIES = 16
-"""Placements of one gang that the ledger may reject before the gang waits for the next change."""
+"""Maximum placements of one gang that the ledger rejects before the gang waits for the next change."""
 MAX_UNLOCKED_TRIES = 3
-"""The first tries, in which other pods are placed beside the gang and may take its nodes; later ones exclude them."""
+"""Maximum tries during which other pods are placed concurrently and may take the gang's nodes; later tries exclude
+them."""
 _MAX_CAUSES = 3
-"""Causes in a message: kube-scheduler's events hold 1,024 characters."""
+"""Maximum causes in a message: kube-scheduler's events hold 1,024 characters."""
 
 
 class GangUnit(NamedTuple):
@@ -44,15 +45,15 @@ class GangUnit(NamedTuple):
 
     group: PodGroup
     pods: tuple[WaitingPod, ...]
-    """In the order of precedence."""
+    """Members in order of precedence."""
     required: int
-    """So many of them must have nodes."""
+    """Number of these members that must have nodes."""
     nodes: tuple[str, ...] = ()
-    """Of the members that have nodes."""
+    """Nodes of the members that have one."""
 
     @property
     def rank(self) -> tuple[bool, int, float, GroupKey]:
-        """Return the sort key: gangs that have nodes for a part, then by priority, then the older PodGroup."""
+        """Return the sort key: gangs with nodes for some members first, then by priority, then the older PodGroup."""
         priority = self.group.priority
         if priority is None:
             priority = max((waiting.spec.priority for waiting in self.pods), default=0)
@@ -64,18 +65,19 @@ class GangRejection(NamedTuple):
 
     message: str
     lasting: bool
-    """It holds until a node changes; otherwise time alone may end it."""
+    """True if the rejection holds until a node changes; otherwise the passing of time may end it."""
 
 
 Limits = dict["PodShape", dict[str, int]]
-"""By shape and node: the highest number of such pods."""
+"""The maximum number of pods by shape and node."""
 
 
 class GangPlacer:
     """See the module. The caller holds the lock for gangs and the judging lock.
 
     The judging lock is free while nodes are chosen, so that calls for other pods do not wait for a gang of a thousand.
-    It is held while the members are assumed: a single pod would go to the zones that the gang leaves on its nodes.
+    It is held while the members are assumed. Otherwise a single pod would go to the zones that the gang leaves on its
+    nodes.
     """
 
     def __init__(self, state: ClusterState, placer: Placer, judging: Lock) -> None:
@@ -86,11 +88,11 @@ class GangPlacer:
     def place(
         self, unit: GangUnit, excluded: Mapping[str, frozenset[str]], now: float, *, causes: bool
     ) -> list[PodPlacement] | GangRejection:
-        """Assume all pods of a gang, or at least the required number; or none.
+        """Assume all pods of a gang, or at least the required number, or none.
 
         minResources count before the first pod is placed, as in the Coscheduling plugin (pkg/coscheduling/core/core.go
-        PreFilter, CheckClusterResource). `excluded`: nodes by UID of a pod. `causes`: the message of a rejection has
-        those of the nodes.
+        PreFilter, CheckClusterResource). `excluded`: nodes by UID of a pod. `causes`: include the causes of the nodes
+        in the message of a rejection.
         """
         table = self._placer.gang_table
         table.apply()
@@ -135,7 +137,7 @@ class GangPlacer:
         return place_members(table.snapshot(level), members, unit.required, level=level, limits=rows, causes=causes)
 
     def _known_limits(self, unit: GangUnit) -> Limits:
-        """Return no pods for the nodes that are known to reject a shape."""
+        """Return limits of 0 pods for the nodes that are known to reject a shape."""
         shapes = {waiting.pod.shape for waiting in unit.pods}
         return {shape: dict.fromkeys(self._placer.table.rejecting(shape), 0) for shape in shapes}
 
@@ -152,14 +154,14 @@ class GangPlacer:
         return members
 
     def _are_waiting(self, placed: Sequence[PlacedMember]) -> bool:
-        """Tell whether all members still wait: without one that was deleted meanwhile, the others may be too few."""
+        """Return whether all members still wait: if one was deleted meanwhile, the others may be too few."""
         with self._state.lock:
             return all(self._state.gangs.state(uid) is MemberState.WAITING for uid, _, _ in placed)
 
     def _assume_all(
         self, unit: GangUnit, placed: Sequence[PlacedMember], limits: Limits, now: float
     ) -> list[PodPlacement] | None:
-        """Assume all members; or none, with a limit for the node that rejects one."""
+        """Assume all members; or assume none, and set a limit for the node that rejects one."""
         pods = {waiting.pod.uid: waiting for waiting in unit.pods}
         placements: list[PodPlacement] = []
         for uid, node, _ in placed:
@@ -178,7 +180,7 @@ class GangPlacer:
 
 @contextmanager
 def _released(lock: Lock) -> Generator[None]:
-    """Release a lock that the caller holds, and take it again in the end."""
+    """Release a lock that the caller holds, and reacquire it at the end."""
     lock.release()
     try:
         yield

@@ -1,17 +1,17 @@
-"""Places gangs: in which order, what waits, and what is held for pods that kube-scheduler has yet to bind.
+"""Places gangs: decides their order, which of them wait, and which nodes are held until kube-scheduler binds pods.
 
-A gang is placed when kube-scheduler filters a member of it, and again in each scheduling pass while it does not fit.
-Better gangs go first: priority, then the age of the PodGroup. No gang holds anything while it waits.
+A gang is placed when kube-scheduler filters one of its members, and again in each scheduling pass while it does not
+fit. Gangs are ordered by priority, then by the age of the PodGroup. No gang holds anything while it waits.
 
 | the placed members | who binds them |
 |---|---|
-| the one that kube-scheduler filters | kube-scheduler; ourselves, if it has not within FILTERED_TIMEOUT |
-| the others, where our own filters decide exactly about all members | ourselves |
+| the one that kube-scheduler filters | kube-scheduler; the extender, if that has not happened within FILTERED_TIMEOUT |
+| the others, if our own filters decide exactly about all members | the extender |
 | the others of any other gang | kube-scheduler: each is requeued, and filter returns the node that is held for it |
 
-What is held for a gang that kube-scheduler binds is forgotten after the group's scheduleTimeoutSeconds.
+Nodes held for a gang that kube-scheduler binds are forgotten after the group's scheduleTimeoutSeconds.
 
-Single pods are placed while nodes for a gang are chosen. Of two that want one node, the first one assumed gets it.
+Single pods are placed while nodes for a gang are chosen. If two pods want one node, the first one assumed gets it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 FILTERED_TIMEOUT = 10.0
-"""Seconds within which kube-scheduler binds a pod that passed filter; it then has other reasons not to."""
+"""Seconds within which kube-scheduler binds a pod that passed filter; after that, it has other reasons not to."""
 MAX_ATTEMPTS = 8
-"""Gangs that one call tries to place: a bound on the time for which calls of kube-scheduler wait."""
+"""Maximum gangs that one call tries to place: a bound on the time for which calls of kube-scheduler wait."""
 
 
 class _Held(NamedTuple):
@@ -46,20 +46,20 @@ class _Held(NamedTuple):
     key: GroupKey
     until: float
     exact: bool
-    """Bound by ourselves after that time; otherwise the gang is forgotten."""
+    """Whether the extender binds the pod after that time; otherwise the gang is forgotten."""
 
 
 class _Rejection(NamedTuple):
     """A gang that does not fit."""
 
     versions: tuple[int, int, int]
-    """Of the nodes, of what they reject, and of the gang: as long as these are equal, it does not fit."""
+    """Versions of the nodes, of their rejections and of the gang: while these are unchanged, the gang does not fit."""
     message: str
-    """Empty: not known, since no pod was filtered then."""
+    """Reason; empty if unknown, since no pod was filtered then."""
 
 
 class GangScheduler:
-    """See the module. The caller holds the lock for gangs, and the judging lock but for hold()."""
+    """See the module. The caller holds the lock for gangs and, except for hold(), the judging lock."""
 
     def __init__(self, state: ClusterState, placer: Placer, judging: Lock, *, direct_binding: bool) -> None:
         self._state = state
@@ -78,9 +78,9 @@ class GangScheduler:
     def filter(
         self, pod: PendingPod, key: GroupKey, scheduler: str, candidates: CandidateNodes, now: float
     ) -> PodPlacement | str | None:
-        """Return the placement of a member, with which its whole gang is placed; or why it waits.
+        """Place the whole gang of a member; return the member's placement, or why it waits.
 
-        None: enough other members have been placed, so that the pod is placed for itself.
+        Return None if enough other members have been placed: the pod is then placed by itself.
         """
         held = self._held.get(pod.uid)
         if held is not None and (held.exact or held.placement.node in candidates):
@@ -105,11 +105,11 @@ class GangScheduler:
         return (message or None) if held is None else self._pass(held, candidates)
 
     def holds(self, uid: str) -> bool:
-        """Tell whether a node is held for a pod until kube-scheduler binds it."""
+        """Return whether a node is held for a pod until kube-scheduler binds it."""
         return uid in self._held
 
     def _pass(self, held: _Held, candidates: CandidateNodes) -> PodPlacement | str:
-        """Return the held placement, if kube-scheduler has that node as a candidate; or why the pod waits."""
+        """Return the held placement if its node is a candidate of kube-scheduler, or else why the pod waits."""
         pod, node, _ = held.placement
         if node in candidates:
             return held.placement
@@ -123,29 +123,29 @@ class GangScheduler:
     # --- scheduling passes
 
     def begin_pass(self) -> None:
-        """Take a part of the gangs that may fit, best first; the next pass takes others of them."""
+        """Select some of the gangs that may fit, best first; the next pass selects others."""
         units = self._units()
         skipped = self._skipped if self._skipped < len(units) else 0
         self._batch = units[skipped : skipped + MAX_ATTEMPTS]
         self._skipped = skipped + MAX_ATTEMPTS if skipped + MAX_ATTEMPTS < len(units) else 0
 
     def place_before(self, rank: tuple[int, float] | None, now: float) -> None:
-        """Place the gangs of the pass that precede a pod of this negative priority and age; None: all of them."""
+        """Place the gangs of the pass that precede a pod of this negative priority and age; None: place all of them."""
         while self._batch and (rank is None or self._batch[0].nodes or self._batch[0].rank[1:3] <= rank):
             self._place(self._batch.pop(0), now)
 
     @property
     def has_more(self) -> bool:
-        """Tell whether the next pass takes further gangs."""
+        """Return whether further gangs remain for the next pass."""
         return bool(self._skipped)
 
     def take_requeued(self) -> list[PendingPod]:
-        """Return the pods that kube-scheduler is to filter again, since nodes are held for them."""
+        """Return the pods that kube-scheduler must filter again, since nodes are held for them."""
         requeued, self._requeued = self._requeued, {}
         return [pod for uid, pod in requeued.items() if uid in self._held]
 
     def hold(self, placement: PodPlacement, now: float) -> bool:
-        """Hold the node of a member that could not be bound by ourselves; False: the pod is no assumed member."""
+        """Hold the node of a member that the extender could not bind; return False if it is no assumed member."""
         uid = placement.pod.uid
         with self._state.lock:
             key = self._state.gangs.key(uid)
@@ -159,7 +159,7 @@ class GangScheduler:
         return True
 
     def tick(self, now: float) -> None:
-        """Apply what time alone changes."""
+        """Apply the changes that only time causes."""
         with self._state.lock:
             assumed = set(self._state.gangs.assumed())
         self._held = {uid: held for uid, held in self._held.items() if uid in assumed}
@@ -183,7 +183,7 @@ class GangScheduler:
         return sorted((unit for unit in units if unit is not None and _is_ready(unit)), key=_rank)
 
     def _unit(self, key: GroupKey) -> GangUnit | None:
-        """Return the ready members of a gang; None without a PodGroup. With the short lock held."""
+        """Return the ready members of a gang, or None without a PodGroup. The caller holds the short lock."""
         gangs, waiting_pods = self._state.gangs, self._state.waiting
         group = gangs.group(key)
         if group is None:
@@ -201,7 +201,7 @@ class GangScheduler:
         return GangUnit(group, tuple(pods), gangs.required(key), tuple(nodes))
 
     def _place_before(self, unit: GangUnit, now: float) -> None:
-        """Place the gangs that precede a gang, so that its pods do not take what is theirs."""
+        """Place the gangs that precede a gang, so that its pods do not take their nodes."""
         before = [other for other in self._units() if other.rank < unit.rank]
         for other in before[:MAX_ATTEMPTS]:
             self._place(other, now)
@@ -239,20 +239,20 @@ class GangScheduler:
         self._state.hold(uid, held.until)
 
     def _is_exact(self, unit: GangUnit) -> bool:
-        """Tell whether our own filters decide exactly about all members."""
+        """Return whether our own filters decide exactly about all members."""
         with self._state.lock:
             waiting = self._state.waiting
             return all(pod.spec.is_exact and not waiting.may_be_excluded(pod) for pod in unit.pods)
 
     def _exclude(self, held: _Held) -> None:
-        """Exclude a node for a pod: kube-scheduler knows why. What is held for the gang is forgotten."""
+        """Exclude a node that kube-scheduler rejected for a pod, and forget the nodes held for the gang."""
         uid = held.placement.pod.uid
         excluded = self._excluded.setdefault(held.key, {})
         excluded[uid] = excluded.get(uid, frozenset()) | {held.placement.node}
         self._release(held.key)
 
     def _release(self, key: GroupKey) -> None:
-        """Forget what is held for the pods of a gang."""
+        """Forget the nodes held for the pods of a gang."""
         for uid, held in list(self._held.items()):
             if held.key == key:
                 del self._held[uid]
@@ -264,12 +264,12 @@ class GangScheduler:
             return nodes, rejections, self._state.gangs.version(key)
 
     def _cached(self, key: GroupKey) -> str | None:
-        """Return why a gang does not fit, "" where that is not known; None: it may fit, since something has changed."""
+        """Return why a gang does not fit, "" if unknown, or None if it may fit, since something has changed."""
         rejection = self._rejections.get(key)
         return rejection.message if rejection is not None and rejection.versions == self._versions(key) else None
 
     def _forget_old(self) -> None:
-        """Drop what is stored for groups that no longer exist."""
+        """Drop the data of groups that no longer exist."""
         with self._state.lock:
             gangs = self._state.gangs
             for key in [key for key in {**self._excluded, **self._rejections} if gangs.group(key) is None]:

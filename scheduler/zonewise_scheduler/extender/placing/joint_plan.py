@@ -1,12 +1,12 @@
-"""Where the waiting pods go together: a plan that uses as much of few nodes as possible.
+"""A joint plan for the waiting pods, which uses as much of few nodes as possible.
 
-Pods of a higher priority are packed first; pods of one priority jointly, and those that have waited for long before the
-others. A slot of a plan is a zone of a node for one pod of a kind. The plan is not binding: each assumption is judged
-anew, by the ledger.
+Pods of a higher priority are packed first. Pods of one priority are packed jointly; those that have waited for long
+come first. A slot of a plan is a zone of a node for one pod of a kind. The plan is not binding: the ledger judges each
+assumption again.
 
-A kubelet allocates from the lowest zone that fits, and pods may arrive in any order. So a slot of a node with further
-slots is held until reports cover the pods for lower zones. From then on the pod would be allocated from its zone in
-every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node.
+A kubelet allocates from the lowest zone that fits, and pods may arrive in any order. If a node has further slots, a
+slot is therefore held until reports cover the pods for lower zones. From then on the pod would be allocated from its
+zone in every order of arrival. Without the hold, the kubelet might break the plan for the rest of the node.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.packing.bin_packing import Amounts
 
 MAX_NODES = 48
-"""Nodes that may admit a pod: with more of them, pods are placed one by one, by score."""
+"""Maximum nodes that may admit a pod: if there are more, pods are placed one by one, by score."""
 MAX_KINDS = 64
-"""Kinds of pods that are packed, the first by rank."""
+"""Maximum kinds of pods that are packed, the first by rank."""
 OVERDUE = 60.0
 """Seconds after which a pod is packed before younger ones of its priority."""
 HOLD = 2.0
-"""Seconds for which a node's slots are held at most: the report of a healthy node comes much earlier."""
+"""Maximum seconds for which a node's slots are held: the report of a healthy node comes much earlier."""
 _SHARE = 1_000_000
-"""The weight of an item that takes all of a resource."""
+"""Weight of an item that takes all of a resource."""
 
 PodKind = tuple[PodShape, Constraints]
 PackClass = tuple[int, bool]
 
 
 class Slot(NamedTuple):
-    """A zone of a node for one pod; of a node that is one bin, zone 0."""
+    """A zone of a node for one pod; zone 0 if the node is one bin."""
 
     node: str
     zone: int
@@ -58,7 +58,7 @@ class NodeRow(NamedTuple):
     layout: Layout
     free: tuple[Amounts, ...]
     kinds: tuple[bool, ...]
-    """By kind: whether the node may be selected."""
+    """Whether the node may be selected, by kind."""
 
 
 def kind_of(pod: WaitingPod) -> PodKind:
@@ -67,12 +67,12 @@ def kind_of(pod: WaitingPod) -> PodKind:
 
 
 class JointPlan:
-    """The slots that are left, by kind of pod."""
+    """The remaining slots, by kind of pod."""
 
     def __init__(self, slots: dict[PodKind, list[Slot]], priority: int) -> None:
         self.slots = slots
         self.priority = priority
-        """The highest of the planned pods."""
+        """Highest priority of the planned pods."""
 
     def reserved_nodes(self) -> frozenset[str]:
         """Return the nodes with slots."""
@@ -83,7 +83,7 @@ class JointPlan:
         return [slot for slots in self.slots.values() for slot in slots if slot.node == node]
 
     def remove(self, kind: PodKind, slot: Slot) -> None:
-        """Remove a slot that is used, or of no use."""
+        """Remove a slot that is used or useless."""
         self.slots[kind].remove(slot)
         if not self.slots[kind]:
             del self.slots[kind]
@@ -100,7 +100,7 @@ class JointPlanner:
         self._packable: tuple[int, dict[PodShape, bool]] = -1, {}  # for a revision of the table
 
     def plan(self, pods: Sequence[WaitingPod], now: float) -> JointPlan | None:
-        """Return a plan for pods in order of their rank; None where there are too many nodes for one."""
+        """Return a plan for pods in order of their rank, or None if there are too many nodes."""
         uids, revision = frozenset(pod.pod.uid for pod in pods), self._placer.table.revision
         if self._cached is not None and self._cached[:2] == (uids, revision):
             return self._cached[2]
@@ -109,11 +109,11 @@ class JointPlanner:
         return plan
 
     def is_valid(self, plan: JointPlan) -> bool:
-        """Tell whether nothing but the uses of a plan has changed the nodes since it was made."""
+        """Return whether only uses of the plan have changed the nodes since it was made."""
         return self._cached is not None and self._cached[1:] == (self._placer.table.revision, plan)
 
     def use(self, plan: JointPlan, pod: WaitingPod, slot: Slot) -> None:
-        """Remove a slot, since the pod is assumed there; the rest of the plan stays valid."""
+        """Remove a slot because the pod is assumed there; the rest of the plan remains valid."""
         plan.remove(kind_of(pod), slot)
         self._held_since.pop(slot.node, None)
         self._placer.refresh()
@@ -121,20 +121,20 @@ class JointPlanner:
             self._cached = self._cached[0] - {pod.pod.uid}, self._placer.table.revision, plan
 
     def skip(self, plan: JointPlan, pod: WaitingPod, slot: Slot, reason: str) -> None:
-        """Remove a slot that its node rejects, unless the node's next report may end that."""
+        """Remove a slot that its node rejects, unless the node's next report may end the rejection."""
         if reason != BLOCKED_BY_ASSUMED:
             plan.remove(kind_of(pod), slot)
 
     def is_held(self, plan: JointPlan, pod: WaitingPod, slot: Slot, now: float) -> bool:
-        """Tell whether a pod must wait for reports, since it might not be allocated from its zone."""
+        """Return whether a pod must wait for reports, since it might not be allocated from its zone."""
         if not self._might_miss(plan, pod, slot):
             return False
         return now < self._held_since.setdefault(slot.node, now) + HOLD
 
     def _might_miss(self, plan: JointPlan, pod: WaitingPod, slot: Slot) -> bool:
-        """Tell whether the node's free amounts by zone would depend on the order of arrival, or differ from the plan.
+        """Return whether the node's free amounts by zone might depend on the order of arrival or differ from the plan.
 
-        They matter only where the node has further slots.
+        They matter only if the node has further slots.
         """
         if len(plan.slots_of(slot.node)) == 1:
             return False
@@ -155,7 +155,7 @@ class JointPlanner:
         return outcomes != {planned}
 
     def is_packable(self, pod: WaitingPod) -> bool:
-        """Tell whether a plan may have slots for a pod: on the nodes that may admit it, its bin can be told."""
+        """Return whether a plan may have slots for a pod: amounts determine its bin on the nodes that may admit it."""
         table, shape = self._placer.table, pod.pod.shape
         if self._packable[0] != table.revision:
             self._packable = table.revision, {}
@@ -190,7 +190,7 @@ class JointPlanner:
         return JointPlan(dict(slots), highest)
 
     def _end_holds(self) -> None:
-        """Start anew with the holds of nodes that no longer have pods on their way."""
+        """Drop the holds of nodes that no longer have assumed pods."""
         with self._state.lock:
             for name in list(self._held_since):
                 assumed_state = self._state.ledger.assumed_state(name)
@@ -198,7 +198,7 @@ class JointPlanner:
                     del self._held_since[name]
 
     def _rows(self, kinds: Sequence[PodKind], now: float) -> list[NodeRow] | None:
-        """Return the nodes that may admit any of the kinds; None: they are too many."""
+        """Return the nodes that may admit any of the kinds, or None if there are too many."""
         placer = self._placer
         names: dict[str, None] = {}
         for shape in dict.fromkeys(shape for shape, _ in kinds):
@@ -217,7 +217,7 @@ class JointPlanner:
 
 
 class _Packing:
-    """The bins of a plan, which each class of pods fills further."""
+    """The bins of a plan. Each class of pods fills them further."""
 
     def __init__(self, rows: Sequence[NodeRow], kinds: Sequence[PodKind]) -> None:
         self._kinds = kinds
@@ -233,7 +233,7 @@ class _Packing:
         self._totals = [totals[layout] for layout in layouts]
 
     def weight(self, kind: PodKind) -> int:
-        """Return a pod's share of the free amounts, of the resource of which it takes the most."""
+        """Return the largest share that a pod takes of the free amount of any resource."""
         shares = [
             amount * _SHARE // max(total, 1)
             for amounts, totals in zip(self._amounts[kind], self._totals, strict=True)
@@ -242,7 +242,7 @@ class _Packing:
         return max(shares, default=0) or 1
 
     def pack(self, counts: Counter[PodKind]) -> Iterable[tuple[PodKind, Slot]]:
-        """Yield the slots of a class of pods, and take their amounts from the bins."""
+        """Yield the slots of a class of pods, and subtract their amounts from the bins."""
         kinds = list(counts)
         items = [PackItem(self._amounts[kind], self.weight(kind), counts[kind]) for kind in kinds]
         for index, filling in enumerate(pack(self._bins, items)):

@@ -1,6 +1,6 @@
-"""Selects nodes for pods: the arrays of all nodes, and the ledger behind its short lock.
+"""Selects nodes for pods with the arrays of all nodes and the ledger, which the short lock protects.
 
-One thread at a time uses a placer: the cache has a lock for it.
+Only one thread at a time may use a placer: the cache has a lock for it.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.score.fragmentation import PendingShape
 
 _MAX_PENDING_SHAPES = 4
-"""The most common shapes of unschedulable pods count for scores: each costs a pass over all nodes."""
+"""Number of the most common shapes of unschedulable pods that count for scores: each costs a pass over all nodes."""
 
 _REASONS_OF_PODS = frozenset({NODE_FILTER, NOMINATED, BOUND})
-"""Reasons that depend on more of a pod than its shape, so that they hold for no other pod."""
+"""Reasons that depend on more than a pod's shape, so they do not apply to other pods."""
 HELD = "node(s) held for waiting pods that together use more of them"
 REASONS = {
     **diagnosis.LEDGER_REASONS,
     NODE_FILTER: "node(s) where assumed pods leave too little",
     NOMINATED: "node(s) that a pod waits for while preempted pods end",
 }
-"""Reasons for which a node that the arrays admit rejects a pod, in words."""
+"""Messages for the reasons why a node may reject a pod that the arrays admit."""
 _CAUSES = {words: RejectionCause(reason) for reason, words in REASONS.items()} | {
     HELD: RejectionCause("Held"),
     diagnosis.STALE_REPORT: RejectionCause("StaleReport"),
     diagnosis.NOT_JUDGED: RejectionCause("NotJudged"),
 }
-"""By reason in words."""
+"""Rejection causes by message."""
 
 
 def with_reasons(diagnosed: FailedNodes, reasons: Mapping[str, str]) -> FailedNodes:
-    """Return a diagnosis with further reasons of REASONS and this module; the cause is that of the larger part."""
+    """Return a diagnosis with further reasons from REASONS; the cause is that of the majority."""
     cause = diagnosed.cause
     if 2 * len(reasons) > len(reasons.keys() | diagnosed.keys()):
         [(words, _)] = Counter(reasons.values()).most_common(1)
@@ -64,15 +64,15 @@ class ScheduleResult(NamedTuple):
     """The node on which a pod is assumed, or a reason for every candidate."""
 
     node: str
-    """Empty: no candidate admits the pod."""
+    """Name of the node; empty if no candidate admits the pod."""
     verdict: Verdict | None
-    """None: the node has no report, or there is no node."""
+    """None if the node has no report, or there is no node."""
     failed_nodes: FailedNodes = FailedNodes()
-    """Empty where a node was selected."""
+    """Empty if a node was selected."""
 
 
 class PodPlacement(NamedTuple):
-    """A pod that is assumed on a node, and is to be bound there."""
+    """A pod that is assumed on a node and must be bound there."""
 
     pod: PendingPod
     node: str
@@ -80,7 +80,7 @@ class PodPlacement(NamedTuple):
 
 
 class NodesWithout:
-    """Nodes without some of them."""
+    """A set of nodes, except some of them."""
 
     def __init__(self, nodes: NodeSet, excluded: frozenset[str]) -> None:
         self._nodes = nodes
@@ -91,13 +91,13 @@ class NodesWithout:
 
 
 class NodeSelection(NamedTuple):
-    """The first node that admits a pod, or the reasons of the ledger for nodes that do not."""
+    """The first node that admits a pod, or the ledger's reasons for nodes that reject it."""
 
     node: str
     verdict: Verdict | None
     reasons: dict[str, str]
     is_nominated: bool = False
-    """A node is left to a nominated pod, so a pod of a higher priority may get it."""
+    """Whether a node is left to a nominated pod, so that a pod of a higher priority may get it."""
 
 
 class Placer:
@@ -127,9 +127,9 @@ class Placer:
 
     @property
     def gang_table(self) -> GangTable:
-        """Return the nodes as gangs are placed on them; without gangs there is no such table, which costs nothing.
+        """Return the table on which gangs are placed; it is not created, and costs nothing, until there are gangs.
 
-        Only the thread that holds the lock for gangs applies changes to it, and reads its nodes.
+        Only the thread that holds the lock for gangs applies changes to the table and reads its nodes.
         """
         if self._gang_table is None:
             self._gang_table = GangTable()
@@ -141,17 +141,17 @@ class Placer:
         return self._gang_table
 
     def judge_more(self) -> bool:
-        """Judge nodes for which calls had no time; tell whether one of them admits its pod."""
+        """Judge nodes for which earlier calls had no time; return whether one of them admits its pod."""
         found = self.table.judge_more(JudgingBudget())
         if found:
             self.recheck_all()
         return found
 
     def clear_settled_rejections(self, now: float) -> None:
-        """Forget rejections that time alone may have ended.
+        """Forget rejections that may have ended merely because time has passed.
 
-        Once assumed pods have arrived as predicted, a node's state is equal, but their order no longer matters: the
-        node may admit what it rejected. So may a node whose report is no longer stale.
+        Once assumed pods have arrived as predicted, a node's state is equal, but their order no longer matters. The
+        node may then admit pods that it rejected. So may a node whose report is no longer stale.
         """
         state = self._state
         with state.lock:
@@ -166,7 +166,7 @@ class Placer:
             self.recheck_all()
 
     def recheck_all(self) -> None:
-        """Let the requeuer look at all unschedulable pods again."""
+        """Let the requeuer check all unschedulable pods again."""
         with self._state.lock:
             self._state.unschedulable.recheck_all()
 
@@ -178,7 +178,7 @@ class Placer:
     def select(
         self, pod: PendingPod, constraints: Constraints | None, nodes: NodeSet, now: float, budget: JudgingBudget
     ) -> NodeSelection:
-        """Assume a pod on the best of the nodes that admits it; nodes beyond the budget are judged later."""
+        """Assume a pod on the best node that admits it; nodes beyond the budget are judged later."""
         reasons: dict[str, str] = {}
         is_nominated = False
         for name in self.table.by_score(pod.shape, self.pending_shapes(), nodes, budget):
@@ -197,7 +197,7 @@ class Placer:
         return NodeSelection("", None, reasons, is_nominated)
 
     def assume(self, pod: PendingPod, constraints: Constraints | None, name: str) -> Verdict | str:
-        """Assume a pod on a node; return the reason where the node rejects it, or has no report any more."""
+        """Assume a pod on a node; return a reason if the node rejects it or no longer has a report."""
         if name not in self.table:
             return NO_REPORT
         reason = self.table.rejection(name, pod.shape)
@@ -211,30 +211,30 @@ class Placer:
         return verdict.reason
 
     def request_binding(self, placement: PodPlacement) -> None:
-        """Have an assumed pod bound by ourselves; no call of kube-scheduler moves it from now on."""
+        """Request that the extender bind an assumed pod; no call of kube-scheduler moves it from now on."""
         self._placements.append(placement)
         with self._state.lock:
             self._state.bindings.requested[placement.pod.uid] = placement.node
 
     def take_placements(self) -> list[PodPlacement]:
-        """Return the assumed pods that are to be bound by ourselves."""
+        """Return the assumed pods that the extender must bind."""
         placements, self._placements = self._placements, []
         with self._state.lock:  # without those that kube-scheduler has bound meanwhile
             requested = self._state.bindings.requested
             return [placement for placement in placements if placement.pod.uid in requested]
 
     def is_stale(self, name: str, now: float) -> bool:
-        """Tell whether the fallback policy excludes a node for its stale report."""
+        """Return whether the fallback policy excludes a node for its stale report."""
         if self._fallback.stale == ALLOW:
             return False
         with self._state.lock:
             return self._state.ledger.is_stale(name, now, self._fallback.stale_after)
 
     def assume_unreported(self, pod: PendingPod, candidates: CandidateNodes, *, daemon_set: bool) -> str:
-        """Assume a pod on a node without a report, where the policy allows it; return the node, or "".
+        """Assume a pod on a node without a report, if the policy allows it; return the node, or "".
 
-        Each pod of a DaemonSet has one node. The network and the agent are among them: without these a new node would
-        never have a report.
+        Each pod of a DaemonSet has exactly one candidate. The network plugin and the agent run as such pods: without
+        them a new node would never have a report.
         """
         policy = self._fallback.unreported
         if policy != ALLOW and not (daemon_set and policy == ALLOW_UNALIGNED):

@@ -1,8 +1,8 @@
 """One scheduling pass: assumes the waiting units that fit, in order of their rank.
 
-Where few nodes may admit the pods, a joint plan decides about the nodes; otherwise the scores do. A pod of which a plan
-cannot tell the zone is placed by score too, before the planned pods of its priority. Gangs come before pods of a lower
-priority, and before younger pods of theirs.
+If only few nodes may admit the pods, a joint plan selects the nodes; otherwise the scores do. A pod whose zone a plan
+cannot determine is also placed by score, before the planned pods of its priority. Gangs come before pods of a lower
+priority, and before younger pods of the same priority.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.tables.node_table import NodeSet
 
 MAX_PLACED = 32
-"""Pods that one pass places: a bound on the time for which calls of kube-scheduler wait. The next pass follows."""
+"""Maximum pods that one pass places: a bound on the time for which calls of kube-scheduler wait. The next pass places
+more."""
 
 
 class PassResult(NamedTuple):
-    """What a pass has done."""
+    """The result of a pass."""
 
     placements: list[PodPlacement]
     unplaced: list[PodUnit]
-    """The units that no node admits at present, in order of their rank."""
+    """Units that no node admits at present, in order of their rank."""
 
 
 class UnitPlacer:
-    """See the module. The caller holds the judging lock, and for a pass that for gangs; the placer is up to date."""
+    """See the module. The caller holds the judging lock and, for a pass, that for gangs. The placer is up to date."""
 
     def __init__(self, state: ClusterState, placer: Placer, gangs: GangScheduler) -> None:
         self._state = state
@@ -49,7 +50,7 @@ class UnitPlacer:
     # --- passes
 
     def place_all(self, now: float) -> PassResult:
-        """Assume units, until nothing more fits or there are MAX_PLACED; the gangs that precede them first."""
+        """Assume units, each after the gangs that precede it, until nothing more fits or MAX_PLACED is reached."""
         units, others, fresh = self._waiting(now)
         current = _Pass(self._state, self._placer, now)
         self._gangs.begin_pass()
@@ -58,7 +59,7 @@ class UnitPlacer:
                 break
             same_priority = list(group)
             self._gangs.place_before(same_priority[0].rank[:2], now)
-            same_priority = self._without_nodes(same_priority)  # calls may have placed some beside the gangs
+            same_priority = self._without_nodes(same_priority)  # calls may have placed some of them meanwhile
             lower = [unit for unit in units if _priority(unit) < priority]
             self._place_priority(current, same_priority, lower, fresh)
         if not current.is_full:
@@ -69,7 +70,7 @@ class UnitPlacer:
     def _place_priority(
         self, current: _Pass, units: Sequence[PodUnit], lower: Sequence[PodUnit], fresh: Sequence[WaitingPod]
     ) -> None:
-        """Assume the units of one priority; a plan for the units of lower priority too stays valid for these."""
+        """Assume the units of one priority; a plan that includes units of lower priority remains valid for them."""
         packable = {unit for unit in (*units, *lower) if self._is_packable(unit)}
         current.by_score([unit for unit in units if unit not in packable], frozenset())
         planned = [unit for unit in (*units, *lower) if unit in packable]
@@ -86,9 +87,10 @@ class UnitPlacer:
         current.by_score([unit for unit in units if unit in packable], reserved)
 
     def _waiting(self, now: float) -> tuple[list[PodUnit], list[PodUnit], list[WaitingPod]]:
-        """Return the units of which no pod is assumed or bound, and the pods that will soon be filtered.
+        """Return the units without assumed or bound pods, and the pods that will soon be filtered.
 
-        The units come as those that some node may admit, and the others; of the pods there are only the former.
+        The units are split into those that some node may admit, and the others. The pods are only those that some node
+        may admit.
         """
         with self._state.lock:
             waiting = self._state.waiting
@@ -102,12 +104,12 @@ class UnitPlacer:
         return fitting, others, [pod for pod in fresh if pod.pod.shape in possible]
 
     def _without_nodes(self, units: Sequence[PodUnit]) -> list[PodUnit]:
-        """Return the units of which no pod is assumed or bound."""
+        """Return the units without assumed or bound pods."""
         with self._state.lock:
             return [unit for unit in units if all(self._is_single(pod) for pod in unit.pods)]
 
     def _is_single(self, waiting: WaitingPod) -> bool:
-        """Tell whether a pod has no node yet, and needs one whatever other pods have."""
+        """Return whether a pod has no node yet, and needs one independently of other pods."""
         group = waiting.spec.group
         is_single = group is None or self._state.gangs.is_single(group)
         return is_single and self._state.ledger.node_of(waiting.pod.uid) is None
@@ -115,12 +117,12 @@ class UnitPlacer:
     # --- one pod
 
     def waiting_plan(self, now: float) -> JointPlan | None:
-        """Return the plan for all waiting pods; None where scores decide."""
+        """Return the plan for all waiting pods, or None if scores decide."""
         units, _, fresh = self._waiting(now)
         return self._plan([unit for unit in units if self._is_packable(unit)], fresh, now)
 
     def may_have_plan(self, shape: PodShape, now: float) -> bool:
-        """Tell whether a plan may place a pod; it may be one that is not observed yet, and so is in no plan."""
+        """Return whether a plan may place a pod, even one that has not been observed yet and so is in no plan."""
         nodes = self._placer.table.possible_nodes(shape, MAX_NODES + 1)
         return 0 < len(nodes) <= MAX_NODES and self.waiting_plan(now) is not None
 
@@ -141,7 +143,7 @@ class UnitPlacer:
     def place_by_plan(
         self, waiting: WaitingPod, plan: JointPlan, nodes: NodeSet | None, now: float
     ) -> PodPlacement | None:
-        """Assume a pod in one of its slots: on one of `nodes`, or on any node; None where none is open."""
+        """Assume a pod in one of its slots, on one of `nodes` or on any node; return None if no slot is open."""
         for slot in _distinct(plan.slots.get(kind_of(waiting), ())):
             if (nodes is not None and slot.node not in nodes) or self._planner.is_held(plan, waiting, slot, now):
                 continue
@@ -154,34 +156,34 @@ class UnitPlacer:
 
 
 class _Pass:
-    """One pass, as far as it has come."""
+    """A pass in progress."""
 
     def __init__(self, state: ClusterState, placer: Placer, now: float) -> None:
         self.placed = 0
         self.done: set[PodUnit] = set()
         self.plan: JointPlan | None = None
-        """Made for the pods of a priority and of all lower ones."""
+        """The plan for the pods of a priority and of all lower ones."""
         self.now = now
         self._state = state
         self._placer = placer
         self._budget = JudgingBudget()
         self._rejected: set[tuple[PodKind, frozenset[str]]] = set()
-        # what no node has admitted in this pass: nothing becomes free while it lasts
+        # shapes that no node has admitted in this pass: nothing becomes free while it runs
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the pass has placed enough."""
+        """Return whether the pass has placed the maximum number of pods."""
         return self.placed >= MAX_PLACED
 
     def add(self, unit: PodUnit, placements: list[PodPlacement]) -> None:
-        """Have the pods of a unit bound: calls of kube-scheduler must leave them alone while gangs are placed."""
+        """Request the binding of a unit's pods: calls of kube-scheduler must not move them while gangs are placed."""
         for placement in placements:
             self._placer.request_binding(placement)
         self.placed += len(placements)
         self.done.add(unit)
 
     def by_score(self, units: Sequence[PodUnit], reserved: frozenset[str]) -> None:
-        """Assume units on the nodes of the best score that are not reserved."""
+        """Assume units on the nodes with the best scores, except reserved ones."""
         for unit in units:
             if self.is_full:
                 return
@@ -202,11 +204,11 @@ class _Pass:
                 self._placer.refresh()
                 return []
             placements.append(placement)
-            self._placer.refresh()  # a rejection is stored for the present state
+            self._placer.refresh()  # a rejection is stored for the current state
         return placements
 
     def _place_pod(self, waiting: WaitingPod, reserved: frozenset[str]) -> tuple[PodPlacement | None, bool]:
-        """Return where a pod is assumed, and whether its equals are rejected, whatever their priority."""
+        """Return where a pod is assumed, and whether a rejection applies to equal pods of any priority."""
         pod, constraints = waiting.pod, waiting.spec.constraints
         if not self._placer.table.change_revisions(pod.shape):
             return None, True

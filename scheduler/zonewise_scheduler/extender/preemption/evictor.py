@@ -1,6 +1,6 @@
-"""The requests of a preemption: nominate the preemptor, mark and delete the victims, write events.
+"""Sends the requests of a preemption: nominates the preemptor, marks and deletes the victims, writes events.
 
-They are those of kube-scheduler (pkg/scheduler/framework/preemption/executor.go, PreemptPod).
+kube-scheduler sends the same requests (pkg/scheduler/framework/preemption/executor.go, PreemptPod).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Evictor:
         self._client = client
 
     def nominate(self, preemptor: Preemptor, node: str) -> bool:
-        """Set status.nominatedNodeName; return False where the pod is gone. Raises KubeError."""
+        """Set status.nominatedNodeName; return False if the pod is gone. Raises KubeError."""
         body = {"metadata": {"uid": preemptor.uid}, "status": {"nominatedNodeName": node}}
         try:
             self._client.patch(
@@ -42,7 +42,7 @@ class Evictor:
         return True
 
     def evict(self, victim: RunningPod, preemptor: Preemptor, node: str) -> bool:
-        """Mark and delete a victim; return whether it ends: it was deleted now, or was gone. Logs errors."""
+        """Mark and delete a victim; return whether it was deleted now or was gone already. Logs errors."""
         try:
             self._mark(victim)
             self._client.delete(PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
@@ -77,9 +77,9 @@ class Evictor:
         )
 
     def _is_gone(self, victim: RunningPod) -> bool:
-        """Tell whether a pod is gone, or was created again under its name; False where that is unknown.
+        """Return whether a pod is gone or was recreated under its name; False if that is unknown.
 
-        An API server responds with 409 too where a pod has changed again and again under a patch.
+        An API server also responds with 409 if a pod keeps changing while it applies a patch.
         """
         try:
             pod = self._client.get(PODS, victim.name, namespace=victim.namespace)

@@ -1,12 +1,12 @@
-"""Preemption for zones: where kube-scheduler finds no victims, and as its verb `preempt` where it does.
+"""Preemption for zones: by the extender if kube-scheduler finds no victims, and as its verb `preempt` if it does.
 
-kube-scheduler looks for victims on nodes that its own filters fail. A node that has enough CPUs, but no zone with
-enough, passes these filters without any victim, so it is no candidate there (DryRunPreemption of
-pkg/scheduler/framework/preemption/preemption.go: "expected at least one victim pod"). For such nodes the extender
-preempts itself. kube-scheduler calls the verb a moment after filter. So the extender waits for GRACE, and only one of
-the two preempts for a pod: the one with the cheaper victims.
+kube-scheduler searches for victims on nodes that its own filters reject. A node with enough CPUs, but without a zone
+that has enough, passes these filters without any victim. So kube-scheduler does not consider the node a candidate
+(DryRunPreemption of pkg/scheduler/framework/preemption/preemption.go: "expected at least one victim pod"). On such
+nodes the extender itself preempts. kube-scheduler calls the verb a moment after filter. So the extender waits for
+GRACE, and only one of the two preempts for a pod: the one with the cheaper victims.
 
-For the members of a gang only the extender preempts: for all of them together, or not at all.
+For the members of a gang, only the extender preempts, for all of them together or not at all.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GRACE = 0.3
-"""Seconds after filter in which kube-scheduler's verb comes first."""
+"""Seconds after filter during which kube-scheduler's verb takes precedence."""
 PERIOD = 0.1
-"""Seconds between looks for offers whose grace is over."""
+"""Seconds between checks for offers whose grace period is over."""
 MAX_OFFERS = 256
-"""Pods that wait for their turn, each with the names of its candidates. kube-scheduler tries others again."""
+"""Maximum pods that wait for preemption, each with the names of its candidates. kube-scheduler retries the others."""
 _STOP_TIMEOUT = 1.0
 """Seconds."""
 
@@ -58,7 +58,7 @@ class _Offer(NamedTuple):
     names: Sequence[str]
     due: float
     group: GroupKey | None
-    """Of a member of a gang."""
+    """PodGroup of a member of a gang."""
 
 
 class Preemption:
@@ -73,7 +73,7 @@ class Preemption:
         *,
         probe_period: float = PROBE_PERIOD,
     ) -> None:
-        """`probe_period`: that of OptionalInformer, for PodDisruptionBudgets."""
+        """`probe_period`: as in OptionalInformer, for PodDisruptionBudgets."""
         self._state = state
         self._clock = clock
         self._metrics = metrics
@@ -84,7 +84,7 @@ class Preemption:
             client, POD_DISRUPTION_BUDGETS, decode_disruption_budget, self._budgets.update, self._set_budgets_served,
             probe_period=probe_period,
         )  # fmt: skip
-        self._lock = threading.Lock()  # around the offers
+        self._lock = threading.Lock()  # protects the offers
         self._offers: dict[str, _Offer] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="preemption", daemon=True)
@@ -102,7 +102,7 @@ class Preemption:
     # --- from kube-scheduler
 
     def offer(self, preemptor: Preemptor, names: Callable[[], Sequence[str]], group: GroupKey | None = None) -> None:
-        """Let a pod that filter has rejected preempt on its candidates, unless it does so already; or all its gang."""
+        """Let a pod that filter has rejected, or its whole gang, preempt on its candidates, unless it already does."""
         with self._state.lock:
             if not self._state.running.has_below(preemptor.priority):
                 return
@@ -114,7 +114,7 @@ class Preemption:
                 self._offers.setdefault(preemptor.uid, offer)
 
     def nominated_node(self, uid: str) -> str:
-        """Return the node on which a pod waits for its victims to end; empty: it waits for none."""
+        """Return the node on which a pod waits for its victims to end, or "" if it does not wait."""
         with self._state.lock:
             nomination = self._state.nominated.nominations.get(uid)
             return nomination.node if nomination is not None else ""
@@ -122,7 +122,7 @@ class Preemption:
     def preempt(self, preemptor: Preemptor, proposed: Mapping[str, ProposedVictims]) -> dict[str, tuple[str, ...]]:
         """Return the UIDs of the exact victims on the nodes that kube-scheduler proposes.
 
-        None where the extender preempts for the pod itself: elsewhere, with victims that cost less.
+        The result is empty if the extender itself preempts for the pod elsewhere, with victims that cost less.
         """
         if not self._budgets.are_known or self.nominated_node(preemptor.uid):
             return {}
@@ -160,7 +160,7 @@ class Preemption:
                     log.exception("pod=%s/%s preemption failed", offer.preemptor.namespace, offer.preemptor.name)
 
     def _due_offers(self) -> list[_Offer]:
-        """Take the offers whose grace is over, the most important pod first; drop all where preemption is off."""
+        """Take the offers whose grace period is over, most important pod first; drop all if preemption is off."""
         if not self._budgets.are_known:
             if self._budgets.are_forbidden:
                 with self._lock:
@@ -192,7 +192,7 @@ class Preemption:
         self._preempt_for(preemption.claims, preemption.victims)
 
     def _may_preempt(self, preemptors: Sequence[Preemptor]) -> bool:
-        """Tell whether pods still wait, and no pod ends for any of them."""
+        """Return whether pods still wait, and no victims are already ending for any of them."""
         state = self._state
         with state.lock:
             return all(
@@ -203,12 +203,12 @@ class Preemption:
             )
 
     def _preempt_for(self, claims: Claims, victims: Sequence[Victims]) -> bool:
-        """Nominate pods and evict their victims; return False where the victims no longer suffice."""
+        """Nominate pods and evict their victims; return False if the victims no longer suffice."""
         if not self._begin(claims, victims):
             return False
         evicted = self._evict(claims, victims) if self._nominate(claims) else 0
         if evicted < sum(len(each.pods) for each in victims):
-            self._end(claims)  # the rest is decided anew when kube-scheduler tries the pods again
+            self._end(claims)  # the rest is decided again when kube-scheduler retries the pods
         if evicted:
             self._metrics.count_preemption("zonewise", evicted)
             preemptor, _ = claims[0]
@@ -216,7 +216,7 @@ class Preemption:
         return True
 
     def _begin(self, claims: Claims, victims: Sequence[Victims]) -> bool:
-        """Begin the nominations of pods; return False where the victims no longer suffice."""
+        """Begin the nominations of pods; return False if the victims no longer suffice."""
         uids = [pod.uid for each in victims for pod in each.pods]
         state = self._state
         with state.lock:
@@ -235,7 +235,7 @@ class Preemption:
                 self._state.end_nomination(preemptor.uid)
 
     def _nominate(self, claims: Claims) -> bool:
-        """Tell kube-scheduler the node of each pod; return False where one of them is gone, or on an error."""
+        """Publish the nominated node of each pod for kube-scheduler; return False if a pod is gone, or on an error."""
         for preemptor, node in claims:
             try:
                 if not self._evictor.nominate(preemptor, node):

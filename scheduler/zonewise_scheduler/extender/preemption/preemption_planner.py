@@ -1,6 +1,6 @@
-"""Which pods end for a preemptor: on any node that kube-scheduler's filters pass, or on those that it proposes.
+"""Selects the victims for a preemptor: on any node that kube-scheduler's filters pass, or on those that it proposes.
 
-For a gang the pods of several nodes end, or none: see select_gang_victims.
+For a gang, pods on several nodes end, or none: see select_gang_victims.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def read_preemptor(pod: PendingPod, obj: Mapping[str, Any]) -> Preemptor | None:
-    """Return a v1.Pod as a preemptor; None where its preemptionPolicy is Never. Raises FieldError."""
+    """Return a v1.Pod as a preemptor, or None if its preemptionPolicy is Never. Raises FieldError."""
     spec = object_in(obj, "spec", "")
     if spec.get("preemptionPolicy") == "Never":
         return None
@@ -39,16 +39,16 @@ def read_preemptor(pod: PendingPod, obj: Mapping[str, Any]) -> Preemptor | None:
 
 
 MAX_GANG = 64
-"""Members of a gang for which pods end: the search takes seconds of CPU time, and grows with the square of them."""
+"""Maximum members of a gang that preempts: the search takes seconds of CPU time, which grow with their square."""
 
 
 class GangPreemption(NamedTuple):
-    """What is to be done for a gang."""
+    """A decided preemption for a gang."""
 
     claims: tuple[tuple[Preemptor, str], ...]
-    """The members that must be placed together, each with its node."""
+    """Members that must be placed together, each with its node."""
     victims: tuple[Victims, ...]
-    """By node; not empty."""
+    """Victims by node; not empty."""
 
 
 class PreemptionPlanner:
@@ -59,7 +59,7 @@ class PreemptionPlanner:
         self._budgets = budgets
 
     def plan(self, preemptor: Preemptor, names: Iterable[str]) -> PreemptionPlan:
-        """Return the cheapest victims on the nodes of these names."""
+        """Return the cheapest victims on the named nodes."""
         with self._state.lock:
             lowest = [(self._state.running.lowest_priority(name), name) for name in names]
         ordered = sorted((low, name) for low, name in lowest if low is not None and low < preemptor.priority)
@@ -67,16 +67,16 @@ class PreemptionPlanner:
         return plan_preemption(nodes, preemptor, self._budgets.allowed())
 
     def plan_gang(self, key: GroupKey, names: Sequence[str]) -> GangPreemption | None:
-        """Return what is to be done on the nodes of these names for the members that must be placed together.
+        """Return the preemption on the named nodes for the members that must be placed together.
 
-        None where no preemption helps or none is needed, and where members are missing. None also where the constraints
-        of members differ or depend on which pods there are.
+        Return None if no preemption helps, none is needed, or members are missing. Return None also if the constraints
+        of members differ or depend on which other pods exist.
         """
         members, level = self._gang(key)
         if not members:
             return None
         allowed = self._budgets.allowed()
-        lowest = min(members, key=lambda member: member.priority)  # it leaves most room to nominated pods
+        lowest = min(members, key=lambda member: member.priority)  # it leaves the most capacity to nominated pods
         outcomes = (
             select_gang_victims(list(self._occupied_nodes(lowest, domain)), members, allowed)
             for domain in self._domains(level, names)
@@ -95,8 +95,8 @@ class PreemptionPlanner:
     def refine(self, preemptor: Preemptor, proposed: Mapping[str, ProposedVictims]) -> list[Victims]:
         """Return the exact victims on each node that kube-scheduler proposes; other nodes are left out.
 
-        The constraints of the pod may depend on which pods there are, or may be known to kube-scheduler alone. The
-        victims of kube-scheduler then end in any case, and further ones in addition.
+        The constraints of the pod may depend on which other pods exist, or only kube-scheduler may know them. In these
+        cases all of kube-scheduler's victims end, and further ones in addition.
         """
         independent = self._is_independent(preemptor.uid)
         allowed = self._budgets.allowed()
@@ -113,7 +113,7 @@ class PreemptionPlanner:
         return refined
 
     def _gang(self, key: GroupKey) -> tuple[list[Preemptor], str]:
-        """Return the members that must be placed together, none where they cannot be, and the level of their domain."""
+        """Return the members that must be placed together (none if they cannot be) and the level of their domain."""
         with self._state.lock:
             gangs, waiting = self._state.gangs, self._state.waiting
             group, required = gangs.group(key), gangs.required(key)
@@ -129,7 +129,7 @@ class PreemptionPlanner:
         return [Preemptor(*pod.pod, pod.spec.priority) for pod in ready], group.level
 
     def _domains(self, level: str, names: Sequence[str]) -> list[list[str]]:
-        """Return the nodes of each domain of a level, all nodes for "", those without other pods first."""
+        """Return the nodes of each domain of a level, or all nodes for "", those without other pods first."""
         domains: dict[str, list[tuple[float, str]]] = {}
         with self._state.lock:
             for name in names:
@@ -148,7 +148,7 @@ class PreemptionPlanner:
                 yield node
 
     def _is_independent(self, uid: str) -> bool:
-        """Tell whether any set of pods may end for a pod: only their requests and zones matter to it."""
+        """Return whether any set of pods may end for a pod, because only their requests and zones matter to it."""
         with self._state.lock:
             waiting = self._state.waiting.get(uid)
             return waiting is not None and self._is_exact(waiting)
@@ -169,5 +169,5 @@ def _ending(node: OccupiedNode, required: tuple[RunningPod, ...]) -> OccupiedNod
 
 
 def _terminating(node: OccupiedNode, uids: frozenset[str]) -> set[RunningPod]:
-    """Return proposed victims that end already: kube-scheduler wants at least one victim, and evicts none twice."""
+    """Return proposed victims that are terminating: kube-scheduler needs at least one victim, and evicts none twice."""
     return {pod for pod in node.pods if pod.uid in uids and pod.terminating}

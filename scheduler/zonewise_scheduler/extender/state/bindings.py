@@ -1,7 +1,7 @@
-"""Pods on their way to nodes: which bindings have been requested, and what pods that are not bound yet reserve.
+"""Pods that are being bound: the requested bindings, and the resources that unbound pods reserve.
 
-The requests and host ports of a pod count on the node as a whole from its assumption on. They cease to count when the
-pod is forgotten or gone, and after the ledger's assume timeout, unless they are held for longer.
+The requests and host ports of a pod count on the node as a whole as soon as the pod is assumed. They cease to count
+when the pod is forgotten or gone, and after the ledger's assume timeout, unless they are held for longer.
 """
 
 from __future__ import annotations
@@ -24,59 +24,59 @@ class Bindings:
     """See the module. The caller holds the lock of the parts. Times are seconds of one clock."""
 
     def __init__(self, ledger: Ledger, infos: NodeInfos, timeout: float) -> None:
-        """`timeout`: seconds after which a pod that is not bound reserves nothing more."""
+        """`timeout`: seconds after which an unbound pod no longer reserves anything."""
         self._ledger = ledger
         self._infos = infos
         self._timeout = timeout
         self._reserved: dict[str, float] = {}  # by UID: when the requests of a pod that is not bound yet expire
         self.requested: dict[str, str] = {}
-        """The node by UID of each placed pod whose binding has been requested, and is not observed yet."""
+        """Nodes, by UID, of the placed pods whose binding has been requested but not observed yet."""
 
     def confirm(self, pod: PendingPod, node: str, at: float) -> None:
-        """Note that the API server has bound a pod.
+        """Record that the API server has bound a pod.
 
-        An event may have told so before, or told that the pod is gone: then there is nothing to note.
+        Nothing is recorded if an event has already shown the binding, or has shown that the pod is gone.
         """
         if self.requested.get(pod.uid) == node:
             self._ledger.add_pod(BoundPod(*pod, node), at)
 
     def node(self, uid: str) -> str:
-        """Return the node to which a pod is bound, or to which its binding has been requested; empty: none."""
+        """Return the node to which a pod is bound, or to which its binding has been requested; "" if there is none."""
         return self.requested.get(uid) or self._ledger.bound_node(uid) or ""
 
     def insufficient(self, uid: str, constraints: Constraints, node: str) -> str | None:
-        """Return why a node has too little left for a pod; None also where the node's amounts are unknown."""
+        """Return why a node has too little left for a pod; None also if the node's amounts are unknown."""
         info = self._infos.get(node)
         if info is None or info.allocatable == NO_RESOURCES or self._infos.node_of(uid) == node:
             return None
         return node_resources_fit(constraints, info) or node_ports(constraints, info)
 
     def reserve(self, uid: str, constraints: Constraints, node: str, at: float) -> None:
-        """Let the requests and host ports of an unbound pod count on a node."""
+        """Count the requests and host ports of an unbound pod on a node."""
         self._infos.set_pod(uid, node, PodInfo(constraints.requests, constraints.ports))
         self._reserved[uid] = at + self._timeout
 
     def hold(self, uid: str, until: float) -> None:
-        """Let what an unbound pod reserves, if anything, expire no earlier than this."""
+        """Let the reserved amounts of an unbound pod, if any, expire no earlier than this."""
         if uid in self._reserved:
             self._reserved[uid] = max(self._reserved[uid], until)
 
     def observe_bound(self, uid: str, node: str, info: PodInfo) -> None:
-        """Let the requests and host ports of a bound pod count on its node, whatever it has reserved."""
+        """Count the requests and host ports of a bound pod on its node, whatever it had reserved."""
         self._reserved.pop(uid, None)
         self._infos.set_pod(uid, node, info)
 
     def release(self, uid: str) -> None:
-        """End what an unbound pod reserves, if anything."""
+        """Release the reserved amounts of an unbound pod, if any."""
         if self._reserved.pop(uid, None) is not None:
             self._infos.remove_pod(uid)
 
     def remove(self, uid: str) -> None:
-        """Remove a pod that is gone, or runs no more: nothing of it counts."""
+        """Remove a pod that is gone or no longer runs: none of its amounts count."""
         self._reserved.pop(uid, None)
         self._infos.remove_pod(uid)
 
     def expire(self, at: float) -> None:
-        """End what has been reserved for too long."""
+        """Release the amounts that have been reserved for too long."""
         for uid in [uid for uid, expires_at in self._reserved.items() if expires_at <= at]:
             self.release(uid)

@@ -1,7 +1,7 @@
-"""The state of the cluster, as the extender knows it: reports, nodes, pods, assumed pods.
+"""The state of the cluster as the extender knows it: reports, nodes, pods and assumed pods.
 
-One short lock protects all of it. No method judges a pod on more than one node, so that event handlers and calls of
-kube-scheduler never wait for each other's work. The ledger is the only authority on what a node has free.
+One short lock protects the whole state. No method judges a pod on more than one node, so event handlers and calls of
+kube-scheduler never wait for each other's work. Only the ledger determines the free amounts of a node.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 NODE_FILTER = "NodeFilter"
-"""A reason beside those of the ledger: the node as a whole has too little left, or a host port is in use."""
+"""A reason in addition to those of the ledger: the node as a whole has too little left, or a host port is in use."""
 GONE_FOR = 10.0
-"""Seconds for which a deleted pod is known as such: kube-scheduler may filter it once more, since it learns later."""
+"""Seconds for which a deletion is remembered: kube-scheduler learns of it later, and may filter the pod once more."""
 
 
 class StateChanges(NamedTuple):
-    """What has changed since the last look."""
+    """The changes since the last call."""
 
     states: list[tuple[str, NodeState | None]]
-    """Of nodes with a report; None: the node has none any more."""
+    """States of nodes with a report; None if a node no longer has one."""
     reported: list[str]
-    """Nodes with a new report, even of an equal state."""
+    """Nodes with a new report, even if the state is equal."""
     infos: list[tuple[str, NodeInfo | None]]
 
 
@@ -66,7 +66,7 @@ class ClusterState:
         self._on_misprediction = on_misprediction
         self._on_change = on_change
         self.lock = threading.Lock()
-        """The caller that uses an attribute below must hold it."""
+        """The short lock: a caller that uses an attribute below must hold it."""
         self.ledger = Ledger(timeouts=timeouts)
         self.infos = NodeInfos()
         self.waiting = WaitingPods()
@@ -94,7 +94,7 @@ class ClusterState:
         self._on_change()
 
     def kubelet_release(self, node: str) -> tuple[int, int]:
-        """Return the release of a node's kubelet; the newest known release where the node does not have it."""
+        """Return the release of a node's kubelet, or the newest known release if the node does not state it."""
         info = self.infos.get(node)
         return (info.release if info is not None else None) or DEFAULT_RELEASE
 
@@ -112,7 +112,7 @@ class ClusterState:
         self._on_change()
 
     def update_pod(self, old: ObservedPod | None, new: ObservedPod | None) -> None:
-        """Add, update or remove a pod; call back where its kubelet rejected it against the prediction."""
+        """Add, update or remove a pod; run the callback if its kubelet rejected it against the prediction."""
         misprediction: Misprediction | None = None
         with self.lock:
             now = self._clock()
@@ -134,7 +134,7 @@ class ClusterState:
         self._on_change()
 
     def set_pod_groups_served(self, api_group: str, served: Served) -> None:
-        """Note whether the API server serves the PodGroups of an API."""
+        """Record whether the API server serves the PodGroups of an API."""
         with self.lock:
             self.gangs.set_served(api_group, served)
         self._on_change()
@@ -146,7 +146,7 @@ class ClusterState:
             self._gone[pod.uid] = now
 
     def _add_pod(self, pod: ObservedPod, now: float) -> Misprediction | None:
-        """Apply the present state of a pod; return its misprediction, if any."""
+        """Apply the current state of a pod; return its misprediction, if any."""
         self._gone.pop(pod.uid, None)
         if pod.node or pod.terminal:
             self.end_nomination(pod.uid)
@@ -183,7 +183,7 @@ class ClusterState:
             self.running.set(bound, pod.victim)
 
     def _drop(self, uid: str) -> None:
-        """Drop a pod that is gone, or runs no more."""
+        """Drop a pod that is gone or no longer runs."""
         self.drop_waiting(uid)
         self.waiting.set_terms(uid, ())
         self.gangs.remove(uid)
@@ -197,10 +197,10 @@ class ClusterState:
         self.waiting.remove(uid)
         self.bindings.requested.pop(uid, None)
 
-    # --- bindings by ourselves
+    # --- bindings by the extender
 
     def confirm_binding(self, pod: PendingPod, node: str) -> None:
-        """Note that the API server has bound a pod."""
+        """Record that the API server has bound a pod."""
         with self.lock:
             self.bindings.confirm(pod, node, self._clock())
 
@@ -208,7 +208,7 @@ class ClusterState:
         """Forget a placed pod that is not bound; leave it to kube-scheduler, unless it is gone."""
         with self.lock:
             if self.bindings.requested.pop(uid, None) is None:
-                return  # an event has told what has become of it
+                return  # an event has shown the outcome
             if gone:
                 self.drop_waiting(uid)
             else:
@@ -220,7 +220,7 @@ class ClusterState:
     # --- for judging
 
     def take_changes(self) -> StateChanges:
-        """Return what has changed since the last call."""
+        """Return the changes since the last call."""
         with self.lock:
             changed = sorted(self.ledger.changed_nodes())
             states = [(name, self.ledger.state(name)) for name in changed]
@@ -229,12 +229,12 @@ class ClusterState:
             return StateChanges(states, reported, [(name, self.infos.get(name)) for name in self.infos.take_changed()])
 
     def set_outdated(self, *, outdated: bool) -> None:
-        """Note that events no longer arrive, so that every report counts as stale; or that they arrive again."""
+        """Record that events no longer arrive, so that every report counts as stale, or that they arrive again."""
         with self.lock:
             self.ledger.set_outdated(outdated=outdated)
 
     def tick(self) -> None:
-        """Apply what time alone changes: expired assumed pods, ended backoffs."""
+        """Apply the changes that only time causes: expired assumed pods, ended backoffs."""
         with self.lock:
             now = self._clock()
             self.ledger.tick(now)
@@ -252,11 +252,11 @@ class ClusterState:
         """Predict a kubelet's verdict on a pod, and assume the pod on the node if it is admitted.
 
         `constraints`: the node must also have enough for the pod's requests and host ports, which count from now on.
-        Otherwise it rejects with the reason NODE_FILTER.
+        Otherwise it rejects the pod with the reason NODE_FILTER.
         """
         with self.lock:
             inputs, admit = self.ledger.assumed_state(node), self.ledger.admit
-        if inputs is not None:  # without the lock: this fills the cache of verdicts that the ledger uses
+        if inputs is not None:  # without the lock: fills the cache of verdicts that the ledger uses
             inputs.assume(pod.shape, admit)
         with self.lock:
             reason = self.bindings.insufficient(pod.uid, constraints, node) if constraints is not None else None
@@ -276,7 +276,7 @@ class ClusterState:
             self.ledger.mark_changed(node)
 
     def reserve(self, uid: str, constraints: Constraints, node: str) -> str | None:
-        """Let the requests of a pod that no kubelet aligns count on a node; return why the node has too little left."""
+        """Count the requests of a pod that no kubelet aligns on a node; return why the node has too little left."""
         with self.lock:
             reason = self.bindings.insufficient(uid, constraints, node)
             if reason is None:
@@ -284,13 +284,13 @@ class ClusterState:
             return reason
 
     def hold(self, uid: str, until: float) -> None:
-        """Let the assumption of a pod, and what it reserves, expire no earlier than this."""
+        """Let the assumption of a pod and its reserved amounts expire no earlier than this."""
         with self.lock:
             self.ledger.hold(uid, until)
             self.bindings.hold(uid, until)
 
     def forget(self, uid: str) -> None:
-        """Forget an assumed pod; a pod that is bound by now stays."""
+        """Forget an assumed pod, unless it has been bound meanwhile."""
         with self.lock:
             self._forget(uid)
 
@@ -300,7 +300,7 @@ class ClusterState:
         self._update_member(uid)
 
     def _update_member(self, uid: str) -> None:
-        """Let a member of a gang follow the ledger."""
+        """Update the state of a gang member from the ledger."""
         if self.ledger.node_of(uid) is None:
             self.gangs.forget(uid)
         else:
@@ -309,16 +309,16 @@ class ClusterState:
     # --- queries
 
     def predicted_verdict(self, uid: str) -> Verdict | None:
-        """Return the verdict predicted for an assumed pod; None where the pod is not assumed."""
+        """Return the verdict predicted for an assumed pod, or None if the pod is not assumed."""
         with self.lock:
             return self.ledger.predicted_verdict(uid)
 
     def is_gone(self, uid: str) -> bool:
-        """Tell whether a pod was deleted lately; the caller holds the lock."""
+        """Return whether a pod was deleted recently; the caller holds the lock."""
         return uid in self._gone
 
     def node_of(self, uid: str) -> str:
-        """Return the node on which a pod is assumed or bound; empty: none."""
+        """Return the node on which a pod is assumed or bound, or "" if there is none."""
         with self.lock:
             return self.ledger.node_of(uid) or ""
 

@@ -1,6 +1,6 @@
-"""Which pods form which gang, and how many of them have nodes.
+"""Tracks the members of each gang, and how many of them have nodes.
 
-Each living pod of a PodGroup is in one state. "-" stands for no change.
+Each living pod of a PodGroup is in one of these states. "-" means no change.
 
 | state   | assume  | forget  | API: unbound | API: bound | API: terminated or deleted |
 |---------|---------|---------|--------------|------------|----------------------------|
@@ -8,8 +8,8 @@ Each living pod of a PodGroup is in one state. "-" stands for no change.
 | assumed | -       | waiting | -            | bound      | no member                  |
 | bound   | -       | -       | -            | -          | no member                  |
 
-A terminated pod counts for nothing, as in the Coscheduling plugin (pkg/coscheduling/core/core.go
-CalculateAssignedPods): its replacement is a waiting member of a group that lacks one.
+A terminated pod does not count, as in the Coscheduling plugin (pkg/coscheduling/core/core.go CalculateAssignedPods).
+Its replacement is a waiting member of a group that lacks one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MemberState(Enum):
 
 
 _VERSIONS = count()
-"""A gang that is removed and comes back has another version."""
+"""Source of versions, so that a gang that is removed and recreated has a different version."""
 
 
 class _Gang:
@@ -50,7 +50,7 @@ class _Gang:
 
 
 class GangMembers:
-    """See the module. Members are known by their UIDs."""
+    """See the module. UIDs identify the members."""
 
     def __init__(self) -> None:
         self._gangs: dict[GroupKey, _Gang] = {}
@@ -60,7 +60,7 @@ class GangMembers:
     # --- events
 
     def set_served(self, api_group: str, served: Served) -> None:
-        """Set whether an API is served; where it is not, or may not be read, its groups are unknown."""
+        """Set whether an API is served; if it is not, or may not be read, its groups are unknown."""
         if self._served.get(api_group) == served:
             return
         self._served[api_group] = served
@@ -75,7 +75,7 @@ class GangMembers:
         gang.version = next(_VERSIONS)
 
     def remove_group(self, key: GroupKey) -> None:
-        """Remove a PodGroup; its pods stay known."""
+        """Remove a PodGroup; its pods remain known."""
         gang = self._gangs.get(key)
         if gang is not None:
             gang.group = None
@@ -83,14 +83,14 @@ class GangMembers:
             self._drop_empty(key, gang)
 
     def request(self, key: GroupKey, scheduler: str) -> None:
-        """Note that kube-scheduler has filtered a member, with the scheduler's name that the pod has."""
+        """Record that kube-scheduler has filtered a member; `scheduler`: the name of the pod's scheduler."""
         gang = self._gangs.get(key)
         if gang is not None and gang.scheduler != scheduler:
             gang.scheduler = scheduler
             gang.version = next(_VERSIONS)
 
     def observe(self, uid: str, key: GroupKey | None, *, bound: bool) -> None:
-        """Add a living pod of the API, or update it; `key`: None where it names no group."""
+        """Add or update a living pod from the API; `key`: None if the pod names no group."""
         if self._keys.get(uid) != key:
             self.remove(uid)
         if key is None:
@@ -102,12 +102,12 @@ class GangMembers:
             self._set(uid, MemberState.WAITING)
 
     def assume(self, uid: str) -> None:
-        """Note that a member has a node."""
+        """Record that a member has a node."""
         if self.state(uid) is MemberState.WAITING:
             self._set(uid, MemberState.ASSUMED)
 
     def forget(self, uid: str) -> None:
-        """Note that a member that was assumed has no node."""
+        """Record that a member that was assumed has no node."""
         if self.state(uid) is MemberState.ASSUMED:
             self._set(uid, MemberState.WAITING)
 
@@ -121,7 +121,7 @@ class GangMembers:
             self._drop_empty(key, gang)
 
     def touch(self, uid: str) -> None:
-        """Note that something else of a member has changed, such as its scheduling gates."""
+        """Record that something else about a member has changed, such as its scheduling gates."""
         key = self._keys.get(uid)
         if key is not None:
             self._gangs[key].version = next(_VERSIONS)
@@ -139,31 +139,31 @@ class GangMembers:
     # --- queries
 
     def key(self, uid: str) -> GroupKey | None:
-        """Return the group that a member names; None for other pods."""
+        """Return the group that a member names, or None for other pods."""
         return self._keys.get(uid)
 
     def state(self, uid: str) -> MemberState | None:
-        """Return the state of a member; None for other pods."""
+        """Return the state of a member, or None for other pods."""
         key = self._keys.get(uid)
         return None if key is None else self._gangs[key].members[uid]
 
     def version(self, key: GroupKey) -> int:
-        """Return a number that changes with a PodGroup and its members; -1 where there are neither."""
+        """Return a number that changes with a PodGroup and its members, or -1 if neither exists."""
         gang = self._gangs.get(key)
         return -1 if gang is None else gang.version
 
     def group(self, key: GroupKey) -> PodGroup | None:
-        """Return a PodGroup; None where it does not exist."""
+        """Return a PodGroup, or None if it does not exist."""
         gang = self._gangs.get(key)
         return None if gang is None else gang.group
 
     def scheduler(self, key: GroupKey) -> str:
-        """Return the scheduler's name of the member that kube-scheduler filtered last; empty: it filtered none."""
+        """Return the scheduler name of the member that kube-scheduler filtered last, or "" if it filtered none."""
         gang = self._gangs.get(key)
         return "" if gang is None else gang.scheduler
 
     def members(self, key: GroupKey, *states: MemberState) -> list[str]:
-        """Return the members in some states, in the order of their observation."""
+        """Return the members in the given states, in the order of their observation."""
         gang = self._gangs.get(key)
         return [] if gang is None else [uid for uid, state in gang.members.items() if state in states]
 
@@ -174,9 +174,9 @@ class GangMembers:
         ]
 
     def is_single(self, key: GroupKey) -> bool:
-        """Tell whether the next waiting pod of a group is placed for itself.
+        """Return whether the next waiting pod of a group is placed by itself.
 
-        That is so where the API of the group is not served, the group is no gang, or enough members have nodes.
+        This is the case if the API of the group is not served, the group is not a gang, or enough members have nodes.
         """
         group = self.group(key)
         if group is None:
@@ -184,17 +184,17 @@ class GangMembers:
         return not group.is_gang or (not group.level and self.required(key) == 0)
 
     def required(self, key: GroupKey) -> int:
-        """Return the number of waiting members that must be placed together; 0 where enough members have nodes."""
+        """Return the number of waiting members that must be placed together; 0 if enough members have nodes."""
         group = self.group(key)
         if group is None:
             return 0
         with_nodes = len(self.members(key, MemberState.ASSUMED, MemberState.BOUND))
-        # where all nodes must share a domain, no member is placed for itself
+        # if all nodes must share a domain, no member is placed by itself
         least = 1 if group.level and self.members(key, MemberState.WAITING) else 0
         return max(group.min_member - with_nodes, least)
 
     def rejection(self, key: GroupKey, ready: int) -> str | None:
-        """Return why no member of a group can be placed, whatever the nodes; None: they can be.
+        """Return why no member of a group can be placed on any nodes, or None if members can be placed.
 
         `ready`: the number of waiting members that a scheduler may bind.
         """
@@ -211,7 +211,7 @@ class GangMembers:
         return f"waits for {key}, which does not exist"
 
     def requested_gangs(self) -> Iterator[PodGroup]:
-        """Yield the gangs that need nodes for some members, and of which kube-scheduler has filtered one."""
+        """Yield the gangs that need nodes for some members, and one of whose members kube-scheduler has filtered."""
         for gang in self._gangs.values():
             if gang.group is not None and gang.scheduler and not self.is_single(gang.group.key):
                 yield gang.group

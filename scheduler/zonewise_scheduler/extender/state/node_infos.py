@@ -1,4 +1,4 @@
-"""All nodes, each with the requests and host ports of its pods: the bound ones and the assumed ones."""
+"""All nodes, each with the requests and host ports of its bound and assumed pods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NodeInfos:
-    """The NodeInfo of each node, as kube-scheduler's cache has it (pkg/scheduler/backend/cache/cache.go)."""
+    """The NodeInfo of each node, as in kube-scheduler's cache (pkg/scheduler/backend/cache/cache.go)."""
 
     def __init__(self) -> None:
         self._infos: dict[str, NodeInfo] = {}
@@ -31,11 +31,11 @@ class NodeInfos:
         return len(self._infos)
 
     def get(self, name: str) -> NodeInfo | None:
-        """Return a node with its pods; None where there is no such node."""
+        """Return a node with its pods, or None if there is no such node."""
         return self._infos.get(name)
 
     def node_of(self, uid: str) -> str | None:
-        """Return the node of a pod; None for other pods."""
+        """Return the node of a pod, or None for an unknown pod."""
         node, _ = self._pods.get(uid, (None, None))
         return node
 
@@ -46,7 +46,7 @@ class NodeInfos:
         return changed
 
     def set_node(self, node: NodeInfo) -> None:
-        """Add or update a node that is read without its pods."""
+        """Add or update a node that was read without its pods."""
         for pod in self._pods_by_node.get(node.name, {}).values():
             node = add_pod(node, pod)
         if self._infos.get(node.name) != node:
@@ -54,12 +54,12 @@ class NodeInfos:
             self._changed.add(node.name)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; its pods stay known."""
+        """Remove a node; its pods remain known."""
         if self._infos.pop(name, None) is not None:
             self._changed.add(name)
 
     def set_pod(self, uid: str, node: str, pod: PodInfo) -> None:
-        """Add a pod to a node, or update it; a pod is on one node at most."""
+        """Add a pod to a node, or update it; a pod is on at most one node."""
         if self._pods.get(uid) == (node, pod):
             return
         self.remove_pod(uid)

@@ -1,4 +1,4 @@
-"""The report of each node as it was published, and its state under the facts of the node."""
+"""The published report of each node, and the node state that results with the facts of the Node object."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class NodeReports:
     """See the module. Not safe for use by several threads at once."""
 
     def __init__(self) -> None:
-        self._states: dict[str, NodeState] = {}  # without the facts
+        self._states: dict[str, NodeState] = {}  # without the Node's facts
         self._kinds = KindInterner()
 
     def set(self, report: NodeReport, info: NodeInfo | None) -> NodeReport:
-        """Store a report, and return it under the facts of its node."""
+        """Store a report, and return it with the facts of its node applied."""
         if report.state is None:
             self._states.pop(report.node, None)
             return report
@@ -34,7 +34,7 @@ class NodeReports:
         self._states.pop(node, None)
 
     def changed_state(self, before: NodeInfo | None, info: NodeInfo) -> NodeState | None:
-        """Return the state of a node whose facts have changed; None where they have not, or there is no report."""
+        """Return the state of a node whose facts have changed, or None if they have not or there is no report."""
         state = self._states.get(info.name)
         if state is None or (before is not None and kubelet_facts(before) == kubelet_facts(info)):
             return None

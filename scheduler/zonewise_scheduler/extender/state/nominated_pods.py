@@ -1,4 +1,4 @@
-"""What nominated pods mean for a node: no other pod takes what their victims leave to them."""
+"""Protects nominated pods: no other pod takes the resources that their victims free on a node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Preemptor
 
 NOMINATED = "Nominated"
-"""A reason beside those of the ledger: what is free is for a pod that waits there for its victims to end."""
+"""A reason in addition to those of the ledger: free resources belong to a pod that waits for its victims to end."""
 
 
 class NominatedPods:
@@ -67,14 +67,14 @@ class NominatedPods:
         return verdict
 
     def _is_sibling(self, waiting: WaitingPod | None, nomination: Nomination) -> bool:
-        """Tell whether a nominated pod is of the same gang, whose members are placed together on any of their nodes."""
+        """Return whether a nominated pod is in the same gang: its members are placed together on any of their nodes."""
         sibling = self._waiting.get(nomination.preemptor.uid)
         if waiting is None or sibling is None or waiting.spec.group is None:
             return False
         return waiting.spec.group == sibling.spec.group
 
     def is_admitted(self, nomination: Nomination) -> bool:
-        """Tell whether a nominated pod is admitted once its victims have ended."""
+        """Return whether a nominated pod is admitted once its victims have ended."""
         preemptor, node, victims, _ = nomination
         occupied = self.occupied.get(node, preemptor.uid, preemptor.priority)
         if occupied is None:

@@ -1,10 +1,10 @@
-"""Pods that wait on a node for victims to end, and the room that no other pod may take meanwhile.
+"""Pods that wait on a node for victims to end, and whose capacity no other pod may take meanwhile.
 
 | event | nomination |
 |---|---|
 | a preemption is decided, here or by kube-scheduler | begins |
 | the pod is bound, or gone | ends |
-| no victim is on the node any more, and SETTLE has passed | ends: the pod may preempt again |
+| no victim is left on the node, and SETTLE has passed | ends: the pod may preempt again |
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Preemptor
 
 SETTLE = 10.0
-"""Seconds after the last victim has gone. By then the report lacks it, and the pod is bound or will not be."""
+"""Seconds after the last victim has gone. By then the report no longer includes it, and the pod is bound or will not
+be."""
 
 
 class Nomination(NamedTuple):
-    """A pod that waits on a node for room."""
+    """A pod that waits for capacity on a node."""
 
     preemptor: Preemptor
     node: str
     victims: frozenset[str]
-    """UIDs of the pods that are evicted for it."""
+    """UIDs of the pods that are evicted for the nominated pod."""
     active_until: float
-    """It stays at least until then."""
+    """Time until which the nomination remains active at least."""
 
 
 class Nominations:
@@ -39,7 +40,7 @@ class Nominations:
         self._proposed: dict[str, dict[str, frozenset[str]]] = {}  # victims by node, by UID of the preemptor
 
     def get(self, uid: str) -> Nomination | None:
-        """Return the nomination of a pod, if there is one."""
+        """Return the nomination of a pod, if any."""
         return self._by_uid.get(uid)
 
     def begin(self, preemptor: Preemptor, node: str, victims: Iterable[str], at: float) -> None:
@@ -48,7 +49,7 @@ class Nominations:
         self._by_uid[preemptor.uid] = Nomination(preemptor, node, frozenset(victims), at + SETTLE)
 
     def propose(self, uid: str, victims: Mapping[str, Iterable[str]]) -> None:
-        """Note the victims by node among which kube-scheduler chooses for a pod."""
+        """Record the victims by node from which kube-scheduler chooses for a pod."""
         self._proposed[uid] = {node: frozenset(uids) for node, uids in victims.items()}
 
     def proposed(self, uid: str, node: str) -> frozenset[str]:
@@ -56,13 +57,13 @@ class Nominations:
         return self._proposed.get(uid, {}).get(node, frozenset())
 
     def end(self, uid: str) -> str:
-        """End the nomination of a pod that is bound or gone; return its node, empty without a nomination."""
+        """End the nomination of a pod that is bound or gone; return its node, or "" without a nomination."""
         self._proposed.pop(uid, None)
         nomination = self._by_uid.pop(uid, None)
         return nomination.node if nomination is not None else ""
 
     def expire(self, running: Iterable[str], at: float) -> list[str]:
-        """End what has expired; return the nodes. `running` are the UIDs of pods, terminating ones included."""
+        """End the expired nominations; return their nodes. `running`: UIDs of pods, including terminating ones."""
         present = frozenset(running)
         for uid, nomination in self._by_uid.items():
             if nomination.victims & present:
@@ -76,7 +77,7 @@ class Nominations:
     def on_node(self, node: str, *, besides: str = "", priority: int | None = None) -> list[Nomination]:
         """Return the nominations for a node, the most important one first.
 
-        `besides`: without this pod's; `priority`: without those of a lower priority.
+        `besides`: leave out this pod; `priority`: leave out pods of a lower priority.
         """
         nominations = [
             each

@@ -1,4 +1,4 @@
-"""A node with its pods and what each of them holds, from the cache's parts."""
+"""Builds nodes with their pods and the resources that each pod holds, from the cache's parts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OccupiedNodes:
         priority: int,
         budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None = None,
     ) -> OccupiedNode | None:
-        """Return a node as the pod `uid` of a priority finds it; None where holdings or report are unknown.
+        """Return a node as seen by the pod `uid` of a priority, or None if holdings or report are unknown.
 
         `budgets_of` returns the PodDisruptionBudgets of a pod, by namespace, name and labels.
         """
@@ -48,14 +48,14 @@ class OccupiedNodes:
             return None
         assumed = {assumed_uid: shape for assumed_uid, shape in occupancy.assumed if assumed_uid != uid}
         if len(assumed) != len(occupancy.assumed):
-            return None  # the pod is on its way to this node
+            return None  # the pod is being bound to this node
         observed = [each for each in self._running.on_node(name) if each.pod.uid not in assumed]
         pods = tuple(_running_pods(observed, held, occupancy.state.kind, budgets_of))
         unattributed = memory_zones(held[UNATTRIBUTED]) if UNATTRIBUTED in held else 0
         nominated = [
             each
             for each in self._nominations.on_node(name, besides=uid, priority=priority)
-            if each.preemptor.uid not in assumed  # it counts already
+            if each.preemptor.uid not in assumed  # the pod counts already
         ]
         return OccupiedNode(
             name=name,
@@ -96,7 +96,7 @@ def _running_pods(
 
 
 def _leaving(observed: Iterable[NodePod], held: dict[str, Holdings]) -> Iterable[Holdings]:
-    """Yield what the report has of pods that are gone from the API: its next version lacks them."""
+    """Yield the report's holdings of pods that are gone from the API: its next version lacks them."""
     known = {holdings_key(each.pod.namespace, each.pod.name) for each in observed}
     yield from (holdings for key, holdings in held.items() if key not in known and key != UNATTRIBUTED)
 

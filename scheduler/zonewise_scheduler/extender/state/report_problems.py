@@ -1,7 +1,7 @@
-"""Problems of reports, made known: as metrics by kind, and as an Event on the node, once for each distinct problem.
+"""Publishes problems of reports: as metrics by kind, and as an Event on the node, once for each distinct problem.
 
-The name of an Event is made of the node and the problem. So the API server rejects a second one, also after a restart
-of the extender. Events are written by a thread, at most EVENTS_PER_SECOND, and dropped where too many wait.
+The name of an Event is derived from the node and the problem. So the API server rejects a second one, even after a
+restart of the extender. A thread writes at most EVENTS_PER_SECOND Events, and drops Events if too many wait.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STOP_TIMEOUT = 0.5
 """Seconds."""
 
 _Problem = tuple[str, str, str]
-"""Node, kind, and message."""
+"""Node, kind and message."""
 
 
 class ReportProblems:
@@ -60,7 +60,7 @@ class ReportProblems:
         self._thread.join(_STOP_TIMEOUT)
 
     def update_report(self, old: PublishedReport | None, new: PublishedReport | None) -> None:
-        """Take a new, changed or removed report."""
+        """Handle a new, changed or removed report."""
         published = new or old
         if published is None:
             return

@@ -1,12 +1,12 @@
-"""The pods that no node admits, and when each is requeued.
+"""The pods that no node admits, and the times when each is requeued.
 
-Pods of one shape share a queue. Invariant: a pod is requeued as long as a node that may admit it changed after the pod
-was rejected.
+Pods of one shape share a queue. Invariant: a pod is requeued as long as some node that may admit it has changed since
+the pod was rejected.
 
 1. The head of a queue is the pod that was requeued or rejected longest ago: add() and requeue() move a pod to the tail.
 2. Each call of pop_due() takes some queues in rotation, and requeues pods from the head.
-3. A call passes over pods that need no requeueing. Where it ends before the tail of its queue, it moves them there.
-4. So every pod of a queue comes to its head, and a queue stays in the rotation while such a node exists.
+3. A call skips pods that need no requeueing. If it ends before the tail of its queue, it moves them there.
+4. So every pod of a queue reaches its head, and a queue remains in the rotation while such a node exists.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import PendingPod
 
 INITIAL_BACKOFF = 1.0
-"""Seconds before a pod is requeued again, as kube-scheduler's podInitialBackoffDuration. For so long, a node for which
-a pod was requeued requeues no further pod of that shape, unless kube-scheduler tries the pod earlier."""
+"""Seconds before a pod is requeued again, as in kube-scheduler's podInitialBackoffDuration. During this time, a node
+for which a pod was requeued requeues no further pod of that shape, unless kube-scheduler tries the pod earlier."""
 MAX_BACKOFF = 60.0
 """Seconds."""
 MAX_REQUEUED = 64
-"""Pods requeued by one call: each costs a write, and the next call follows soon."""
+"""Maximum pods that one call requeues: each costs a write, and the next call follows soon."""
 MAX_SHAPES = 8
-"""Shapes that one call compares with all nodes: a bound on the time for which calls of kube-scheduler wait."""
+"""Maximum shapes that one call compares with all nodes: a bound on the time for which calls of kube-scheduler wait."""
 MAX_SCANNED = 2000
-"""Pods of a queue that one call looks at."""
+"""Maximum pods of a queue that one call examines."""
 
 
 class _UnschedulablePod:
@@ -57,7 +57,7 @@ class _ShapeQueue:
     def due(
         self, now: float, changes: list[int], limit: int, skip: Callable[[str], bool]
     ) -> tuple[list[_UnschedulablePod], bool]:
-        """Return the pods to requeue, and whether the queue stays in the rotation; one node requeues one pod."""
+        """Return the pods to requeue, and whether the queue remains in the rotation; one node requeues one pod."""
         for uid in [uid for uid, time in self.requeued.items() if time + INITIAL_BACKOFF <= now]:
             del self.requeued[uid]
         pending = bool(self.requeued)
@@ -77,7 +77,7 @@ class _ShapeQueue:
                 unused.pop()
                 due.append(entry)
         else:
-            if len(self.pods) > MAX_SCANNED:  # the next call looks at the pods behind them
+            if len(self.pods) > MAX_SCANNED:  # the next call examines the pods behind them
                 pending = True
                 for uid in passed_over:
                     self._move_to_tail(uid)
@@ -131,7 +131,7 @@ class UnschedulablePods:
             self._rotation.pop(shape, None)
 
     def most_common_shapes(self, limit: int) -> tuple[PendingShape, ...]:
-        """Return the most common shapes, with their number rounded to a power of two, so that cached scores last."""
+        """Return the most common shapes with counts, rounded to a power of two so that cached scores remain valid."""
         queues = self._queues.items()
         if len(queues) > limit:
             shapes = set(sorted(self._queues, key=lambda shape: -len(self._queues[shape].pods))[:limit])
@@ -139,7 +139,7 @@ class UnschedulablePods:
         return tuple(PendingShape(shape, 1 << len(queue.pods).bit_length() - 1) for shape, queue in queues)
 
     def recheck_all(self) -> None:
-        """Put every queue into the rotation: nodes have changed."""
+        """Put every queue into the rotation because nodes have changed."""
         for shape in self._queues:
             self._rotation.setdefault(shape)
 
@@ -150,12 +150,12 @@ class UnschedulablePods:
     def pop_due(
         self, now: float, node_changes: Mapping[PodShape, list[int]], skip: Callable[[str], bool] = lambda _: False
     ) -> list[PendingPod]:
-        """Return the pods to requeue, of the shapes that due_shapes() has returned.
+        """Return the pods to requeue, for the shapes that due_shapes() has returned.
 
-        `skip` tells by UID which pods need no requeueing. `node_changes` has by shape the latest revisions at which
-        nodes that may admit it last changed, ascending. A node that has not changed since the pod was rejected is ruled
-        out by something that only kube-scheduler knows. One node requeues one pod of a shape, since it may admit no
-        more. It requeues the next a second later, or as soon as kube-scheduler has tried the first. A pod that
+        `skip` returns by UID whether a pod needs no requeueing. `node_changes` contains, by shape, the latest revisions
+        at which nodes that may admit it last changed, ascending. If a node has not changed since the pod was rejected,
+        something that only kube-scheduler knows rules it out. One node requeues one pod of a shape, since it may admit
+        no more. It requeues the next a second later, or as soon as kube-scheduler has tried the first. A pod that
         kube-scheduler does not try is requeued again after its backoff.
         """
         pods: list[PendingPod] = []

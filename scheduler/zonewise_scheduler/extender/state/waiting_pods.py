@@ -1,6 +1,6 @@
 """The unbound pods, in the order in which a scheduling pass places them.
 
-A pass places units: tuples of pods that are placed together or not at all. A unit of one pod is the usual case.
+A pass places units: tuples of pods that are placed together or not at all. Usually a unit is one pod.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 FRESH = 1.0
-"""Seconds for which a pod that kube-scheduler has not filtered yet counts in plans: it soon will be filtered."""
+"""Seconds for which a pod that kube-scheduler has not filtered yet counts in plans: it will soon be filtered."""
 BURST_PAUSE = 0.05
 """Seconds without a new pod after which a burst of pods is over."""
 MAX_BURST_WAIT = 0.25
-"""Seconds for which the first filter call of a pod waits at most for the rest of its burst."""
+"""Maximum seconds for which the first filter call of a pod waits for the rest of its burst."""
 REQUEST_LIFETIME = 60.0
 """Seconds after which a filtered pod that was never observed counts as gone."""
 
@@ -32,9 +32,9 @@ class WaitingPod(NamedTuple):
     pod: PendingPod
     spec: SchedulingSpec
     sequence: int
-    """Ascending in the order of observation: the order of pods that were created in the same second."""
+    """Sequence number in the order of observation, which orders pods that were created in the same second."""
     observed: float
-    """When it was first observed, in seconds of the cache's clock."""
+    """Time when the pod was first observed, in seconds of the cache's clock."""
 
 
 class PodUnit(NamedTuple):
@@ -50,23 +50,24 @@ class PodUnit(NamedTuple):
 
 
 class WaitingPods:
-    """See the module. kube-scheduler has tried the requested pods; the others are only known to exist.
+    """See the module. kube-scheduler has tried the requested pods; the other pods are only known to exist.
 
-    It has tried a pod if it has called the filter for it. It makes no such call where its own filters reject every
-    node. The pod's condition then says so, and counts if that scheduler has called the filter for any pod before.
+    kube-scheduler has tried a pod if it has called the filter for it. It makes no such call if its own filters reject
+    every node. The pod's condition then shows the attempt, and counts if that scheduler has called the filter for any
+    pod before.
     """
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
         self._requested: dict[str, float] = {}  # by UID: when kube-scheduler filtered it first
-        self._calls: dict[str, float] = {}  # the same of pods whose first filter call waits
+        self._calls: dict[str, float] = {}  # the same for pods whose first filter call waits
         self._withdrawn: set[str] = set()
         self._anti_affinity = AntiAffinityIndex()
         self._schedulers: set[str] = set()  # that call the filter
         self._last_arrival = 0.0
         self._sequence = 0
         self.version = 0
-        """Changes with the set of pods."""
+        """Number that changes with the set of pods."""
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
@@ -100,7 +101,7 @@ class WaitingPods:
             self.version += 1
 
     def request(self, uid: str, at: float) -> None:
-        """Note that kube-scheduler has filtered a pod; it may know the pod earlier than we do."""
+        """Record that kube-scheduler has filtered a pod, which it may see earlier than the extender does."""
         self._calls.pop(uid, None)
         self._withdrawn.discard(uid)
         self._learn_scheduler(uid)
@@ -109,7 +110,7 @@ class WaitingPods:
             self.version += 1
 
     def burst_delay(self, uid: str, at: float) -> float:
-        """Return for how many seconds the filter call of a pod should wait, since more pods of its burst may arrive."""
+        """Return the seconds for which a pod's filter call should wait, since more pods of its burst may arrive."""
         if uid in self._requested:
             return 0.0
         self._learn_scheduler(uid)
@@ -124,7 +125,7 @@ class WaitingPods:
             self.version += 1
 
     def fresh(self, at: float) -> list[WaitingPod]:
-        """Return the new pods that kube-scheduler will soon filter, and that may be bound then."""
+        """Return the new pods that kube-scheduler will soon filter and that may then be bound."""
         recent = (pod for pod in reversed(self._pods.values()) if not self._is_requested(pod))
         pods: list[WaitingPod] = []
         for pod in recent:
@@ -142,7 +143,7 @@ class WaitingPods:
                     del times[uid]
 
     def withdraw(self, uid: str) -> None:
-        """Leave a pod to kube-scheduler until that filters it again."""
+        """Leave a pod to kube-scheduler until kube-scheduler filters it again."""
         self._requested.pop(uid, None)
         self._withdrawn.add(uid)
         self.version += 1
@@ -150,20 +151,21 @@ class WaitingPods:
     # --- anti-affinity of any pod, bound or not
 
     def set_terms(self, uid: str, terms: tuple[AntiAffinityTerm, ...]) -> None:
-        """Set the required anti-affinity of a pod; empty: it has none, or is gone."""
+        """Set the required anti-affinity of a pod; empty if it has none or is gone."""
         if self._anti_affinity.set_terms(uid, terms):
             self.version += 1
 
     def may_be_excluded(self, pod: WaitingPod) -> bool:
-        """Tell whether another pod's required anti-affinity may keep a pod away from some nodes."""
+        """Return whether another pod's required anti-affinity may keep a pod away from some nodes."""
         return bool(self._anti_affinity) and self._anti_affinity.may_exclude(pod.pod.namespace, dict(pod.spec.labels))
 
     # --- units
 
     def is_bindable(self, pod: WaitingPod) -> bool:
-        """Tell whether a pod may be bound without kube-scheduler.
+        """Return whether a pod may be bound without kube-scheduler.
 
-        kube-scheduler has tried it, so a profile is responsible for it, and our own filters decide exactly.
+        kube-scheduler must have tried the pod, so that a profile is responsible for it, and our own filters must decide
+        exactly.
         """
         return self._is_requested(pod) and self._is_exact(pod)
 
@@ -177,7 +179,7 @@ class WaitingPods:
         return pod.spec.is_exact and not pod.spec.gated and not self.may_be_excluded(pod)
 
     def units(self) -> list[PodUnit]:
-        """Return the units that a pass may bind: kube-scheduler has tried each of their pods; best rank first."""
+        """Return the units that a pass may bind, best rank first: kube-scheduler has tried each of their pods."""
         return sorted((PodUnit((pod,)) for pod in self._pods.values() if self.is_bindable(pod)), key=_rank)
 
 

@@ -1,1 +1,1 @@
-"""All nodes as arrays, and the reasons for which they reject a pod. Who uses them holds the judging lock."""
+"""All nodes as arrays, and the reasons why they reject a pod. The caller holds the judging lock."""

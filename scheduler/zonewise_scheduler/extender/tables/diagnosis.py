@@ -1,4 +1,4 @@
-"""Reasons for which nodes reject a pod. kube-scheduler puts the distinct ones into one event, with counts.
+"""The reasons why nodes reject a pod. kube-scheduler puts the distinct reasons into one event, with counts.
 
 "0/5000 nodes are available: 4980 node(s) would reject it: needs 9 CPUs in one zone, 20 node(s) without a report ..."
 """
@@ -35,20 +35,20 @@ NOT_JUDGED = "node(s) that are not evaluated yet: the pod is retried once one of
 _UNKNOWN_REASON = "node(s) would reject it", RejectionCause(NO_VERDICT)
 
 _MAX_SAMPLED = 8
-"""About the number of nodes that one call explains: each costs some 0.5 ms, and is cached."""
+"""Approximate number of nodes that one call explains: each costs about 0.5 ms, and is cached."""
 _SECONDS = 0.02
-"""CPU time for explanations: nodes with many zones and pods with many containers cost more."""
+"""CPU time for explanations, in seconds: nodes with many zones and pods with many containers cost more."""
 
 
 def diagnose(shape: PodShape, names: Sequence[str], table: NodeTable) -> FailedNodes:
-    """Return by node the reason for which it rejects a pod, and the most common cause; no nodes have none.
+    """Return by node the reason why it rejects a pod, and the most common cause, if there are nodes.
 
-    Of many nodes a sample is explained. The most common reason of the sample stands for the rest.
+    If there are many nodes, only a sample is explained. The most common reason of the sample stands for the rest.
     """
     rows = table.lookup(names)
     unknown = rows.count(UNKNOWN_ROW)
     stride = -(-(len(names) - unknown) // _MAX_SAMPLED) or 1
-    # by row, not by the order of the names: so the next call samples the same nodes, which are cached
+    # by row, not in the order of the names, so that the next call samples the same nodes, which are cached
     sampled = _sampled_rows(names, rows, stride) or _sampled_rows(names, rows, 1)[:1]
     states = [(name, table.state(row)) for name, row in sampled]
     reasons, budget = dict[str, tuple[str, RejectionCause]](), JudgingBudget(_SECONDS)

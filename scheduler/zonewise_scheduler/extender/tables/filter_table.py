@@ -1,4 +1,4 @@
-"""The nodes that pass kube-scheduler's own filters for a pod: all of them at once."""
+"""Determines at once all nodes that pass kube-scheduler's own filters for a pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INITIAL_ROWS = 64
 
 
 class FilterTable:
-    """A NodeInfoTable that grows, by the names of nodes."""
+    """A growing NodeInfoTable, indexed by node name."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
@@ -27,7 +27,7 @@ class FilterTable:
         self._table = NodeInfoTable([None] * _INITIAL_ROWS)
 
     def update(self, changed: Iterable[tuple[str, NodeInfo | None]]) -> None:
-        """Write nodes; None removes one."""
+        """Write nodes; None removes a node."""
         for name, info in changed:
             row = self._rows.get(name)
             if info is None:

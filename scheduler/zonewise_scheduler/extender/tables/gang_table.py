@@ -1,6 +1,6 @@
-"""All nodes in the form in which gangs are placed: zones, nodes as a whole, and topology, by the same rows.
+"""All nodes in the form that gang placement needs: zones, whole nodes and topology, with the same rows.
 
-Changes are noted first, and applied before the next gang is placed: what is placed meanwhile sees one state.
+Changes are recorded first, and applied before the next gang is placed, so that one placement sees one state.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _INITIAL_ROWS = 64
 
 
 class GangTable:
-    """A growing NodeSnapshot, by the names of nodes. A node needs both a state and an info to have pods.
+    """A growing NodeSnapshot, indexed by node name. A node needs both a state and an info to get pods.
 
     note() may be called while another thread reads the snapshot, which apply() changes.
     """
 
     def __init__(self) -> None:
         self.version = 0
-        """Changes with every node of which a change is noted."""
+        """Number that changes with every recorded change of a node."""
         self._noted_states: dict[str, NodeState | None] = {}
         self._noted_infos: dict[str, NodeInfo | None] = {}
         self._rows: dict[str, int] = {}
@@ -46,13 +46,13 @@ class GangTable:
     def note(
         self, states: Sequence[tuple[str, NodeState | None]], infos: Sequence[tuple[str, NodeInfo | None]]
     ) -> None:
-        """Note changed nodes; None: the node has no report, or does not exist any more."""
+        """Record changed nodes; None: the node has no report, or no longer exists."""
         self._noted_states.update(states)
         self._noted_infos.update(infos)
         self.version += len(states) + len(infos)
 
     def apply(self) -> None:
-        """Write the nodes of which changes were noted."""
+        """Write the nodes whose changes were recorded."""
         for name, state in self._noted_states.items():
             self._states.set(self._new_row(name), state)
             self._free_empty(name)
@@ -67,25 +67,25 @@ class GangTable:
         self._noted_infos.clear()
 
     def row(self, name: str) -> int | None:
-        """Return the row of a node; None for an unknown one."""
+        """Return the row of a node, or None for an unknown one."""
         return self._rows.get(name)
 
     def snapshot(self, level: str) -> NodeSnapshot:
-        """Return all nodes, with one level of the topology, or with none for "". The next apply() changes it."""
+        """Return all nodes with one level of the topology, or without levels for "". The next apply() changes it."""
         levels = self._levels.get(level)
         if levels is None:
             levels = self._levels[level] = build_levels(self._infos, (level,) if level else ())
         return NodeSnapshot(self._states, self._infos, levels)
 
     def insufficient_resource(self, amounts: Resource) -> str:
-        """Return a resource of which all nodes together have less left than this; empty: they have enough of each."""
+        """Return a resource of which all nodes together have less left than this, or "" if they have enough of each."""
         for resource, amount in amounts_by_resource(amounts):
             if amount > 0 and self._infos.available(resource).clip(0).sum(dtype=np.float64) < amount:
                 return resource
         return ""
 
     def rows_outside(self, level: str, nodes: Iterable[str]) -> frozenset[int]:
-        """Return the rows whose label differs from that of the nodes; none where there are no nodes."""
+        """Return the rows whose label differs from that of the nodes; none if there are no nodes."""
         column = self._infos.label_column(level)
         rows = [self._rows[name] for name in nodes if name in self._rows]
         codes: list[int] = column.codes[rows].tolist()
@@ -95,7 +95,7 @@ class GangTable:
         return frozenset(column.mask(lambda value: value not in values).nonzero()[0].tolist())
 
     def unlabelled_node(self, level: str, nodes: Iterable[str]) -> str:
-        """Return the first known one of some nodes, if none has a label; "": one has it, or none is known."""
+        """Return the first known node if none of the nodes has a label, or "" if one has it or none is known."""
         infos = [info for name in nodes if name in self._rows and (info := self._infos.infos[self._rows[name]])]
         return infos[0].name if infos and all(info.label(level) is None for info in infos) else ""
 
@@ -115,7 +115,7 @@ class GangTable:
         self._levels.clear()
 
     def _free_empty(self, name: str) -> None:
-        """Free the row of a node of which nothing is left."""
+        """Free the row of a node that has neither a state nor an info."""
         row = self._rows[name]
         if self._states.state(row) is None and self._infos.infos[row] is None:
             del self._rows[name]

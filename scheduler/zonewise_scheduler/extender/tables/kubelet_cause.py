@@ -1,4 +1,4 @@
-"""Which resource of a pod decides that a kubelet rejects it."""
+"""Determines the resource that makes a kubelet reject a pod."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.verdict import Verdict
 
 SEVERAL = "several"
-"""Stands for resources of which each fits, or none does."""
+"""Label for several resources, each of which would fit by itself, or none of which does."""
 OTHER = "other"
-"""Stands for a resource that the node does not have: pods name any, and labels must be few."""
+"""Label for a resource that the node does not have: pods may name any resource, and labels must be few."""
 NO_VERDICT = "NoVerdict"
 """The kubelet does not start, panics, or cannot be predicted."""
 
 
 def kubelet_cause(state: NodeState, shape: PodShape, verdict: Verdict) -> RejectionCause:
-    """Return the cause of a rejection, of which `state` and `shape` are the arguments."""
+    """Return the cause of a rejection that was computed from `state` and `shape`."""
     if not verdict.reason:
         return RejectionCause(NO_VERDICT)
     if verdict.reason == TOPOLOGY_AFFINITY_ERROR:
@@ -39,10 +39,10 @@ def kubelet_cause(state: NodeState, shape: PodShape, verdict: Verdict) -> Reject
 
 
 def _misaligned_resource(state: NodeState, shape: PodShape, name: str) -> str:
-    """Return the resource that no preferred set of zones has; SEVERAL where more than one decides."""
+    """Return the resource that no preferred set of zones has, or SEVERAL if more than one decides."""
     context = AdmissionContext(state, shape)
     with suppress(AdmissionError):
-        admit_containers(context)  # up to the container that is rejected
+        admit_containers(context)  # up to the rejected container
     container = next((each for each in shape.containers if each.name == name), None)
     if container is None:
         aligned = pod_aligned_request(shape, state.kind)
@@ -58,5 +58,5 @@ def _misaligned_resource(state: NodeState, shape: PodShape, name: str) -> str:
 
 
 def _is_preferred(request: ResourceHints, *, single: bool) -> bool:
-    """Tell whether the policy may use a preferred set; `single`: it uses sets of one zone only."""
+    """Return whether the policy may use a preferred set; `single`: it uses sets of one zone only."""
     return any(zones.bit_count() == 1 or not single for zones in request.hints.preferred)

@@ -1,4 +1,4 @@
-"""The row of each node in the arrays, the revision of its last change, and the pods that it has rejected since."""
+"""The row of each node in the arrays, the revision of its last change, and its rejections since then."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 UNKNOWN_ROW = -1
 _ADMITTED_BONUS = 1000
-"""Above any score."""
+"""Bonus that exceeds any score."""
 _EXCLUDED = -10 * _ADMITTED_BONUS
 _MAX_REJECTIONS = 64
-"""Shapes stored for a row: a bound, since a node that never changes would collect every shape."""
+"""Maximum shapes stored for a row: a node that never changes would otherwise collect every shape."""
 _MAX_UNFINISHED = 64
-"""Shapes whose judgement is continued: those of the latest calls."""
+"""Maximum shapes whose judgement is continued: those of the latest calls."""
 _MAX_CHANGES = 256
-"""Changes returned at once: more than the pods requeued by one look and the ones before it."""
+"""Maximum changes returned at once: more than the pods requeued by one call and the calls before it."""
 
 
 class NodeSet(Protocol):
@@ -65,7 +65,7 @@ class NodeTable:
         return iter(self._rows)
 
     def lookup(self, names: Sequence[str]) -> list[int]:
-        """Return the row of each node, UNKNOWN_ROW for a node without a report."""
+        """Return the row of each node, or UNKNOWN_ROW for a node without a report."""
         return [self._rows.get(name, UNKNOWN_ROW) for name in names]
 
     def state(self, row: int) -> NodeState | None:
@@ -73,7 +73,7 @@ class NodeTable:
         return self._table.state(row)
 
     def state_of(self, name: str) -> NodeState | None:
-        """Return a node's state; None without a report."""
+        """Return a node's state, or None without a report."""
         row = self._rows.get(name)
         return None if row is None else self._table.state(row)
 
@@ -82,12 +82,12 @@ class NodeTable:
         return free_by_zone(self._table.views())
 
     def possible_nodes(self, shape: PodShape, limit: int) -> list[str]:
-        """Return some nodes that may admit a pod, whatever they have rejected because of assumed pods."""
+        """Return some nodes that may admit a pod, regardless of rejections because of assumed pods."""
         rows = np.flatnonzero(self._table.fits(shape) != REJECTED)[:limit]
         return [self._names[row] for row in rows.tolist()]
 
     def may_admit(self, name: str, shape: PodShape) -> bool:
-        """Tell whether a node may admit a pod, by the arrays."""
+        """Return whether a node may admit a pod, by the arrays."""
         row = self._rows.get(name)
         return row is not None and bool(self._table.fits(shape)[row] != REJECTED)
 
@@ -107,7 +107,7 @@ class NodeTable:
                 self._free.append(row)
 
     def clear_rejections(self, names: Iterable[str]) -> bool:
-        """Forget the rejections of nodes whose states are unchanged; tell whether there were any."""
+        """Forget the rejections of nodes whose states are unchanged; return whether there were any."""
         rows = [row for row in map(self._rows.get, names) if row is not None and row in self._rejections]
         self.revision += bool(rows)
         for row in rows:
@@ -123,7 +123,7 @@ class NodeTable:
         return [self._names[row] for row in self._blocked_rows]
 
     def reject(self, name: str, shape: PodShape, reason: str) -> None:
-        """Store that a node rejects a shape until it changes, whatever the arrays say."""
+        """Store that a node rejects a shape until it changes, regardless of the arrays."""
         row = self._rows[name]
         rejections = self._rejections.setdefault(row, {})
         if len(rejections) == _MAX_REJECTIONS:
@@ -133,12 +133,12 @@ class NodeTable:
             self._blocked_rows.add(row)
 
     def rejection(self, name: str, shape: PodShape) -> str | None:
-        """Return the stored reason for which a node rejects a shape; None: there is none."""
+        """Return the stored reason why a node rejects a shape, or None if there is none."""
         rejections = self._rejections.get(self._rows[name])
         return None if rejections is None else rejections.get(shape)
 
     def rejecting(self, shape: PodShape) -> list[str]:
-        """Return the nodes with a stored reason for which they reject a shape."""
+        """Return the nodes with a stored reason to reject a shape."""
         return [self._names[row] for row, rejections in self._rejections.items() if shape in rejections]
 
     def by_score(
@@ -148,11 +148,11 @@ class NodeTable:
         nodes: NodeSet | None = None,
         budget: JudgingBudget | None = None,
     ) -> Iterator[str]:
-        """Yield the nodes that may admit a pod, of some nodes or of all, each group by score.
+        """Yield those of some or all nodes that may admit a pod, in three groups, each ordered by score.
 
-        First those that admit it for sure, then undecided ones, then those that rejected a pod because of assumed pods.
-        With a budget, undecided nodes are judged one by one, and the rejecting ones are left out. Those that remain
-        when the budget is spent are left out too; unjudged() has them, and judge_more() continues with them.
+        The first group surely admits the pod, the second is undecided, and the third rejected a pod because of assumed
+        pods. With a budget, undecided nodes are judged one by one, and rejecting ones are left out. Nodes that remain
+        when the budget is spent are left out too; unjudged() returns them, and judge_more() continues with them.
         """
         self._unfinished.pop(shape, None)  # of an earlier call, which need not be continued if this one ends in time
         fits = self._table.fits(shape)
@@ -168,13 +168,13 @@ class NodeTable:
                 yield name
 
     def unjudged(self, shape: PodShape, nodes: NodeSet) -> list[str]:
-        """Return the nodes, of some, that neither the arrays nor any call has decided for a pod."""
+        """Return those of some nodes that neither the arrays nor any call has decided for a pod."""
         rows = np.flatnonzero(self._table.fits(shape) == UNDECIDED).tolist()
         names = [self._names[row] for row in rows if shape not in self._rejections.get(row, ())]
         return [name for name in names if name in nodes]
 
     def judge_more(self, budget: JudgingBudget) -> bool:
-        """Judge nodes for which earlier calls had no time; tell whether one admits its pod, and counts as changed."""
+        """Judge nodes for which earlier calls had no time; return whether one admits its pod, and so has changed."""
         for shape in list(self._unfinished):
             for row in np.flatnonzero(self._table.fits(shape) == UNDECIDED).tolist():
                 if budget.is_spent:
@@ -187,9 +187,9 @@ class NodeTable:
         return False
 
     def _judge(self, row: int, shape: PodShape, budget: JudgingBudget) -> bool:
-        """Return whether an undecided row admits a pod; False where the budget is spent."""
+        """Return whether an undecided row admits a pod; False if the budget is spent."""
         if shape in self._rejections.get(row, ()):
-            return True  # the caller asks for the reason
+            return True  # the caller determines the reason
         if not budget.is_spent:
             return self._table.judge(row, shape)
         self._unfinished[shape] = None

@@ -1,4 +1,4 @@
-"""Results of filter calls that reject every candidate, for repeated calls: kube-scheduler retries pods in vain."""
+"""Caches results of filter calls that reject every candidate: kube-scheduler retries pods without success."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BINDING = RejectionCause("Binding")
 GONE = RejectionCause("Gone")
 """The pod was deleted."""
 _MAX_SHAPES = 128
-"""A result of 5,000 nodes is about 1.5 MB, its JSON included."""
+"""Maximum cached results. A result for 5,000 nodes takes about 1.5 MB, including its JSON."""
 _MAX_MESSAGES = 32
 
 
 class CachedRejection(NamedTuple):
-    """A result that holds while no node may admit the shape, whether it is a candidate or not.
+    """A result that is valid while no node, candidate or not, may admit the shape.
 
-    The reasons may be of an earlier state of a node. A node that gets or loses its report ends the result.
+    The reasons may refer to an earlier state of a node. A node that gets or loses its report invalidates the result.
     """
 
     reported: int
@@ -34,9 +34,9 @@ class CachedRejection(NamedTuple):
 
 
 class RejectionCache:
-    """The last such result of each shape of pod, and of each reason that holds for all candidates.
+    """The last such result for each shape of pod, and for each reason that applies to all candidates.
 
-    A result is that of exactly its candidates, in whatever order: kube-scheduler begins its list anywhere.
+    A result is valid for exactly its candidates, in any order: kube-scheduler may begin its list at any node.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class RejectionCache:
         self._by_message: dict[str, FailedNodes] = {}
 
     def get(self, shape: PodShape, candidates: CandidateNodes, reported: int) -> CachedRejection | None:
-        """Return the result for a shape and these candidates, while so many nodes have a report."""
+        """Return the result for a shape and these candidates; `reported`: the number of nodes with a report."""
         cached = self._by_shape.get(shape)
         if cached is None or cached.reported != reported:
             return None
@@ -58,7 +58,7 @@ class RejectionCache:
             del self._by_shape[next(iter(self._by_shape))]
 
     def fail_all(self, message: str, cause: RejectionCause, candidates: CandidateNodes) -> FailedNodes:
-        """Return one reason for all candidates; the same value again while they are the same."""
+        """Return one reason for all candidates; the same value is reused while the candidates are the same."""
         failed = self._by_message.pop(message, None)
         if failed is None or failed.keys() != candidates.name_set:
             failed = FailedNodes(dict.fromkeys(candidates.names, message), cause)

@@ -1,4 +1,4 @@
-"""How much the zones of all nodes have free: what the largest pods may request, and how scattered the rest is."""
+"""Free amounts in the zones of all nodes: what the largest pods may request, and how scattered the rest is."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class ZoneAmount(NamedTuple):
     """Free amounts of one resource, in CPUs, bytes or devices."""
 
     largest: int
-    """In one zone of any node."""
+    """Largest amount in one zone of any node."""
     in_largest: int
-    """In the largest free zone of each node, summed up."""
+    """Sum over all nodes of the amount in the zone with the most."""
     total: int
-    """In all zones of all nodes."""
+    """Sum over all zones of all nodes."""
 
     @property
     def largest_ratio(self) -> float | None:
-        """Return the part of the free amount in the largest zones; None where nothing is free.
+        """Return the fraction of the free amount that is in the largest zones, or None if nothing is free.
 
-        1: each node has it all in one zone; towards 0: it is scattered.
+        At 1, all that a node has free is in one zone; towards 0, it is scattered.
         """
         return self.in_largest / self.total if self.total else None
 
 
 def free_by_zone(views: Iterable[ArrayView]) -> dict[str, ZoneAmount]:
-    """Return the free amounts by resource; a resource that belongs to no zone is left out."""
+    """Return the free amounts by resource, without resources that belong to no zone."""
     amounts: dict[str, ZoneAmount] = {}
     for view in views:
         for index, resource in enumerate(_resources(view.layout)):
             if view.layout.localities[index] is ZoneLocality.ANYWHERE:
                 continue
-            largest = np.maximum(view.free[index].max(axis=0), 0)  # less than 0 in zones that allocate together only
+            largest = np.maximum(view.free[index].max(axis=0), 0)  # less than 0 in zones that allocate only together
             before = amounts.get(resource, ZoneAmount(0, 0, 0))
             amounts[resource] = ZoneAmount(
                 max(before.largest, int(largest.max(initial=0))),
