@@ -1,1 +1,1 @@
-"""All nodes at once: arrays, filters, scores, gangs and assumed pods."""
+"""Decisions about all nodes at once: arrays, filters, scores, gangs and assumed pods."""

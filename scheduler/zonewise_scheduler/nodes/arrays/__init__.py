@@ -1,1 +1,1 @@
-"""All nodes at once: the kubelets' verdicts on a pod for a whole cluster, as arrays."""
+"""The verdicts of all kubelets of a cluster on a pod, computed at once as arrays."""

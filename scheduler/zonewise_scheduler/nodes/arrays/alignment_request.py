@@ -1,4 +1,4 @@
-"""The amounts by which a pod is aligned, in the order of allocation."""
+"""The amounts that determine the alignment of a pod, in the order of allocation."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.layout import Layout
 
 IndexedAmounts = tuple[tuple[int, int], ...]
-"""Indices of the first axis of the arrays, each with an amount."""
+"""Indices into the first axis of the arrays, each with an amount."""
 
 
 class AlignmentStep(NamedTuple):
-    """What is aligned as one: a container, or the whole pod with scope pod."""
+    """A unit of alignment: a container, or the whole pod with scope pod."""
 
     hinted: IndexedAmounts
     """Amounts that are matched to zones."""
     amounts: IndexedAmounts
-    """All amounts, from whatever zone."""
+    """All amounts, from any zone."""
     own_memory: tuple[AlignmentStep, ...] = ()
-    """Of each container, where the memory is that of several containers. If the sum has no hint, the kubelet does not
-    align the pod's memory. Each container may then still be allocated its own."""
+    """Steps of the individual containers if the memory is the sum of several containers. If the sum has no hint, the
+    kubelet does not align the pod's memory. Each container may then still be allocated its own."""
     is_init: bool = False
-    """An ordinary init container: later steps may reuse its amounts."""
+    """True for an ordinary init container: later steps may reuse its amounts."""
     unhinted_memory: IndexedAmounts = ()
-    """Memory types of init containers and sidecars only. The kubelet aligns the whole pod without them, and allocates
-    them from the pod's zone nevertheless (getPodRequestedResources)."""
+    """Memory types that only init containers and sidecars request. The kubelet aligns the whole pod without them, but
+    still allocates them from the pod's zone (getPodRequestedResources)."""
 
     @property
     def sums_memory(self) -> bool:
-        """Tell whether the memory is that of several containers."""
+        """Return whether the memory is the sum of several containers."""
         return bool(self.own_memory)
 
 
@@ -57,19 +57,20 @@ class AlignmentRequest(NamedTuple):
     """The amounts of a pod on nodes of one layout."""
 
     steps: tuple[AlignmentStep, ...]
-    """In the order of allocation, without containers that request nothing of the kind."""
+    """Steps in the order of allocation, without containers that request nothing to align."""
     node_amounts: IndexedAmounts
-    """The amounts that the node must have in sum, in whatever zone: the peak over the life of the pod."""
+    """Amounts that the node must have in total, in any zones: the peak over the life of the pod."""
     cpus: CpuDemand = CpuDemand()
-    """Exclusive CPUs."""
+    """Demand for exclusive CPUs."""
     impossible: bool = False
-    """Every kubelet of this layout rejects such a pod."""
+    """True if every kubelet of this layout rejects such a pod."""
     exact: bool = True
-    """False: arrays do not suffice. It is then necessary that each step alone fits on the node as it is."""
+    """False if arrays do not suffice. A necessary condition is then that each step by itself fits on the node as it
+    is."""
     counts_cpus: bool = True
-    """False: the kubelet may admit the pod though so many CPUs are not free. Then `exact` is False."""
+    """False if the kubelet may admit the pod although fewer CPUs are free. Then `exact` is False."""
     reuses: bool = False
-    """Containers reuse what ordinary init containers leave."""
+    """True if containers reuse what ordinary init containers leave."""
 
 
 class _ContainerAmounts(NamedTuple):
@@ -98,7 +99,7 @@ def alignment_request(layout: Layout, pod: PodShape) -> AlignmentRequest:
 
 
 def _pod_step(requesting: list[tuple[Container, _ContainerAmounts]], layout: Layout) -> AlignmentStep:
-    """Return what is aligned of a whole pod: its peak, without memory types of init containers and sidecars alone."""
+    """Return the step of a whole pod: its peak, without memory types that only init containers and sidecars request."""
     peak = _peak(requesting)
     app_types = {name for container, amounts in requesting if container.role == "app" for name, _ in amounts.memory}
     hinted_memory = tuple(entry for entry in peak.memory if entry[0] in app_types)
@@ -115,9 +116,9 @@ def _pod_step(requesting: list[tuple[Container, _ContainerAmounts]], layout: Lay
 
 
 def _pod_level_request(pod: PodShape, peak: _ContainerAmounts, layout: Layout) -> AlignmentRequest:
-    """Return the amounts of a pod whose CPUs and memory are allocated as one (AllocatePod).
+    """Return the amounts of a pod whose CPUs and memory are allocated as a unit (AllocatePod).
 
-    `peak` is that of its containers. A lack of devices rejects no such pod, unless they have hints.
+    `peak`: the peak of its containers. A lack of devices rejects such a pod only if they have hints.
     """
     policies = layout.policies
     amounts = _ContainerAmounts(pod_guaranteed_cpus(pod, policies), pod_memory_request(pod, policies), ())
@@ -181,14 +182,14 @@ def _container_amounts(container: Container, pod: PodShape, layout: Layout) -> _
 def _is_pinned_throughout(
     amounts_by_container: list[tuple[Container, _ContainerAmounts]], pod: PodShape, policies: Policies
 ) -> bool:
-    """Tell whether each container requests memory if the pod is pinned; the Memory Manager is irregular otherwise."""
+    """Return whether each container of a pinned pod requests memory; otherwise the Memory Manager is irregular."""
     if not pins_memory(pod, policies):
         return True
     return all(any(name == MEMORY for name, _ in amounts.memory) for _, amounts in amounts_by_container)
 
 
 def _peak(requesting: Iterable[tuple[Container, _ContainerAmounts]]) -> _ContainerAmounts:
-    """Return the amounts that containers hold or may reuse at most at one time."""
+    """Return the maximum amounts that containers hold or may reuse at one time."""
     pairs = list(requesting)
     cpus = aggregate_container_requests((container.role, ((_CPUS, amounts.cpus),)) for container, amounts in pairs)
     memory = aggregate_container_requests((container.role, amounts.memory) for container, amounts in pairs)
@@ -197,9 +198,9 @@ def _peak(requesting: Iterable[tuple[Container, _ContainerAmounts]]) -> _Contain
 
 
 def _without_repeated_inits(steps: list[AlignmentStep], layout: Layout) -> list[AlignmentStep]:
-    """Return the steps but for init containers like the one before, unless nothing follows.
+    """Return the steps without init containers that equal the step before, unless nothing follows.
 
-    If the first of them is allocated from one zone, the next ones reuse all that it leaves, and take no more.
+    If the first of them is allocated from one zone, the next ones reuse all that it leaves, and take nothing more.
     """
     if layout.policies.align_by_package:
         return steps
@@ -212,7 +213,7 @@ def _without_repeated_inits(steps: list[AlignmentStep], layout: Layout) -> list[
 
 
 def _takes_in_order(counts: list[int], steps: list[AlignmentStep], layout: Layout) -> bool:
-    """Tell whether all CPUs of a pod are taken from one zone in one order, where each step is allocated from one zone.
+    """Return whether all CPUs of a pod are taken from one zone in one order if each step is allocated from one zone.
 
     Under policy none, and with several zones for a whole pod, CPUs come from several zones.
     """
@@ -223,7 +224,7 @@ def _takes_in_order(counts: list[int], steps: list[AlignmentStep], layout: Layou
 
 
 def _step(amounts: _ContainerAmounts, layout: Layout, container: Container | None = None) -> AlignmentStep:
-    """Return the amounts that are matched to zones under the layout's policies, of a container or a whole pod."""
+    """Return the amounts of a container or a whole pod that are matched to zones under the layout's policies."""
     indexed, is_init = _indexed(amounts, layout), container is not None and container.role == "init"
     policy = layout.policies.topology
     if policy == "none" or (policy == "best-effort" and not amounts.memory):
@@ -232,7 +233,7 @@ def _step(amounts: _ContainerAmounts, layout: Layout, container: Container | Non
 
 
 def _indexed(amounts: _ContainerAmounts, layout: Layout) -> IndexedAmounts:
-    """Return the amounts by index, cut off where they are more than any node has: sums may exceed 64 bits."""
+    """Return the amounts by index, capped at more than any node has: sums may exceed 64 bits."""
     cpus = ((CPU, amounts.cpus),) if amounts.cpus else ()
     memory = tuple((layout.memory_index[name], size) for name, size in amounts.memory if name in layout.memory_index)
     devices = tuple((layout.device_index[name], count) for name, count in amounts.devices)
@@ -240,10 +241,10 @@ def _indexed(amounts: _ContainerAmounts, layout: Layout) -> IndexedAmounts:
 
 
 def _is_counted_once(counts: list[int], layout: Layout) -> bool:
-    """Tell whether free CPUs decide where Layout.counts_cpus does not hold.
+    """Return whether the number of free CPUs decides even if Layout.counts_cpus does not hold.
 
-    A second allocation finds more free than is counted. Under best-effort, CPUs near some zones and then any ones are
-    two allocations.
+    A second allocation finds more CPUs free than are counted. Under best-effort there are two allocations: first CPUs
+    near some zones, then any CPUs.
     """
     policies = layout.policies
     once = len(counts) == 1 and policies.topology != "best-effort" and not policies.distribute_across_zones
@@ -251,12 +252,12 @@ def _is_counted_once(counts: list[int], layout: Layout) -> bool:
 
 
 def _fits_whole_cores(counts: list[int], layout: Layout) -> bool:
-    """Tell whether full-pcpus-only allows the numbers of CPUs (policy_static.go enforceSMTAlignment())."""
+    """Return whether full-pcpus-only allows these numbers of CPUs (policy_static.go enforceSMTAlignment())."""
     return not layout.cpus_per_core or not any(count % layout.cpus_per_core for count in counts)
 
 
 def _counts_decide(steps: list[AlignmentStep], layout: Layout) -> bool:
-    """Tell whether counts by zone determine the later steps after the earlier ones."""
+    """Return whether counts by zone determine how the earlier steps affect the later ones."""
     policies = layout.policies
     if len(steps) > 1 and layout.has_uneven_distances:
         return False

@@ -1,4 +1,4 @@
-"""The arrays of rows of one layout."""
+"""The arrays of the rows of one layout."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ArrayView:
 
     layout: Layout
     free: I64
-    """(resources, zones, rows): amounts that the zone alone can allocate."""
+    """(resources, zones, rows): amounts that the zone can allocate by itself."""
     total: I64
-    """(resources, zones, rows): amounts by which widths are counted; allocated, reserved and unhealthy ones too."""
+    """(resources, zones, rows): amounts that determine widths, including allocated, reserved and unhealthy ones."""
     largest_total: I64
     """(resources, rows): the largest total of a zone."""
     percent_per_unit: F64
-    """(resources, rows): 100 by the largest total, and 0 where that is 0."""
+    """(resources, rows): 100 divided by the largest total, or 0 if that is 0."""
     node_free: I64
     """(resources, rows): free amounts of the whole node."""
     whole_cores: I64
@@ -35,17 +35,17 @@ class ArrayView:
     assigned: I64
     """(rows,): the set of zones with assigned memory, by position."""
     grouped: Bools
-    """(rows,): some zones allocate memory as one group."""
+    """(rows,): whether some zones allocate memory as one group."""
     split_cores: Bools
-    """(rows,): a core is free in part; False where Layout.fills_packages does not hold."""
+    """(rows,): whether a core is partly free; False if Layout.fills_packages does not hold."""
     group_sizes: I64
-    """(2, rows): the number of CPUs of a core, and of the largest L3 cache; 0 where unknown."""
+    """(2, rows): the number of CPUs per core, and of the largest L3 cache; 0 if unknown."""
     padding: Bools | None = None
-    """(zones, rows): zones that a row's node lacks; None: each node has all zones."""
+    """(zones, rows): whether a row's node lacks the zone; None if each node has all zones."""
 
     @classmethod
     def empty(cls, layout: Layout, rows: int) -> ArrayView:
-        """Return rows to be written."""
+        """Return rows of zeros, which the caller must write."""
         shape = (layout.resource_count, layout.zone_count, rows)
         flat = (layout.resource_count, rows)
         return cls(
@@ -73,7 +73,7 @@ class ArrayView:
         return self.free.shape[1]
 
     def flat_indices(self, zones: I8, rows: I64) -> I64:
-        """Return the indices for free_at() of a zone of each row, by position; of any zone for -1."""
+        """Return the indices for free_at() of one zone per row, given by position; -1 stands for any zone."""
         indices = np.maximum(zones, 0).astype(np.int64)
         indices *= self._pitch
         indices += rows
@@ -83,11 +83,11 @@ class ArrayView:
         """Return the free amounts of a resource at each index."""
         length = (self.zones - 1) * self._pitch + self.rows
         flat = as_strided(self.free[index], (length,), (self.free.itemsize,))
-        return flat.take(flat_indices)  # four times as fast as an index per axis
+        return flat.take(flat_indices)  # four times as fast as one index per axis
 
     @property
     def _pitch(self) -> int:
-        """Return the distance from a zone to the next, in items: more than the rows where arrays have grown."""
+        """Return the distance from a zone to the next in items; if arrays have grown, it exceeds the number of rows."""
         return self.free.strides[1] // self.free.itemsize
 
     def select(self, rows: slice | I64) -> ArrayView:
@@ -101,7 +101,7 @@ class ArrayView:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return all arrays but the padding, in the order of the fields; rows are the last axis."""
+        """Return all arrays except the padding, in the order of the fields; rows are the last axis."""
         return (
             self.free, self.total, self.largest_total, self.percent_per_unit, self.node_free, self.whole_cores,
             self.assigned, self.grouped, self.split_cores, self.group_sizes,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _INITIAL_CAPACITY = 16
 _CHUNK_SLOTS = 16384
-"""Slots that are computed at once: intermediate arrays (128 KiB each) then stay in the cache of the processor."""
+"""Slots that are computed at once, so that intermediate arrays (128 KiB each) fit in the processor cache."""
 
 
 def zone_fit_key(shape: PodShape) -> ResultKey:
@@ -42,7 +42,7 @@ def packed_fit(view: ArrayView, shape: PodShape) -> I8:
 
 
 class Block:
-    """The rows of a table that share a layout. Slots, the last axis of all arrays, are in no order."""
+    """The rows of a table that share a layout. Slots, the last axis of all arrays, are unordered."""
 
     def __init__(self, layout: Layout) -> None:
         """Create an empty block."""
@@ -62,7 +62,7 @@ class Block:
         return self._arrays.select(slice(0, len(self._kinds)))
 
     def add(self, row: int) -> int:
-        """Return a new slot for a row; the caller must write it next."""
+        """Return a new slot for a row; the caller must then write it."""
         slot = len(self._kinds)
         if slot == self._arrays.rows:
             self._arrays = _grown(self._arrays, 2 * slot)
@@ -116,7 +116,7 @@ class Block:
             self._kinds[slot] = kind
 
     def rows_by_distances(self, slots: Slots) -> dict[tuple[tuple[int, ...], ...], I64]:
-        """Return indices into some slots by the distances between zones, which no array has."""
+        """Return indices into some slots, grouped by the distances between zones, which no array contains."""
         indices = range(len(self._kinds))[slots] if isinstance(slots, slice) else slots.tolist()
         rows: dict[tuple[tuple[int, ...], ...], list[int]] = {}
         for index, slot in enumerate(indices):
@@ -125,7 +125,7 @@ class Block:
         return {distances: np.array(indices) for distances, indices in rows.items()}
 
     def zone_fit(self, shape: PodShape, key: ResultKey | None = None) -> ZoneFit:
-        """Return the verdict of all slots on a pod; `key`: its zone_fit_key(), where many blocks share it."""
+        """Return the verdict of all slots on a pod; `key`: its zone_fit_key(), if many blocks share it."""
         key = key or zone_fit_key(shape)
         return ZoneFit.from_packed(self.get_or_compute(key, lambda view, _: packed_fit(view, shape)))
 
@@ -134,9 +134,9 @@ class Block:
         self.zone_fit(shape).fits[slot] = ADMITTED if admitted else REJECTED
 
     def get_or_compute(self, key: Hashable, compute: Callable[[ArrayView, Slots], NDArray[Any]]) -> NDArray[Any]:
-        """Return compute() of each slot, the last axis; only changed slots are computed again.
+        """Return compute() of each slot (the last axis); only changed slots are recomputed.
 
-        The key stands for all inputs of compute besides the slots. The array must not be changed.
+        The key stands for all inputs of compute except the slots. The caller must not change the array.
         """
 
         def renew(slots: I64 | None) -> NDArray[Any]:
@@ -149,11 +149,11 @@ class Block:
         return self._cache.get_or_compute(key, len(self._kinds), renew)
 
     def stale_slots(self, key: Hashable) -> I64 | None:
-        """Return the slots that have changed since a result of get_or_compute() was stored; None: all of them."""
+        """Return the slots that have changed since a result of get_or_compute() was stored, or None for all slots."""
         return self._cache.stale_slots(key, len(self._kinds))
 
     def store(self, key: Hashable, slots: Slots, values: NDArray[Any]) -> None:
-        """Store the results of the stale slots, from which get_or_compute() then returns."""
+        """Store the results of the stale slots, which get_or_compute() then uses."""
         if isinstance(slots, slice):
             self._cache.put(key, values)
         else:

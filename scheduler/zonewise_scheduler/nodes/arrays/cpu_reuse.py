@@ -1,10 +1,10 @@
 """Bounds on the CPUs that are not free while the containers of a pod are allocated one after another.
 
 An ordinary init container leaves its CPUs to later containers (staticPolicy.updateCPUsToReuse). Free and reusable CPUs
-are taken in one order, so which of the two a container takes depends on the ids of the CPUs. Counts give bounds:
+are taken in one order, so the CPU ids determine which of the two a container takes. Counts give bounds:
 
-- At least: each container first takes what it may reuse. This is exact where CPUs are taken in one order (cpu_unit).
-- At most: no container takes what it may reuse.
+- Lower bound: each container first takes what it may reuse. This is exact if CPUs are taken in one order (cpu_unit).
+- Upper bound: no container takes what it may reuse.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class CpuDemand(NamedTuple):
-    """CPUs of a pod, over its containers in their order."""
+    """The CPUs that a pod needs over its containers in their order."""
 
     largest: int = 0
     """The largest request of a container."""
     whole_at_least: int = 0
-    """CPUs that full-pcpus-only requires at least to be free at first, since it does not count reusable ones."""
+    """Lower bound of the CPUs that must be free at first for full-pcpus-only, since it does not count reusable ones."""
     whole_at_most: int = 0
-    """CPUs that are enough for full-pcpus-only."""
+    """Number of CPUs that is enough for full-pcpus-only."""
     reuse_known: bool = True
-    """Counts tell, at each container with CPUs, whether any CPU is reusable."""
+    """True if counts determine, for each container with CPUs, whether any CPU is reusable."""
 
 
 def cpu_demand(requests: Iterable[tuple[int, bool]], *, in_order: bool) -> CpuDemand:
     """Return the demand of containers, each with its CPUs and whether it is an ordinary init container.
 
-    `in_order`: all are taken from one zone in one order.
+    `in_order`: all CPUs are taken from one zone in one order.
     """
     held = reusable_least = reusable_most = 0
     demand = CpuDemand()

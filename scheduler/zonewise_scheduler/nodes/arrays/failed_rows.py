@@ -1,4 +1,4 @@
-"""Rows in which no single zone serves a step of a pod."""
+"""Rows in which no single zone can serve a step of a pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FailedRows:
-    """Some rows of a view, and what earlier steps have left to them."""
+    """Some rows of a view, and the amounts that earlier steps have left."""
 
     view: ArrayView
     """All rows."""
@@ -25,7 +25,7 @@ class FailedRows:
     in_view: I64
     """(failed rows,): indices into the view."""
     left: ZoneAmounts
-    """Of the rows that are still judged."""
+    """Amounts of the rows that are still judged."""
     in_left: I64
     """(failed rows,): indices into the amounts that are left."""
 
@@ -36,7 +36,7 @@ class FailedRows:
 
     @cached_property
     def amounts(self) -> ZoneAmounts:
-        """Return what earlier steps have left of the step's resources."""
+        """Return the amounts of the step's resources that earlier steps have left."""
         return self.left.select(self.in_left, dict(self.step.hinted))
 
     def select(self, rows: I64) -> FailedRows:

@@ -1,4 +1,4 @@
-"""What rows must have in common to share arrays."""
+"""The layout: the properties that rows must have in common to share arrays."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CPU = 0
 
 
 class ZoneLocality(Enum):
-    """How the units of a resource belong to the zones of a node."""
+    """How the units of a resource are assigned to the zones of a node."""
 
     EXACT = 0
-    """Each unit belongs to one zone, or to none while other units do."""
+    """Each unit belongs to one zone, or to none while other units have one."""
     ANYWHERE = 1
     """No unit belongs to a zone: the resource gives no hints."""
     MIXED = 2
@@ -27,46 +27,48 @@ class ZoneLocality(Enum):
 
 @dataclass(frozen=True)
 class Layout:
-    """Sorts of resources and rules of allocation, without the amounts and the zones to which units belong.
+    """Types of resources and rules of allocation, without the amounts and the zones to which units belong.
 
-    Machines of many models share a layout, since their CPUs, devices and distances are in the arrays or do not matter.
+    Machines of many models share a layout, since their CPUs, devices and distances are in the arrays or are irrelevant.
     """
 
     policies: Policies
-    """Options that no array depends on have their defaults."""
+    """Policies; options that affect no array have their defaults."""
     zone_count: int
     memory_types: tuple[str, ...]
     device_localities: tuple[tuple[str, ZoneLocality], ...]
-    """Of each device resource, in the order of their indices."""
+    """Name and locality of each device resource, in the order of their indices."""
     cpus_per_core: int
-    """0 where no policy requires whole cores."""
+    """Number of CPUs per core; 0 if no policy requires whole cores."""
     partly_reserved: bool
-    """Some cores are partly reserved, and full-pcpus-only does not count their unreserved CPUs."""
+    """True if some cores are partly reserved and full-pcpus-only does not count their unreserved CPUs."""
     kubelet_runs: bool
-    """The kubelet starts on these zones, and survives pods whose memory is not pinned."""
+    """True if the kubelet starts on these zones and survives pods whose memory is not pinned."""
     kubelet_runs_pinned: bool
-    """It also survives pods whose memory is pinned."""
+    """True if the kubelet also survives pods whose memory is pinned."""
     has_verdicts: bool
-    """Each verdict is one of the kubelet: no distances make it panic, and not too many zones have hints."""
+    """True if the kubelet reaches a verdict on every pod: no distances make it panic, and not too many zones have
+    hints."""
     has_uneven_distances: bool
-    """The kubelet may prefer another single zone than the lowest."""
+    """True if the kubelet may prefer a single zone other than the lowest."""
     closest_first: tuple[int, ...]
-    """All sets of zones, by position, in the order in which the kubelet takes equally preferred ones; empty where lower
+    """All sets of zones, by position, in the order in which the kubelet tries equally preferred ones; empty if lower
     ones come first."""
     packages: tuple[int, ...]
-    """Sets of zones, by position, where align-by-socket allocates CPUs of a whole package; empty where no array tells
-    which, and without the option."""
+    """Sets of zones, by position, in which align-by-socket allocates CPUs of a whole package; empty without the option,
+    or if no array determines the CPUs."""
     fills_packages: bool
-    """CPUs of a package are taken from the zone with the fewest free ones first, whole cores only."""
+    """True if CPUs of a package are taken from the zone with the fewest free ones first, only in whole cores."""
     counts_cpus: bool
-    """Each allocation takes as many free CPUs as it requests. Otherwise the kubelet may take busy ones among them, or
-    reject a request that fits if it distributes CPUs across zones."""
+    """True if each allocation takes as many free CPUs as it requests. Otherwise the kubelet may take busy ones among
+    them, or reject a request that fits if it distributes CPUs across zones."""
     takes_free_cpus: bool
-    """Each allocation takes free CPUs only, as many as it requests, or the kubelet rejects the pod."""
+    """True if each allocation takes only free CPUs, as many as it requests, or the kubelet rejects the pod."""
     cpu_unit: int
-    """Multiples of so many CPUs are taken from a zone in one order, whatever their number; 0: there is no such unit.
+    """Multiples of this number of CPUs are taken from a zone in one order, whatever the multiple; 0: there is no such
+    unit.
 
-    The CPUs of a smaller request are then among those of a larger one.
+    The CPUs of a smaller request are then a subset of those of a larger one.
     """
 
     def __hash__(self) -> int:
@@ -96,11 +98,11 @@ class Layout:
         return 1 + len(self.memory_types) + len(self.device_localities)
 
     def is_memory(self, index: int) -> bool:
-        """Tell whether an index of the first axis is that of a memory type."""
+        """Return whether an index of the first axis belongs to a memory type."""
         return CPU < index <= CPU + len(self.memory_types)
 
     def with_zones(self, amounts: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-        """Return the amounts, by index, of the resources whose units belong to zones: only these give hints."""
+        """Return the amounts, by index, of the resources whose units belong to zones: only these produce hints."""
         return tuple(entry for entry in amounts if self.localities[entry[0]] is not ZoneLocality.ANYWHERE)
 
     @cached_property

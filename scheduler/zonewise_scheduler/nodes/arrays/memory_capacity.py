@@ -1,23 +1,24 @@
-"""Rows without enough sets of zones for the memory of all containers of a pod, whatever zones each of them gets.
+"""Finds rows without enough sets of zones for the memory of all containers of a pod, whatever zones each of them gets.
 
-The Memory Manager allocates a container's memory from one set of zones. A set of several is a group from then on: its
-zones serve later containers only as part of it. Zones that allocate alone join no group
+The Memory Manager allocates a container's memory from one set of zones. A set of several zones is a group from then on:
+its zones serve later containers only as part of the group. Zones that allocate by themselves join no group
 (pkg/kubelet/cm/memorymanager/policy_static.go isAffinityViolatingNUMAAllocations). So the zones without assigned memory
-are split into disjoint sets. Each container's memory comes from one of these or from a zone in use before.
+are split into disjoint sets. Each container's memory comes from one of these sets or from a zone that was already in
+use.
 
-Invariant: a container that is allocated a new set of several zones gets at most as many as its width. The width is the
-largest of three numbers. The first is the least number of zones of which any so many have the container's memory. The
-others are the zones that its CPUs and its devices need as they are free then.
+Invariant: a container that is allocated a new set of several zones gets at most its width of zones. The width is the
+maximum of three numbers. The first is the least number n such that any n zones have the container's memory. The others
+are the numbers of zones that its CPUs and its devices then need, given what is free.
 
-1. If all resources prefer the set, no narrower one has the memory by its totals (policy.go).
-2. Otherwise, under best-effort, the merged hint has as many zones as the neediest resource at its narrowest, or fewer.
-   For the narrowest hint for memory is one of the intersections, since all zones are a hint for CPUs and for devices.
+1. If all resources prefer the set, no narrower set has the memory by its totals (policy.go).
+2. Otherwise, under best-effort, the merged hint is no wider than the narrowest hint of the resource that needs the most
+   zones. Reason: all zones are a hint for CPUs and for devices, so one intersection is the narrowest hint for memory.
 3. If the merged hint has too little memory, it is extended to the narrowest set that has enough (findBestHint).
 
-Under restricted only the first case admits a container, so CPUs and devices do not matter. Under best-effort they do
-from the first container on that may need more zones for them than for memory. Such a late container shares its set with
-later ones alone. A hint for CPUs also contains the zones with those that an init container leaves. These are in the
-zones to which the init container is aligned, so the width doubles at most.
+Under restricted, only the first case admits a container, so CPUs and devices do not matter. Under best-effort, they
+matter from the first container on that may need more zones for them than for memory. Such a late container shares its
+set only with later ones. A hint for CPUs also contains the zones with CPUs that an init container leaves. These are in
+the zones to which the init container is aligned, so the width at most doubles.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
 _NO_AMOUNT = MAX_NODE_AMOUNT
-"""More than any zone has; eight of them are within 64 bits."""
+"""An amount that exceeds that of any zone; the sum of eight is within 64 bits."""
 _MAX_LATE = 4
-"""Late containers that are followed. With more, a row is not rejected."""
+"""Maximum late containers that are evaluated. A row with more is not rejected."""
 
 
 def lacks_memory_sets(view: ArrayView, rows: I64, request: AlignmentRequest) -> Bools:
-    """Tell which of some rows reject a pod for lack of sets of zones with the memory of its containers."""
+    """Return which of some rows reject a pod because they lack sets of zones with the memory of its containers."""
     lacks = np.zeros(rows.size, np.bool_)
     if not _is_bounded(view.layout, request):
         return lacks
@@ -68,14 +69,14 @@ def lacks_memory_sets(view: ArrayView, rows: I64, request: AlignmentRequest) -> 
 
 
 class _Zones(NamedTuple):
-    """What the zones of some rows have free. Zones that a node lacks have less than any request, and are assigned."""
+    """The zones of some rows. Zones that a node lacks have less free than any request, and count as assigned."""
 
     view: ArrayView
     rows: I64
     unassigned: Bools
-    """(zones, rows): without assigned memory."""
+    """(zones, rows): whether the zone has no assigned memory."""
     counts: I64
-    """(rows,): of zones without assigned memory."""
+    """(rows,): the number of zones without assigned memory."""
 
     @classmethod
     def from_view(cls, view: ArrayView, rows: I64) -> _Zones:
@@ -90,9 +91,9 @@ class _Zones(NamedTuple):
 
 
 def _is_bounded(layout: Layout, request: AlignmentRequest) -> bool:
-    """Tell whether the invariant holds for a pod.
+    """Return whether the invariant holds for a pod.
 
-    Under best-effort, all that later containers reuse must be CPUs and memory of one init container, the first.
+    Under best-effort, later containers may reuse only CPUs and memory of one init container, which must be the first.
     """
     policies = layout.policies
     if len(request.steps) < 2 or layout.zone_count > MAX_ZONES or not layout.has_verdicts:
@@ -111,7 +112,7 @@ def _is_bounded(layout: Layout, request: AlignmentRequest) -> bool:
 
 
 def _is_hinted_everywhere(view: ArrayView, rows: I64, request: AlignmentRequest) -> Bools:
-    """Tell in which rows every zone has CPUs and devices of each sort, so that all zones are a hint for each."""
+    """Return in which rows every zone has CPUs and devices of each type, so that all zones are a hint for each."""
     everywhere = np.ones(rows.size, np.bool_)
     if view.layout.policies.topology == "restricted":
         return everywhere
@@ -127,15 +128,15 @@ def _largest(request: AlignmentRequest, index: int) -> int:
 
 
 def _widths(zones: _Zones, amount: int, index: int) -> I64:
-    """Return (rows,): the number of zones without assigned memory of which any so many have an amount."""
+    """Return (rows,): the least number n such that any n zones without assigned memory have an amount."""
     smallest = np.sort(np.where(zones.unassigned, zones.free(index), _NO_AMOUNT), axis=0)
     return np.clip(np.count_nonzero(np.cumsum(smallest, axis=0) < amount, axis=0) + 1, 1, np.maximum(zones.counts, 1))
 
 
 def _keeps_to_hint(zones: _Zones, step: AlignmentStep) -> Bools:
-    """Tell in which rows the first container takes its CPUs from the zones of its hint, whatever that is.
+    """Return in which rows the first container takes its CPUs from the zones of its hint, whatever the hint is.
 
-    A hint has as many zones as the memory needs by the totals, or more.
+    A hint has at least as many zones as the memory needs by the totals.
     """
     narrowest = np.ones(zones.rows.size, np.int64)
     cpus = 0
@@ -151,7 +152,8 @@ def _keeps_to_hint(zones: _Zones, step: AlignmentStep) -> Bools:
 
 
 def _late_containers(zones: _Zones, request: AlignmentRequest, widths: I64) -> I64:
-    """Return (rows,): the containers from the first on whose CPUs or devices may need more zones than the widths."""
+    """Return (rows,): the number of containers from the first whose CPUs or devices may need more than the width.
+    """
     late = np.zeros(zones.rows.size, np.int64)
     layout = zones.view.layout
     if layout.policies.topology == "restricted":
@@ -168,10 +170,10 @@ def _late_containers(zones: _Zones, request: AlignmentRequest, widths: I64) -> I
 
 
 def _late_for(fullest: I64, steps: tuple[AlignmentStep, ...], index: int, width: int) -> I64:
-    """Return (rows,): the containers from the first on that may need more zones for a resource than a width.
+    """Return (rows,): the number of containers from the first on that may need more zones for a resource than `width`.
 
-    Disjoint sets of as many zones are compared. One of them has enough unless the containers before have taken so much
-    from each that less than the amount is left.
+    Disjoint sets of `width` zones are compared. One of them has enough unless earlier containers have left less than
+    the amount in each.
     """
     starts = range(0, len(fullest) - width + 1, width)
     sets = np.array([fullest[start : start + width].sum(axis=0) for start in starts])
@@ -186,7 +188,7 @@ def _late_for(fullest: I64, steps: tuple[AlignmentStep, ...], index: int, width:
 
 
 def _amount_lists(request: AlignmentRequest, index: int) -> Iterator[list[int]]:
-    """Yield the memory of containers that hold it to the end, ascending: of all, and of those with most."""
+    """Yield the memory of containers that hold it to the end, ascending: of all, then of the largest ones."""
     amounts = sorted(dict(step.hinted).get(index, 0) for step in request.steps if not step.is_init)
     yield amounts
     large = [amount for amount in amounts if 2 * amount > amounts[-1]]
@@ -195,10 +197,10 @@ def _amount_lists(request: AlignmentRequest, index: int) -> Iterator[list[int]]:
 
 
 def _capacities(zones: _Zones, index: int, sums: I64, widths: I64, late: I64) -> I64:
-    """Return (rows,): how many containers get memory at most.
+    """Return (rows,): the maximum number of containers that get memory.
 
-    `sums`: the memory of the smallest container, of the two smallest ones, and so on: a set of zones has no more
-    containers than of these.
+    `sums`: the memory of the smallest container, of the two smallest ones, and so on. A set of zones holds the most
+    containers if it holds the smallest ones.
     """
     free = zones.free(index)
     alone = np.where(zones.unassigned, 0, np.searchsorted(sums, free, side="right")).sum(axis=0)

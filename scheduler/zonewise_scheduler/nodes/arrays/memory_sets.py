@@ -1,15 +1,15 @@
-"""Memory of containers one after another, each from whatever set of zones the Memory Manager takes.
+"""Allocates the memory of containers one after another, each from the set of zones that the Memory Manager chooses.
 
-The Memory Manager chooses alone where nothing else has a say in the zones. It does so under policy none, for containers
-whose only hints are those of memory, and for whole pods without any hint. It takes the narrowest set that its totals
-allow, then the narrowest, of these the lowest (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint). With
+The Memory Manager chooses by itself if nothing else affects the zones. This is the case under policy none, for
+containers with hints only for memory, and for whole pods without any hint. It takes the narrowest set that its totals
+allow, then the narrowest, and of these the lowest (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint). With
 prefer-closest-numa-nodes it is the closest of these (Layout.closest_first). A set of several zones is a group from then
 on: its zones allocate only together.
 
-Invariant: the result is the kubelet's for rows without groups at first.
+Invariant: for rows that have no groups at first, the result is the kubelet's.
 
 1. A set that fits has enough free, or free and reusable from exactly this set (calculateHints).
-2. Such a set is never extended: the narrowest set that contains it is itself (isAffinitySatisfyRequest, findBestHint).
+2. Such a set is never extended: it is the narrowest set that contains it (isAffinitySatisfyRequest, findBestHint).
 3. It never cuts across groups, since only groups and zones without assigned memory are tried.
 """
 
@@ -41,15 +41,15 @@ class MemoryStep(NamedTuple):
     amounts: IndexedAmounts
     is_init: bool
     preferred_only: bool
-    """The kubelet rejects a set that is wider than the container's memory needs by the totals of zones."""
+    """True if the kubelet rejects a set that is wider than the container's memory needs by the totals of zones."""
 
 
 def memory_steps(layout: Layout, request: AlignmentRequest) -> list[MemoryStep] | None:
-    """Return the memory of a pod's containers where nothing else has a say in its zones; None where something has.
+    """Return the memory of a pod's containers, or None if anything but memory affects its zones.
 
-    Under single-numa-node only single zones count. Under best-effort, hints of two types of memory may meet in a set
-    that has neither. Before 1.32 a kubelet aligns a container that no set fits to all zones, and allocates across the
-    groups.
+    Under single-numa-node, only single zones count. Under best-effort, hints of two types of memory may intersect in a
+    set that has neither. Before 1.32, a kubelet aligns a container that fits no set to all zones, and allocates across
+    the groups.
     """
     topology = layout.policies.topology
     preferred_only = topology == "restricted"
@@ -68,8 +68,8 @@ def memory_steps(layout: Layout, request: AlignmentRequest) -> list[MemoryStep] 
 def own_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
     """Return the rows in which each container gets memory of its own, and those that the arrays cannot decide.
 
-    No hint of anything aligns the pod, under single-numa-node. The kubelet then requires a preferred set of zones for
-    each container (policy_static.go Allocate, findBestHint).
+    Under single-numa-node, no hint at all aligns the pod. The kubelet then requires a preferred set of zones for each
+    container (policy_static.go Allocate, findBestHint).
     """
     if failed.view.zones > MAX_ZONES:
         return failed.none(), failed.every()
@@ -78,7 +78,7 @@ def own_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
 
 
 def memory_sets_rows(view: ArrayView, rows: I64, steps: Sequence[MemoryStep]) -> Bools:
-    """Tell which of some rows without memory groups have a set of zones for each container in turn."""
+    """Return which of some rows without memory groups have a set of zones for one container after another."""
     fits = np.zeros(rows.size, np.bool_)
     memory = _Memory.from_view(view, rows, {index for step in steps for index, _ in step.amounts})
     remaining = np.arange(rows.size)
@@ -95,12 +95,12 @@ def memory_sets_rows(view: ArrayView, rows: I64, steps: Sequence[MemoryStep]) ->
 
 
 class _Reusable(NamedTuple):
-    """What an ended init container leaves of memory."""
+    """The memory that an ended init container leaves."""
 
     masks: I64
-    """(rows,): the set from which the memory comes; 0: none."""
+    """(rows,): the set of zones from which the memory comes; 0: none."""
     left: dict[int, I64]
-    """By type, (rows,)."""
+    """By type, (rows,): the remaining amount."""
 
 
 class _MemoryGroup(NamedTuple):
@@ -118,13 +118,13 @@ class _MemoryGroup(NamedTuple):
 
 @dataclass
 class _Memory:
-    """The memory of some rows while containers are allocated. Zones that a node lacks have none, and are assigned."""
+    """The memory of some rows during allocation. Zones that a node lacks have none, and count as assigned."""
 
     closest_first: tuple[int, ...]
     zone_counts: I64
-    """(rows,): the zones of each node."""
+    """(rows,): the number of zones of each node."""
     free: dict[int, I64]
-    """By type, (zones, rows): of zones in no group."""
+    """By type, (zones, rows): free amounts of zones in no group."""
     total: dict[int, I64]
     largest: dict[int, I64]
     """By type, (zones, rows): the total of the largest zone, of the two largest ones, and so on."""
@@ -133,9 +133,9 @@ class _Memory:
     grouped: I64
     """(rows,): the zones of all groups."""
     groups: list[_MemoryGroup] = field(default_factory=list[_MemoryGroup])
-    """Disjoint ones in each row."""
+    """Groups, which are disjoint in each row."""
     reusable: list[_Reusable] = field(default_factory=list[_Reusable])
-    """Of distinct sets in each row."""
+    """Reusable amounts, from distinct sets in each row."""
 
     @classmethod
     def from_view(cls, view: ArrayView, rows: I64, types: Iterable[int]) -> _Memory:
@@ -164,7 +164,7 @@ class _Memory:
 
     @property
     def order(self) -> SetOrder:
-        """Return the order in which the kubelets take sets."""
+        """Return the order in which the kubelets try sets."""
         return set_order(self.zones, self.closest_first)
 
     def select(self, rows: I64) -> _Memory:
@@ -189,9 +189,9 @@ class _Memory:
         )
 
     def widths(self, amounts: IndexedAmounts) -> I64:
-        """Return (rows,): how many zones suffice by their totals; all zones if that is too little.
+        """Return (rows,): how many zones suffice by their totals, or all zones if not even these suffice.
 
-        The largest zones are a bound for several types: exact where all zones are equal.
+        For several types the largest zones are a bound, which is exact if all zones are equal.
         """
         narrower = [np.sum(self.largest[index] < amount, axis=0, dtype=np.int8) for index, amount in amounts]
         widths: I64 = np.minimum(np.maximum.reduce(narrower) + 1, self.zone_counts)
@@ -212,7 +212,7 @@ class _Memory:
         return widths
 
     def best_sets(self, step: MemoryStep) -> I64:
-        """Return (rows,): the set from which a container gets its memory; 0: there is none."""
+        """Return (rows,): the set from which a container gets its memory, or 0 if there is none."""
         amounts, widths = step.amounts, self.widths(step.amounts)
         ranks = self._zone_ranks(amounts, widths)
         for group in self.groups:
@@ -252,7 +252,7 @@ class _Memory:
     def _rank_unassigned(self, ranks: I64, amounts: IndexedAmounts, widths: I64, *, preferred_only: bool) -> None:
         """Lower the ranks of the rows in which a set of several zones without assigned memory comes first.
 
-        Narrower sets than the totals allow never suffice.
+        Sets narrower than the totals allow never suffice.
         """
         counts = self.zones - np.bitwise_count(self.assigned).astype(np.int64)
         tried = (counts > 1) & (counts >= widths) & ((widths > 1) | (ranks >= NOT_PREFERRED))
@@ -272,7 +272,7 @@ class _Memory:
     def _rank_sets(
         self, ranks: I64, rows: I64, amounts: IndexedAmounts, widths: I64, zones_and_size: tuple[int, int]
     ) -> None:
-        """Lower the ranks of some rows where a set of so many of the first zones comes first."""
+        """Lower the ranks of those rows in which a set of the given size among the first zones comes first."""
         sets = sets_of_size(self.zones, self.closest_first, *zones_and_size)
         possible = sets.ranks[0] + NOT_PREFERRED * (widths[rows] != zones_and_size[1])
         rows = rows[ranks[rows] > possible]

@@ -1,6 +1,6 @@
-"""Requests for which a set of several zones is preferred, since no zone could serve them even if it were empty.
+"""Requests that prefer a set of several zones, since no single zone could serve them even if it were empty.
 
-This matters under policy restricted. The kubelet prefers the sets with as few zones as are enough by totals
+This matters under policy restricted. The kubelet prefers the sets with the fewest zones that suffice by totals
 (generateCPUTopologyHints, calculateHints, generateDeviceTopologyHints). It admits a pod if every resource prefers the
 same set (policy_restricted.go).
 """
@@ -27,21 +27,22 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
 MAX_ZONES = 8
-"""With more zones, there are too many sets to try on all rows. By default the kubelet does not start with more."""
+"""Maximum zones: with more, there are too many sets to try on all rows. By default the kubelet does not start with
+more."""
 
 
 _NOT_IN_SETS = -(1 << 58)
-"""An amount of a zone that no set has, whatever the amounts of up to seven others."""
+"""An amount so low that no set with this zone has enough, whatever the amounts of up to seven others."""
 
 
 def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bools]:
     """Return the failed rows that a set of several zones can serve, and the rows that the arrays cannot decide.
 
-    A common preference is necessary always, but not enough in these cases:
+    A common preference is always necessary, but not sufficient in these cases:
 
-    - `may_reuse`: an init container may have left amounts. What is reusable counts as free, though not for each set.
-    - CPUs are distributed across zones: the kubelet may not find those that it has counted.
-    - Containers of a pod require more than their sum.
+    - `may_reuse`: an init container may have left amounts. Reusable amounts count as free, but not for every set.
+    - CPUs are distributed across zones: the kubelet may not find the CPUs that it has counted.
+    - The containers of a pod require more than their sum.
     """
     view, amounts = failed.view, failed.step.hinted
     fits, undecided = failed.none(), failed.none()
@@ -74,12 +75,12 @@ def multi_zone_rows(failed: FailedRows, *, may_reuse: bool) -> tuple[Bools, Bool
 
 
 def reuse_misaligns(view: ArrayView, request: AlignmentRequest) -> Bools:
-    """Tell which rows reject a pod since an ordinary init container needs more zones than the next step with CPUs.
+    """Return which rows reject a pod because an ordinary init container needs more zones than the next step with CPUs.
 
-    A hint of the next step must contain all zones with reusable CPUs. A preferred one has no more zones than the step's
-    own CPUs need (generateCPUTopologyHints). With align-by-socket one may have more, but memory that a single zone
-    could have prefers single zones. If no set has the memory it prefers none, and the kubelet rejects the pod later:
-    not before 1.32, which allocates memory across groups.
+    A hint of the next step must contain all zones with reusable CPUs. A preferred hint has no more zones than the
+    step's own CPUs need (generateCPUTopologyHints). With align-by-socket a preferred hint may have more, but memory
+    that a single zone could have prefers single zones. If no set has the memory, it prefers none, and the kubelet
+    rejects the pod later. Before 1.32 it does not, since it allocates memory across groups.
     """
     misaligned = np.zeros(view.rows, np.bool_)
     policies = view.layout.policies
@@ -97,10 +98,10 @@ def reuse_misaligns(view: ArrayView, request: AlignmentRequest) -> Bools:
 
 
 def unextended_rows(failed: FailedRows) -> Bools:
-    """Tell which rows reject a whole pod since a container lacks free memory in the pod's zones.
+    """Return which rows reject a whole pod because a container lacks free memory in the pod's zones.
 
     1. All resources prefer the same sets, of several zones each. The kubelet aligns the pod to one of them.
-    2. In each of them some container finds too little free memory: what it may reuse does not count.
+    2. In each of them, some container finds too little free memory: memory that it may reuse does not count.
     3. The Memory Manager then extends the set. The result must be one that the container prefers (Allocate).
     4. But the container's memory prefers single zones.
     """
@@ -128,7 +129,7 @@ def _is_mixed(layout: Layout, hinted: IndexedAmounts) -> bool:
 
 
 def _by_narrow_containers(failed: FailedRows) -> Iterator[tuple[I64, list[bool]]]:
-    """Yield failed rows, by index, and which containers of a pod have memory there that prefers single zones."""
+    """Yield failed rows, by index, and which containers of a pod have memory that prefers single zones there."""
     view = failed.view.select(failed.in_view)
     narrow = np.array([_prefers_single_zones(view, container) for container in failed.step.own_memory])
     patterns, inverse = np.unique(narrow, axis=1, return_inverse=True)
@@ -137,21 +138,21 @@ def _by_narrow_containers(failed: FailedRows) -> Iterator[tuple[I64, list[bool]]
 
 
 def _prefers_single_zones(view: ArrayView, step: AlignmentStep) -> Bools:
-    """Tell in which rows a single zone could have the memory of a step, by its totals."""
+    """Return in which rows a single zone could have the memory of a step by its totals."""
     suffices = [view.total[index] >= amount for index, amount in step.hinted if view.layout.is_memory(index)]
     return np.logical_or.reduce(np.logical_and.reduce(suffices)) if suffices else np.zeros(view.rows, np.bool_)
 
 
 def _requires_more(containers: tuple[AlignmentStep, ...], amounts: dict[int, int]) -> bool:
-    """Tell whether containers of one pod require more memory to be free than the pod's amounts, or other types."""
+    """Return whether containers of one pod require more free memory than the pod's amounts, or other types."""
     return any(peak > amounts.get(index, 0) for index, peak in _own_peaks(containers).items())
 
 
 def _own_peaks(containers: tuple[AlignmentStep, ...], counted: Sequence[bool] = ()) -> dict[int, int]:
     """Return the most memory, by type, that must be free at first for all containers, or for some of them.
 
-    All are allocated from the same zones. Of several zones, the Memory Manager does not count reusable memory as free
-    (isAffinitySatisfyRequest). Each container's own amount must be free before it takes what it may reuse.
+    All are allocated from the same zones. If there are several zones, the Memory Manager does not count reusable memory
+    as free (isAffinitySatisfyRequest). Each container's own amount must be free before it takes what it may reuse.
     """
     held: dict[int, int] = defaultdict(int)
     reusable: dict[int, int] = defaultdict(int)
@@ -166,9 +167,9 @@ def _own_peaks(containers: tuple[AlignmentStep, ...], counted: Sequence[bool] = 
 
 
 def _without_single_zones(failed: FailedRows, hinted: IndexedAmounts) -> I64:
-    """Return the failed rows with enough for which no resource prefers single zones, by index.
+    """Return, by index, the failed rows that have enough and for which no resource prefers single zones.
 
-    Types of memory count as one resource: together they may need more zones than each alone.
+    Types of memory count as one resource: together they may need more zones than each by itself.
     """
     view, rows = failed.view, failed.in_view
     candidates = failed.every()
@@ -193,7 +194,7 @@ def _has_common_preference(
     pinned: bool,
     required: IndexedAmounts | None = None,
 ) -> Bools:
-    """Tell which rows have a set of zones that every resource prefers, with as much of each as is required."""
+    """Return which rows have a set of zones that every resource prefers and that has the required amount of each."""
     fits = np.zeros(view.rows, np.bool_)
     for size, rows in _rows_by_width(view, hinted):
         fits[rows] = _any_set_suffices(_amounts_in_sets(left, rows, size, pinned=pinned), required or hinted, size)
@@ -201,7 +202,7 @@ def _has_common_preference(
 
 
 def _rows_by_width(view: ArrayView, hinted: IndexedAmounts) -> Iterator[tuple[int, I64]]:
-    """Yield the rows in which every resource needs so many zones at least, by their totals."""
+    """Yield numbers of zones, each with the rows in which every resource needs that many zones by totals."""
     undecided = np.ones(view.rows, np.bool_)
     totals = {index: view.total[index] for index, _ in hinted}
     counted_lists = _counted_lists(view.layout, hinted)
@@ -217,9 +218,9 @@ def _rows_by_width(view: ArrayView, hinted: IndexedAmounts) -> Iterator[tuple[in
 
 
 def _amounts_in_sets(left: ZoneAmounts, rows: I64, size: int, *, pinned: bool) -> dict[int, I64]:
-    """Return what the zones give to a set of so many zones, by resource."""
+    """Return the amounts that zones contribute to a set of `size` zones, by resource."""
     amounts = {index: array[:, rows] for index, array in left.available.items()}
-    if pinned and size > 1:  # a zone with memory assigned to it alone joins no group
+    if pinned and size > 1:  # a single zone with assigned memory joins no group
         zones = np.arange(left.layout.zone_count, dtype=np.int64)[:, None]
         is_assigned: Bools = (left.assigned[rows] >> zones & 1).astype(np.bool_)
         amounts = {index: np.where(is_assigned, _NOT_IN_SETS, array) for index, array in amounts.items()}
@@ -227,9 +228,9 @@ def _amounts_in_sets(left: ZoneAmounts, rows: I64, size: int, *, pinned: bool) -
 
 
 def _has_package_preference(view: ArrayView, left: ZoneAmounts, hinted: IndexedAmounts, *, pinned: bool) -> Bools:
-    """Tell which rows have a set of zones that every resource prefers, with align-by-socket.
+    """Return which rows have a set of zones that every resource prefers, with align-by-socket.
 
-    For CPUs a set is also preferred if it reaches into no more packages than the CPUs need (isHintSocketAligned).
+    For CPUs, a set is also preferred if it spans no more packages than the CPUs need (isHintSocketAligned).
     """
     (_, cpus), others = hinted[0], hinted[1:]
     widths, packages = _cpu_widths(view, cpus)
@@ -248,22 +249,22 @@ def _has_package_preference(view: ArrayView, left: ZoneAmounts, hinted: IndexedA
 
 
 def _zones_needed(view: ArrayView, cpus: int) -> I64:
-    """Return (rows,): the zones that CPUs need by totals (getCPUMinAffinitySize)."""
+    """Return (rows,): the number of zones that CPUs need by totals (getCPUMinAffinitySize)."""
     largest = np.cumsum(np.sort(view.total[CPU], axis=0)[::-1], axis=0)
     return np.minimum(np.count_nonzero(largest < cpus, axis=0) + 1, view.zones)
 
 
 def _cpu_widths(view: ArrayView, cpus: int) -> tuple[I64, I64]:
-    """Return (rows,): the zones that CPUs need, and the packages of as many zones."""
+    """Return (rows,): the number of zones that CPUs need, and the number of packages of that many zones."""
     widths = _zones_needed(view, cpus)
     zones_per_package = view.zones // len(view.layout.packages)
     return widths, -(-widths // zones_per_package)
 
 
 def _any_package_suffices(view: ArrayView, free: I64, cpus: int, widths: I64, packages: I64) -> Bools:
-    """Tell which rows have the CPUs in a preferred set: in as many zones as they need, or in as many packages.
+    """Return which rows have the CPUs in a preferred set, which spans only as many zones or packages as they need.
 
-    All zones of packages have most, so other sets that reach into these need not be tried.
+    The set of all zones of the packages has the most, so other sets within these packages need not be tried.
     """
     rows = np.arange(view.rows)
     by_zone = np.cumsum(np.sort(free, axis=0)[::-1], axis=0)
@@ -278,16 +279,16 @@ def _any_package_suffices(view: ArrayView, free: I64, cpus: int, widths: I64, pa
 
 
 def _counted_lists(layout: Layout, hinted: IndexedAmounts) -> list[IndexedAmounts]:
-    """Return the amounts for which widths are counted: each resource alone, but all memory types as one."""
+    """Return the amounts for which widths are counted: each resource by itself, but all memory types as one."""
     memory = tuple(entry for entry in hinted if layout.is_memory(entry[0]))
     single_types = [(entry,) for entry in hinted if not layout.is_memory(entry[0])]
     return [memory, *single_types] if memory else single_types
 
 
 def _any_set_suffices(amounts: Mapping[int, I64], required: IndexedAmounts, size: int) -> Bools:
-    """Tell which rows have all required amounts in some set of so many zones.
+    """Return which rows have all required amounts in some set of `size` zones.
 
-    Each resource's largest amounts are a bound. Only where it holds for several resources, the sets are tried.
+    The largest amounts of each resource are a bound. Sets are tried only in rows where it holds for several resources.
     """
     bounds = [np.sort(amounts[index], axis=0)[-size:].sum(axis=0) >= amount for index, amount in required]
     suffices: Bools = np.logical_and.reduce(bounds)

@@ -1,4 +1,4 @@
-"""Where the units of nodes lie in the arrays of their layout."""
+"""Maps the units of nodes to positions in the arrays of their layout."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 
 _MAX_DISTRIBUTED_ZONES = 3
-"""Larger sets of zones may be overwritten while the kubelet tries them (numa_distributed.overwritten_at_end)."""
+"""Maximum size of a set of zones that is not overwritten while the kubelet tries sets
+(numa_distributed.overwritten_at_end)."""
 
 
 @dataclass(frozen=True)
 class NodeModel:
-    """A kind of node without its amounts of memory and devices, which differ between nodes of one model."""
+    """A kind of node without the amounts of memory and devices, which differ between nodes of one model."""
 
     policies: Policies
     zones: tuple[int, ...]
@@ -37,7 +38,7 @@ class NodeModel:
     devices: tuple[tuple[str, int], ...]
     """Resource and zone set of each class of devices."""
     distances: tuple[tuple[int, ...], ...]
-    """From zone to zone; empty where unknown."""
+    """Distances from zone to zone; empty if unknown."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -54,7 +55,7 @@ class NodeModel:
 
     @cached_property
     def layout(self) -> Layout:
-        """Return the layout whose arrays have the rows of such nodes."""
+        """Return the layout whose arrays contain the rows of such nodes."""
         policies = self.policies
         full_cores = policies.full_cores and policies.cpu == "static"
         return Layout(
@@ -83,14 +84,14 @@ class NodeModel:
 
     @property
     def _aligns_by_package(self) -> bool:
-        """Tell whether align-by-socket has an effect: not where no package is larger than a zone."""
+        """Return whether align-by-socket has an effect, which requires a package larger than a zone."""
         zones = [cpus for _, cpus in self.cpus.zones]
         within = all(any(not package & ~zone for zone in zones) for _, package in self.cpus.packages)
         return self.policies.align_by_package and not within
 
     @property
     def _packages(self) -> tuple[int, ...]:
-        """Return Layout.packages: each zone must have CPUs, all in one package, and all packages one size."""
+        """Return Layout.packages: each zone must have CPUs, all in one package, and all packages must have one size."""
         cpus = self.cpus
         sizes = {bits.bit_count() for _, bits in cpus.packages}
         if not self._aligns_by_package or tuple(zone for zone, _ in cpus.zones) != self.zones or len(sizes) > 1:
@@ -103,9 +104,9 @@ class NodeModel:
 
     @property
     def _fills_packages(self) -> bool:
-        """Return Layout.fills_packages of full cores, by cpu_assignment.go takeByTopologyNUMAPacked.
+        """Return Layout.fills_packages for full cores, according to cpu_assignment.go takeByTopologyNUMAPacked.
 
-        Zones of several sizes have orders of their own, and so have the options below.
+        Zones of different sizes have other orders, and so do the options below.
         """
         policies, cpus = self.policies, self.cpus
         by_number = policies.align_by_cache or policies.distribute_across_zones or policies.distribute_across_cores
@@ -121,7 +122,7 @@ class NodeModel:
 
     @property
     def _has_verdicts(self) -> bool:
-        """Return Layout.has_verdicts; with many zones all of them count, those without CPUs and devices too."""
+        """Return Layout.has_verdicts; with many zones all of them count, even those without CPUs and devices."""
         zones = len(self.zones)
         if may_panic(self.policies, self.zones):
             return False
@@ -129,9 +130,9 @@ class NodeModel:
 
     @property
     def _has_uneven_distances(self) -> bool:
-        """Tell whether prefer_closest may prefer another single zone than the lowest.
+        """Return whether prefer_closest may prefer a single zone other than the lowest.
 
-        Zones may have different distances to themselves. With gaps in the ids, the kubelet reads distances of the wrong
+        Zones may have different distances to themselves. If ids have gaps, the kubelet reads distances of the wrong
         zones (numa_info.go CalculateAverageFor).
         """
         local_distances = {row[index] for index, row in enumerate(self.distances)}
@@ -139,23 +140,23 @@ class NodeModel:
 
     @property
     def _uses_distances(self) -> bool:
-        """Tell whether the kubelet compares sets of zones by their distances."""
+        """Return whether the kubelet compares sets of zones by their distances."""
         return prefers_closest(self.policies) and self.policies.topology != "none"
 
     @property
     def _closest_first(self) -> tuple[int, ...]:
-        """Return Layout.closest_first; empty too where the arrays try no sets."""
+        """Return Layout.closest_first; empty also if the arrays try no sets."""
         decides = self._uses_distances and not may_panic(self.policies, self.zones)
         return sets_by_closeness(self.distances) if decides and len(self.zones) <= MAX_ZONES else ()
 
     @property
     def _counts_cpus(self) -> bool:
-        """Return Layout.counts_cpus, by cpu_assignment.go.
+        """Return Layout.counts_cpus, according to cpu_assignment.go.
 
-        A package or core is free for isSocketFree and isCoreFree if as many of its CPUs are free as the average one
-        has. A larger one is then taken with its busy CPUs. A zone of two packages is counted twice by
-        takeByTopologyNUMADistributed, which may not find what it has counted. Of many zones that function may take
-        others than it has counted; with aligned policies, multi_zone_rows() knows when.
+        For isSocketFree and isCoreFree, a package or core is free if it has as many free CPUs as the average one has
+        CPUs. A larger one is then taken with its busy CPUs. The function takeByTopologyNUMADistributed counts a zone of
+        two packages twice, so it may not find the CPUs that it has counted. If there are many zones, it may take other
+        CPUs than it has counted; multi_zone_rows() determines when, under aligned policies.
         """
         policies = self.policies
         if not policies.distribute_across_zones or self._distributes_evenly:
@@ -165,20 +166,20 @@ class NodeModel:
 
     @property
     def _distributes_evenly(self) -> bool:
-        """Tell whether CPUs that are distributed across zones are those that the kubelet has counted."""
+        """Return whether the kubelet distributes exactly the CPUs that it has counted across zones."""
         return self._is_even and self._zones_in_one_package and len(self.zones) <= _MAX_DISTRIBUTED_ZONES
 
     @property
     def _is_even(self) -> bool:
-        """Tell whether all cores, and all packages, have equally many CPUs."""
+        """Return whether all cores have the same number of CPUs, and all packages too."""
         return self.cpus.uniform and len({bits.bit_count() for _, bits in self.cpus.packages}) <= 1
 
     @property
     def _cpu_unit(self) -> int:
-        """Return Layout.cpu_unit, by cpu_assignment.go takeByTopologyNUMAPacked.
+        """Return Layout.cpu_unit, according to cpu_assignment.go takeByTopologyNUMAPacked.
 
-        Within a zone, whole free cores are taken by their ids, then CPUs of the cores with the fewest free ones. A zone
-        of several packages, cores of several sizes and groups of caches have orders that depend on the number. With
+        Within a zone, whole free cores are taken by id, then CPUs of the cores with the fewest free CPUs. For a zone of
+        several packages, cores of different sizes and groups of caches, the order depends on the number of CPUs. With
         distribute-cpus-across-numa, CPUs of a single zone are taken in the same order.
         """
         policies, cpus = self.policies, self.cpus
@@ -189,7 +190,7 @@ class NodeModel:
 
     @property
     def _zones_in_one_package(self) -> bool:
-        """Tell whether no zone has CPUs of several packages."""
+        """Return whether no zone has CPUs of several packages."""
         packages = [package for _, package in self.cpus.packages]
         return all(any(not zone & ~package for package in packages) for _, zone in self.cpus.zones)
 
@@ -204,20 +205,20 @@ class NodeModel:
             return ZoneLocality.ANYWHERE
         known = sum(1 << zone for zone in self.zones)
         in_one_zone = all(zones & ~known == 0 and zones.bit_count() <= 1 for zones in zone_sets)
-        # with one zone, single-numa-node reduces the hint to none at all; the kubelet then allocates any device
+        # with one zone, single-numa-node reduces the hint to no hint; the kubelet then allocates any device
         return (
             ZoneLocality.EXACT if in_one_zone and not (len(self.zones) == 1 and 0 in zone_sets) else ZoneLocality.MIXED
         )
 
     def to_positions(self, zones: int) -> int:
-        """Return a set of zones by position instead of by id; ids reach 255 even on nodes with few zones."""
+        """Return a set of zones by position instead of by id; ids may reach 255 even on nodes with few zones."""
         if not zones or self.zones[-1] < len(self.zones):
             return zones
         return sum(1 << position for position, zone in enumerate(self.zones) if zones >> zone & 1)
 
     @cached_property
     def device_cells(self) -> tuple[tuple[int, int], ...]:
-        """Return pairs of a device class and a cell that counts it: resource index times zones plus zone position."""
+        """Return pairs of a device class and the cell that counts it: resource index times zones plus zone position."""
         cells: list[tuple[int, int]] = []
         for device_class, (resource, zones) in enumerate(self.devices):
             index = self.layout.device_index[resource]
@@ -228,12 +229,12 @@ class NodeModel:
 
     @cached_property
     def group_sizes(self) -> tuple[int, int]:
-        """Return the number of CPUs of a core, and of the largest L3 cache; 0 where unknown."""
+        """Return the number of CPUs per core, and of the largest L3 cache; 0 if unknown."""
         return self.cpus.cpus_per_core, max((bits.bit_count() for _, bits in self.cpus.caches), default=0)
 
     @cached_property
     def cpu_bytes(self) -> int:
-        """Return how many bytes the bits of all CPUs need, in whole words of 8."""
+        """Return how many bytes the bits of all CPUs need, rounded up to words of 8 bytes."""
         return max(1, -(-self.cpus.cpus.bit_length() // 64)) * 8
 
     @cached_property
@@ -245,7 +246,7 @@ class NodeModel:
 
     @cached_property
     def cpu_totals(self) -> I64:
-        """Return the number of CPUs of each zone, reserved ones included."""
+        """Return the number of CPUs of each zone, including reserved ones."""
         return np.bitwise_count(self.zone_words.view(np.uint64)).sum(axis=1, dtype=np.int64)
 
     @cached_property

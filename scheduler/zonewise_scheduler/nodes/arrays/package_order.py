@@ -1,7 +1,7 @@
-"""The zones of a package from which align-by-socket takes CPUs.
+"""The order of a package's zones in which align-by-socket takes CPUs.
 
-All CPUs of the package count, whichever of its zones is the hint. A request of a whole zone takes the lowest zone that
-is free. Any other takes whole cores, of the zone with the fewest free CPUs first. Sources: getAlignedCPUs of
+All CPUs of the package count, whichever of its zones is the hint. A request for a whole zone takes the lowest zone that
+is free. Any other request takes whole cores, first from the zone with the fewest free CPUs. Sources: getAlignedCPUs of
 pkg/kubelet/cm/cpumanager/policy_static.go, takeByTopologyNUMAPacked of cpu_assignment.go.
 """
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I8, I64
 
 _POSITION_BITS = 6
-"""A zone is one number: its free CPUs less one, followed by its position."""
+"""A zone is encoded as one number: its free CPUs minus one, followed by its position in this number of bits."""
 _POSITION = np.uint64((1 << _POSITION_BITS) - 1)
 _LAST = np.uint64((1 << 64) - 1)
-"""A zone that is not taken: after all others. Without free CPUs a number is negative, so it comes late as well."""
+"""Code of a zone that is not taken, after all others. Without free CPUs a number is negative, so it also comes late."""
 
 
 def take_from_packages(packages: Sequence[int], free: I64, zone_cpus: I64, count: int, zone: I8) -> None:
     """Subtract a request for CPUs, a multiple of a core, from the package of each row's zone.
 
     `packages`: sets of zones by position. `free`: (zones, rows), contiguous; the zone of a row has enough. `zone_cpus`:
-    (rows,), the CPUs of each zone of a row. `zone`: (rows,), -1 for rows that stay as they are.
+    (rows,), the CPUs of each zone of a row. `zone`: (rows,), -1 for rows that are unchanged.
     """
     rows = np.flatnonzero(zone >= 0)
     if rows.size:

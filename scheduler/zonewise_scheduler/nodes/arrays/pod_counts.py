@@ -1,4 +1,4 @@
-"""How many equal pods, one after another, each row admits."""
+"""Counts how many equal pods, one after another, each row admits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNDECIDED_COUNT = -1
 
 
 def pod_counts(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
-    """Return (rows,): the number of pods, at most the limit; -1 where the arrays do not suffice."""
+    """Return (rows,): the number of pods, up to the limit; -1 if the arrays do not suffice."""
     fits = fit_zones(view, request).fits
     if not request.exact or not request.steps or limit == 0:
         return np.where(fits == ADMITTED, limit, fits.astype(np.int64))
@@ -65,7 +65,7 @@ def is_repeatable(layout: Layout, request: AlignmentRequest) -> bool:
 
 
 def _count_single_step(view: ArrayView, request: AlignmentRequest, limit: int) -> I64:
-    """Return the number of pods of one step: each zone is filled before the next, so the zones' numbers add up."""
+    """Return the number of pods with one step: zones are filled one after another, so their numbers add up."""
     (step,) = request.steps
     zone_amounts = view.layout.with_zones(step.hinted)
     counts = np.full(view.rows, limit, np.int64)
@@ -79,7 +79,7 @@ def _count_single_step(view: ArrayView, request: AlignmentRequest, limit: int) -
     if step.sums_memory or not is_strict(view.layout, step.hinted):
         decided[zone_counts < counts] = UNDECIDED_COUNT  # several zones together may admit more
     elif view.layout.policies.topology == "restricted":
-        decided[zone_counts == 0] = UNDECIDED_COUNT  # may be admitted from several zones
+        decided[zone_counts == 0] = UNDECIDED_COUNT  # a pod may be admitted from several zones
     return decided
 
 

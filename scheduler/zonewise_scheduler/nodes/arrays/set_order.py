@@ -1,4 +1,4 @@
-"""The order in which a kubelet takes sets of zones: narrower ones first, of these the closest or the lowest.
+"""The order in which a kubelet tries sets of zones: narrower ones first, of these the closest or the lowest.
 
 Sources: pkg/kubelet/cm/topologymanager/numa_info.go Narrowest, Closest; bitmask.go IsNarrowerThan.
 """
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import F64, I64
 
 NOT_PREFERRED = 1 << MAX_ZONES
-"""Added to the ranks of sets that are wider than necessary."""
+"""Value added to the ranks of sets that are wider than necessary."""
 NO_SET = 2 * NOT_PREFERRED
-"""After the ranks of all sets."""
+"""Rank after those of all sets: no set."""
 
 
 class SetOrder(NamedTuple):
-    """All sets of zones in the order in which the kubelet takes them. The rank of a set is its index."""
+    """All sets of zones in the order in which the kubelet tries them. The rank of a set is its index."""
 
     masks: I64
-    """(sets,): by rank."""
+    """(sets,): the sets by rank."""
     ranks: I64
-    """(1 << zones,): by set."""
+    """(1 << zones,): the ranks by set."""
     first_zones: I64
-    """(1 << zones,): the rank of the first zone of a set, as a set of its own."""
+    """(1 << zones,): the rank of the single-zone set that contains the first zone of a set."""
 
 
 @lru_cache(maxsize=256)
 def set_order(zones: int, closest_first: tuple[int, ...]) -> SetOrder:
-    """Return the order of the sets of so many zones; `closest_first`: Layout.closest_first."""
+    """Return the order of all sets of `zones` zones; `closest_first`: Layout.closest_first."""
     masks = closest_first or sorted(range(1, 1 << zones), key=lambda mask: (mask.bit_count(), mask))
     ranks = np.full(1 << zones, NO_SET, np.int64)
     ranks[list(masks)] = np.arange(len(masks))
@@ -51,12 +51,12 @@ class SetsOfSize(NamedTuple):
     masks: I64
     ranks: I64
     members: F64
-    """(sets, zones): 1 where the set has the zone. Sums of bytes are exact below 8 PiB."""
+    """(sets, zones): 1 if the set contains the zone. Sums of bytes are exact below 8 PiB."""
 
 
 @lru_cache(maxsize=1024)
 def sets_of_size(zones: int, closest_first: tuple[int, ...], first: int, size: int) -> SetsOfSize:
-    """Return the sets of a size that have none but the first zones, `first` of them, out of so many zones."""
+    """Return the sets of a size that contain only zones among the first `first` of `zones` zones."""
     order = set_order(zones, closest_first)
     masks = order.masks[(np.bitwise_count(order.masks) == size) & (order.masks < 1 << first)]
     return SetsOfSize(masks, order.ranks[masks], (masks[:, None] >> np.arange(zones) & 1).astype(np.float64))

@@ -1,13 +1,13 @@
-"""Blocks judged at once, where their kubelets have the same rules for a pod.
+"""Judges blocks together if their kubelets have the same rules for a pod.
 
 Blocks differ in their resources and numbers of zones. A pod requests few resources, and the others do not matter. So
-the requested ones are copied side by side, and each operation on arrays serves many blocks. Its fixed cost would
-otherwise exceed that of the rows.
+the requested ones are copied side by side, and each array operation serves many blocks. Otherwise its fixed cost would
+exceed the cost of the rows.
 
 Zones that a node lacks are padded so that no pod gets anything from them:
 
 1. They have less free than any request, so no single zone of them serves a step.
-2. They count as zones with assigned memory, so no set of zones for memory has them.
+2. They count as zones with assigned memory, so no set of zones for memory contains them.
 3. They have no totals. A set with them therefore has the totals of a smaller set, and the narrowest set decides.
 """
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64
 
 _MAX_ROWS = 16384
-"""Rows of a stack: more would leave the cache of the processor."""
+"""Maximum rows of a stack: more would exceed the processor cache."""
 _LARGE_ROWS = 4096
-"""So many rows of one block cost more than the fixed cost of the operations on them."""
+"""From this number on, the rows of one block cost more than the fixed cost of the operations on them."""
 _ABSENT = -1
-"""Free amounts of a zone that a node lacks."""
+"""Free amount of a zone that a node lacks."""
 
 
 class StackedPart(NamedTuple):
-    """All rows of a block, or some."""
+    """All rows of a block, or some of them."""
 
     block: Block
     slots: slice | I64
@@ -57,7 +57,7 @@ def renew_stacked(
 ) -> None:
     """Store compute() of the changed slots of blocks that can be stacked; other blocks compute their own on demand.
 
-    The shapes are the pods on which compute depends. `padded`: blocks with other numbers of zones may share a stack.
+    `shapes`: the pods on which compute depends. `padded`: blocks with different numbers of zones may share a stack.
     """
     names = frozenset[str]().union(*(requested_resources(shape) for shape in shapes))
     stale: dict[Layout, list[StackedPart]] = {}
@@ -88,9 +88,9 @@ def requested_resources(shape: PodShape) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _shared_layout(layout: Layout, names: frozenset[str], *, padded: bool) -> Layout:
-    """Return a layout with only some memory types and devices; blocks for which it is equal can be stacked.
+    """Return a layout with only some memory types and devices; blocks with equal results can be stacked.
 
-    With more zones than the arrays try as sets, the number of zones stays as it is.
+    If there are more zones than the arrays try as sets, the number of zones is unchanged.
     """
     return replace(
         layout,
@@ -142,6 +142,6 @@ def _stacked_view(layout: Layout, views: Sequence[ArrayView]) -> ArrayView:
 
 @lru_cache(maxsize=4096)
 def _resource_indices(layout: Layout, selected: Layout) -> list[int]:
-    """Return the index, in a layout, of each resource of another layout that has some of them."""
+    """Return the index in a layout of each resource of another layout, which has a subset of its resources."""
     index = {**layout.memory_index, **layout.device_index}
     return [0, *(index[name] for name in (*selected.memory_index, *selected.device_index))]

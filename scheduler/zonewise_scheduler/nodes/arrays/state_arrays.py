@@ -1,4 +1,4 @@
-"""Node states as arrays."""
+"""Converts node states to arrays."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64, Bools
 
 GROUPED_FREE = -1
-"""Free memory of a zone that allocates only together with others: less than any request."""
+"""Free memory of a zone that allocates only together with other zones: less than any request."""
 
 UNHEALTHY = -1
-"""Free devices of a node where no device of the resource is healthy: less than a request for none."""
+"""Free devices of a node without healthy devices of the resource: less than a request for 0."""
 
 _MAX_SET_ZONES = 63
-"""Sets of more zones exceed 64 bits. Of nodes with more than MAX_HINTED_ZONES the arrays decide only certain
-rejections, and there are fewest of these if no zone is assigned."""
+"""Maximum zones of a set: larger sets exceed 64 bits. For nodes with more than MAX_HINTED_ZONES, the arrays decide only
+certain rejections, and these are fewest if no zone is assigned."""
 
 
 class StateArrays(NamedTuple):
-    """Amounts of several rows that change as pods come and go."""
+    """Amounts of several rows that change when pods start and end."""
 
     free: I64
-    """(resources, zones, rows): CPUs, bytes, devices that the zone alone can allocate."""
+    """(resources, zones, rows): CPUs, bytes or devices that the zone can allocate by itself."""
     node_free: I64
     """(resources, rows): free amounts of the whole node."""
     whole_cores: I64
@@ -39,9 +39,9 @@ class StateArrays(NamedTuple):
     assigned: I64
     """(rows,): the set of zones with assigned memory, bit i for position i; empty with more than 63 zones."""
     grouped: Bools
-    """(rows,): some zones allocate memory as one group."""
+    """(rows,): whether some zones allocate memory as one group."""
     split_cores: Bools
-    """(rows,): a core is free in part; False where Layout.fills_packages does not hold."""
+    """(rows,): whether a core is partly free; False if Layout.fills_packages does not hold."""
 
 
 def state_arrays(model: NodeModel, states: Sequence[NodeState]) -> StateArrays:
@@ -73,14 +73,14 @@ def state_arrays(model: NodeModel, states: Sequence[NodeState]) -> StateArrays:
 
 
 def _mark_unhealthy(model: NodeModel, states: Sequence[NodeState], node_free: I64) -> None:
-    """Let nodes have less than no device of a resource without healthy ones: the kubelet then allocates none."""
+    """Write UNHEALTHY for resources without a healthy device on a node: the kubelet then allocates none."""
     for row, state in enumerate(states):
         for resource in state.kind.resources_without_health:
             node_free[model.layout.device_index[resource], row] = UNHEALTHY
 
 
 def total_amounts(model: NodeModel, kinds: Sequence[NodeKind]) -> I64:
-    """Return the amounts by which widths are counted, (resources, zones, kinds): reserved and unhealthy ones too."""
+    """Return the amounts that determine widths, (resources, zones, kinds), including reserved and unhealthy ones."""
     totals = np.zeros((model.layout.resource_count, len(model.zones), len(kinds)), np.int64)
     totals[CPU] = model.cpu_totals[:, None]
     if model.memory_types:
@@ -92,7 +92,7 @@ def total_amounts(model: NodeModel, kinds: Sequence[NodeKind]) -> I64:
 
 
 def _has_split_core(model: NodeModel, state: NodeState) -> bool:
-    """Tell whether some, but not all CPUs of a core are free."""
+    """Return whether some, but not all CPUs of a core are free."""
     return any(model.cpus.cores_by_count(state.free_cpus)[1:-1])
 
 
@@ -119,7 +119,7 @@ def _write_memory(model: NodeModel, states: Sequence[NodeState], free: I64, node
 
 
 def _spread_memory(model: NodeModel, amounts: Iterable[Sequence[Sequence[int]]], out: I64) -> None:
-    """Write the memory types; the amounts are by row, zone and type."""
+    """Write the amounts of the memory types, given by row, zone and type."""
     _, zones, rows = out.shape
     types = len(model.memory_types)
     flat = np.fromiter(chain.from_iterable(chain.from_iterable(amounts)), np.int64, rows * zones * types)
@@ -127,7 +127,7 @@ def _spread_memory(model: NodeModel, amounts: Iterable[Sequence[Sequence[int]]],
 
 
 def _write_devices(model: NodeModel, counts: Iterable[Sequence[int]], out: I64, node_out: I64) -> None:
-    """Add devices, by row and class, to the zones that they are near to, and to the node."""
+    """Add devices, given by row and class, to the zones near them and to the node."""
     _, zones, rows = out.shape
     classes = len(model.devices)
     flat = np.fromiter(chain.from_iterable(counts), np.int64, rows * classes).reshape(rows, classes)

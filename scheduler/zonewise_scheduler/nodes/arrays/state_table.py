@@ -1,4 +1,4 @@
-"""All nodes of a cluster as arrays, and their kubelets' verdicts on a pod."""
+"""A table of all nodes of a cluster as arrays, which computes their kubelets' verdicts on a pod."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _T = TypeVar("_T", bound=np.generic)
 class NodeStateTable:
     """Rows are nodes; a row without a state rejects every pod.
 
-    Rows of one layout (policies, number of zones, sorts of resources) share contiguous arrays of (resource, zone, row),
-    whatever the models of their machines. A changed row costs its own work at the next query. Results are cached, so
-    that of a burst of equal pods only the first is computed for all rows.
+    Rows of one layout (policies, number of zones, types of resources) share contiguous arrays of (resource, zone, row),
+    whatever the models of their machines. At the next query, only changed rows cost work. Results are cached, so that
+    of a burst of equal pods only the first is computed for all rows.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class NodeStateTable:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows: one more than the highest row that was ever set."""
+        """Return the number of rows: the highest row that was ever set, plus one."""
         return len(self._states)
 
     def state(self, row: int) -> NodeState | None:
@@ -75,10 +75,10 @@ class NodeStateTable:
             self.set(row, state)
 
     def fits(self, shape: PodShape) -> I8:
-        """Return (rows,): 1 where a kubelet would admit the pod, 0 where not, -1 where arrays do not suffice.
+        """Return (rows,): 1 if the kubelet would admit the pod, 0 if not, -1 if arrays do not suffice.
 
         Rows that judge() has decided since their last change are decided, unless that result is no longer cached.
-        Requests of the node as a whole (NodeResourcesFit) are not checked.
+        Requests on the node as a whole (NodeResourcesFit) are not checked.
         """
         key = zone_fit_key(shape)
         self.renew(key, [shape], lambda view, _: packed_fit(view, shape), padded=True)
@@ -98,7 +98,7 @@ class NodeStateTable:
             renew_stacked(self._blocks.values(), key, shapes, compute, padded=padded)
 
     def admitted(self, shape: PodShape) -> Bools:
-        """Return (rows,): whether a kubelet would admit the pod; undecided rows are decided state by state."""
+        """Return (rows,): whether the kubelet would admit the pod; undecided rows are decided state by state."""
         fits = self.fits(shape)
 
         def decide(rows: I64 | None) -> Bools:
@@ -112,7 +112,8 @@ class NodeStateTable:
         return self._cache.get_or_compute(("admitted", shape), self.rows, decide).copy()
 
     def judge(self, row: int, shape: PodShape) -> bool:
-        """Return whether the kubelet of a row admits the pod, and store the verdict; rows of one state share it."""
+        """Return whether the kubelet of a row admits the pod, and store the verdict, which rows of one state share.
+        """
         state = self._states[row]
         if state is None:
             return False
@@ -123,7 +124,7 @@ class NodeStateTable:
         return admitted
 
     def pod_counts(self, shape: PodShape, limit: int) -> I64:
-        """Return (rows,): how many such pods, one after another, each row would admit, up to a limit."""
+        """Return (rows,): how many such pods each row would admit one after another, up to a limit."""
         key = ResultKey("pod_counts", shape, limit)
         counts = self.gather(
             np.zeros(self.rows, np.int64),
@@ -145,7 +146,7 @@ class NodeStateTable:
         return out
 
     def views(self) -> list[ArrayView]:
-        """Return the arrays of each layout that rows have, until the next change of a row."""
+        """Return the arrays of each layout in use; they are valid until the next change of a row."""
         self.flush()
         return [block.view() for block in self._blocks.values() if block.rows.size]
 
@@ -179,7 +180,7 @@ class NodeStateTable:
             self._slots[row] = block.add(row)
 
     def _block(self, kind: NodeKind) -> tuple[NodeModel, Block]:
-        if len(self._blocks_by_kind) > 2 * self.rows:  # most have no row any more
+        if len(self._blocks_by_kind) > 2 * self.rows:  # most no longer have a row
             self._blocks_by_kind.clear()
             self._models.clear()
             self._blocks = {layout: block for layout, block in self._blocks.items() if block.rows.size}

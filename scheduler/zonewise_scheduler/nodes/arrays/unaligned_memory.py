@@ -1,17 +1,17 @@
-"""Memory that no single zone provides together with all else, under the policies that then still admit a pod.
+"""Memory that no single zone provides together with the other resources, under policies that may still admit the pod.
 
-Under none and best-effort a lack of CPUs or devices in some zones rejects no pod. The Memory Manager rejects one only
-if no allowed set of zones has the memory (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint).
+Under none and best-effort, a lack of CPUs or devices in some zones never rejects a pod. The Memory Manager rejects a
+pod only if no allowed set of zones has the memory (pkg/kubelet/cm/memorymanager/policy_static.go findBestHint).
 
 Invariant for best-effort: if some allowed set has the memory, then the kubelet admits the pod.
 
 1. The merged hint is the intersection of one hint of each resource, or a hint that all prefer (policy.go). So it is a
-   part of some set that has the memory.
+   subset of some set that has the memory.
 2. The Memory Manager extends a hint that is too small to the best allowed set that contains it. That set exists.
-3. A part of a set of zones without assigned memory, or one zone, never cuts across groups.
+3. A subset of zones without assigned memory, or one zone, never cuts across groups.
 
-Step 3 fails for parts of groups. Step 1 fails if no intersection has a zone: where zones lack CPUs or devices. For
-several containers that are aligned as one, the invariant holds if only single zones have the memory.
+Step 3 fails for subsets of groups. Step 1 fails if every intersection is empty because zones lack CPUs or devices. For
+several containers that are aligned as a unit, the invariant holds if only single zones have the memory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.zone_amounts import ZoneAmounts
 
 CHECKS_GROUPS_SINCE = (1, 32)
-"""The first release that checks whether a set of zones fits to the groups (isAffinityViolatingNUMAAllocations)."""
+"""The first release that checks whether a set of zones is compatible with the groups
+(isAffinityViolatingNUMAAllocations)."""
 _HINTS_NEAR_DEVICES_SINCE = (1, 36)
-"""The first release whose hints of devices have only zones with such devices (kubernetes#138244)."""
+"""The first release whose hints for devices contain only zones with such devices (kubernetes#138244)."""
 
 
 def unaligned_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
@@ -54,12 +55,12 @@ def unaligned_memory_rows(failed: FailedRows) -> tuple[Bools, Bools]:
 
 
 def no_memory_set_rows(failed: FailedRows) -> Bools:
-    """Return the rows in which no allowed set of zones has the memory of a step; some rows with groups are among them.
+    """Return the rows in which no allowed set of zones has the memory of a step; they may include rows with groups.
 
     A whole pod without such a set is rejected if it is aligned to any set of zones:
 
     1. All containers are aligned to the same zones. The first one gets memory from an allowed set that contains them.
-    2. These zones then belong to that set, so the other containers get theirs from it too.
+    2. These zones then belong to that set, so the other containers also get their memory from it.
     3. So the set has the memory of all containers, contrary to the premise.
     """
     memory = memory_of(failed.step, failed.view.layout)
@@ -72,9 +73,9 @@ def memory_of(step: AlignmentStep, layout: Layout) -> IndexedAmounts:
 
 
 def _unassigned_suffice(amounts: ZoneAmounts, memory: IndexedAmounts) -> Bools:
-    """Tell which rows have all memory in the zones without assigned memory; any part of these is an allowed set.
+    """Return which rows have all memory in the zones without assigned memory; any subset of these is an allowed set.
 
-    Zones with reusable memory are assigned.
+    Zones with reusable memory count as assigned.
     """
     zones = amounts.layout.zone_count
     suffice: Bools = zones - np.bitwise_count(amounts.assigned).astype(np.int64) > 1
@@ -87,14 +88,14 @@ def _unassigned_suffice(amounts: ZoneAmounts, memory: IndexedAmounts) -> Bools:
 
 
 def hints_near_devices(layout: Layout, index: int) -> bool:
-    """Tell whether the hints of a resource have only zones with such devices."""
+    """Return whether the hints for a resource contain only zones with such devices."""
     is_device = index != CPU and not layout.is_memory(index)
     near_only = layout.policies.release >= _HINTS_NEAR_DEVICES_SINCE
     return is_device and near_only and layout.localities[index] is not ZoneLocality.ANYWHERE
 
 
 def _zones_with_hints(failed: FailedRows) -> Bools:
-    """Return (zones, rows): the zones that are in some hint of each resource but memory, if the node has enough.
+    """Return (zones, rows): the zones in some hint of each resource except memory, if the node has enough.
 
     Zones that a node lacks count as such zones.
     """

@@ -1,12 +1,12 @@
-"""What is necessary for CPUs where the kubelet may allocate busy ones (see Layout.counts_cpus).
+"""Necessary conditions for CPUs if the kubelet may allocate busy ones (see Layout.counts_cpus).
 
-The pod then takes fewer free CPUs than it requests, so their sum is no bound. Three bounds hold nevertheless:
+The pod then takes fewer free CPUs than it requests, so the sum of its requests is no bound. Three bounds still hold:
 
-1. Free CPUs never increase while the containers of a pod are allocated. So with full-pcpus-only, which counts only free
-   ones, the largest request must be free at first.
-2. The same holds without that option if no container reuses CPUs, and if each takes its CPUs at once. Under best-effort
-   it takes those near some zones first, and busy ones among them may replace free ones that lack.
-3. A step that is aligned to zones needs a hint, for which only free and reusable CPUs count.
+1. The number of free CPUs never increases while the containers of a pod are allocated. So with full-pcpus-only, which
+   counts only free CPUs, the largest request must be free at first.
+2. The same holds without that option if no container reuses CPUs and each takes its CPUs at once. Under best-effort, a
+   container first takes CPUs near some zones, and busy ones among them may replace missing free ones.
+3. A step that is aligned to zones needs a hint, and only free and reusable CPUs count for hints.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=4096)
 def with_necessary_cpus(layout: Layout, request: AlignmentRequest) -> AlignmentRequest:
-    """Return a request that every node of a layout can serve whose kubelet admits the pod."""
+    """Return a weaker request: every node of a layout can serve it if the node's kubelet admits the pod."""
     topology, largest = layout.policies.topology, request.cpus.largest
     takes_at_once = not request.reuses and topology != "best-effort"
     cpus = ((CPU, largest),) if takes_at_once or layout.cpus_per_core else ()

@@ -1,11 +1,12 @@
 """Memory types that only init containers and sidecars of a whole pod request (scope pod).
 
-The kubelet aligns a pod by the types of its app containers (getPodRequestedResources). The other types are then
-allocated from the same zones:
+The kubelet uses only the types of the app containers to align a pod (getPodRequestedResources). The other types are
+then allocated from the same zones:
 
-1. If the zone has them too, the kubelet admits the pod.
-2. If it lacks them for a container, the Memory Manager extends the zone to a set of several (Allocate). The hint was
-   preferred, so the extended one must be. It is not if some zone could have the container's memory at all.
+1. If the zone also has these types, the kubelet admits the pod.
+2. If the zone lacks them for a container, the Memory Manager extends the zone to a set of several (Allocate). The hint
+   was preferred, so the extended hint must be preferred too. It is not if the total of some zone could hold the
+   container's memory.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 def unhinted_memory_rows(view: ArrayView, step: AlignmentStep, rows: I64, zones: I8) -> tuple[Bools, Bools]:
     """Return which of some rows have the unhinted memory in their zone, and which the arrays cannot decide.
 
-    `zones`: of these rows; -1 where the pod is aligned to several.
+    `zones`: the zone of each of these rows; -1 if the pod is aligned to several.
     """
-    if view.layout.has_uneven_distances:  # another zone than the lowest may be preferred
+    if view.layout.has_uneven_distances:  # a zone other than the lowest may be preferred
         return np.zeros(rows.size, np.bool_), np.ones(rows.size, np.bool_)
     fits: Bools = zones >= 0
     unclear = ~fits

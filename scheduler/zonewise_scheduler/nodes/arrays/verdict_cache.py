@@ -1,4 +1,4 @@
-"""Results by slot that are cached until their slots change."""
+"""Caches results by slot until their slots change."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I64
 
 _MAX_RESULTS = 64
-"""Enough for the shapes of pods of a burst."""
+"""Maximum results: enough for the shapes of the pods in a burst."""
 
 
 class ResultKey:
-    """The inputs of a result besides the slots. Its hash is computed once, for the caches of many blocks."""
+    """The inputs of a result except the slots. The hash is computed once, for the caches of many blocks."""
 
     __slots__ = ("_hash", "inputs")
 
@@ -34,7 +34,7 @@ class ResultKey:
 
 
 class VerdictCache:
-    """The latest results by slot, the last axis of an array. Of a burst of equal pods only the first is computed."""
+    """The latest results by slot, the last axis of an array. Of a burst of equal pods, only the first is computed."""
 
     def __init__(self) -> None:
         """Create a cache without slots."""
@@ -50,9 +50,9 @@ class VerdictCache:
         self._changed_at[slots] = self._clock
 
     def get_or_compute(self, key: Hashable, size: int, compute: Callable[[I64 | None], NDArray[Any]]) -> NDArray[Any]:
-        """Return compute() of all slots; compute is called for changed slots only, and with None for all.
+        """Return compute() of all slots; compute is called only with changed slots, or with None for all slots.
 
-        The array must not be changed.
+        The caller must not change the array.
         """
         stale = self.stale_slots(key, size)
         if stale is None:
@@ -60,7 +60,7 @@ class VerdictCache:
         return self.patch(key, size, stale, compute(stale) if stale.size else None)
 
     def stale_slots(self, key: Hashable, size: int) -> I64 | None:
-        """Return the slots that have changed since a result was stored; None: all, for there is none or most have."""
+        """Return the slots that have changed since a result was stored; None: all, if there is none or most have."""
         cached = self._results.get(key)
         if cached is None:
             return None
@@ -71,7 +71,7 @@ class VerdictCache:
         return None if 4 * changed.size > size else changed
 
     def patch(self, key: Hashable, size: int, stale: I64, values: NDArray[Any] | None) -> NDArray[Any]:
-        """Renew the stale slots of a stored result, now of so many slots; None: no slot is stale. Return all slots."""
+        """Update the stale slots of a stored result, now of `size` slots (None: no slot is stale); return all slots."""
         old = self._results[key][1]
         if not stale.size and old.shape[-1] == size:
             return self.put(key, old)

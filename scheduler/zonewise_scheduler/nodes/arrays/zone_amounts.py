@@ -1,12 +1,13 @@
-"""The amounts of zones while the steps of a pod are allocated one after another.
+"""Tracks the amounts of zones while the steps of a pod are allocated one after another.
 
 Ordinary init containers leave amounts that later containers of the pod may reuse (cpusToReuse, devicesToReuse,
-initContainersReusableMemory). So an init container changes nothing of what the pod can still get from a zone. But a
-hint for CPUs or devices must contain all zones with reusable ones. They are in one zone, since the next step with the
-same resource is bound to it.
+initContainersReusableMemory). So an init container does not change what the pod can still get from a zone. But a hint
+for CPUs or devices must contain all zones with reusable ones. These are in one zone, since the next step with the same
+resource is bound to that zone.
 
-With align-by-socket CPUs come from all zones of a package, so reusable ones are counted by zone. Of each zone whole
-cores are taken in one order. So the reusable ones are always the first, and a step that takes `n` takes `n` of them.
+With align-by-socket, CPUs come from all zones of a package, so reusable ones are counted by zone. In each zone, whole
+cores are taken in one order. So the reusable ones are always the first, and a step that takes `n` CPUs takes `n` of
+them.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I8, I64, Bools
 
     ZoneBits = NDArray[Any]
-    """(rows,): a set of zones by position, in 8 bits or, with more zones, in 64."""
+    """(rows,): a set of zones by position, in 8 bits, or in 64 bits if there are more zones."""
 
 NO_DEVICE = -1
-"""Free devices of a zone that the hints for a resource leave out: less than any request."""
+"""Free devices of a zone that the hints for a resource exclude: less than any request."""
 
 
 def zones_near(totals: I64) -> Bools:
-    """Return the zones of which hints for a resource are, (zones, rows): those near a device of it, or all of the node.
+    """Return the zones that hints for a resource contain, (zones, rows): those near its devices, or all of the node.
 
-    All where no zone is near one: the devices are in zones that the node lacks (pkg/kubelet/cm/devicemanager
-    topology_hints.go generateDeviceTopologyHints).
+    These are all zones if no zone is near a device: the devices are then in zones that the node lacks
+    (pkg/kubelet/cm/devicemanager topology_hints.go generateDeviceTopologyHints).
     """
     near: Bools = totals > 0
     return near | ~near.any(axis=0)
@@ -49,37 +50,37 @@ def zones_near(totals: I64) -> Bools:
 
 @dataclass
 class ZoneAmounts:
-    """What each zone of some rows can give to one pod, whose steps are subtracted as they are allocated."""
+    """The amounts that each zone of some rows can give to one pod, whose steps are subtracted as they are allocated."""
 
     layout: Layout
     available: dict[int, I64]
-    """By resource, (zones, rows): free or reusable. Arrays of a view, until they are changed."""
+    """By resource, (zones, rows): free or reusable amounts. These are arrays of a view until they are changed."""
     assigned: I64
     """(rows,): the set of zones with assigned memory, by position."""
     zone_cpus: I64
-    """(rows,): the CPUs of the largest zone, allocated ones included."""
+    """(rows,): the CPUs of the largest zone, including allocated ones."""
     changed: set[int] = field(default_factory=set[int])
     """Indices of the arrays that are no longer those of the view."""
     reusable: dict[int, I64] = field(default_factory=dict[int, "I64"])
     """By resource, (rows,): reusable CPUs or devices."""
     reusable_zones: dict[int, ZoneBits] = field(default_factory=dict[int, "ZoneBits"])
-    """By resource: the zone with reusable units, all zones without such units, no zone where several have some."""
+    """By resource: the zone with reusable units; all zones if there are no such units; no zone if several have some."""
     reusable_cpus: I64 | None = None
-    """(zones, rows): reusable CPUs, with align-by-socket; None: there are none."""
+    """(zones, rows): reusable CPUs with align-by-socket; None if there are none."""
 
     @classmethod
     def from_view(cls, view: ArrayView) -> ZoneAmounts:
-        """Return the amounts of a view, which stays as it is."""
+        """Return the amounts of a view, which remains unchanged."""
         return cls(view.layout, dict(enumerate(view.free)), view.assigned, view.largest_total[CPU])
 
     def hide_far_zones(self, view: ArrayView, indices: Iterable[int]) -> None:
-        """Let zones without devices of some resources have fewer than a request for no device."""
+        """Set zones without devices of some resources to fewer than a request for 0 devices."""
         for index in indices:
             self.available[index] = np.where(zones_near(view.total[index]), self.available[index], NO_DEVICE)
             self.changed.add(index)
 
     def select(self, rows: I64, indices: Iterable[int] | None = None) -> ZoneAmounts:
-        """Return the amounts of some rows, of all resources or of some: each costs a copy of its zones."""
+        """Return the amounts of some rows, for all resources or for some: each costs a copy of its zones."""
         selected = self.available if indices is None else dict.fromkeys(indices)
         return ZoneAmounts(
             self.layout,
@@ -93,7 +94,7 @@ class ZoneAmounts:
         )
 
     def suffices(self, amounts: IndexedAmounts) -> Bools:
-        """Return (zones, rows): whether the zone alone has all amounts of which there is at least one."""
+        """Return (zones, rows): whether the zone by itself has all amounts; there must be at least one amount."""
         (index, amount), *rest = amounts
         suffices: Bools = self.available[index] >= amount
         if rest:
@@ -104,7 +105,8 @@ class ZoneAmounts:
         return suffices
 
     def lowest_zones(self, amounts: IndexedAmounts, out: I8) -> I8:
-        """Write the position of each row's lowest zone that serves all amounts: -1 without one, 0 without amounts."""
+        """Write the position of each row's lowest zone that serves all amounts: -1 if none does, 0 without amounts.
+        """
         if not amounts:
             out[:] = 0
             return out
@@ -169,7 +171,7 @@ class ZoneAmounts:
         return self.available[index]
 
     def _reuse(self, index: int, amount: int, zone: I8, *, is_init: bool) -> None:
-        """Update what is reusable after a step that takes reusable units first."""
+        """Update the reusable units after a step that takes reusable units first."""
         single = _single_zones(self.available[index].shape[0])
         before = self.reusable.get(index, np.zeros(zone.size, np.int64))
         after = np.maximum(before, amount) if is_init else np.maximum(before - amount, 0)
@@ -178,7 +180,7 @@ class ZoneAmounts:
 
 
 def _bits(flags: Bools) -> ZoneBits:
-    """Return sets by row of flags, (zones, rows)."""
+    """Return the set of zones in each row from flags, (zones, rows)."""
     single = _single_zones(flags.shape[0])
     numbers = flags.view(np.uint8) if single.dtype == np.uint8 else flags.astype(np.uint64)
     bits = numbers[0].copy()
@@ -189,5 +191,5 @@ def _bits(flags: Bools) -> ZoneBits:
 
 @lru_cache(maxsize=64)
 def _single_zones(zones: int) -> ZoneBits:
-    """Return the set of each zone alone."""
+    """Return the single-zone set of each zone."""
     return np.left_shift(np.uint64(1), np.arange(zones, dtype=np.uint64)).astype(np.uint8 if zones <= 8 else np.uint64)

@@ -1,11 +1,11 @@
-"""Which rows admit a pod, and from which zone: the lowest zone that has all amounts of a step.
+"""Determines which rows admit a pod, and from which zone: the lowest zone that has all amounts of a step.
 
 If a single zone has enough free of everything, the kubelet allocates from the lowest such zone:
 
-1. The zone also has enough of everything in total, so no set of zones is narrower, and every resource prefers it.
-2. Of preferred sets the kubelet takes the narrowest, then the lowest (pkg/kubelet/cm/topologymanager/policy.go).
+1. The zone's totals also suffice, so no set of zones is narrower, and every resource prefers the zone.
+2. Of the preferred sets, the kubelet takes the narrowest, then the lowest (pkg/kubelet/cm/topologymanager/policy.go).
 
-Only where no single zone has enough do widths matter.
+Widths matter only if no single zone has enough.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.types import I8, I64, Bools
 
 _FULL_SHARE = 0.75
-"""It pays to copy the rows that are still judged if they are less than so much of all."""
+"""Copying the rows that are still judged pays if they are less than this fraction of all rows."""
 
 REJECTED, ADMITTED, UNDECIDED = 0, 1, -1
 NO_ZONE = -1
@@ -46,18 +46,18 @@ class ZoneFit(NamedTuple):
     """The verdict of rows on one pod."""
 
     fits: I8
-    """(rows,): 1 admitted, 0 rejected, -1 the arrays do not suffice."""
+    """(rows,): 1: admitted, 0: rejected, -1: the arrays do not suffice."""
     zones: I8
-    """(steps, rows): the position of the zone that serves all hinted amounts; -1 where no single one does."""
+    """(steps, rows): the position of the zone that serves all hinted amounts; -1 if no single zone does."""
 
     @classmethod
     def from_packed(cls, packed: I8) -> ZoneFit:
-        """Return the verdict in an array of `packed`."""
+        """Return the verdict from an array of `packed`."""
         return cls(packed[0], packed[1:])
 
     @property
     def packed(self) -> I8:
-        """Return both in one array, (1 + steps, rows)."""
+        """Return both fields in one array, (1 + steps, rows)."""
         return np.vstack([self.fits, self.zones])
 
     def select(self, rows: slice | I64) -> ZoneFit:
@@ -66,7 +66,7 @@ class ZoneFit(NamedTuple):
 
 
 def fit_zones(view: ArrayView, request: AlignmentRequest, amounts: ZoneAmounts | None = None) -> ZoneFit:
-    """Return which rows admit a pod; subtract all steps but the last from `amounts` if that is passed."""
+    """Return which rows admit a pod; subtract all steps except the last from `amounts` if given."""
     zones = np.full((len(request.steps), view.rows), NO_ZONE, np.int8)
     if request.impossible:
         return ZoneFit(np.zeros(view.rows, np.int8), zones)
@@ -102,7 +102,7 @@ def _fit_request(view: ArrayView, request: AlignmentRequest, zones: I8, amounts:
 
 
 def _decide_memory_sets(view: ArrayView, request: AlignmentRequest, fits: I8) -> None:
-    """Decide the undecided rows for a pod whose memory alone has a say in its zones."""
+    """Decide the undecided rows for a pod if only its memory determines the zones."""
     steps = memory_steps(view.layout, request)
     if steps is None or request.steps[0].unhinted_memory:
         return
@@ -116,7 +116,7 @@ def _fit_steps(
 ) -> I8:
     """Return the verdict of rows on all steps; write the zones of each step as far as they are determined.
 
-    `possible`: the rows that have enough as whole nodes. The others are rejected.
+    `possible`: the rows that have enough as whole nodes. The other rows are rejected.
     """
     fits, deciding = possible.astype(np.int8), possible.copy()
     rows: slice | I64 = slice(None)
@@ -147,23 +147,23 @@ def _fit_steps(
 
 
 def _select(rows: slice | I64, indices: I64) -> I64:
-    """Return some of the rows, of all in their order or of an array."""
+    """Return the rows at the given indices; `rows`: a slice that selects all rows in their order, or an array."""
     return indices if isinstance(rows, slice) else rows[indices]
 
 
 def _zero_counts(layout: Layout, request: AlignmentRequest) -> set[int]:
-    """Return the resources of which some step requests no device, and whose hints have only zones with devices.
+    """Return the resources of which some step requests 0 devices, and whose hints contain only zones with devices.
 
-    A limit of 0 has hints, with single zones preferred (generateDeviceTopologyHints).
+    A limit of 0 produces hints that prefer single zones (generateDeviceTopologyHints).
     """
     indices = {index for step in request.steps for index, amount in step.hinted if not amount}
     return {index for index in indices if hints_near_devices(layout, index)}
 
 
 def _node_suffices(view: ArrayView, request: AlignmentRequest) -> tuple[Bools, Bools]:
-    """Tell which rows have enough in sum, the only condition for amounts that are not matched to zones.
+    """Return which rows have enough in total, the only condition for amounts that are not matched to zones.
 
-    Also return the rows of which the arrays do not tell whether full-pcpus-only finds enough CPUs.
+    Also return the rows for which the arrays do not determine whether full-pcpus-only finds enough CPUs.
     """
     suffices, unclear = np.ones(view.rows, np.bool_), np.zeros(view.rows, np.bool_)
     implied = ()
@@ -180,7 +180,7 @@ def _node_suffices(view: ArrayView, request: AlignmentRequest) -> tuple[Bools, B
 
 
 def _order_unclear(view: ArrayView, request: AlignmentRequest) -> Bools:
-    """Tell which rows have CPUs that several steps take from whole packages in an order that depends on their ids."""
+    """Return the rows in which several steps take CPUs from whole packages in an order that depends on CPU ids."""
     with_cpus = sum(any(index == CPU for index, _ in step.hinted) for step in request.steps)
     return view.split_cores if with_cpus > 1 else np.zeros(view.rows, np.bool_)
 
@@ -188,7 +188,7 @@ def _order_unclear(view: ArrayView, request: AlignmentRequest) -> Bools:
 def _fit_several_zones(failed: FailedRows, *, may_reuse: bool, counts_cpus: bool) -> tuple[Bools, Bools]:
     """Return the failed rows that several zones serve, and those that the arrays cannot decide.
 
-    `counts_cpus`: the step has all CPUs that have hints.
+    `counts_cpus`: the step contains all CPUs that have hints.
     """
     step, layout = failed.step, failed.view.layout
     if layout.policies.topology in {"none", "best-effort"}:
@@ -214,11 +214,11 @@ def _fit_several_zones(failed: FailedRows, *, may_reuse: bool, counts_cpus: bool
 
 
 def is_strict(layout: Layout, hinted: IndexedAmounts) -> bool:
-    """Tell whether a kubelet rejects a pod that does not fit by its zones' counts.
+    """Return whether a kubelet rejects a pod that does not fit by the counts of the zones.
 
-    Under none and best-effort it does not require one zone. With align-by-socket it allocates CPUs of a whole package
-    (isHintSocketAligned). Before 1.32 it allocates memory across its own groups (kubernetes#128669). Under
-    single-numa-node nodes without groups reject such a pod nevertheless.
+    Under none and best-effort, it does not require one zone. With align-by-socket, it allocates CPUs of a whole package
+    (isHintSocketAligned). Before 1.32, it allocates memory across its own groups (kubernetes#128669). Under
+    single-numa-node, nodes without groups still reject such a pod.
     """
     if layout.policies.topology in {"none", "best-effort"} or _aligns_by_package(layout, hinted):
         return False
@@ -230,14 +230,14 @@ def _aligns_by_package(layout: Layout, hinted: IndexedAmounts) -> bool:
 
 
 def _checks_groups(layout: Layout, hinted: IndexedAmounts) -> bool:
-    """Tell whether the kubelet allocates no memory across groups, since it checks that or the pod has none."""
+    """Return whether the kubelet allocates no memory across groups, because it checks this or the pod has no memory."""
     return layout.policies.release >= CHECKS_GROUPS_SINCE or not any(layout.is_memory(index) for index, _ in hinted)
 
 
 def _is_aligned_without_memory(layout: Layout, hinted: IndexedAmounts) -> bool:
-    """Tell whether a pod is aligned to some zones though its memory has no hint.
+    """Return whether a pod is aligned to some zones although its memory has no hint.
 
-    Under single-numa-node no hint at all means any zones, and otherwise all zones as one set.
+    Under single-numa-node, no hint at all means any zones; otherwise it means all zones as one set.
     """
     if layout.policies.topology != "single-numa-node":
         return True
@@ -247,7 +247,7 @@ def _is_aligned_without_memory(layout: Layout, hinted: IndexedAmounts) -> bool:
 
 
 def _necessary_fits(view: ArrayView, request: AlignmentRequest) -> I8:
-    """Return UNDECIDED where each step would fit alone, and REJECTED elsewhere."""
+    """Return UNDECIDED for rows where each step would fit by itself, and REJECTED for the others."""
     fits = np.full(view.rows, UNDECIDED, np.int8)
     aligned = view.layout.policies.topology not in {"none", "best-effort"}
     for step in request.steps if aligned else _largest_steps(request, view.layout):
@@ -259,7 +259,7 @@ def _necessary_fits(view: ArrayView, request: AlignmentRequest) -> I8:
 
 
 def _largest_steps(request: AlignmentRequest, layout: Layout) -> set[AlignmentStep]:
-    """Return the steps with the most of each type of memory: the others are hardly ever rejected alone."""
+    """Return the steps with the most of each type of memory: the other steps rarely fail by themselves."""
     amounts = [(dict(step.hinted), step) for step in request.steps]
     indices = layout.memory_index.values() if amounts else ()
     return {max(amounts, key=lambda entry, index=index: entry[0].get(index, 0))[1] for index in indices}
