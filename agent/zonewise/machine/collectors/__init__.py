@@ -1,4 +1,4 @@
-"""The collectors by subject, in the order in which they run: each follows the collectors that provide its needs."""
+"""The collectors by subject, in the order in which they run: each collector runs after those whose facts it needs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a machine is made of, as immutable values. The JSON of `zonewise show` mirrors them field by field."""
+"""The parts of a machine as immutable values. The JSON of `zonewise show` mirrors them field by field."""

@@ -1,7 +1,7 @@
-"""CPUs and the objects that hold and serve them: packages, dies, clusters, cores, caches.
+"""CPUs and the objects that contain or serve them: packages, dies, clusters, cores, caches.
 
-A CPU is what the kernel numbers: one hardware thread. Ids are the kernel's own and need not be unique (POWER, s390 and
-ia64 print -1 or 0 for many packages); the CPU set of an object identifies it.
+A CPU is one hardware thread, as the kernel numbers them. Ids are the kernel's own and need not be unique (POWER, s390
+and ia64 print -1 or 0 for many packages); the CPU set of an object identifies it.
 """
 
 from typing import NamedTuple
@@ -10,18 +10,18 @@ from zonewise_common.k8s.cpuset import CpuSet
 
 
 class Cpus(NamedTuple):
-    """The CPUs by state; None where the kernel has no file for it."""
+    """The CPUs by state; None if the kernel has no file for it."""
 
     online: CpuSet
     offline: CpuSet
-    """Present and switched off; ids that do not exist are left out."""
+    """CPUs that are present but switched off; ids that do not exist are left out."""
     possible: CpuSet | None = None
     isolated: CpuSet | None = None
-    """Excluded from the kernel's load balancing (isolcpus=)."""
+    """CPUs excluded from the kernel's load balancing (isolcpus=)."""
     nohz_full: CpuSet | None = None
-    """Without a scheduling tick while one task runs (nohz_full=)."""
+    """CPUs without a scheduling tick while a single task runs (nohz_full=)."""
     allowed: CpuSet | None = None
-    """What the cgroup of the reading process permits; the machine itself is never restricted to it."""
+    """CPUs that the cgroup of the reading process permits; the machine itself is never restricted to them."""
 
     def known(self) -> CpuSet:
         """Return all CPUs that exist or could be added."""
@@ -29,14 +29,14 @@ class Cpus(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """CPUs with the same lines in /proc/cpuinfo: all, or on an ARM hybrid those of one core design."""
+    """CPUs with the same lines in /proc/cpuinfo: all CPUs, or on an ARM hybrid those of one core design."""
 
     cpus: CpuSet
     name: str | None
 
 
 class CpuidLeaf(NamedTuple):
-    """What the CPUID instruction of x86 returns for a leaf and a subleaf."""
+    """The result of the x86 instruction CPUID for a leaf and a subleaf."""
 
     leaf: int
     subleaf: int
@@ -47,10 +47,10 @@ class CpuidLeaf(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model of processor, from /proc/cpuinfo; None for what the architecture does not print.
+    """The processor model from /proc/cpuinfo; None for fields that the architecture does not print.
 
-    Of several designs, that of the first CPU. On ARM `family` is the architecture version, `model` the part number of
-    the implementer, `stepping` "r1p0" of variant and revision.
+    If there are several designs, it is the model of the first CPU. On ARM `family` is the architecture version, `model`
+    the implementer's part number, and `stepping` the variant and revision as "r1p0".
     """
 
     vendor: str | None = None
@@ -61,11 +61,11 @@ class Model(NamedTuple):
     flags: tuple[str, ...] = ()
     """Instruction set features, in the kernel's order."""
     isa: str | None = None
-    """The instruction set as RISC-V and LoongArch spell it out: "rv64imafdc_zba_zbb"."""
+    """The instruction set in the notation of RISC-V and LoongArch: "rv64imafdc_zba_zbb"."""
     variants: tuple[Variant, ...] = ()
-    """The designs of core in /proc/cpuinfo, ascending by first CPU."""
+    """The core designs in /proc/cpuinfo, ascending by first CPU."""
     leaves: tuple[CpuidLeaf, ...] = ()
-    """Leaves of CPUID with features that /proc/cpuinfo does not print; none where the device /dev/cpu/N/cpuid is absent
+    """Leaves of CPUID with features that /proc/cpuinfo does not print; none if the device /dev/cpu/N/cpuid is absent
     or may not be read."""
 
 
@@ -76,14 +76,14 @@ class SharedCache(NamedTuple):
     type: str
     """"Data", "Instruction" or "Unified"."""
     size: int | None
-    """Bytes."""
+    """Size in bytes."""
 
 
 class Mainframe(NamedTuple):
-    """Facts that only s390 machines have; the counts are of the whole machine, not of this partition."""
+    """Facts that only s390 machines have; the counts cover the whole machine, not this partition."""
 
     machine_type: str | None = None
-    """IBM's number of the machine: "2964"."""
+    """IBM's machine type number: "2964"."""
     dispatching: str | None = None
     """How the hypervisor spreads virtual CPUs: "horizontal" or "vertical"."""
     drawers: int | None = None
@@ -99,11 +99,11 @@ class Package(NamedTuple):
     id: int | None
     cpus: CpuSet
     model: str | None = None
-    """Its marketing name."""
+    """Marketing name of the processor."""
 
 
 class Die(NamedTuple):
-    """A die as the kernel reports it; a package with one die has one that is equal to it."""
+    """A die as the kernel reports it; the only die of a package equals the package."""
 
     id: int | None
     package: int | None
@@ -132,33 +132,33 @@ class Group(NamedTuple):
 
 
 class Core(NamedTuple):
-    """A core with its hardware threads."""
+    """A core, with its hardware threads."""
 
     id: int | None
     """Unique only within its package, if at all."""
     package: int | None
     """The id of its package."""
     zone: int | None
-    """The id of the NUMA node that holds its CPUs."""
+    """The id of the NUMA node that contains its CPUs."""
     cpus: CpuSet
     kind: str | None = None
     """"performance" or "efficiency" on a hybrid machine, else None."""
 
 
 class CoreKind(NamedTuple):
-    """CPUs of one kind; a machine with one kind of core has one entry."""
+    """The CPUs of one kind; a machine with one kind of core has one entry."""
 
     kind: str | None
-    """"performance" or "efficiency"; None where all cores are alike."""
+    """"performance" or "efficiency"; None if all cores are alike."""
     cpus: CpuSet
     model: str | None = None
-    """The core's name where it differs by kind ("Cortex-A510")."""
+    """The core's name if it differs by kind ("Cortex-A510")."""
     capacity: int | None = None
     """cpu_capacity: compute power as 1024ths of the fastest core's."""
     max_mhz: float | None = None
-    """What the fastest of them reaches."""
+    """The frequency that the fastest of them reaches."""
     common_max_mhz: float | None = None
-    """What every one of them reaches; a few favoured cores may turbo beyond it."""
+    """The frequency that every one of them reaches; a few favoured cores may turbo beyond it."""
     min_mhz: float | None = None
     base_mhz: float | None = None
 
@@ -170,7 +170,7 @@ class Cache(NamedTuple):
     type: str
     """"Data", "Instruction" or "Unified"."""
     size: int | None
-    """Bytes."""
+    """Size in bytes."""
     cpus: CpuSet
     """The CPUs that share it."""
     id: int | None = None

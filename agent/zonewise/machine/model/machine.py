@@ -36,13 +36,13 @@ from zonewise_common.k8s.cpuset import EMPTY
 
 
 class Machine(NamedTuple):
-    """A machine. Lists are in a canonical order, so that the same machine has the same value."""
+    """A machine. Lists are in a canonical order, so that equal machines have equal values."""
 
     architecture: str | None = None
-    """As uname prints it: "x86_64", "aarch64", "ppc64le", "s390x"."""
+    """Name as uname prints it: "x86_64", "aarch64", "ppc64le", "s390x"."""
     hostname: str | None = None
     product: str | None = None
-    """Vendor and product name of the firmware."""
+    """Vendor and product name from the firmware."""
     kernel: Kernel = Kernel(None)
     firmware: Firmware = Firmware()
     virtualization: Virtualization = Virtualization(None)
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
     byte_order: str | None = None
     """"little" or "big"."""
     mainframe: Mainframe | None = None
-    """Of an s390 machine only."""
+    """Facts that only s390 machines have."""
     packages: tuple[Package, ...] = ()
     dies: tuple[Die, ...] = ()
     clusters: tuple[Cluster, ...] = ()
@@ -61,7 +61,7 @@ class Machine(NamedTuple):
     caches: tuple[Cache, ...] = ()
     zones: tuple[Zone, ...] = ()
     memory: int | None = None
-    """Bytes of RAM that the kernel manages, device memory left out."""
+    """Bytes of RAM that the kernel manages, without device memory."""
     memory_modules: tuple[MemoryModule, ...] = ()
     pci: tuple[PciFunction, ...] = ()
     gpus: tuple[Gpu, ...] = ()
@@ -72,14 +72,14 @@ class Machine(NamedTuple):
     dax_devices: tuple[DaxDevice, ...] = ()
     accelerators: tuple[Accelerator, ...] = ()
     dma_engines: tuple[Accelerator, ...] = ()
-    """What copies memory for other devices: Intel's I/OAT and Data Streaming Accelerator."""
+    """Engines that copy memory for other devices: Intel's I/OAT and Data Streaming Accelerator."""
     links: tuple[Link, ...] = ()
     os_release: dict[str, str] | None = None
-    """The distribution, as /etc/os-release names it: "ID": "debian"."""
+    """The distribution, from /etc/os-release: "ID": "debian"."""
     power: Power = Power()
     security: Security = Security()
     swap: int | None = None
-    """Bytes of all swap areas in use; 0 without any."""
+    """Bytes of all swap areas in use; 0 if there are none."""
     nvdimms: tuple[Nvdimm, ...] = ()
     usb: tuple[UsbDevice, ...] = ()
     problems: tuple[Problem, ...] = ()

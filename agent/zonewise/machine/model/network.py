@@ -6,7 +6,7 @@ from zonewise.machine.model.pci import Sriov
 
 
 class Nic(NamedTuple):
-    """A network device (netdev), or a PCI function of the network class of which none is to be seen."""
+    """A network device (netdev), or a PCI function of the network class without a visible netdev."""
 
     name: str
     """The netdev's name; the PCI address where `presence` is not "netdev". The two cannot be confused: no netdev has a
@@ -16,40 +16,40 @@ class Nic(NamedTuple):
     zone: int | None
     driver: str | None
     speed_mbps: int | None
-    """None where the link is down or the driver has no speed."""
+    """Link speed in Mb/s; None if the link is down or the driver does not report a speed."""
     state: str | None
-    """operstate: "up", "down", "unknown", ..."""
+    """Value of operstate: "up", "down", "unknown", ..."""
     mac: str | None
     link_layer: str | None
     """"Ethernet" or "InfiniBand"."""
     sriov: Sriov | None
     rdma: str | None
-    """Name of the RDMA device of the same port."""
+    """Name of the RDMA device on the same port."""
     mtu: int | None = None
-    """Bytes."""
+    """MTU in bytes."""
     virtual: bool = False
-    """Made by software: loopback, bridge, veth, VLAN, bond."""
+    """Whether software made it: loopback, bridge, veth, VLAN, bond."""
     kind: str | None = None
-    """"vlan", "bond", "bridge", "loopback", "tun", "tap", "veth", "vxlan", ... where the files show it."""
+    """"vlan", "bond", "bridge", "loopback", "tun", "tap", "veth", "vxlan", ... if the files show it."""
     master: str | None = None
-    """The bond or bridge that it is a port of."""
+    """The bond or bridge of which it is a port."""
     lower: tuple[str, ...] = ()
     """The devices below a bond, bridge or VLAN."""
     port: int | None = None
-    """dev_port: which port of a PCI function with several."""
+    """dev_port: the port's index on a PCI function with several ports."""
     physical_function: str | None = None
     """For a virtual function, the PCI address of its physical one."""
     presence: str = "netdev"
-    """"netdev": it is in the network namespace that was read.
+    """"netdev" if the device is in the network namespace that was read.
 
-    For a PCI function without a netdev in it: "other namespace" (its netdev was moved, to a pod as a rule), "user
-    space" (its driver hands it to a program or a virtual machine), "no driver", or "no netdev" (its driver shows none,
-    as an InfiniBand one without IPoIB).
+    For a PCI function without a netdev in it: "other namespace" (its netdev was moved, usually into a pod), "user
+    space" (its driver passes it to a program or a virtual machine), "no driver", or "no netdev" (its driver shows none,
+    such as an InfiniBand driver without IPoIB).
     """
     rdma_port: int | None = None
-    """Which port of the RDMA device `rdma` it shares."""
+    """Number of the port of the RDMA device `rdma` that it shares."""
     printed_speed: int | None = None
-    """The speed as the kernel prints it: -1 where the driver has none; None where reading it fails (link down)."""
+    """The speed as the kernel prints it: -1 if the driver reports none; None if reading it fails (link down)."""
 
 
 class Gid(NamedTuple):
@@ -64,7 +64,9 @@ class Gid(NamedTuple):
 
 
 class Port(NamedTuple):
-    """A port of an RDMA device. GIDs and counters are as of the last time that something else about it changed."""
+    """A port of an RDMA device. GIDs and counters date from the last time that another attribute of the
+    port changed.
+    """
 
     number: int
     state: str | None
@@ -78,14 +80,15 @@ class Port(NamedTuple):
     sm_lid: int | None
     gids: tuple[Gid, ...]
     counters: dict[str, int]
-    """Port counters, without those that the hardware lacks; *_data in words of 4 bytes, as the hardware counts.
+    """Port counters, without those that the hardware lacks; *_data in 4-byte words, as the hardware counts.
 
-    Many are of 8, 16 or 32 bits and stop at their highest value (InfiniBand Architecture Specification, PortCounters).
+    Many are 8, 16 or 32 bits wide and stop at their highest value (InfiniBand Architecture Specification,
+    PortCounters).
     """
     hw_counters: dict[str, int]
     """The driver's own counters."""
     rate: str | None = None
-    """As the kernel prints it: "400 Gb/sec (4X NDR)"."""
+    """Rate as the kernel prints it: "400 Gb/sec (4X NDR)"."""
 
 
 class RdmaDevice(NamedTuple):
@@ -93,7 +96,7 @@ class RdmaDevice(NamedTuple):
 
     name: str
     address: str | None
-    """PCI address; None for a virtual device, and for one of another bus."""
+    """PCI address; None for a virtual device and for a device on another bus."""
     zone: int | None
     node_guid: str | None
     firmware: str | None
@@ -104,15 +107,17 @@ class RdmaDevice(NamedTuple):
     node_type: str | None = None
     """"CA", "SWITCH", "RNIC", ..."""
     netdevs: tuple[str, ...] = ()
-    """The netdevs of its ports, and bonds and VLANs upon them, as far as they are in the namespace that was read."""
+    """The netdevs of its ports, with the bonds and VLANs on top of them, if they are in the network namespace that was
+    read."""
     sys_image_guid: str | None = None
-    """The same for the functions of one adapter, even where each is below another package."""
+    """The same for all functions of one adapter, even if they are below different packages."""
     software: bool = False
-    """A driver emulates it upon a netdev (rxe, siw). Before kernel 5.11 it has the PCI address of that netdev."""
+    """Whether a driver emulates it on top of a netdev (rxe, siw). Before kernel 5.11 it has the PCI address of that
+    netdev."""
 
 
 class Rdma(NamedTuple):
-    """What holds for RDMA on the whole machine."""
+    """RDMA facts that apply to the whole machine."""
 
     namespace_mode: str | None
     """"shared" (every network namespace sees every device) or "exclusive"."""

@@ -1,4 +1,4 @@
-"""PCI functions and the relation between any two endpoint devices."""
+"""PCI functions, and the relation between any two endpoint devices."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,10 @@ from zonewise_common.k8s.cpuset import CpuSet
 
 
 class PciLink(NamedTuple):
-    """A PCI Express link: what it runs at, and what both ends could."""
+    """A PCI Express link: its current speed and width, and the highest that both ends support."""
 
     speed_gts: float | None
-    """GT/s per lane now; idle devices lower it to save power."""
+    """Current GT/s per lane; idle devices lower it to save power."""
     width: int | None
     """Lanes in use."""
     max_speed_gts: float | None
@@ -20,16 +20,16 @@ class Sriov(NamedTuple):
     """Virtual functions of a physical function."""
 
     total: int | None
-    """How many the hardware offers."""
+    """Number of functions that the hardware offers."""
     enabled: int | None
-    """How many exist."""
+    """Number of functions that exist."""
 
 
 class PciFunction(NamedTuple):
     """A PCI function. Ids are lower-case hexadecimal without 0x."""
 
     address: str
-    """domain:bus:device.function, lower case, the domain with all its digits."""
+    """domain:bus:device.function in lower case, with all digits of the domain."""
     pci_class: str | None
     """Class and subclass, 4 digits."""
     class_full: str | None
@@ -40,16 +40,16 @@ class PciFunction(NamedTuple):
     subsystem_device: str | None
     driver: str | None
     zone: int | None
-    """The CPU zone it is nearest to."""
+    """The nearest zone with CPUs."""
     zone_source: str | None
-    """Where `zone` is from: "numa_node", "local_cpus", "distance", "physfn", "parent", "nvml", "single" or None."""
+    """Source of `zone`: "numa_node", "local_cpus", "distance", "physfn", "parent", "nvml", "single" or None."""
     cpus: CpuSet | None
-    """The nearest CPUs: local_cpulist, or those of the nearest zone for a function whose zone has none."""
+    """The nearest CPUs: local_cpulist, or the CPUs of the nearest zone if the function's zone has none."""
     parent: str | None
-    """The bridge above it; None right below the host bridge."""
+    """The bridge above it; None directly below the host bridge."""
     root: str | None
-    """The host bridge ("pci0000:3a"), by its whole path where its name is not unique; "0004:05" (domain and bus) where
-    only the address is known."""
+    """The host bridge ("pci0000:3a"), by its whole path if its name is not unique; "0004:05" (domain and bus) if only
+    the address is known."""
     link: PciLink | None
     iommu_group: int | None
     sriov: Sriov | None
@@ -60,24 +60,24 @@ class PciFunction(NamedTuple):
     memory_zone: int | None = None
     """For a coherent GPU, the zone of its own memory."""
     numa_node: int | None = None
-    """The NUMA node that the kernel has from the firmware; None also where that is "none" (-1)."""
+    """The NUMA node that the kernel got from the firmware; None also if that is "none" (-1)."""
     host_function: str | None = None
-    """Below a host bridge that is itself inside a PCI function (Intel VMD), the address of that function."""
+    """The address of the PCI function that contains its host bridge (Intel VMD), if there is one."""
     buses: tuple[int, int] | None = None
-    """For a bridge, the first and the last bus below it; (0, 0) where it is not configured."""
+    """For a bridge, the first and the last bus below it; (0, 0) if the bridge is not configured."""
     iommu_type: str | None = None
     """How its IOMMU group translates addresses: "DMA", "DMA-FQ", "identity", ..."""
     iommu_version: str | None = None
     """The version of Intel's IOMMU above it: "5:0"."""
     name: str | None = None
-    """The device's name in pci.ids, where a copy of that list was at hand."""
+    """The device's name in pci.ids, if a copy of that list was available."""
 
 
 class Link(NamedTuple):
-    """How close two endpoint devices are, a before b."""
+    """How close two endpoint devices are; a sorts before b."""
 
     a: str
     """PCI address."""
     b: str
     relation: str | None
-    """"SAME", "PIX", "PXB", "PHB", "NODE", "SYS" or "NV<n>"; None across host bridges one of which has no zone."""
+    """"SAME", "PIX", "PXB", "PHB", "NODE", "SYS" or "NV<n>"; None across host bridges if one of them has no zone."""

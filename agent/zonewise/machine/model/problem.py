@@ -1,25 +1,25 @@
-"""What is wrong with the source of the facts, and where each fact is from."""
+"""Problems with the source of the facts, and where each fact comes from."""
 
 from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """Something damaged, missing or contradictory in what discovery read."""
+    """Something damaged, missing or contradictory in the files that discovery read."""
 
     path: str
     """The file, as an absolute path below the root."""
     problem: str
-    """What is wrong with it."""
+    """Description of the problem."""
     used: str | None = None
-    """What was used instead; None where nothing was."""
+    """The value used instead; None if there is none."""
 
 
 class Source(NamedTuple):
-    """Where one fact is from."""
+    """The source of one fact."""
 
     file: str
-    """The file read, as an absolute path below the root."""
+    """The file that was read, as an absolute path below the root."""
     value: str | None
-    """The text read, before any interpretation."""
+    """The text that was read, before any interpretation."""
     rule: str
-    """How the fact follows from it."""
+    """How the fact follows from the text."""

@@ -1,1 +1,1 @@
-"""CPUs and the objects that hold and serve them: packages, dies, clusters, cores, caches."""
+"""CPUs and the objects that contain or serve them: packages, dies, clusters, cores, caches."""

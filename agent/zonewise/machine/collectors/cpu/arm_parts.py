@@ -1,6 +1,7 @@
-"""The names of ARM cores. A core names itself by numbers only: implementer and part of the register MIDR_EL1.
+"""The names of ARM cores. A core identifies itself only by numbers: the implementer and part fields of register
+MIDR_EL1.
 
-Numbers from arch/arm64/include/asm/cputype.h of the kernel and the technical reference manuals of the cores.
+The numbers come from arch/arm64/include/asm/cputype.h of the kernel and the technical reference manuals of the cores.
 """
 
 from __future__ import annotations
@@ -128,11 +129,11 @@ IMPLEMENTERS = {
 
 
 def core_name(implementer: int, part: int) -> str | None:
-    """Return the name of a core, None of one that is not known."""
+    """Return the name of a core; None if the core is not known."""
     known = IMPLEMENTERS.get(implementer)
     return known.parts.get(part) if known else None
 
 
 def midr_core_name(midr: int) -> str | None:
-    """Return the name of a core by the register MIDR_EL1: implementer in bits 31-24, part in bits 15-4."""
+    """Return the name of a core from its register MIDR_EL1: implementer in bits 31-24, part in bits 15-4."""
     return core_name(midr >> 24 & 0xFF, midr >> 4 & 0xFFF)

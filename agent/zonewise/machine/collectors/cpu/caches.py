@@ -1,8 +1,9 @@
-"""Caches, each once, with the CPUs that share it.
+"""The caches, each listed once, with the CPUs that share it.
 
 Every CPU has a directory for each cache that serves it (drivers/base/cacheinfo.c of the kernel). A cache is read from
 the directory of its first CPU. The directories of its other CPUs have the same content as long as these CPUs have the
-same list of caches. Where the kernel has no such directories, sparc has files of its own, and POWER the device tree.
+same list of caches. If the kernel has no such directories, the caches come from sparc's own files or, on POWER, from
+the device tree.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TYPES = ("Data", "Instruction", "Unified")
 _MAX_LEVEL = 8
 _MAX_INDEX = 64
 _MAX_CPUS_READ = 4
-"""How many CPUs are read for a value that the first one lacks: more than one file may be lost, but not many."""
+"""Number of CPUs to read for a value that the first CPU lacks: more than one file may be lost, but not many."""
 
 _SPARC = (  # arch/sparc/kernel/sysfs.c
     ("l1_dcache_size", 1, "Data"),
@@ -77,7 +78,7 @@ class _SysfsCaches:
             read.problem(path, "is empty or missing", f"no caches of CPUs {shown(lacking)} but those of other CPUs")
 
     def all(self) -> list[_CacheReading]:
-        """Return all caches, the same one once."""
+        """Return all caches without duplicates."""
         by_list: dict[tuple[str, ...], list[int]] = {}
         for cpu, indexes in self.lists.items():
             by_list.setdefault(indexes, []).append(cpu)
@@ -98,10 +99,10 @@ class _SysfsCaches:
         return names
 
     def with_index(self, index: str, cpus: CpuSet) -> list[_CacheReading]:
-        """Return the caches that have one index at CPUs with the same list of caches."""
+        """Return the caches that have the given index, for CPUs with the same list of caches."""
         files = sampled(
             self.read, cpus, lambda cpu: _directory(cpu, index)
-        )  # on some machines none has a size or an id
+        )  # on some machines no cache has a size or an id
         for name in ("level", "type"):
             if name not in files:
                 path = f"{_directory(cpus.first(), index)}/{name}"
@@ -110,7 +111,8 @@ class _SysfsCaches:
         sets = partition(
             self.read,
             cpus,
-            # ia64 kernels leave the masks of some caches empty: these are of a core with all its threads (hwloc's rule)
+            # ia64 kernels leave the masks of some caches empty: such a cache belongs to a core with all its threads
+            # (hwloc's rule)
             lambda cpu: own_set(
                 self.read,
                 _directory(cpu, index),
@@ -126,7 +128,7 @@ class _SysfsCaches:
         return [reading for shared in sets if (reading := self._cache(index, cpus, shared, files))]
 
     def _cache(self, index: str, fellows: CpuSet, shared: Shared, files: frozenset[str]) -> _CacheReading | None:
-        """Return a cache; level and type, if lost, as the CPUs with the same list have them at the same index."""
+        """Return a cache. A lost level or type is read from CPUs with the same list of caches, at the same index."""
         sharers = shared.cpus & fellows
         level = self._first_value(chain(sharers, fellows), index, "level", self._level)
         kind = self._first_value(chain(sharers, fellows), index, "type", self._type)
@@ -137,7 +139,7 @@ class _SysfsCaches:
         return _CacheReading(Cache(level, kind, size, shared.cpus, number), shared.path)
 
     def _first_value(self, cpus: Iterable[int], index: str, name: str, parse: Callable[[str], T | None]) -> T | None:
-        """Return the value of the first of the CPUs, or of the next that has one."""
+        """Return the value of the first CPU, or of the next CPU that has one."""
         before = len(self.read.problems)
         for cpu in islice(cpus, _MAX_CPUS_READ):
             path = f"{_directory(cpu, index)}/{name}"
@@ -167,7 +169,7 @@ class _SysfsCaches:
 
 
 def _undisputed(read: Reader, readings: list[_CacheReading]) -> list[_CacheReading]:
-    """Return each cache once, without those that overlap another of their level and type."""
+    """Return each cache once; drop caches that overlap another one of the same level and type."""
     distinct: dict[tuple[int, str, int], _CacheReading] = {}
     for reading in readings:
         distinct.setdefault((reading.cache.level, reading.cache.type, reading.cache.cpus.bits), reading)
@@ -184,7 +186,9 @@ def _undisputed(read: Reader, readings: list[_CacheReading]) -> list[_CacheReadi
 
 
 def _sparc(read: Reader, machine: Machine) -> list[_CacheReading]:
-    """Return the caches of a sparc machine: each CPU has files with their sizes, and a core's threads share them."""
+    """Return the caches of a sparc machine: each CPU has files with the cache sizes, and the threads of a core share
+    them.
+    """
     names = sampled(read, machine.cpus.online, lambda cpu: f"{CPU}/cpu{cpu}")
     readings: list[_CacheReading] = []
     for name, level, kind in _SPARC:
@@ -201,7 +205,7 @@ def _directory(cpu: int, index: str) -> str:
 
 
 def _volatile(_peek: Peek) -> Hashable:
-    """Nothing: the kernel changes caches only when it brings CPUs on or off line."""
+    """Return nothing: the kernel changes caches only when it brings CPUs online or offline."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which CPUs the cgroup of the reading process permits; cgroup v1 and v2, wherever they are mounted.
+"""The CPUs that the cgroup of the reading process permits; supports cgroup v1 and v2 at any mount point.
 
 Sources: man 7 cgroups, man 7 cpuset, man 5 proc (mountinfo); Documentation/admin-guide/cgroup-v2.rst of the kernel.
 """
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 STATUS = "proc/self/status"
 FACT = "cpus.allowed"
 
-_V1_FILES = ("cpuset.cpus", "cpus")  # the latter where it is mounted with the option noprefix
+_V1_FILES = ("cpuset.cpus", "cpus")  # the latter if mounted with the option noprefix
 _V2_FILES = ("cpuset.cpus.effective",)
-_ESCAPE = re.compile(r"\\([0-7]{3})")  # how the kernel prints blanks inside the paths of its mount tables
-_MAX_DEPTH = 64  # how deep a cgroup is looked for; systemd and Kubernetes nest them eight deep
+_ESCAPE = re.compile(r"\\([0-7]{3})")  # how the kernel escapes blanks in the paths of its mount tables
+_MAX_DEPTH = 64  # maximum depth of the search for a cgroup; systemd and Kubernetes nest cgroups eight deep
 
 
 class Mount(NamedTuple):
-    """Where a cgroup hierarchy with cpusets is mounted."""
+    """The mount of a cgroup hierarchy with cpusets."""
 
     point: str
     root: str
-    """The cgroup as /proc shows it: not "/" inside a container."""
+    """The cgroup at the mount's root, as /proc shows it: not "/" inside a container."""
     v2: bool
 
 
 def allowed_cpus(read: Reader, online: CpuSet) -> CpuSet | None:
-    """Return the online CPUs that the reading process may use; None where no file lists them."""
+    """Return the online CPUs that the reading process may use; None if no file lists them."""
     before = len(read.problems)
     allowed = _cgroup_cpus(read) or _status_cpus(read)
     if allowed is not None:
@@ -70,7 +70,7 @@ def _status_cpus(read: Reader) -> CpuSet | None:
 def _cgroup_cpus(read: Reader) -> CpuSet | None:
     groups = _groups(read)
     mounts = _mounts(read)
-    # a controller is bound to one hierarchy: where a v1 hierarchy with cpusets is mounted, v2 has none
+    # a controller is bound to one hierarchy: if a v1 hierarchy with cpusets is mounted, v2 has no cpusets
     for mount in sorted(mounts, key=lambda mount: mount.v2):
         group = groups.get("v2" if mount.v2 else "v1") or groups.get("cpuset")
         for directory in _directories(mount, group) if group else ():
@@ -82,7 +82,7 @@ def _cgroup_cpus(read: Reader) -> CpuSet | None:
 
 
 def _groups(read: Reader) -> dict[str, str]:
-    """Return the cgroups of the process: of cgroup v2, of the v1 hierarchy with cpusets, and of its cpuset."""
+    """Return the cgroups of the process in cgroup v2, in the v1 hierarchy with cpusets, and in /proc's cpuset file."""
     groups: dict[str, str] = {}
     for line in (read.text("proc/self/cgroup") or "").split("\n"):
         number, _, rest = line.partition(":")
@@ -105,14 +105,14 @@ def _mounts(read: Reader) -> list[Mount]:
 
 
 def _mountinfo(line: str) -> Mount | None:
-    """Read "36 35 0:29 /docker/c1 /sys/fs/cgroup/cpuset ro,relatime - cgroup cgroup rw,cpuset"."""
+    """Parse a line such as "36 35 0:29 /docker/c1 /sys/fs/cgroup/cpuset ro,relatime - cgroup cgroup rw,cpuset"."""
     front, _, back = line.partition(" - ")
     fields, kind = front.split(" "), back.split(" ")
     return _mount(fields[4], fields[3], kind[0], kind[2]) if len(fields) >= 6 and len(kind) == 3 else None
 
 
 def _mount_line(line: str) -> Mount | None:
-    """Read "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0"."""
+    """Parse a line such as "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0"."""
     fields = line.split(" ")
     return _mount(fields[1], "/", fields[2], fields[3]) if len(fields) >= 4 else None
 
@@ -124,9 +124,9 @@ def _mount(point: str, root: str, kind: str, options: str) -> Mount | None:
 
 
 def _directories(mount: Mount, group: str) -> Iterator[str]:
-    """Yield where a cgroup's files are, relative to the root of the machine.
+    """Yield the directories with a cgroup's files, relative to the root of the machine.
 
-    In cgroup v2 the nearest cgroup above counts where the controller is not enabled for the cgroup itself.
+    In cgroup v2 the nearest ancestor counts if the controller is not enabled for the cgroup itself.
     """
     root = mount.root.rstrip("/")
     below = group.removeprefix(root) if f"{group}/".startswith(f"{root}/") else group

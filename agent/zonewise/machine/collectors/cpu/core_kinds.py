@@ -1,7 +1,7 @@
-"""The kinds of cores of a hybrid machine, and the frequency limits of each kind.
+"""The kinds of cores of a hybrid machine, with the frequency limits of each kind.
 
-Intel's hybrids name their kinds (arch/x86/events/intel/core.c: the PMUs cpu_core, cpu_atom, cpu_lowpower). Elsewhere
-kinds differ by design (ARM's core numbers), capacity, highest and base frequency.
+On Intel hybrids the kernel names the kinds (arch/x86/events/intel/core.c: the PMUs cpu_core, cpu_atom, cpu_lowpower).
+Elsewhere kinds differ by design (ARM's core numbers), capacity, and maximum and base frequency.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PERFORMANCE, _EFFICIENCY = "performance", "efficiency"
 
 _LOW_POWER, _CORE, _ATOM = "cpu_lowpower", "cpu_core", "cpu_atom"
 _PMUS = {_LOW_POWER: _EFFICIENCY, _CORE: _PERFORMANCE, _ATOM: _EFFICIENCY}
-"""The low-power cores first: some kernels list them under cpu_atom as well."""
+"""The low-power cores come first: some kernels list them under cpu_atom as well."""
 
 _MIDR = "regs/identification/midr_el1"  # arch/arm64/kernel/cpuinfo.c
 
@@ -50,7 +50,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _named(read: Reader, online: CpuSet) -> dict[int, str]:
-    """Return the PMU of each CPU; nothing where the kernel names no kinds, or one kind for all."""
+    """Return the PMU of each CPU; nothing if the kernel names no kinds, or only one kind for all CPUs."""
     pmus: dict[int, str] = {}
     for pmu in _PMUS:
         for cpu in (read.cpus(f"sys/devices/{pmu}/cpus") or EMPTY) & online:
@@ -77,7 +77,7 @@ def _traits(read: Reader, machine: Machine, limits: dict[int, Limits], capacitie
 
 
 def _designs(read: Reader, machine: Machine) -> dict[int, str]:
-    """Return the name of each CPU's design where the machine has several."""
+    """Return the name of each CPU's design; nothing unless the machine has several designs."""
     variants = machine.model.variants
     designs = {cpu: variant.name for variant in variants for cpu in variant.cpus if variant.name}
     if not variants and read.raw(f"{CPU}/cpu{machine.cpus.online.first()}/{_MIDR}") is not None:
@@ -87,10 +87,10 @@ def _designs(read: Reader, machine: Machine) -> dict[int, str]:
 
 
 def _labels(cpu_kinds: list[CpuKind], machine: Machine) -> list[str | None]:
-    """Return the purpose of each kind: the weakest for efficiency, all others for performance.
+    """Return the purpose of each kind: the weakest kind is for efficiency, all others for performance.
 
-    Cores of one design are no hybrid only because some have higher clocks (Intel Speed Select). So without capacities,
-    kinds must differ in their name or in their own caches.
+    Cores of one design do not make a hybrid only because some have higher clocks (Intel Speed Select). Without
+    capacities, kinds must therefore differ in their names or in their private caches.
     """
     if all(kind.traits.named for kind in cpu_kinds):
         return [_PMUS[kind.traits.named] if kind.traits.named else None for kind in cpu_kinds]
@@ -147,7 +147,9 @@ def _explain(
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Drivers may come, and boost be switched; the limits themselves are properties of the hardware."""
+    """Notice drivers that are loaded and boost that is switched; the limits themselves are properties of
+    the hardware.
+    """
     return peek.names(f"{CPU}/cpufreq"), peek.content(f"{CPU}/cpufreq/boost")
 
 

@@ -1,7 +1,7 @@
-"""Separating kinds of cores by the traits of each CPU.
+"""Separates kinds of cores by the traits of each CPU.
 
-Values are compared by class: a tenth up or down is no other kind. Favoured cores turbo higher than the rest of their
-kind by 2 to 5 %, while kinds differ by 20 % and more. The limit of hwloc is 10 % as well.
+Values are compared by class: a difference of up to a tenth does not make another kind. Favoured cores turbo 2 to 5 %
+higher than the rest of their kind, while kinds differ by 20 % or more. The limit in hwloc is 10 % as well.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SAME = 1.1
-"""Up to this ratio two capacities or frequencies are of one class."""
+"""Two capacities or frequencies belong to one class if their ratio is at most this."""
 
 
 class Traits(NamedTuple):
-    """The traits that separate kinds; numbers are classes of values, None is unknown."""
+    """The traits that separate kinds. Numbers are classes of values; None means unknown."""
 
     named: str | None = None
-    """What the kernel calls the kind."""
+    """The kernel's name for the kind."""
     design: str | None = None
     capacity: int | None = None
     maximum: int | None = None
@@ -44,7 +44,7 @@ class CpuKind(NamedTuple):
 
 
 def classes(values: Mapping[int, float]) -> dict[int, int]:
-    """Return the class of each CPU's value: 0 for the lowest, one more for each step of more than a tenth."""
+    """Return the class of each CPU's value: 0 for the lowest; each step of more than a tenth starts the next class."""
     class_by_value: dict[float, int] = {}
     lowest, current = 0.0, -1
     for value in sorted(set(values.values())):
@@ -57,8 +57,8 @@ def classes(values: Mapping[int, float]) -> dict[int, int]:
 def kinds(traits_by_cpu: Mapping[int, Traits]) -> list[CpuKind]:
     """Return the CPUs by kind, ascending by first CPU.
 
-    A CPU of which less is known than of others is of the one kind that it could be. It is left out where it could be of
-    several kinds or of none.
+    A CPU with fewer known traits than others belongs to the only kind that matches it. It is left out if it matches
+    several kinds or none.
     """
     members: dict[Traits, list[int]] = {}
     for cpu, traits in traits_by_cpu.items():

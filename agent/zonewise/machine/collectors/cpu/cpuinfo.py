@@ -1,8 +1,9 @@
-"""/proc/cpuinfo in the dialects of all architectures.
+"""Reads /proc/cpuinfo in the dialects of all architectures.
 
-It is made of blocks parted by empty lines, with one "key : value" a line. Most architectures print a block for each
-CPU that starts at "processor : N". On s390 each CPU has one line, on sparc none at all. ARM's 32-bit kernels, s390,
-sparc and LoongArch print lines outside of any CPU's block, which hold for all (arch/*/kernel, show_cpuinfo()).
+The file consists of blocks separated by empty lines, with one "key : value" pair a line. Most architectures print a
+block for each CPU that starts with "processor : N". s390 prints one line for each CPU, and sparc none. ARM's 32-bit
+kernels, s390, sparc and LoongArch print lines outside the CPUs' blocks, which apply to all CPUs (arch/*/kernel,
+show_cpuinfo()).
 """
 
 from __future__ import annotations
@@ -42,28 +43,28 @@ class CpuInfo(NamedTuple):
     own: dict[int, Lines]
     """The lines of each CPU's block."""
     common: Lines
-    """The lines that hold for all."""
+    """The lines that apply to all CPUs."""
 
     def cpu_lines(self, cpu: int) -> Lines:
-        """Return all lines that hold for one CPU."""
+        """Return all lines that apply to one CPU."""
         return {**self.common, **self.own.get(cpu, {})}
 
     def machine_type(self) -> str | None:
-        """Return the number of an s390 machine."""
+        """Return the machine type number of an s390 machine."""
         for lines in self.own.values():
             if match := _S390_MACHINE.search(lines.get("s390", "")):
                 return match[1]
         return None
 
     def shared_caches(self) -> tuple[SharedCache, ...]:
-        """Return the caches that s390 lists in the file because it does not know which CPUs share them."""
+        """Return the caches that s390 lists in this file because it does not know which CPUs share them."""
         lines = (value for key, value in self.common.items() if key.startswith("cache"))
         matches = (_S390_CACHE.search(line) for line in lines)
         return tuple(SharedCache(int(match[1]), match[2], _size(match[3])) for match in matches if match)
 
 
 def read_cpuinfo(read: Reader) -> CpuInfo:
-    """Read /proc/cpuinfo, and report damage: every kernel has the file, and ends it with a whole line."""
+    """Read /proc/cpuinfo and report damage: every kernel has the file and ends it with a complete line."""
     content = read.raw(PATH, needed="the model of the processor")
     if content is None:
         return CpuInfo({}, {})
@@ -81,7 +82,7 @@ def read_cpuinfo(read: Reader) -> CpuInfo:
 
 
 def parse_cpuinfo(text: str) -> CpuInfo:
-    """Separate the lines of each CPU from those that hold for all."""
+    """Separate the lines of each CPU from those that apply to all."""
     cpuinfo = CpuInfo({}, {})
     for block in text.split("\n\n"):
         current = cpuinfo.common
@@ -103,13 +104,13 @@ def _pairs(block: str) -> Iterator[tuple[str, str]]:
 
 
 def _block(cpuinfo: CpuInfo, number: str) -> Lines:
-    """Return the lines of a CPU, to be filled; a discarded value for a number that is none."""
+    """Return the lines of a CPU, to be filled in; a throwaway value if `number` is not a number."""
     is_number = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_CPUS))
     return cpuinfo.own.setdefault(int(number), {}) if is_number and int(number) < MAX_CPUS else {}
 
 
 def cpu_model(info: CpuInfo, cpus: CpuSet) -> Model:
-    """Return the model of the processor, and the designs among `cpus`."""
+    """Return the model of the processor and the designs among `cpus`."""
     described = [cpu for cpu in cpus if cpu in info.own] or list(info.own)[:1]
     first = info.cpu_lines(described[0]) if described else info.common
     model = _arm_model(first) if "CPU implementer" in first else _model(first)
@@ -122,7 +123,7 @@ def cpu_model(info: CpuInfo, cpus: CpuSet) -> Model:
 
 def _model(lines: Lines) -> Model:
     vendor = _first(lines, _VENDORS)
-    # "model" is a number on x86 and ia64, which name a vendor; on POWER it is the type of the computer
+    # "model" is a number on x86 and ia64, which print a vendor; on POWER it is the model of the computer
     number = _first(lines, ("model", "marchid")) if vendor else None
     return Model(vendor, _name(lines), _first(lines, _FAMILIES), number, _first(lines, _STEPPINGS))
 
@@ -145,7 +146,7 @@ def _name(lines: Lines) -> str | None:
 
 
 def _variants(info: CpuInfo, cpus: CpuSet) -> tuple[Variant, ...]:
-    """Return the CPUs by name, stepping and revision of the core left out of the account."""
+    """Return the CPUs by name; stepping and revision of the core are ignored."""
     if not info.own:
         name = _name(info.common)
         return (Variant(cpus, name),) if name and cpus else ()
@@ -160,7 +161,7 @@ def _variants(info: CpuInfo, cpus: CpuSet) -> tuple[Variant, ...]:
 
 
 def _first(lines: Lines, keys: tuple[str, ...]) -> str | None:
-    """Return the first value that is a text."""
+    """Return the first printable value."""
     return next((value for key in keys if (value := lines.get(key)) and value.isprintable()), None)
 
 
@@ -169,7 +170,7 @@ def _split(flags: str) -> tuple[str, ...]:
 
 
 def _hexadecimal(text: str | None) -> int:
-    """Return the number that ARM prints as "0x41"; -1 for none."""
+    """Return the number that ARM prints as "0x41"; -1 if there is none."""
     if text is None or not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
         return -1
     return int(text, 16)

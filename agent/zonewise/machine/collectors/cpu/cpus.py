@@ -1,8 +1,8 @@
 """The CPUs by state, and the model of the processor.
 
-A CPU is online because the kernel lists it (drivers/base/cpu.c). The oldest kernels have no such list: on these a CPU
-is online if it has a directory whose file `online` is not 0. The CPUs that the cgroup of the reading process permits
-are a fact of their own and restrict nothing else. An agent runs in a pod, and reports the whole machine.
+A CPU is online if the kernel lists it (drivers/base/cpu.c). The oldest kernels have no such list: on these a CPU is
+online if it has a directory whose file `online` is not 0. The CPUs that the reading process's cgroup permits are a
+separate fact and restrict nothing else. The agent runs in a pod but reports the whole machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PRESENT = f"{CPU}/present"
 _POSSIBLE = "which CPUs could be added"
 _ISOLATED = "which CPUs are isolated"
 _SINCE_4_2 = frozenset({"nohz_full", "hotplug", "smt", "vulnerabilities"})
-"""Files of kernels that list isolated CPUs: the list came with 4.2, as nohz_full did, the others later."""
+"""Files of kernels that list isolated CPUs: that list and nohz_full came with 4.2, the others later."""
 
 _BESIDE_POSSIBLE = frozenset({"online", "present", "kernel_max", "offline"})
 """Files that came with or after the list of possible CPUs (kernel 2.6.25, drivers/base/cpu.c)."""
@@ -65,7 +65,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _nohz_full(read: Reader, names: frozenset[str]) -> CpuSet | None:
-    """Return the CPUs without a tick: none on a kernel that has isolated CPUs' list and was built without this one."""
+    """Return the CPUs without a tick: none if the kernel lists isolated CPUs but was built without nohz_full."""
     if "isolated" in names and "nohz_full" not in names:
         read.source("cpus.nohz_full", f"{CPU}/nohz_full", None, "the kernel is built without CONFIG_NO_HZ_FULL")
         return EMPTY
@@ -98,9 +98,9 @@ def _online(read: Reader, directories: CpuSet, present: CpuSet | None, info: Cpu
 
 
 def _online_by_directory(read: Reader, directories: CpuSet) -> CpuSet:
-    """Return the CPUs with 1 in `online`, and those without the file that have a topology, as online CPUs do.
+    """Return the CPUs whose file has 1, and CPUs without that file that have a topology, as online CPUs do.
 
-    Where no CPU has a topology, none needs one.
+    If no CPU has a topology, the topology is not required.
     """
     with_topology = CpuSet(cpu for cpu in directories if read.names(f"{CPU}/cpu{cpu}/topology")) or directories
     online: list[int] = []
@@ -117,7 +117,9 @@ def _online_by_directory(read: Reader, directories: CpuSet) -> CpuSet:
 
 
 def _online_state(read: Reader, path: str) -> bool | None:
-    """Return the state in a file with 0 or 1; None where it is absent, or, with a problem, holds anything else."""
+    """Return the state in a file with 0 or 1; None if the file is absent. Any other content is a problem and yields
+    None.
+    """
     content = read.raw(path)
     text = None if content is None else content.strip(b"\0\n ")
     if text in (None, b"0", b"1"):
@@ -127,7 +129,7 @@ def _online_state(read: Reader, path: str) -> bool | None:
 
 
 def _confirmed(read: Reader, listed: CpuSet, directories: CpuSet, present: CpuSet | None) -> CpuSet:
-    """Return the listed CPUs that exist: they have a directory, or are listed as present as well."""
+    """Return the listed CPUs that exist: each has a directory or is listed as present as well."""
     homeless = listed - directories
     if not homeless:
         return listed
@@ -142,7 +144,7 @@ def _confirmed(read: Reader, listed: CpuSet, directories: CpuSet, present: CpuSe
 
 
 def _unlisted(read: Reader, candidates: CpuSet) -> CpuSet:
-    """Return the CPUs whose own file has them online, though the list leaves them out."""
+    """Return the CPUs that are online by their own file, although the list leaves them out."""
     unlisted = CpuSet(cpu for cpu in candidates if _online_state(read, f"{CPU}/cpu{cpu}/online"))
     if unlisted:
         read.problem(

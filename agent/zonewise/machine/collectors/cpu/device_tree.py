@@ -1,6 +1,6 @@
-"""The caches of POWER machines in the device tree, where the kernel leaves them out of sysfs.
+"""The caches of POWER machines from the device tree, for kernels that leave them out of sysfs.
 
-A CPU's node points to its L2 by a handle, that to the L3, and so on. Sources: Power.org Standard for Embedded Power
+A CPU's node points to its L2 by a handle, the L2 to the L3, and so on. Sources: Power.org Standard for Embedded Power
 Architecture Platform Requirements (ePAPR) 3.7 and 3.8; Linux on Power Architecture Platform Reference (LoPAR) C.6.
 """
 
@@ -23,7 +23,7 @@ _MAX_LEVEL = 8
 
 
 class TreeCache(NamedTuple):
-    """A cache of the device tree, and its node."""
+    """A cache of the device tree, with its node."""
 
     cache: Cache
     path: str
@@ -34,11 +34,11 @@ class _Node(NamedTuple):
     following: int | None
     """The handle of the next level's cache."""
     threads: tuple[int, ...]
-    """The hardware's numbers of a CPU's threads; none for a cache."""
+    """The hardware's numbers of a CPU's threads; empty for a cache."""
 
 
 def device_tree_caches(read: Reader, online: CpuSet) -> list[TreeCache]:
-    """Return the caches from the second level on that the device tree lists."""
+    """Return the caches that the device tree lists, from the second level on."""
     nodes, handles = _nodes(read)
     logical = _logical_cpus(read, online) if any(node.threads for node in nodes) else {}
     reached: dict[tuple[int, str], list[int]] = {}
@@ -93,7 +93,9 @@ def _cell(read: Reader, path: str) -> int | None:
 
 
 def _logical_cpus(read: Reader, online: CpuSet) -> dict[int, int]:
-    """Return the kernel's number of each CPU by the hardware's (arch/powerpc/kernel/sysfs.c show_physical_id())."""
+    """Return the kernel's number of each CPU by its hardware number (arch/powerpc/kernel/sysfs.c
+    show_physical_id()).
+    """
     cpus_by_number: dict[int, int] = {}
     for cpu in online:
         hardware = read.integer(f"sys/devices/system/cpu/cpu{cpu}/physical_id")

@@ -1,4 +1,4 @@
-"""Frequency limits and capacities of CPUs, read once for each set of CPUs that are clocked together.
+"""Frequency limits and capacities of CPUs, read once for each set of CPUs that share a clock.
 
 Sources: Documentation/admin-guide/pm/cpufreq.rst, Documentation/scheduler/sched-capacity.rst and
 Documentation/admin-guide/acpi/cppc_sysfs.rst of the kernel.
@@ -21,20 +21,20 @@ _MAX_CAPACITY = 4096  # include/linux/sched/topology.h SCHED_CAPACITY_SCALE is 1
 
 
 class Limits(NamedTuple):
-    """The frequencies of a CPU, in MHz; None is unknown."""
+    """The frequencies of a CPU, in MHz; None means unknown."""
 
     maximum: float | None = None
-    """With turbo, which a few favoured cores may have more of than others."""
+    """Maximum with turbo; a few favoured cores may turbo higher than the others."""
     minimum: float | None = None
     base: float | None = None
-    """What it sustains, by design the same for all cores of a kind."""
+    """Sustained frequency, by design the same for all cores of a kind."""
 
 
 UNKNOWN = Limits()
 
 
 def read_limits(read: Reader, cpus: CpuSet) -> dict[int, Limits]:
-    """Return the limits of each CPU; nothing where the kernel does not scale frequencies."""
+    """Return the limits of each CPU; nothing if the kernel does not scale frequencies."""
     files = sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}/cpufreq")
     limits_by_cpu: dict[int, Limits] = {}
     if _MAX not in files:
@@ -53,7 +53,7 @@ def read_limits(read: Reader, cpus: CpuSet) -> dict[int, Limits]:
 
 
 def read_capacities(read: Reader, cpus: CpuSet) -> dict[int, int]:
-    """Return the compute power of each CPU in 1024ths of the greatest; nothing where the kernel has none."""
+    """Return the compute power of each CPU in 1024ths of the greatest; nothing if the kernel reports none."""
     capacities: dict[int, int] = {}
     if CAPACITY in sampled(read, cpus, lambda cpu: f"{CPU}/cpu{cpu}"):
         for cpu in cpus:
@@ -70,13 +70,13 @@ def _cppc(cpu: int) -> str:
 def _base(read: Reader, cpu: int, files: frozenset[str], *, has_nominal: bool) -> float | None:
     if _BASE in files:
         return _mhz(read, f"{CPU}/cpu{cpu}/cpufreq/{_BASE}", f"the base frequency of CPU {cpu}")
-    # in MHz, and 0 where the firmware has none
+    # in MHz; 0 if the firmware has none
     nominal = read.integer(f"{_cppc(cpu)}/nominal_freq") if has_nominal else None
     return float(nominal) if nominal is not None and nominal > 0 else None
 
 
 def _together(read: Reader, path: str, cpu: int) -> CpuSet:
-    """Return the CPUs that are clocked together with one, itself included: "0 1 2"."""
+    """Return the CPUs that share a clock with `cpu`, itself included: "0 1 2"."""
     text = read.text(path) or ""
     try:
         related = CpuSet.parse_list(",".join(text.split()))
@@ -92,7 +92,7 @@ def _mhz(read: Reader, path: str, needed: str) -> float | None:
 
 
 def _bounded(read: Reader, path: str, limit: int, needed: str) -> int | None:
-    """Return the number in a file; None, with a problem, for one that the fact cannot have."""
+    """Return the number in a file. A number out of the fact's bounds is a problem and yields None."""
     value = read.integer(path, needed=needed)
     if value is None or 0 < value <= limit:
         return value

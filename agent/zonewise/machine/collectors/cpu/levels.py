@@ -1,8 +1,8 @@
-"""The levels of CPU topology in sysfs: which CPUs are one core, cluster, die, package, book or drawer.
+"""The levels of CPU topology in sysfs: which CPUs form one core, cluster, die, package, book or drawer.
 
-CPU masks decide, and ids are only names. POWER, sparc and s390 print -1 for the id of every package, ia64 prints 0, and
-ARM numbers a package for each cluster. Sources: drivers/base/topology.c and Documentation/admin-guide/cputopology.rst
-of the kernel.
+CPU masks decide; ids serve only as names. POWER, sparc and s390 print -1 for the id of every package, ia64 prints 0,
+and ARM numbers a package for each cluster. Sources: drivers/base/topology.c and
+Documentation/admin-guide/cputopology.rst of the kernel.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 
 UNDEFINED = -1
-"""The id of a level that an architecture does not define (include/linux/topology.h); its mask is then made up."""
+"""The id of a level that an architecture does not define (include/linux/topology.h); the mask of such a level is made
+up."""
 
 
 class Level(NamedTuple):
-    """A level and its files."""
+    """A level, with its files."""
 
     what: str
     id_name: str
@@ -44,11 +45,11 @@ BOOK = Level("book", "book_id", Notations(("book_siblings",), ("book_siblings_li
 DRAWER = Level("drawer", "drawer_id", Notations(("drawer_siblings",), ("drawer_siblings_list",)))
 
 _EVERYWHERE = (CORE, PACKAGE)
-"""The files that every kernel with a topology has, so that their absence is a loss."""
+"""The levels whose files exist on every kernel with a topology, so that their absence is a loss."""
 
 
 class TopologyObject(NamedTuple):
-    """An object of a level, and the file that lists its CPUs."""
+    """An object of a level, with the file that lists its CPUs."""
 
     id: int | None
     cpus: CpuSet
@@ -56,7 +57,7 @@ class TopologyObject(NamedTuple):
 
 
 def first_cpu(obj: TopologyObject) -> int:
-    """Return what objects of a level are ordered by."""
+    """Return the key by which the objects of a level are ordered."""
     return obj.cpus.first()
 
 
@@ -64,7 +65,7 @@ class Levels:
     """Reads the levels of one machine."""
 
     def __init__(self, read: Reader, cpus: CpuSet, known: CpuSet) -> None:
-        """Read for the online CPUs, at least one, and all possible CPUs."""
+        """Prepare to read for the `cpus` that are online, at least one; `known` are all possible CPUs."""
         self.read = read
         self.cpus = cpus
         self.known = known
@@ -73,11 +74,11 @@ class Levels:
         self.names = sampled(read, cpus, _directory)
 
     def objects(self, level: Level) -> list[TopologyObject]:
-        """Return the objects of a level, ascending by first CPU; none where the kernel does not have the level."""
+        """Return the objects of a level, ascending by first CPU; none if the kernel does not have the level."""
         return [TopologyObject(self.id(shared.cpus, level), shared.cpus, shared.path) for shared in self.sets(level)]
 
     def defined_objects(self, level: Level) -> list[TopologyObject]:
-        """Return the objects of a level, none where the architecture does not define it."""
+        """Return the objects of a level, none if the architecture does not define it."""
         ends = (self.cpus.first(), max(self.cpus))
         if level.id_name in self.names and {self.id(CpuSet((cpu,)), level) for cpu in ends} == {UNDEFINED}:
             return []
@@ -101,7 +102,7 @@ class Levels:
         )
 
     def id(self, cpus: CpuSet, level: Level) -> int | None:
-        """Return the id in the file of the first of the CPUs, or of the next that has one."""
+        """Return the id from the file of the first CPU, or of the next CPU that has one."""
         if level.id_name not in self.names:
             if level in _EVERYWHERE and level not in self._nameless:
                 self._nameless.append(level)

@@ -1,4 +1,4 @@
-"""Facts that s390 machines alone have, in /proc/sysinfo, /proc/cpuinfo and cpu/dispatching.
+"""Facts that only s390 machines have, from /proc/sysinfo, /proc/cpuinfo and cpu/dispatching.
 
 Sources: arch/s390/kernel/sysinfo.c and topology.c of the kernel.
 """
@@ -23,7 +23,7 @@ _TOPOLOGY = re.compile(r"^CPU Topology SW: +\d+ +\d+ +(\d{1,4}) +(\d{1,4}) +(\d{
 
 
 def read_mainframe(read: Reader, info: CpuInfo) -> Mainframe | None:
-    """Return the facts of an s390 machine; None on another machine."""
+    """Return the facts of an s390 machine; None for any other machine."""
     machine_type = info.machine_type()
     if machine_type is None:
         return None

@@ -44,7 +44,7 @@ def _max_cstate(read: Reader) -> int | None:
 
 
 def _pstate(read: Reader) -> tuple[str | None, bool | None]:
-    """Return the mode of Intel's driver, and whether it lets CPUs run faster than their base frequency."""
+    """Return the mode of Intel's driver, and whether it lets CPUs exceed their base frequency."""
     driver = Attributes(read, PSTATE, "power", "intel_pstate")
     if not driver.names:
         return None, None
@@ -71,7 +71,9 @@ def _governors(read: Reader) -> tuple[str, ...]:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Notice another driver, mode or governor. The first policy and the last represent all, which may be hundreds."""
+    """Notice another driver, mode or governor. The first and the last policy represent all policies; there may be
+    hundreds.
+    """
     names = peek.names(POLICIES)
     policies = [f"{POLICIES}/{name}/scaling_governor" for name in (names[:1] + names[-1:])]
     return names, tuple(peek.content(path) for path in (f"{PSTATE}/status", f"{PSTATE}/no_turbo", *policies))

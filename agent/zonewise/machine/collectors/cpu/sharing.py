@@ -1,7 +1,7 @@
-"""Which CPUs share something (a package, a core, a cache), from files that each CPU has of its own.
+"""Which CPUs share an object (a package, a core, a cache), as the files of each CPU list them.
 
-The file of every CPU lists all CPUs that it shares with. So one file describes them all, and only one is read. Where
-the files contradict each other all are read, and a set counts only if the file of none of its CPUs contradicts it.
+The file of every CPU lists all CPUs that share the object. So one file describes the whole set, and only one is read.
+If files contradict each other, all are read. A set then counts only if the file of none of its CPUs contradicts it.
 Other sets are dropped, as hwloc drops such objects: no vote could identify the damaged files.
 """
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 CPU = "sys/devices/system/cpu"
-"""Below it each CPU has a directory."""
+"""The directory that contains a directory for each CPU."""
 
 _SHOWN = 60
 
 
 class Notations(NamedTuple):
-    """The files of a directory that hold the same CPU set, newest name first.
+    """The files of a directory that contain the same CPU set, newest name first.
 
-    Masks go first: every kernel has them, and the oldest have no lists.
+    Masks come first: every kernel has them, and the oldest have no lists.
     """
 
     masks: tuple[str, ...]
     lists: tuple[str, ...]
 
     def among(self, names: frozenset[str]) -> Notations:
-        """Return those that a directory has."""
+        """Return the notations whose files a directory has."""
         return Notations(
             tuple(name for name in self.masks if name in names),
             tuple(name for name in self.lists if name in names),
         )
 
     def first(self) -> str:
-        """Return the name for messages; empty without one."""
+        """Return the name to show in messages; empty if there is none."""
         return next(iter(self.masks + self.lists), "")
 
 
 class Shared(NamedTuple):
-    """CPUs that share something, and the file that lists them."""
+    """CPUs that share an object, with the file that lists them."""
 
     cpus: CpuSet
     path: str
@@ -54,9 +54,9 @@ class Shared(NamedTuple):
 def own_set(
     read: Reader, directory: str, notations: Notations, cpu: int, known: CpuSet, *, when_empty: CpuSet = EMPTY
 ) -> Shared | None:
-    """Return the CPUs that a CPU shares with, by its own files; None where none of them has a set.
+    """Return the CPUs that share an object with a CPU, by that CPU's files; None if no file has a set.
 
-    A set without the CPU itself is damaged, since every CPU shares with itself; only an empty one may stand for the set
+    A set without the CPU itself is damaged, since every CPU shares with itself; only an empty set may stand for the set
     `when_empty`. A set with CPUs that are not `known` is damaged as well.
     """
     before = len(read.problems)
@@ -76,21 +76,21 @@ def own_set(
 
 
 def shown(cpus: CpuSet) -> str:
-    """Return a CPU set fit for one line of a message."""
+    """Return a CPU set abbreviated to fit one line of a message."""
     text = str(cpus)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def sampled(read: Reader, cpus: CpuSet, directory: Callable[[int], str]) -> frozenset[str]:
-    """Return the names in a directory that each CPU has, as the first and the last CPU have them.
+    """Return the names in a directory that each CPU has, taken from the first and the last CPU.
 
-    Two, so that the loss of one file does not pass for a kernel that has no such file.
+    Two CPUs are read, so that the loss of one file is not mistaken for a kernel without such a file.
     """
     return frozenset(name for cpu in {cpus.first(), max(cpus)} for name in read.names(directory(cpu)))
 
 
 class _Lost(NamedTuple):
-    """A CPU without a file that lists the CPUs that share with it, and the problems reported for it."""
+    """A CPU without a file that lists the CPUs that share an object with it, and the problems reported for it."""
 
     cpu: int
     first: int
@@ -106,10 +106,10 @@ def partition(
     *,
     within: CpuSet | None = None,
 ) -> list[Shared]:
-    """Return the sets of CPUs that share something with `cpus`, ascending by first CPU.
+    """Return the sets of CPUs that share an object with `cpus`, ascending by first CPU.
 
     `own` returns the set in a CPU's files, `path_at` the path of one of these files. `what` names the shared object,
-    for messages. CPUs outside of `within`, by default `cpus`, are left out of the sets.
+    for messages. CPUs outside `within`, by default `cpus`, are left out of the sets.
     """
     within = cpus if within is None else within
     views: dict[int, Shared | None] = {}
@@ -146,7 +146,7 @@ def _read_views(
 
 
 def _odd_members(sets: list[Shared]) -> CpuSet:
-    """Return the CPUs of the sets that are like no other in size; damage that can be read as a set makes such ones."""
+    """Return the CPUs of the sets whose size no other set has; damage that still reads as a set makes such sets."""
     times = Counter(len(shared.cpus) for shared in sets)
     odd = (shared.cpus for shared in sets if len(shared.cpus) > 1 and times[len(shared.cpus)] == 1)
     return CpuSet(cpu for cpus in odd for cpu in cpus) if len(sets) > 1 else EMPTY
@@ -157,13 +157,13 @@ def _within(shared: Shared | None, cpus: CpuSet) -> Shared | None:
 
 
 def _undisputed(read: Reader, views: dict[int, Shared | None], what: str) -> list[Shared]:
-    """Return the sets that no CPU contradicts and that overlap no other such set; report the rest."""
+    """Return the sets that no CPU contradicts and that overlap no other such set; report the others."""
     distinct: dict[CpuSet, Shared] = {}
     for shared in views.values():
         if shared is not None:
             distinct.setdefault(shared.cpus, shared)
     consistent = [candidate for candidate in distinct.values() if _is_consistent(candidate, views)]
-    # a CPU without a set of its own may be claimed by several sets
+    # several sets may claim a CPU that has no set of its own
     undisputed = [
         candidate
         for candidate in consistent
@@ -185,7 +185,7 @@ def _is_consistent(shared: Shared, views_by_cpu: dict[int, Shared | None]) -> bo
 def _explain_lost(
     read: Reader, lost: list[_Lost], sets: list[Shared], path_at: Callable[[int], str], what: str
 ) -> None:
-    """Report, for CPUs without a set of their own, whether the file of another CPU has it."""
+    """Report, for each CPU without a set of its own, whether the file of another CPU lists it."""
     for cpu, first, end in lost:
         teller = next((shared for shared in sets if cpu in shared.cpus), None)
         used = f"/{teller.path}" if teller else f"the {what} of CPU {cpu} is unknown"

@@ -36,12 +36,12 @@ class _Packages(NamedTuple):
     by_cpu: dict[int, TopologyObject]
 
     def holding(self, cpus: CpuSet) -> TopologyObject | None:
-        """Return the package that holds all of the CPUs."""
+        """Return the package that contains all of the CPUs."""
         package = self.by_cpu.get(cpus.first())
         return package if package is not None and cpus <= package.cpus else None
 
     def package_id(self, cpus: CpuSet) -> int | None:
-        """Return the id of the package that holds all of the CPUs."""
+        """Return the id of the package that contains all of the CPUs."""
         package = self.holding(cpus)
         return None if package is None else package.id
 
@@ -79,9 +79,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _cores(levels: Levels, machine: Machine) -> tuple[list[TopologyObject], list[TopologyObject]]:
-    """Return the cores, and the modules in which two cores of AMD families 15h and 16h share front end, FPU or L2.
+    """Return the cores, and the modules of AMD families 15h and 16h, whose two cores share front end, FPU or L2.
 
-    The kernel lists the two cores of a module as each other's threads, though each has an id of its own
+    The kernel lists the two cores of a module as each other's threads, though each has its own id
     (arch/x86/kernel/smpboot.c match_smt() by cu_id).
     """
     cores: list[TopologyObject] = []
@@ -98,20 +98,20 @@ def _cores(levels: Levels, machine: Machine) -> tuple[list[TopologyObject], list
 
 
 def _ids_differ(levels: Levels, shared: Shared) -> bool:
-    """Return whether the first two CPUs of a set are, by their ids, different cores."""
+    """Return whether the ids of the first two CPUs of a set show that they are different cores."""
     second = CpuSet(list(shared.cpus)[1:2])
     first_id, second_id = levels.id(shared.cpus, CORE), levels.id(second, CORE)
     return None not in (first_id, second_id) and first_id != second_id
 
 
 def _model(machine: Machine, cpus: CpuSet) -> str | None:
-    """Return the model of a package; None where its CPUs have several or none is known."""
+    """Return the model of a package; None if its CPUs have several models or none is known."""
     names = {variant.name for variant in machine.model.variants if not variant.cpus.isdisjoint(cpus)}
     return names.pop() if len(names) == 1 else None
 
 
 def _zone(zones: dict[int, tuple[int, CpuSet]], cpus: CpuSet) -> int | None:
-    """Return the zone that holds all of the CPUs."""
+    """Return the zone that contains all of the CPUs."""
     zone = zones.get(cpus.first())
     return zone[0] if zone is not None and cpus <= zone[1] else None
 
@@ -132,7 +132,7 @@ def _explain(read: Reader, **levels: list[TopologyObject]) -> None:
 
 
 def _volatile(_peek: Peek) -> Hashable:
-    """Nothing: the kernel changes topology only when it brings CPUs on or off line."""
+    """Return nothing: the kernel changes topology only when it brings CPUs online or offline."""
     return None
 
 

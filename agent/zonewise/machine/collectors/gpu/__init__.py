@@ -1,1 +1,1 @@
-"""GPUs: found by PCI, with further facts from the driver of each vendor."""
+"""GPUs: found on the PCI bus, with further facts from the driver of each vendor."""

@@ -1,4 +1,6 @@
-"""Facts of AMD's GPUs from the amdgpu driver: in each PCI function's directory, and in the topology for compute."""
+"""Facts of AMD GPUs from the amdgpu driver: from each PCI function's directory and from the compute
+driver's topology.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _WITNESSES = {
     "mem_info_vram_total": "mem_info_vram_used",
     "current_compute_partition": "available_compute_partition",
 }
-"""Attributes that not every GPU has, and the attributes that exist if and only if they do."""
+"""Attributes that not every GPU has, with the attributes that exist if and only if they do."""
 
 _ARCHITECTURES = {
     "gfx90a": "cdna2",
@@ -37,11 +39,12 @@ _ARCHITECTURES = {
     "gfx115": "rdna3.5",
     "gfx120": "rdna4",
 }
-"""By the longest prefix of the instruction set: LLVM, User Guide for AMDGPU Backend, Processors."""
+"""The architecture by the longest matching prefix of the instruction set: LLVM, User Guide for AMDGPU Backend,
+Processors."""
 
 
 class _Compute(NamedTuple):
-    """The nodes of the compute driver's topology that are one GPU: one, or its partitions."""
+    """The nodes of the compute driver's topology that form one GPU: a single node, or its partitions."""
 
     nodes: list[KfdGpu]
 
@@ -51,9 +54,9 @@ class _Compute(NamedTuple):
 
 
 def enrich_amd(read: Reader, gpus: tuple[Gpu, ...], *, pci_is_known: bool = True) -> tuple[Gpu, ...]:
-    """Return the GPUs with the facts that AMD's driver has of its own.
+    """Return the GPUs with the facts that only AMD's driver reports.
 
-    Where no PCI function is known at all, the GPUs that the driver lists are added: each of them exists.
+    If no PCI function is known at all, the GPUs that the driver lists are added: each of them exists.
     """
     own = [gpu for gpu in gpus if gpu.vendor == "amd" and gpu.address is not None]
     if not own and pci_is_known:
@@ -77,10 +80,10 @@ def _listed(read: Reader, address: str) -> Gpu:
 
 
 def _compute(read: Reader, addresses: list[str], *, pci_is_known: bool) -> dict[str, _Compute]:
-    """Return the nodes of each GPU by its address."""
+    """Return the nodes of each GPU by the GPU's address."""
     by_address: dict[str, _Compute] = {}
     for node in kfd_gpus(read):
-        # partitions of a GPU may differ in the function number
+        # the partitions of a GPU may differ in the function number
         first = _FUNCTION.sub(".0", node.address)
         address = node.address if node.address in addresses else first
         if pci_is_known and address not in addresses:
@@ -151,7 +154,7 @@ def _health(read: Reader, path: str, fact: str) -> Health | None:
 
 
 def _computing(read: Reader, gpu: Gpu, compute: _Compute, addresses: dict[int, str]) -> Gpu:
-    """Return a GPU with its facts from the topology for compute."""
+    """Return a GPU with its facts from the compute topology."""
     nodes, first, fact = compute.nodes, compute.first, f"gpus.{gpu.address}"
     file = f"{first.path}/properties"
     for name in ("compute_capability", "architecture", "compute_units", "simds", "hive"):
@@ -196,7 +199,7 @@ def _partitions(read: Reader, compute: _Compute, fact: str) -> tuple[Partition, 
 
 
 def _peers(read: Reader, node: KfdGpu, own: str, addresses: dict[int, str]) -> tuple[XgmiPeer, ...]:
-    """Return what a GPU reaches over XGMI; the links of its first partition represent all of them."""
+    """Return the GPUs that a GPU reaches over XGMI; the links of its first partition represent all of its links."""
     peers: dict[str, XgmiPeer] = {}
     for link in xgmi_links(read, node):
         address = addresses.get(link.node)

@@ -1,4 +1,4 @@
-"""Facts of a GPU of any driver from the kernel's display and render infrastructure."""
+"""Facts that the kernel's display and render infrastructure (DRM) has of a GPU, whatever its driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 KFD = "sys/class/kfd/kfd/topology"
-"""Where AMD's driver for compute describes its GPUs."""
+"""The directory in which AMD's compute driver describes its GPUs."""
 
 _NODES = {"renderD": "minor", "card": "number"}
 
@@ -26,7 +26,7 @@ def drm_numbers(read: Reader, path: str, fact: str) -> tuple[int | None, int | N
 
 
 def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the number in the file") -> int | None:
-    """Return a number that cannot be negative; None where the file is absent or holds another one."""
+    """Return a number that cannot be negative; None if the file is absent or contains anything else."""
     number = read.integer(path, fact=fact, rule=rule)
     if number is not None and number < 0:
         read.problem(path, f"contains {number}", "nothing of it")
@@ -35,5 +35,5 @@ def natural_number(read: Reader, path: str, *, fact: str = "", rule: str = "the 
 
 
 def module_version(read: Reader, driver: str) -> str | None:
-    """Return the version of a driver that has one of its own; those of the kernel itself have none."""
+    """Return the version of a driver that has its own; the kernel's in-tree drivers have none."""
     return read.text(f"sys/module/{driver}/version")

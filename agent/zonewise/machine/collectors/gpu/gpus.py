@@ -1,7 +1,7 @@
-"""GPUs: found among the PCI functions, without any driver, and completed with the facts of the drivers.
+"""GPUs: found among the PCI functions without any driver, and completed with facts from the drivers.
 
-A GPU is a display controller or a processing accelerator of a maker of GPUs. Other display controllers (of a server's
-management controller, of a virtual machine) only show a screen.
+A GPU is a display controller or a processing accelerator from a GPU vendor. Other display controllers (of a server's
+management controller, of a virtual machine) only drive a screen.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 _PROC = "proc/driver/nvidia"
 
 _VENDORS = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
-"""By PCI vendor id. Makers of display controllers that compute nothing are left out: ASPEED, Matrox, QEMU, Red Hat,
-Cirrus Logic, VMware, Microsoft, Huawei's and others' management controllers."""
+"""GPU vendors by PCI vendor id. Vendors whose display controllers do not compute are left out: ASPEED, Matrox, QEMU,
+Red Hat, Cirrus Logic, VMware, Microsoft, Huawei's and others' management controllers."""
 
 _SERVER_DISPLAYS = frozenset({("1002", "515e"), ("1002", "5969"), ("1002", "4752")})
-"""What ATI sold to go with management controllers: ES1000, Rage XL. Nothing computes on them."""
+"""Display controllers that ATI sold for use with management controllers: ES1000, Rage XL. They do not compute."""
 
 _DRIVERS = {
     "nvidia": "nvidia",
@@ -44,23 +44,23 @@ _DRIVERS = {
     "i915": "intel",
     "xe": "intel",
 }
-"""Drivers for GPUs only, and their vendor: it is known even where class or vendor were lost."""
+"""Drivers that serve only GPUs, with their vendor: they identify a GPU even if its class or vendor was lost."""
 
 _MODULES = {"nvidia": ("nvidia",), "amd": ("amdgpu",), "intel": ("i915", "xe")}
 _VGA = "0300"
-_SHOWN = 3  # addresses that a problem of many GPUs names
+_SHOWN = 3  # number of addresses that a problem of many GPUs names
 
 
 def find_gpus(read: Reader, machine: Machine, query_nvml: Callable[[], NvmlFacts]) -> Machine:
-    """Return the machine with its GPUs. `query_nvml` runs only where NVML's driver drives a GPU.
+    """Return the machine with its GPUs. `query_nvml` runs only if NVML's driver drives a GPU.
 
-    Where only NVML reports the zone of a GPU, its PCI function gets that zone as well.
+    If only NVML reports the zone of a GPU, the GPU's PCI function gets that zone as well.
     """
     listed = frozenset(name for name in read.names(f"{_PROC}/gpus") if is_pci_address(name))
     gpus = _gpu_functions(read, machine.pci, listed)
     _report_driverless(read, machine, gpus)
     vendors = {gpu.vendor for gpu in gpus}
-    # modules that describe the GPUs of a vendor are loaded only where it has GPUs
+    # modules that describe the GPUs of a vendor are loaded only if the machine has such GPUs
     if "amd" in vendors or (not machine.pci and read.has(KFD)):
         from zonewise.machine.collectors.gpu.amd import enrich_amd
 
@@ -88,13 +88,13 @@ def _gpu_functions(read: Reader, functions: tuple[PciFunction, ...], listed: fro
     vendors = {
         each.address: vendor for each in functions if (vendor := _vendor(each, each.address in listed)) is not None
     }
-    # a virtual function is part of a GPU that is listed already; a virtual machine with one sees no other function
+    # a virtual function belongs to a GPU that is already listed; a virtual machine with one sees no other function
     own = [each for each in functions if each.address in vendors and each.physical_function not in vendors]
     return tuple(_gpu(read, each, vendors[each.address], each.address in listed) for each in own)
 
 
 def _vendor(function: PciFunction, is_listed: bool) -> str | None:
-    """Return the vendor of the GPU that a function is, None where it is none."""
+    """Return the GPU vendor of a function; None if the function is not a GPU."""
     by_driver = _DRIVERS.get(function.driver or "") or ("nvidia" if is_listed else None)
     vendor = by_driver if function.vendor is None else _VENDORS.get(function.vendor)
     if vendor is None or (function.vendor, function.device) in _SERVER_DISPLAYS:
@@ -102,7 +102,7 @@ def _vendor(function: PciFunction, is_listed: bool) -> str | None:
     if function.pci_class is None or by_driver == vendor:
         return by_driver
     base = function.pci_class[:2]
-    # what Intel makes of the class of processing accelerators are NPUs
+    # Intel devices with the class of processing accelerators are NPUs
     return vendor if base == DISPLAY or (base == PROCESSING_ACCELERATOR and vendor != "intel") else None
 
 
@@ -128,7 +128,7 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
     classes = {function.address: function.pci_class for function in machine.pci}
     for vendor, modules in _MODULES.items():
         own = [gpu.address or "" for gpu in gpus if gpu.vendor == vendor and gpu.driver is None]
-        # a processor's own graphics without a driver are the rule in servers
+        # servers usually have no driver for the graphics in the processor
         if vendor != "nvidia":
             own = [address for address in own if classes.get(address) != _VGA]
         if not own:
@@ -141,9 +141,9 @@ def _report_driverless(read: Reader, machine: Machine, gpus: tuple[Gpu, ...]) ->
 
 
 def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone, ...]) -> Gpu:
-    """Return a GPU with the zone that NVML calls nearest, where it is one zone and no other source has one.
+    """Return a GPU with the zone that NVML calls nearest, if that is one zone and no other source has one.
 
-    The same holds for the zone that is its own memory.
+    The same applies to the zone that consists of the GPU's own memory.
     """
     if nvml_gpu is None:
         return gpu
@@ -161,7 +161,7 @@ def _placed(read: Reader, gpu: Gpu, nvml_gpu: NvmlGpu | None, zones: tuple[Zone,
 
 
 def _refined(read: Reader, functions: tuple[PciFunction, ...], gpus: tuple[Gpu, ...]) -> tuple[PciFunction, ...]:
-    """Return the functions with the zones that only NVML knew."""
+    """Return the functions with the zones that only NVML reported."""
     zones = {gpu.address: gpu.zone for gpu in gpus if gpu.zone is not None}
     refined: list[PciFunction] = []
     for function in functions:
@@ -178,9 +178,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Return what shows a driver loaded or replaced, GPUs partitioned anew, and NVML that exceeded its deadline.
+    """Return what changes when a driver is loaded or replaced, GPUs are repartitioned, or NVML exceeds its deadline.
 
-    Health counters are not part of it: they are as old as the last scan that ran for another reason.
+    Health counters are not included: they are as old as the last scan that ran for another reason.
     """
     return (
         peek.content(f"{_PROC}/version"),
@@ -194,7 +194,7 @@ def _volatile(peek: Peek) -> Hashable:
 
 
 def _mig_instances(peek: Peek) -> Hashable:
-    """Return the names of the MIG instances: the driver has a directory with access rights for each."""
+    """Return the names of the MIG instances: the driver has a directory with access permissions for each."""
     top = f"{_PROC}/capabilities"
     gpus = [f"{top}/{gpu}/mig" for gpu in peek.names(top) if gpu.startswith("gpu")]
     return tuple((gpu, tuple((each, peek.names(f"{gpu}/{each}")) for each in peek.names(gpu))) for gpu in gpus)

@@ -1,7 +1,7 @@
-"""Facts of Intel's GPUs from the i915 and xe drivers.
+"""Facts of Intel GPUs from the i915 and xe drivers.
 
-A GPU on the processor has no memory of its own. An older kernel does not report the size of a discrete one. Both leave
-`memory` unknown.
+A GPU in the processor has no memory of its own. An older kernel does not report the memory size of a discrete GPU. In
+both cases `memory` is unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GT = re.compile(r"gt\d{1,2}")  # drivers/gpu/drm/i915/gt/intel_gt_sysfs.c
 
 
 def enrich_intel(read: Reader, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Return the GPUs with the facts that Intel's driver has of its own."""
+    """Return the GPUs with the facts that only Intel's driver reports."""
     used = {gpu.driver for gpu in gpus if gpu.vendor == "intel"}
     versions = {driver: module_version(read, driver) for driver in _DRIVERS if driver in used}
     return tuple(
@@ -45,7 +45,7 @@ def _enrich_i915(read: Reader, gpu: Gpu, path: str, fact: str) -> Gpu:
     memory = natural_number(read, f"{card}/lmem_total_bytes", fact=f"{fact}.memory", rule="bytes of local memory")
     if not memory:
         return gpu
-    # of a GPU with memory of its own each GT is a tile; on a processor (Meteor Lake) the second one is for media
+    # each GT of a discrete GPU is a tile; the second GT of an integrated GPU (Meteor Lake) is for media
     tiles = sum(1 for name in read.names(f"{card}/gt") if _GT.fullmatch(name))
     read.source(f"{fact}.tiles", f"{card}/gt", tiles, "one for each directory gt0, gt1, ...")
     return gpu._replace(memory=memory, tiles=tiles or None)

@@ -1,7 +1,7 @@
-"""The topology of AMD's compute driver, /sys/class/kfd: the parts of each GPU, and its links.
+"""The topology of AMD's compute driver, /sys/class/kfd: the parts of each GPU and its links.
 
-drivers/gpu/drm/amd/amdkfd/kfd_topology.c of the kernel. A node in this topology is a NUMA node with CPUs, or a GPU, or
-one partition of a GPU. The files are lines of a name and a number.
+Source: drivers/gpu/drm/amd/amdkfd/kfd_topology.c of the kernel. A node in this topology is a NUMA node with CPUs, a
+GPU, or one partition of a GPU. Each line of the files has a name and a number.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 _NODES = f"{KFD}/nodes"
-_MAX_NODES = 4096  # far above what one machine has
+_MAX_NODES = 4096  # far more than any machine has
 _LOCAL_HEAPS = (1, 2)  # kfd_crat.h HSA_MEM_HEAP_TYPE_FB_PUBLIC, _FB_PRIVATE: memory of the GPU itself
 _EVERY_NODE = ("simd_count", "location_id", "max_engine_clk_ccompute")
-"""What every kernel writes of a node; node_show() ends with the last."""
+"""The properties that every kernel writes for a node; node_show() writes the last one at the end."""
 _XGMI = 11  # kfd_crat.h CRAT_IOLINK_TYPE_XGMI
 
 
@@ -39,7 +39,7 @@ class KfdGpu(NamedTuple):
 
     node: int
     address: str
-    """The PCI address; up to kernel 6.7 partitions count up the function number."""
+    """The PCI address; up to kernel 6.7 each further partition has the next function number."""
     minor: int | None
     memory: int | None
     """Bytes."""
@@ -52,7 +52,7 @@ class KfdGpu(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The directory of the node."""
+        """Return the directory of the node."""
         return f"{_NODES}/{self.node}"
 
 
@@ -73,6 +73,7 @@ def xgmi_links(read: Reader, gpu: KfdGpu) -> list[KfdLink]:
 
 def _link(link: dict[str, int]) -> KfdLink:
     # kfd_crat.c kfd_fill_gpu_xgmi_link_to_gpu(): the minimum is the bandwidth of one link, the maximum that of all
+    # links
     minimum, every = link.get("min_bandwidth", 0), link.get("max_bandwidth", 0)
     return KfdLink(link["node_to"], link.get("weight"), every // minimum if minimum and every else None, every or None)
 
@@ -109,7 +110,7 @@ def _memory(read: Reader, path: str) -> int | None:
 
 
 def _target(version: int | None) -> str | None:
-    """Return the name of an instruction set: 90402 is gfx942, 90010 is gfx90a (the last two are hexadecimal digits)."""
+    """Return the name of an instruction set: 90402 is gfx942, 90010 is gfx90a (the last two digits are hexadecimal)."""
     if not version:
         return None
     major, rest = divmod(version, 10000)
@@ -118,11 +119,11 @@ def _target(version: int | None) -> str | None:
 
 
 def _properties(read: Reader, path: str, what: str, needed: tuple[str, ...]) -> dict[str, int]:
-    """Return the numbers in a file by name; none of them where a needed one is absent."""
+    """Return the numbers in a file by name; no numbers if a needed one is absent."""
     content = read.raw(path, needed=what)
     if content is None:
         return {}
-    # every line ends in a newline, so text behind the last newline is a line that was cut
+    # every line ends in a newline, so text after the last newline is a truncated line
     *lines, rest = content.decode("ascii", "backslashreplace").rstrip("\0").split("\n")
     numbers = dict(_numbers(read, path, lines))
     lacking = [name for name in needed if name not in numbers]

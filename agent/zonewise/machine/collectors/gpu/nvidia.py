@@ -1,10 +1,10 @@
-"""Facts of NVIDIA's GPUs from their driver: in /proc/driver/nvidia, and by NVML.
+"""Facts of NVIDIA GPUs from their driver: from /proc/driver/nvidia and through NVML.
 
-/proc has a few facts of every GPU, also of GPUs that NVML leaves out. NVML is called on the running machine only, and
-only if its driver drives a GPU. A capture holds NVML's facts of its time.
+/proc has a few facts of every GPU, including GPUs that NVML leaves out. NVML is called only on the running machine, and
+only if its driver drives a GPU. A capture contains NVML's facts from the time of the capture.
 
-The files of /proc are those of nv-procfs.c of the open kernel modules. Every line ends in a newline, so text behind
-the last newline is a line that was cut.
+The files in /proc are those of nv-procfs.c of the open kernel modules. Every line ends in a newline, so text after the
+last newline is a truncated line.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _VERSION = re.compile(r"Kernel Module\s.*?\b(\d{1,4}(?:\.\d{1,4}){1,2})\s")
 
 
 class Nvidia(NamedTuple):
-    """What is known of NVIDIA's GPUs."""
+    """All known facts of NVIDIA GPUs."""
 
     gpus: tuple[Gpu, ...]
-    """All GPUs, NVIDIA's with further facts; those that only NVML lists are added."""
+    """All GPUs, those of NVIDIA with further facts; GPUs that only NVML lists are added."""
     nvml_gpus: dict[str, NvmlGpu]
     """NVML's facts by address."""
 
@@ -47,9 +47,9 @@ class Nvidia(NamedTuple):
 def enrich_nvidia(
     read: Reader, gpus: tuple[Gpu, ...], listed: frozenset[str], query_nvml: Callable[[], NvmlFacts]
 ) -> Nvidia:
-    """Return the GPUs with the facts that NVIDIA's driver has of its own.
+    """Return the GPUs with the facts that only NVIDIA's driver reports.
 
-    `query_nvml` runs only where the driver drives a GPU.
+    `query_nvml` runs only if the driver drives a GPU.
     """
     driven = {gpu.address for gpu in gpus if gpu.driver == _DRIVER}
     version = _driver_version(read) if driven else None
@@ -80,7 +80,7 @@ def enrich_nvidia(
 
 
 def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
-    """Return NVML's facts by the addresses of its GPUs; by UUID for a GPU without an address."""
+    """Return NVML's facts by GPU address; by UUID for a GPU without an address."""
     addresses = {gpu.address for gpu in gpus if gpu.address is not None}
     by_uuid = {gpu.uuid: gpu.address for gpu in gpus if gpu.uuid is not None}
     by_address: dict[str, NvmlGpu] = {}
@@ -92,7 +92,7 @@ def _by_address(facts: NvmlFacts, gpus: tuple[Gpu, ...]) -> dict[str, NvmlGpu]:
 
 
 def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: str | None) -> Gpu:
-    """Return a GPU with the facts in the driver's own files."""
+    """Return a GPU with the facts from the driver's own files."""
     fact, path = f"gpus.{gpu.address}", _information_path(gpu.address or "")
     if version is not None:
         read.source(f"{fact}.driver_version", f"{_PROC}/version", version, "the version of the kernel module")
@@ -115,7 +115,7 @@ def _enrich_from_proc(read: Reader, gpu: Gpu, printed: dict[str, str], version: 
 
 
 def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) -> tuple[str, NvmlFacts | None]:
-    """Return the source of NVML's facts, and the facts; None without facts, or with unusable ones."""
+    """Return NVML's facts with their source; None if there are no facts or they are unusable."""
     content = read.raw(CAPTURED)
     path = _CONTROL_DEVICE if content is None else CAPTURED
     if content is None:
@@ -137,7 +137,7 @@ def _nvml(read: Reader, query_nvml: Callable[[], NvmlFacts], *, expected: bool) 
 
 
 class _NvmlReport:
-    """NVML's facts, and their source."""
+    """NVML's facts, with their source."""
 
     def __init__(self, read: Reader, facts: NvmlFacts, path: str) -> None:
         self._read = read
@@ -145,7 +145,7 @@ class _NvmlReport:
         self._path = path
 
     def report(self, version: str | None) -> None:
-        """Report what is wrong with the facts as a whole."""
+        """Report problems that concern the facts as a whole."""
         nvml_version = self._facts.driver_version
         if nvml_version is not None and version is not None and nvml_version != version:
             self._read.problem(
@@ -157,7 +157,7 @@ class _NvmlReport:
             self._read.problem(self._path, fault, "the other results of NVML")
 
     def enriched(self, gpu: Gpu, nvml_gpu: NvmlGpu) -> Gpu:
-        """Return a GPU with NVML's facts of it."""
+        """Return a GPU with NVML's facts about it."""
         name = gpu.address or nvml_gpu.uuid or "a GPU"
         for fault in nvml_gpu.faults[:1]:
             more = f" and {len(nvml_gpu.faults) - 1} more faults" if len(nvml_gpu.faults) > 1 else ""
@@ -179,7 +179,9 @@ class _NvmlReport:
         return gpu._replace(state="lost")
 
     def _is_hidden(self, gpu: Gpu, listed: frozenset[str]) -> bool:
-        """Return whether this container does not see a GPU: the driver shows it files of other GPUs only."""
+        """Return whether a GPU is hidden from this container: the driver shows the container only the files of other
+        GPUs.
+        """
         if listed and gpu.address not in listed:
             return True
         devices = self._read.names("dev") if self._read.files.live and gpu.minor is not None else []
@@ -199,7 +201,7 @@ class _NvmlReport:
 
 
 def _driver_version(read: Reader) -> str | None:
-    """Return the version of the loaded kernel module; None where the file lacks it."""
+    """Return the version of the loaded kernel module; None if the file does not contain it."""
     path = f"{_PROC}/version"
     content = read.raw(path)
     if content is None:
@@ -217,9 +219,9 @@ def _information_path(address: str) -> str:
 
 
 def _information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return by address the driver's facts of each GPU: "Model", "GPU UUID", "Device Minor" and others.
+    """Return the driver's facts of each GPU by address: "Model", "GPU UUID", "Device Minor" and others.
 
-    The driver prints the same lines for every GPU, so a line that only some GPUs have was lost for the rest.
+    The driver prints the same lines for every GPU, so a line that only some GPUs have was lost for the others.
     """
     printed_by_address = {address: _printed(read, _information_path(address)) for address in addresses}
     every = set[str]().union(*printed_by_address.values())
@@ -236,7 +238,7 @@ def _information(read: Reader, addresses: Iterable[str]) -> dict[str, dict[str, 
 
 
 def _is_known(value: str) -> bool:
-    """Return whether a value is one: until a GPU is used for the first time the driver prints question marks."""
+    """Return whether a value is known: the driver prints question marks until a GPU is first used."""
     return bool(value) and "?" not in value and value != "N/A"
 
 

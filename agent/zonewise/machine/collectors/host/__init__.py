@@ -1,1 +1,1 @@
-"""The machine as a whole: kernel, firmware, virtualisation."""
+"""The machine as a whole: kernel, firmware, virtualisation and related facts."""

@@ -1,4 +1,4 @@
-"""The architecture of a captured machine, by the dialect of its /proc/cpuinfo."""
+"""The architecture of a captured machine, derived from the dialect of its /proc/cpuinfo."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(rb"^([^:\n]*?)\s*:[ \t]*(.*?)\s*$", re.MULTILINE)
 _HEAD = 8192
-"""Bytes from the start that hold the first CPU's lines, and from the end that hold those of the machine."""
+"""Number of bytes at the start that contain the first CPU's lines, and at the end that contain the machine's lines."""
 
 _RELEASE_SUFFIXES = ("x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "ia64", "i686")
-"""Red Hat and others end the release of a kernel with its architecture."""
+"""Suffixes of kernel releases: Red Hat and others append the architecture."""
 
 _POWER_64 = re.compile(r"POWER\d|PPC970|Cell|A2")
 _POWER_LITTLE = re.compile(r"POWER(9|1\d)")
-"""Since POWER9 distributions have little-endian kernels only; POWER8 has both, POWER7 big-endian ones."""
+"""POWER models with little-endian kernels only: POWER9 and later. POWER8 has both, POWER7 only big-endian ones."""
 _POWER_BIG = re.compile(r"POWER[1-7]\b|PPC970|Cell")
 
 
 def release_architecture(release: str) -> str | None:
-    """Return the architecture that the release of a kernel ends in: "4.18.0-513.el8.ppc64le"."""
+    """Return the architecture at the end of a kernel's release: "4.18.0-513.el8.ppc64le"."""
     last = release.rpartition(".")[2]
     return last if last in _RELEASE_SUFFIXES else None
 
 
 def cpuinfo_lines(cpuinfo: bytes) -> dict[str, str]:
-    """Return the lines that the first CPU and the end of /proc/cpuinfo have, the first of each name."""
+    """Return the lines of the first CPU and of the end of /proc/cpuinfo; the first line of each name counts."""
     text = cpuinfo if len(cpuinfo) <= 2 * _HEAD else cpuinfo[:_HEAD] + b"\n" + cpuinfo[-_HEAD:]
     lines: dict[str, str] = {}
     for match in _LINE.finditer(text):
@@ -37,7 +37,9 @@ def cpuinfo_lines(cpuinfo: bytes) -> dict[str, str]:
 
 
 def cpuinfo_architecture(cpuinfo: bytes) -> str | None:
-    """Return the architecture as uname would print it; None where the text leaves it open (arch/*/kernel, c_show())."""
+    """Return the architecture as uname would print it; None if the text does not decide it (arch/*/kernel,
+    c_show()).
+    """
     lines = cpuinfo_lines(cpuinfo)
     return next((architecture for dialect in _DIALECTS if (architecture := dialect(lines))), None)
 
@@ -46,7 +48,7 @@ def _x86(lines: dict[str, str]) -> str | None:
     flags = lines.get("flags", "").split()
     if "fpu_exception" not in lines and "tsc" not in flags:
         return None
-    # a 32-bit kernel may run on a processor with long mode, and is the only one to print these lines
+    # a 32-bit kernel may run on a processor with long mode; only such a kernel prints these lines
     # (arch/x86/kernel/cpu/proc.c show_cpuinfo_misc())
     return "x86_64" if "lm" in flags and "fdiv_bug" not in lines else "i686"
 

@@ -1,4 +1,4 @@
-"""The machine's name in the firmware: DMI, device tree, POWER's lines in /proc/cpuinfo, s390's /proc/sysinfo.
+"""The machine's name from DMI, the device tree, POWER's lines in /proc/cpuinfo, or s390's /proc/sysinfo.
 
 Serial numbers, UUIDs and asset tags are never read: they identify property, and no scheduling decision needs them.
 """
@@ -30,13 +30,13 @@ _GROUPS = (
     {"bios_vendor": "bios_vendor", "bios_version": "bios_version", "bios_date": "bios_date"},
     {"chassis_vendor": "chassis_vendor", "chassis_type": "chassis_type", "chassis_version": "chassis_version"},
 )
-"""Attribute of DMI -> field, grouped by SMBIOS structure: the attributes of a structure exist together.
+"""DMI attribute -> field, grouped by SMBIOS structure: the attributes of a structure exist together.
 
-The kernel stores every string of a structure, empty ones too (drivers/firmware/dmi_scan.c dmi_save_ident()).
+The kernel stores every string of a structure, including empty ones (drivers/firmware/dmi_scan.c dmi_save_ident()).
 """
 
 _LATER = {"product_family": "family", "product_sku": "sku"}
-"""Attributes of kernels from 4.12 and 4.18 on; they may be blank."""
+"""Attributes that kernels have since 4.12 and 4.18; they may be blank."""
 
 _MODALIAS = {
     "sys_vendor": "svn",
@@ -52,7 +52,8 @@ _MODALIAS = {
     "chassis_type": "ct",
     "chassis_version": "cvr",
 }
-"""Attribute -> its mark in the attribute modalias, which repeats all (drivers/firmware/dmi-id.c get_modalias())."""
+"""Attribute -> its mark in the attribute modalias, which repeats all of them (drivers/firmware/dmi-id.c
+get_modalias())."""
 
 _PLACEHOLDERS = frozenset(
     {
@@ -78,9 +79,9 @@ _PLACEHOLDERS = frozenset(
         "(null)",
     }
 )
-"""Placeholders of vendors that left out a name, in lower case."""
+"""Placeholders, in lower case, of vendors that did not fill in a name."""
 _BLANKS = "0xX.-_ "
-"""Of these alone no name is made."""
+"""A value that consists only of these characters is not a name."""
 
 _SYSINFO_LINE = re.compile(r"^(Manufacturer|Type|Model): +(.*?) *$", re.MULTILINE)
 
@@ -115,7 +116,7 @@ def _dmi(read: Reader) -> Firmware | None:
 
 
 def _present(read: Reader, directory: str) -> frozenset[str]:
-    """Return the names of the attributes; all of them where a directory is closed to listing and open to reading."""
+    """Return the names of the attributes; all names if a directory can be read but not listed."""
     names = frozenset(read.names(directory))
     if names or (read.raw(f"{directory}/sys_vendor") is None and read.raw(f"{directory}/bios_vendor") is None):
         return names
@@ -134,12 +135,12 @@ def _report_lost(read: Reader, directory: str, blank: list[tuple[str, str]]) -> 
 
 
 def _attribute(read: Reader, directory: str, name: str, field: str) -> str | None:
-    """Return the text of an attribute; None for nothing but blanks."""
+    """Return the text of an attribute; None if it is blank."""
     path, fact = f"{directory}/{name}", f"firmware.{field}"
     content = read.raw(path, needed=fact)
     if content is None:
         return None
-    # a string of the firmware may have lines; the first one is the name
+    # a firmware string may have several lines; the first one is the name
     text = content.decode("utf-8", "backslashreplace").lstrip().partition("\n")[0].strip("\0 \t")
     if not content.strip(b"\0"):
         read.problem(path, "is empty", f"{fact} is unknown")
@@ -167,13 +168,15 @@ def _device_tree(read: Reader) -> Firmware | None:
 
 
 def _strings(content: bytes | None) -> tuple[str, ...]:
-    """Return the strings of a property of the device tree, each of which ends in a NUL."""
+    """Return the strings of a device tree property; each of them ends in a NUL."""
     parts = (part.decode("ascii", "backslashreplace").strip() for part in (content or b"").split(b"\0"))
     return tuple(part for part in parts if part and part.isprintable())
 
 
 def _power(read: Reader, firmware: Firmware) -> Firmware:
-    """Return what was found with what the kernel prints behind the CPUs (arch/powerpc/kernel/setup-common.c)."""
+    """Return the firmware facts, completed with the lines that the kernel prints after the CPUs
+    (arch/powerpc/kernel/setup-common.c).
+    """
     lines = cpuinfo_lines(read.raw(CPUINFO) or b"")
     platform = lines.get("platform") or None
     # "machine" begins with the platform ("PowerNV 8335-GTW") or the firmware's type ("CHRP IBM,9179-MHB")
@@ -184,7 +187,7 @@ def _power(read: Reader, firmware: Firmware) -> Firmware:
 
 
 def _mainframe(read: Reader) -> Firmware | None:
-    """Return what the machine of an s390 is (arch/s390/kernel/sysinfo.c stsi_1_1_1())."""
+    """Return the identity of an s390 machine (arch/s390/kernel/sysinfo.c stsi_1_1_1())."""
     text = read.text(SYSINFO)
     if text is None:
         return None
@@ -199,7 +202,7 @@ def _mainframe(read: Reader) -> Firmware | None:
 
 
 def _product(read: Reader, firmware: Firmware) -> str | None:
-    """Return vendor and product in one name; None where the vendor filled in neither."""
+    """Return vendor and product as one name; None if the vendor filled in neither."""
     parts = [name for name in (firmware.vendor, firmware.product) if name]
     named = [name for name in parts if name.lower() not in _PLACEHOLDERS and name.strip(_BLANKS)]
     if len(named) == 2 and named[1].lower().startswith(named[0].lower()):

@@ -1,7 +1,7 @@
-"""Hypervisors by the names that they leave in a guest: in DMI, among the clocks, the PCI devices, the device tree.
+"""Recognizes hypervisors by the names that they leave in a guest: DMI, clocks, PCI devices, device tree.
 
-Each source is one that the guest reads as a plain file; the CPUID leaf 0x40000000, which names a hypervisor on x86, is
-in none. Names are those of lscpu as far as it has one.
+Each source is a plain file in the guest. The CPUID leaf 0x40000000, which names a hypervisor on x86, is in no such
+file. Names are those of lscpu if it has one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VENDORS = {VIRTUALBOX: "Oracle", POWERVM: "pHyp", PR_SM: "IBM"}
 
 
 def hypervisor_vendor(hypervisor: str) -> str:
-    """Return the maker of a hypervisor, as lscpu prints it behind "Hypervisor vendor"."""
+    """Return the maker of a hypervisor, as lscpu prints it after "Hypervisor vendor"."""
     if hypervisor.startswith("z/VM"):
         return "IBM"
     return KVM if hypervisor.startswith(KVM) else _VENDORS.get(hypervisor, hypervisor)
@@ -49,7 +49,9 @@ _DMI_NAMES = (
     ("Apple Virtualization", APPLE),
     ("QEMU", QEMU),
 )
-"""Start of a name in DMI -> the hypervisor that sets it. QEMU is last, since it appears beside better names."""
+"""Prefix of a name in DMI -> the hypervisor that sets it. QEMU comes last, since it appears beside more
+specific names.
+"""
 
 _CLOUDS = (
     ("Amazon EC2", KVM),
@@ -59,11 +61,11 @@ _CLOUDS = (
     ("DigitalOcean", KVM),
     ("Hetzner", KVM),
 )
-"""Vendors that name machines with and without a hypervisor alike."""
+"""Vendors that use the same names for machines with and without a hypervisor."""
 
 
 def by_dmi(firmware: Firmware) -> str | None:
-    """Return the hypervisor that made up the names in DMI; None for the names of hardware."""
+    """Return the hypervisor that made up the names in DMI; None if the names are those of hardware."""
     if firmware.vendor == "Microsoft Corporation" and firmware.product == "Virtual Machine":
         return MICROSOFT  # the same vendor makes laptops
     names = [firmware.product, firmware.vendor, firmware.board_vendor, firmware.bios_vendor, firmware.version]
@@ -71,12 +73,12 @@ def by_dmi(firmware: Firmware) -> str | None:
 
 
 def by_cloud(firmware: Firmware) -> str | None:
-    """Return the hypervisor of the cloud that DMI names, for a machine that is known to have one."""
+    """Return the hypervisor of the cloud that DMI names, for a machine that is known to run under a hypervisor."""
     return _by_prefix(_CLOUDS, [firmware.vendor])
 
 
 def is_cloud_bare_metal(firmware: Firmware) -> bool:
-    """Return whether DMI names a machine of Amazon's without a hypervisor ("m6g.metal")."""
+    """Return whether DMI names an Amazon machine without a hypervisor ("m6g.metal")."""
     return firmware.vendor == "Amazon EC2" and ".metal" in (firmware.product or "")
 
 
@@ -105,7 +107,7 @@ _DEVICE_TREE_NAMES = {"linux,kvm": KVM, "xen,xen": XEN, "vmware": VMWARE, "linux
 
 
 def by_device_tree(compatible: Iterable[str]) -> str | None:
-    """Return the hypervisor that a node of the device tree is compatible with."""
+    """Return the hypervisor that a device tree node is compatible with."""
     return next((_DEVICE_TREE_NAMES[name] for name in compatible if name in _DEVICE_TREE_NAMES), None)
 
 
@@ -126,7 +128,7 @@ _PCI_IDS = {
 
 
 def by_pci(ids: Iterable[tuple[str | None, str | None]]) -> str | None:
-    """Return the hypervisor that makes one of the devices, each as (vendor, device) in hexadecimal."""
+    """Return the hypervisor that provides one of the devices, each given as (vendor, device) in hexadecimal."""
     return next((hypervisor for pair in ids if (hypervisor := _PCI_IDS.get(_ids(pair)))), None)
 
 
@@ -135,5 +137,5 @@ def _ids(pair: tuple[str | None, str | None]) -> _Ids:
 
 
 def pci_ids(pci: Iterable[PciFunction]) -> list[tuple[str | None, str | None]]:
-    """Return vendor and device of PCI functions."""
+    """Return the vendor and device ids of the PCI functions."""
     return [(function.vendor, function.device) for function in pci]

@@ -43,19 +43,19 @@ _MODULE = re.compile(rb"^(\w[\w-]{0,63}) \d", re.MULTILINE)
 _BUILTIN_MODULE = re.compile(rb"^[ \t]*(?:\S*/)?([\w-]{1,64})\.ko[ \t]*$", re.MULTILINE)
 
 _PAGE_SIZES = {"x86_64": 4096, "i686": 4096, "i386": 4096, "s390x": 4096, "riscv64": 4096, "sparc64": 8192}
-"""Bytes, of architectures with one page size only."""
+"""Page size in bytes, for architectures that have only one."""
 _PAGE_SHIFTS = ("PAGE_SHIFT", "ARM64_PAGE_SHIFT", "PPC_PAGE_SHIFT")
 _POSSIBLE_SHIFTS = tuple(str(shift) for shift in range(12, 19))  # 4 KiB to 256 KiB
 
 
 class _Sources(NamedTuple):
-    """The sources of a kernel's release and version."""
+    """The sources for a kernel's release and version."""
 
     read: Reader
     sysctl: bool
-    """Whether the kernel's parameters exist at all, so that the absence of one is a loss."""
+    """Whether the kernel's sysctl files exist at all, so that the absence of one is a loss."""
     banner: tuple[str, str] | None
-    """Release and version of /proc/version."""
+    """Release and version from /proc/version."""
     uname: dict[str, str]
 
 
@@ -104,7 +104,7 @@ def _uname(read: Reader) -> dict[str, str]:
 
 
 def _release_or_version(sources: _Sources, parameter: str, key: str, fact: str, by_banner: str | None) -> str | None:
-    """Return a parameter of the kernel, else the value in /proc/version, else that of uname."""
+    """Return a sysctl of the kernel, else the value from /proc/version, else that from uname."""
     value = _parameter(sources, parameter, fact)
     if value is None and by_banner is not None:
         sources.read.source(fact, VERSION, by_banner, "behind Linux version, or from # on")
@@ -186,7 +186,7 @@ def _command_line(sources: _Sources) -> tuple[str, ...]:
     if content is not None and not content.endswith(b"\n"):
         sources.read.problem(COMMAND_LINE, "is cut short", "the parameters in front of the cut")
     words: list[str] = _PARAMETER.findall(text)
-    own = words[: words.index("--")] if "--" in words else words  # what follows is for init
+    own = words[: words.index("--")] if "--" in words else words  # the words after it are for init
     if not text.isprintable() or any(_NUMBER.fullmatch(word) for word in own):
         sources.read.problem(COMMAND_LINE, f"is not a list of parameters: {text[:60]!r}", "what there is")
     parameters = tuple(redacted(parameter) for parameter in own)
@@ -198,7 +198,7 @@ def _command_line(sources: _Sources) -> tuple[str, ...]:
 
 
 def redacted(parameter: str) -> str:
-    """Return a parameter of the kernel without the secret that it may hold, by its name or in a URL."""
+    """Return a kernel parameter with any secret redacted, recognized by its name or in a URL."""
     name, equals, value = parameter.partition("=")
     if equals and _SECRET_NAME.search(name):
         return f"{name}={REDACTED}"
@@ -208,7 +208,7 @@ def redacted(parameter: str) -> str:
 def _modules(read: Reader) -> tuple[str, ...] | None:
     content = read.raw(MODULES)
     if content is None:
-        return None  # CONFIG_MODULES=n has no such file
+        return None  # kernels with CONFIG_MODULES=n have no such file
     modules = tuple(sorted({match[1].decode("ascii", "replace") for match in _MODULE.finditer(content)}))
     lines = sum(bool(line.strip(b"\0 ")) for line in content.split(b"\n"))
     if lines != len(modules):
@@ -218,7 +218,7 @@ def _modules(read: Reader) -> tuple[str, ...] | None:
 
 
 def _builtin_modules(read: Reader, release: str | None) -> tuple[str, ...] | None:
-    """Return the modules in the list that the build of a kernel leaves behind (Makefile, modules.builtin)."""
+    """Return the modules in the list that a kernel's build installs (Makefile, modules.builtin)."""
     if release is None or "/" in release:
         return None
     for path in (f"lib/modules/{release}/{BUILTIN}", f"usr/lib/modules/{release}/{BUILTIN}"):
@@ -231,7 +231,9 @@ def _builtin_modules(read: Reader, release: str | None) -> tuple[str, ...] | Non
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Host name changed, modules loaded; the use counts in /proc/modules change all the time."""
+    """Notice a changed host name and loaded modules; use counts are ignored, since they change in /proc/modules all the
+    time.
+    """
     return peek.content(f"{SYSCTL}/hostname"), peek.names("sys/module") or peek.content(MODULES)
 
 

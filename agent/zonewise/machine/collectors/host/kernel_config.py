@@ -1,4 +1,4 @@
-"""The options that the kernel was built with: all that are set, and by name those that matter to placement."""
+"""The options that the kernel was built with: all that are set, and by name those that matter for placement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "proc/config.gz"
 MAX_CONFIG = 4 << 20
-"""Bytes that a configuration may unpack to: those of distributions have 0.3 MiB."""
+"""Maximum bytes of an unpacked configuration: those of distributions have 0.3 MiB."""
 
 OPTIONS = (
     "ACPI_HMAT", "ARM64_PAGE_SHIFT", "CGROUPS", "CPUSETS", "CXL_BUS", "DEV_DAX_KMEM", "DMABUF_MOVE_NOTIFY", "HUGETLBFS",
@@ -18,7 +18,7 @@ OPTIONS = (
     "NUMA_BALANCING", "NUMA_EMU", "PAGE_SHIFT", "PCI_P2PDMA", "PREEMPT", "PREEMPT_DYNAMIC", "PREEMPT_NONE",
     "PREEMPT_RT", "PREEMPT_VOLUNTARY", "SCHED_CLUSTER", "SCHED_MC", "SCHED_SMT", "TRANSPARENT_HUGEPAGE", "VFIO",
 )  # fmt: skip
-"""The options that schedulers, GPU and network drivers and the features of NFD need."""
+"""The options that schedulers, GPU and network drivers and NFD's features need."""
 
 _RELEASE = re.compile(r"[\w.+~-]{1,128}")
 _SET = re.compile(rb"^(?:CONFIG_(\w+)=(.*)|# CONFIG_(\w+) is not set)$", re.MULTILINE)
@@ -28,13 +28,13 @@ class KernelConfig(NamedTuple):
     """A kernel's configuration."""
 
     options: dict[str, str]
-    """OPTIONS by name: "y", "m", "n" or a value."""
+    """The values of OPTIONS by name: "y", "m", "n" or another value."""
     lines: str
-    """All options that are set, as lines of "NUMA=y"; quotes around a value are left out."""
+    """All options that are set, one line each such as "NUMA=y"; quotes around values are removed."""
 
 
 def read_kernel_config(read: Reader, release: str | None) -> KernelConfig | None:
-    """Return the configuration; None where there is none."""
+    """Return the configuration; None if there is none."""
     for path in (EMBEDDED, *_paths(release)):
         content = read.raw(path)
         if content is not None and path == EMBEDDED:
@@ -50,7 +50,7 @@ def read_kernel_config(read: Reader, release: str | None) -> KernelConfig | None
 
 
 def _paths(release: str | None) -> tuple[str, ...]:
-    """Return where distributions put the configuration of a kernel."""
+    """Return the paths at which distributions install a kernel's configuration."""
     if release is None or not _RELEASE.fullmatch(release):
         return ()
     return (
@@ -69,7 +69,7 @@ def _paths(release: str | None) -> tuple[str, ...]:
 
 
 def unpack_kernel_config(content: bytes) -> bytes:
-    """Return what gzip has packed, at most MAX_CONFIG bytes. Raises ValueError."""
+    """Return the data unpacked by gzip, at most MAX_CONFIG bytes. Raise ValueError for other data."""
     import zlib  # loaded only for the few machines that need it
 
     unpacker = zlib.decompressobj(wbits=31)  # gzip, and nothing else
@@ -80,7 +80,7 @@ def unpack_kernel_config(content: bytes) -> bytes:
 
 
 def kernel_options(content: bytes) -> dict[str, str]:
-    """Return all options that a configuration sets, without CONFIG_."""
+    """Return all options that a configuration sets, without the prefix CONFIG_."""
     return {name: value for name, _, value in (line.partition("=") for line in _parsed(content).lines.splitlines())}
 
 

@@ -1,4 +1,4 @@
-"""Which distribution the machine runs: os-release(5)."""
+"""The distribution that the machine runs: os-release(5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 PATHS = ("etc/os-release", "usr/lib/os-release")
-"""The second is what the first leads to, where that is a link out of what was mounted or captured."""
+"""The second path is the usual target of the first, in case the link leads out of the mounted or captured tree."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)")
 _ESCAPED = re.compile(r"\\(.)")
@@ -47,7 +47,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    """Return what a shell makes of a value: os-release(5) allows quotes of both kinds, and no substitution."""
+    """Return a value as a shell would read it: os-release(5) allows both kinds of quotes and no substitution."""
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         return value[1:-1] if value[0] == "'" else _ESCAPED.sub(r"\1", value[1:-1])
     return value

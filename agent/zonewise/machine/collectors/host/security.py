@@ -1,7 +1,7 @@
-"""What the kernel enforces (SELinux), and how it can shield virtual machines: TDX, SEV, Secure Execution.
+"""Security that the kernel enforces (SELinux), and its means of shielding virtual machines: TDX, SEV, Secure Execution.
 
-The parameters of the KVM modules show what is switched on, not only what the processor could do
-(arch/x86/kvm/vmx/tdx.c, arch/x86/kvm/svm/sev.c). The cgroup controller `misc` shows how much of it exists
+The parameters of the KVM modules show which features are switched on, beyond what the processor supports
+(arch/x86/kvm/vmx/tdx.c, arch/x86/kvm/svm/sev.c). The cgroup controller `misc` shows the capacity of each
 (kernel/cgroup/misc.c).
 """
 
@@ -25,7 +25,7 @@ FILE_SYSTEMS = "proc/filesystems"
 KVM = "sys/devices/virtual/misc/kvm"
 SECURE_EXECUTION = "sys/firmware/uv/prot_virt_host"
 CAPACITIES = ("sys/fs/cgroup/misc.capacity", "sys/fs/cgroup/misc/misc.capacity")
-"""Of cgroup v2, and of v1."""
+"""The files of cgroup v2 and v1."""
 
 _PARAMETERS = {
     "tdx": "sys/module/kvm_intel/parameters/tdx",
@@ -53,7 +53,7 @@ def _switch(read: Reader, path: str, field: str) -> bool | None:
     content = read.raw(path)
     if content is None:
         return None
-    # selinuxfs ends no line (security/selinux/selinuxfs.c, sel_read_enforce())
+    # selinuxfs ends no file with a newline (security/selinux/selinuxfs.c, sel_read_enforce())
     text = content.decode("ascii", "backslashreplace").strip("\0\n ")
     read.source(f"security.{field}", path, text, "Y or 1 is on")
     if text not in _SWITCHES:
@@ -62,9 +62,9 @@ def _switch(read: Reader, path: str, field: str) -> bool | None:
 
 
 def _selinux(read: Reader) -> bool | None:
-    """Return whether SELinux enforces: not where the kernel has registered no selinuxfs.
+    """Return whether SELinux enforces; False if the kernel has not registered selinuxfs.
 
-    It does so only where SELinux is switched on (security/selinux/selinuxfs.c, init_sel_fs()).
+    The kernel registers it only if SELinux is switched on (security/selinux/selinuxfs.c, init_sel_fs()).
     """
     enforces = _switch(read, f"{SELINUX}/enforce", "selinux")
     if enforces is not None or read.has(SELINUX):
@@ -77,7 +77,7 @@ def _selinux(read: Reader) -> bool | None:
 
 
 def _has_kvm(read: Reader) -> bool | None:
-    """Return whether KVM's device exists; None where not even the directory of such devices is visible."""
+    """Return whether KVM's device exists; None if not even the directory of such devices is visible."""
     devices = read.names(KVM.rpartition("/")[0])
     read.source("security.kvm", KVM, "kvm" in devices, "whether the device exists")
     return "kvm" in devices if devices else None
@@ -107,7 +107,7 @@ def _capacity(line: str) -> tuple[str, int] | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """SELinux is switched at any time; the rest comes and goes with modules."""
+    """Notice that SELinux was switched, which can happen at any time; the rest comes and goes with modules."""
     return peek.content(f"{SELINUX}/enforce")
 
 

@@ -59,7 +59,7 @@ def _digits(read: Reader, path: str, length: int, needed: str) -> str | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Devices are plugged in and pulled out."""
+    """Notice devices that are plugged in or unplugged."""
     return peek.names(DEVICES)
 
 

@@ -1,8 +1,8 @@
-"""Whether the machine is a guest, and of which hypervisor; whether it could itself be a host.
+"""Whether the machine is a guest, of which hypervisor, and whether it could be a host itself.
 
-The rules are lscpu's where it has one for a plain file, else those of systemd-detect-virt(1). On x86 the flag
-`hypervisor` of the processor decides. Elsewhere only traces of a hypervisor are visible, so a machine without any trace
-is not proven to be real.
+The rules are lscpu's if it has one for a plain file, else those of systemd-detect-virt(1). On x86 the processor flag
+`hypervisor` decides. Elsewhere only traces of a hypervisor are visible, so a machine without traces is not proven to be
+physical.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _guest(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
-    """Return whether the machine is a guest, the hypervisor, and whether the guest is made to fit it."""
+    """Return whether the machine is a guest, its hypervisor, and whether the guest's kernel is adapted to that
+    hypervisor.
+    """
     text = read.text(SYSINFO) if machine.architecture in ("s390x", "s390", None) else None
     if text is not None:
         return True, _mainframe_hypervisor(read, text), "full"
@@ -75,7 +77,9 @@ def _guest(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str
 
 
 def _mainframe_hypervisor(read: Reader, text: str) -> str:
-    """Return what the innermost level of an s390 machine runs on: an LPAR is a guest of the firmware's PR/SM."""
+    """Return the hypervisor below the innermost level of an s390 machine: an LPAR is a guest of the
+    firmware's PR/SM.
+    """
     match = _CONTROL_PROGRAM.search(text)
     name = " ".join(match[1].split()) if match else hypervisors.PR_SM
     read.source("virtualization", SYSINFO, match and match[0], "the first control program; PR/SM where there is none")
@@ -83,7 +87,7 @@ def _mainframe_hypervisor(read: Reader, text: str) -> str:
 
 
 def _detect_on_power(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
-    """Return the hypervisor of a POWER machine; the platform pSeries is that of all guests."""
+    """Return the hypervisor of a POWER machine; all guests have the platform pSeries."""
     firmware = machine.firmware
     read.source("virtualization", "proc/cpuinfo", firmware.platform, "the platform PowerNV is a machine itself")
     if firmware.platform == "PowerNV" or "ibm,powernv" in firmware.compatible:
@@ -114,11 +118,11 @@ def _detect_by_signs(read: Reader, machine: Machine) -> tuple[bool | None, str |
 
 
 def _signs(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
-    """Yield the hypervisors that something names, and where, the surest first."""
+    """Yield each hypervisor that something names, with the file that names it, the surest first."""
     clocks = (read.text(CLOCKS) or "").split()
     by_clock, by_dmi = hypervisors.by_clocks(clocks), hypervisors.by_dmi(machine.firmware)
     if by_dmi == hypervisors.QEMU and by_clock is not None:
-        by_dmi = None  # QEMU's names, and the clock of what runs it
+        by_dmi = None  # DMI has QEMU's names; the clock names the hypervisor that runs it
     if "microsoft" in (machine.kernel.release or "").lower():
         yield hypervisors.MICROSOFT, "proc/sys/kernel/osrelease"  # the kernels of WSL
     if by_dmi is not None:
@@ -141,7 +145,7 @@ def _device_signs(read: Reader, machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
-    """Return vendor and device of the PCI functions as the older of the two lists has them."""
+    """Return vendor and device ids of the PCI functions, from the older of the two lists."""
     content = read.raw(PCI_LIST) or b""
     ids = _PCI_LINE.findall(content)
     if content and (not ids or not content.endswith(b"\n")):
@@ -151,7 +155,7 @@ def _listed_ids(read: Reader) -> list[tuple[str | None, str | None]]:
 
 
 def _type(read: Reader, hypervisor: str) -> str:
-    """Return "para" for a Xen guest with a kernel that does the hypervisor's part of the work, else "full"."""
+    """Return "para" for a Xen guest whose kernel does part of the hypervisor's work, else "full"."""
     if hypervisor != hypervisors.XEN:
         return "full"
     guest_type = read.text("sys/hypervisor/guest_type")  # since Linux 4.13
@@ -162,7 +166,9 @@ def _type(read: Reader, hypervisor: str) -> str:
 
 
 def _container(read: Reader) -> str | None:
-    """Return the runtime of the container that we are in, by what it leaves in its file system; None for none."""
+    """Return the runtime of the container that we run in, by its traces in the file system; None if there is no
+    container.
+    """
     container = read.text("run/systemd/container")
     if container is not None:
         return container

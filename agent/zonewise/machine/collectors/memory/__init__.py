@@ -1,1 +1,1 @@
-"""NUMA zones and their memory, memory as a device, memory modules."""
+"""NUMA zones and their memory, memory that appears as a device, and memory modules."""

@@ -1,7 +1,7 @@
-"""DAX devices: persistent or specific-purpose memory, which a program maps whole or the kernel turns into a zone.
+"""DAX devices: persistent or specific-purpose memory that a program maps whole or the kernel makes into a zone.
 
-drivers/dax/bus.c of the kernel. The parent of the device shows its kind of memory: an NVDIMM bus (ndbus), a CXL region,
-or a device that the firmware has set aside (hmem).
+Source: drivers/dax/bus.c of the kernel. The parent of the device shows its kind of memory: an NVDIMM bus (ndbus), a CXL
+region, or a device that the firmware has set aside (hmem).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _report_lost_bus(read: Reader) -> None:
-    """Separate a machine without DAX devices from one that has lost the list of them."""
+    """Report a lost list of DAX devices, as opposed to a machine without any."""
     for driver in _DRIVERS:
         if bound := [name for name in read.names(f"{DRIVERS}/{driver}") if _NAME.fullmatch(name)]:
             read.problem(DEVICES, f"lists nothing, and driver {driver} has {bound[0]}", "no DAX device is known")
@@ -81,9 +81,9 @@ def _size(read: Reader, path: str, fact: str) -> int | None:
 
 
 def _nearest_zone(read: Reader, path: str, target: str | None, fact: str) -> int | None:
-    """Return the node that the device, or else its parent, is nearest to.
+    """Return the node nearest to the device, by the device itself or else by its parent.
 
-    Kernels before 5.10 have it for the parent only.
+    Kernels before 5.10 have the node only for the parent.
     """
     near = _node(read, f"{path}/numa_node", f"{fact}.numa_node")
     if near is not None or target is None:
@@ -102,7 +102,7 @@ def _node(read: Reader, path: str, fact: str, needed: str = "") -> int | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Devices appear and disappear, change their driver (daxctl reconfigure-device) and their size."""
+    """Notice devices that appear, disappear, or change their driver (daxctl reconfigure-device) or size."""
     names = peek.names(DEVICES)
     paths = [f"{DEVICES}/{name}" for name in names]
     return names, tuple((peek.link(f"{path}/driver"), peek.content(f"{path}/size")) for path in paths)

@@ -1,7 +1,7 @@
-"""Memory modules: what is in which slot, by the firmware's tables.
+"""Memory modules: the content of each slot, according to the firmware's tables.
 
-Linux shows the tables since 4.2 as one file. Where the module dmi-sysfs is loaded, each structure has a file of its own
-as well. Only root can read these files.
+Since 4.2 Linux provides the tables as one file. If the module dmi-sysfs is loaded, each structure also has its own
+file. Only root can read these files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _structures(read: Reader) -> Iterator[tuple[str, bytes]]:
-    """Yield the structures of type 17, and where each is from; raise NoData where none can be read."""
+    """Yield each structure of type 17 with the file that it is from; raise NoData if none can be read."""
     numbers = [int(match[1]) for name in read.names(ENTRIES) if (match := _ENTRY.fullmatch(name))]
     paths = [f"{ENTRIES}/{MEMORY_DEVICE}-{number}/raw" for number in numbers] or [TABLE]
     contents = {path: _content(read, path) for path in paths}
@@ -76,7 +76,7 @@ def _memory_structures(content: bytes, *, whole: bool) -> Iterator[bytes]:
 
 
 def _content(read: Reader, path: str) -> bytes | int:
-    """Return a file's content, or the number of the error."""
+    """Return a file's content, or the error number."""
     try:
         return read.files.read(path)
     except OSError as error:

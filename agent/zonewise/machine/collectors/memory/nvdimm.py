@@ -33,7 +33,7 @@ def _device(read: Reader, name: str) -> Nvdimm:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Namespaces appear, disappear and change their mode (ndctl)."""
+    """Notice namespaces that appear, disappear or change their mode (ndctl)."""
     names = peek.names(DEVICES)
     return names, tuple(peek.content(f"{DEVICES}/{name}/mode") for name in names)
 

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 MEMORY_DEVICE = 17
 _END = 127
 _HEADER = 4  # type, length, handle
-_LEAST = 0x1B  # SMBIOS 2.3 (1998), the first with names of vendor and part
+_LEAST = 0x1B  # SMBIOS 2.3 (1998), the first version with vendor and part names
 
 _FORM_FACTORS = (
     "Other", "Unknown", "SIMM", "SIP", "Chip", "DIP", "ZIP", "Proprietary Card", "DIMM", "TSOP", "Row Of Chips", "RIMM",
     "SODIMM", "SRIMM", "FB-DIMM", "Die", "CAMM",
 )  # fmt: skip
-"""Section 7.18.1, from 1 on."""
+"""Names from section 7.18.1, from 1 on."""
 
 _TYPES = (
     "Other", "Unknown", "DRAM", "EDRAM", "VRAM", "SRAM", "RAM", "ROM", "Flash", "EEPROM", "FEPROM", "EPROM", "CDRAM",
     "3DRAM", "SDRAM", "SGRAM", "RDRAM", "DDR", "DDR2", "DDR2 FB-DIMM", None, None, None, "DDR3", "FBD2", "DDR4",
     "LPDDR", "LPDDR2", "LPDDR3", "LPDDR4", "Logical non-volatile device", "HBM", "HBM2", "DDR5", "LPDDR5", "HBM3",
 )  # fmt: skip
-"""Section 7.18.2, from 1 on."""
+"""Names from section 7.18.2, from 1 on."""
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _IN_KIB = 0x8000
@@ -38,7 +38,7 @@ _UNKNOWN = 0xFFFF
 
 
 def structures(table: bytes) -> Iterator[bytes]:
-    """Yield the structures of a table, each with its strings; stop where the table departs from DSP0134."""
+    """Yield the structures of a table, each with its strings; stop where the table deviates from DSP0134."""
     at = 0
     while at + _HEADER <= len(table):
         length = table[at + 1]
@@ -52,7 +52,7 @@ def structures(table: bytes) -> Iterator[bytes]:
 def memory_module(structure: bytes) -> MemoryModule | None:
     """Return the module of a structure of type 17; None for an empty slot.
 
-    Raise ValueError where it is no such structure, or is cut short.
+    Raise ValueError if the structure has another type or is truncated.
     """
     if len(structure) < _LEAST or structure[0] != MEMORY_DEVICE or structure[1] < _LEAST:
         raise ValueError("is not a memory device as of SMBIOS 2.3")
@@ -61,7 +61,7 @@ def memory_module(structure: bytes) -> MemoryModule | None:
     fixed, strings = structure[: structure[1]], structure[structure[1] :].split(b"\0")
     size = _size(fixed)
     vendor, part = _string(strings, fixed[0x17]), _string(strings, fixed[0x1A])
-    # a slot may be empty by its size, or by the lack of anything that names a module
+    # a slot is empty if its size is 0, or if nothing names a module
     if size == 0 or not (vendor or part or _string(strings, fixed[0x18]) or _string(strings, fixed[0x19])):
         return None
     rank = fixed[0x1B] & 0xF if len(fixed) > 0x1B else 0
@@ -80,12 +80,12 @@ def memory_module(structure: bytes) -> MemoryModule | None:
 
 
 def _number(fixed: bytes, at: int, length: int) -> int | None:
-    """Return an unsigned little-endian number; None where the structure is of an older version and ends before it."""
+    """Return an unsigned little-endian number; None if the structure is of an older version and ends before it."""
     return int.from_bytes(fixed[at : at + length], "little") if at + length <= len(fixed) else None
 
 
 def _size(fixed: bytes) -> int | None:
-    """Return bytes; 0 for an empty slot, None where the firmware has no size."""
+    """Return the size in bytes; 0 for an empty slot, None if the firmware does not know the size."""
     size = _number(fixed, 0x0C, 2)
     if size is None or size == _UNKNOWN:
         return None
@@ -96,7 +96,7 @@ def _size(fixed: bytes) -> int | None:
 
 
 def _speed(fixed: bytes, at: int, extended_at: int) -> int | None:
-    """Return MT/s; None where the firmware has no speed."""
+    """Return the speed in MT/s; None if the firmware does not know it."""
     speed = _number(fixed, at, 2)
     if speed == _UNKNOWN:
         speed = (_number(fixed, extended_at, 4) or 0) & 0x7FFFFFFF
@@ -109,7 +109,7 @@ def _listed(names: tuple[str | None, ...], code: int) -> str | None:
 
 
 def _string(strings: list[bytes], number: int) -> str | None:
-    """Return the string of a number, counted from 1; None for none, or for nothing but blanks."""
+    """Return the string with a number, counted from 1; None if there is none or it is blank."""
     if not 1 <= number <= len(strings):
         return None
     text = strings[number - 1].decode("ascii", "replace").strip()

@@ -40,7 +40,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _size(columns: list[bytes]) -> int | None:
-    """Return the bytes of an area; None where the line is none of an area."""
+    """Return the size of an area in bytes; None if the line does not describe an area."""
     if len(columns) != _COLUMNS:
         return None
     try:
@@ -51,7 +51,7 @@ def _size(columns: list[bytes]) -> int | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Areas come and go; how much of them is used changes all the time."""
+    """Notice areas that come and go; their usage is ignored, since it changes all the time."""
     content = peek.content(SWAPS)
     if not isinstance(content, bytes):
         return content

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from zonewise.machine.reader import Reader
 
-_CLASSES = (0, 1)  # Documentation/admin-guide/mm/numaperf.rst; class 1 leaves out initiators that are no CPUs
+_CLASSES = (0, 1)  # Documentation/admin-guide/mm/numaperf.rst; class 1 excludes initiators that are not CPUs
 _ATTRIBUTES = ("read_bandwidth", "write_bandwidth", "read_latency", "write_latency")
-_DISTANCE = re.compile(r"\d{1,5}")  # one byte in ACPI's SLIT; other firmware counts higher
+_DISTANCE = re.compile(r"\d{1,5}")  # one byte in ACPI's SLIT; other firmware uses larger numbers
 _MAX_SPEED = 1 << 32  # struct access_coordinate of the kernel has unsigned int
 
 
 def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int]) -> dict[int, dict[int, int]]:
-    """Return the distance of each node to every other, by id.
+    """Return the distance from each node to every other node, by id.
 
     A row has one number for each online node, ascending (drivers/base/node.c node_read_distance()).
     """
@@ -50,7 +50,7 @@ def read_node_distances(read: Reader, nodes: Sequence[int], online: Sequence[int
 
 
 def read_node_accesses(read: Reader, nodes: Sequence[int], bare: Container[int]) -> dict[int, tuple[Access, ...]]:
-    """Return how the initiators of each class reach each node; none where the firmware has no HMAT."""
+    """Return how the initiators of each class reach each node; none if the firmware has no HMAT."""
     names = {
         access_class: {node: read.names(_initiators(node, access_class)) for node in nodes} for access_class in _CLASSES
     }
@@ -81,7 +81,7 @@ def _access(read: Reader, node: int, access_class: int, names: Sequence[str]) ->
 def _speed(read: Reader, node: int, path: str) -> int | None:
     name = path.rpartition("/")[2]
     value = read.integer(path, needed=f"{name} of zone {node}")
-    if value is None or value == 0:  # drivers/acpi/numa/hmat.c leaves at 0 what the firmware lacks
+    if value is None or value == 0:  # drivers/acpi/numa/hmat.c leaves values at 0 that the firmware lacks
         return None
     if 0 < value < _MAX_SPEED:
         return value
@@ -90,16 +90,17 @@ def _speed(read: Reader, node: int, path: str) -> int | None:
 
 
 def best_access(accesses: Sequence[Access]) -> Access | None:
-    """Return how the best CPUs reach a node: class 1, and class 0 on kernels before 5.10, which have no other."""
+    """Return how the best CPUs reach a node: class 1, or class 0 on kernels before 5.10, which have only that class."""
     return accesses[-1] if accesses else None
 
 
 def nearest_cpus(
     node: int, cpus: Mapping[int, CpuSet], accesses: Sequence[Access], distances: Mapping[int, int]
 ) -> tuple[CpuSet, str]:
-    """Return the CPUs nearest to a node without any, and the rule by which they are: the order is hwloc's.
+    """Return the CPUs nearest to a node without CPUs, and the rule that selected them: the order of the rules is
+    hwloc's.
 
-    `cpus` are those of the nodes that have some.
+    `cpus` are the CPUs of the nodes that have some.
     """
     access = best_access(accesses)
     nearest = CpuSet.union(cpus[node_id] for node_id in (access.initiators if access else ()) if node_id in cpus)

@@ -1,4 +1,4 @@
-"""The NUMA nodes, and the CPUs of each, by three files with the same content that may contradict each other.
+"""The NUMA nodes and the CPUs of each, from three sources with the same content that may contradict each other.
 
 A CPU is in one node (arch/*/mm/numa.c), so a node with a CPU of another is damaged. Only the parameter numa=fake=
 creates such nodes without damage: it splits a node into several that show the same CPUs.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NODE = "sys/devices/system/node"
 MAX_NODES = 1024
-"""Ids from this one on are damage: CONFIG_NODES_SHIFT is at most 10 on every architecture."""
+"""Ids from this number on are damage: CONFIG_NODES_SHIFT is at most 10 on every architecture."""
 
 _ONLINE = f"{NODE}/online"
 _COMMAND_LINE = "proc/cmdline"
@@ -30,11 +30,11 @@ class NodeCpus(NamedTuple):
     """The online CPUs of a node."""
 
     own: CpuSet
-    """Those that no node with a lower id has."""
+    """The CPUs that no node with a lower id has."""
     listed: CpuSet
-    """All that its files name."""
+    """All CPUs that its files name."""
     known: bool = True
-    """False where no file lists them."""
+    """False if no file lists them."""
 
 
 def node_number(name: str) -> int | None:
@@ -52,9 +52,9 @@ def listed_ids(names: Iterable[str]) -> list[int]:
 
 
 def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
-    """Return the ids of the nodes, and of those that the kernel lists as online, which the distances follow.
+    """Return the ids of the nodes, and the ids that the kernel lists as online, whose order the distances follow.
 
-    No id at all is a kernel without NUMA. A lost tree of nodes differs from that by the links that point to it.
+    A kernel without NUMA has no ids at all. A lost tree of nodes has none either, but links still point to it.
     """
     names = _names(read)
     ids = listed_ids(names or ())
@@ -63,7 +63,7 @@ def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
         _report_differing(read, ids, listed)
         return ids, listed or ids
     if names is None and (listed or read.has(f"{NODE}/node0")):
-        # a directory may be closed to listing and yet open to reads of a known name
+        # a directory may refuse listing and yet permit reads of a known name
         ids = [number for number in range(MAX_NODES) if read.has(f"{NODE}/node{number}")]
     if ids:
         read.problem(NODE, "cannot be listed", "the directories of nodes that can be entered")
@@ -77,7 +77,7 @@ def node_ids(read: Reader, online_cpus: CpuSet) -> tuple[list[int], list[int]]:
 
 
 def _names(read: Reader) -> list[str] | None:
-    """Return the names in the directory of nodes; None where it cannot be listed."""
+    """Return the names in the directory of nodes; None if it cannot be listed."""
     try:
         return read.files.names(NODE)
     except OSError as error:
@@ -87,7 +87,7 @@ def _names(read: Reader) -> list[str] | None:
 
 
 def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
-    """Report nodes that are online without a directory, and the reverse; old kernels list none as online."""
+    """Report nodes that are online without a directory, and the reverse; old kernels do not list online nodes."""
     if not listed or listed == ids:
         return
     if homeless := CpuSet(listed) - CpuSet(ids):
@@ -97,7 +97,7 @@ def _report_differing(read: Reader, ids: list[int], listed: list[int]) -> None:
 
 
 def _pointed_at(read: Reader, online_cpus: CpuSet) -> list[int]:
-    """Return the nodes that the directories of the CPUs link to; the first CPU represents all when it has no link."""
+    """Return the nodes that the CPUs' directories link to; if the first CPU has no link, no other CPU is read."""
     nodes: set[int] = set()
     for cpu in online_cpus:
         nodes.update(listed_ids(read.names(f"{CPU}/cpu{cpu}")))
@@ -126,7 +126,7 @@ def read_node_cpus(read: Reader, ids: list[int], online: CpuSet) -> dict[int, No
 
 
 def _cpus_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
-    """Return the CPUs in the node's two files: one set where they agree or only one has a set."""
+    """Return the CPUs in the node's two files: one set if they agree or only one has a set."""
     directory = f"{NODE}/node{node}"
     before = len(read.problems)
     by_list, by_mask = read.cpus(f"{directory}/cpulist"), read.mask(f"{directory}/cpumap")
@@ -142,7 +142,7 @@ def _cpus_by_files(read: Reader, node: int, online: CpuSet) -> list[CpuSet]:
 def _settled(
     read: Reader, node: int, candidates: list[CpuSet], left: CpuSet, online: CpuSet, *, alone: bool
 ) -> CpuSet | None:
-    """Return the CPUs of a node with files that contradict each other or are lost."""
+    """Return the CPUs of a node whose files contradict each other or are lost."""
     directory = f"{NODE}/node{node}"
     linked = _linked(read, node, online)
     derivations = [(linked, "the links between node and CPUs")] if linked else []
@@ -161,7 +161,7 @@ def _settled(
 
 
 def _linked(read: Reader, node: int, online: CpuSet) -> CpuSet:
-    """Return the CPUs that the node links to, or else that link to it (drivers/base/node.c)."""
+    """Return the CPUs that the node links to, or else those that link to it (drivers/base/node.c)."""
     names = frozenset(read.names(f"{NODE}/node{node}"))
     linked = CpuSet(cpu for cpu in online if f"cpu{cpu}" in names)
     return linked or CpuSet(cpu for cpu in online if read.link(f"{CPU}/cpu{cpu}/node{node}") is not None)

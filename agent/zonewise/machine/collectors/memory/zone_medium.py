@@ -1,7 +1,7 @@
-"""The kind of a NUMA node's memory, as far as it can be derived, and which nodes are the memory of a GPU.
+"""The kind of a NUMA node's memory, if it can be derived, and which nodes are the memory of a GPU.
 
-No file contains "HBM". Persistent and specific-purpose memory have their kind on the DAX bus. Between DRAM and HBM the
-speeds in the firmware's tables decide, by the rule of hwloc (memattrs.c).
+No file contains "HBM". The DAX bus shows the kind of persistent and specific-purpose memory. The speeds in the
+firmware's tables separate DRAM and HBM, by hwloc's rule (memattrs.c).
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ _CPU_LINK = re.compile(r"cpu\d+")
 _MIG_NODES = 7
 """Grace Hopper and Grace Blackwell: the firmware has 8 nodes for each GPU.
 
-One is for all of its memory, seven are for what MIG instances may get of it; without MIG these have no memory (NVIDIA
-Grace Performance Tuning Guide).
+One represents all of its memory; seven represent what MIG instances may get of it and have no memory without MIG
+(NVIDIA Grace Performance Tuning Guide).
 """
 
 _ALIKE = 1.1
-"""Speeds that differ by less are of one tier."""
+"""Speeds whose ratio is smaller belong to one tier."""
 _FASTER = 2
-"""HBM has more than this many times the bandwidth of DRAM."""
+"""HBM has more than this multiple of DRAM's bandwidth."""
 
 
 def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
     """Return the PCI address of the GPU by node, for nodes without CPUs that are the memory of an NVIDIA GPU.
 
-    On POWER9 the driver names the node (numa_status); on Grace the firmware, as the node of the GPU's PCI function.
+    On POWER9 the driver names the node (numa_status). On Grace the firmware names it, as the node of the GPU's PCI
+    function.
     """
     addresses: dict[int, str] = {}
     if not bare:
@@ -64,14 +65,14 @@ def gpu_nodes(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) ->
 
 
 def _has_offline_cpus(read: Reader, node: int) -> bool:
-    """Return whether a node without online CPUs has any: it has links to CPUs that were switched off."""
+    """Return whether a node without online CPUs has offline CPUs: the node then has links to them."""
     return any(_CPU_LINK.fullmatch(name) for name in read.names(f"{NODE}/node{node}"))
 
 
 def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[int]) -> dict[int, str]:
     addresses: dict[int, str] = {}
     listed = [name for name in read.names(GPUS) if is_pci_address(name)]
-    # a directory may be closed to listing and yet open to reads of a known name
+    # a directory may refuse listing and yet permit reads of a known name
     candidates = listed or [each.address for each in pci if (each.pci_class or "").startswith(_DISPLAY)]
     contents = {address: read.raw(f"{GPUS}/{address}/numa_status") for address in candidates}
     platform_has_it = any(content is not None for content in contents.values())
@@ -94,7 +95,7 @@ def _nodes_by_driver(read: Reader, pci: Sequence[PciFunction], bare: frozenset[i
 
 
 def media(zones: Sequence[Zone], kmem: Mapping[int, DaxDevice]) -> dict[int, str]:
-    """Return the medium of zones, for those where it can be derived; `kmem` is the DAX device by zone."""
+    """Return the medium of each zone for which it can be derived; `kmem` is the DAX device by zone."""
     kinds = {zone.id: kind for zone in zones if (kind := _stated_medium(zone, kmem.get(zone.id)))}
     unknown = _tiers([zone for zone in zones if zone.id not in kinds])
     special = _tiers([zone for zone in zones if kinds.get(zone.id) == "SPM"])
@@ -114,7 +115,7 @@ def _stated_medium(zone: Zone, dax: DaxDevice | None) -> str | None:
 
 
 def _tiers(zones: Sequence[Zone]) -> list[list[Zone]]:
-    """Part zones by speed: a new tier starts where bandwidth or latency differ from those of the zone before."""
+    """Separate zones by speed: a new tier starts where bandwidth or latency differs from the zone before."""
     tiers: list[list[Zone]] = []
     for zone in sorted(zones, key=lambda zone: bandwidth(zone) or 0):
         if tiers and _alike(tiers[-1][-1], zone):
@@ -146,7 +147,7 @@ def latency(zone: Zone) -> int | None:
 
 
 def _dram_and_hbm(first_tier: Sequence[Zone], next_tier: Sequence[Zone]) -> dict[int, str]:
-    """Return which of two tiers is DRAM and which HBM; nothing where their speeds leave it open."""
+    """Return which of two tiers is DRAM and which is HBM; nothing if their speeds do not decide it."""
     speeds = [[speed for zone in tier if (speed := bandwidth(zone)) is not None] for tier in (first_tier, next_tier)]
     if not all(speeds):
         return {}

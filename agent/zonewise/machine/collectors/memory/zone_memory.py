@@ -1,6 +1,6 @@
-"""How much memory a NUMA node has, its reserved huge pages, the caches in front of it, and its tier.
+"""The size of a NUMA node's memory, its reserved huge pages, the caches in front of it, and its tier.
 
-Only values that are constant while programs run are read: MemTotal and the sizes of the pools, not free memory.
+Only values that stay constant while programs run are read: MemTotal and the sizes of the pools, not free memory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HUGEPAGES = "sys/kernel/mm/hugepages"
 TIERS = "sys/devices/virtual/memory_tiering"
 
 MAX_MEMORY = 1 << 57
-"""Bytes from this value on are damage: no architecture has more bits of physical address (RISC-V and x86 have 56 and
-52)."""
+"""Sizes in bytes from this value on are damage: no architecture has more physical address bits (RISC-V and x86 have 56
+and 52)."""
 
-# drivers/base/node.c node_read_meminfo() puts "Node 3 " in front of what fs/proc/meminfo.c prints; before Linux 2.6.37
-# an empty line came first
+# drivers/base/node.c node_read_meminfo() prefixes the lines of fs/proc/meminfo.c with "Node 3 "; before Linux 2.6.37 an
+# empty line came first
 _TOTAL = re.compile(rb"^(?:Node +(\d{1,5}) +)?MemTotal: +(\d{1,19}) kB *$", re.MULTILINE)
 _POOL = re.compile(r"hugepages-(\d{1,12})kB")
 _TIER = re.compile(r"memory_tier(\d{1,6})")
@@ -33,13 +33,13 @@ _SIDE_CACHE = re.compile(r"index(\d{1,2})")
 
 
 def total_line(content: bytes) -> bytes:
-    """Return the part of a meminfo file with the size of the memory; all of it where that part is absent."""
+    """Return the part of a meminfo file with the total size; the whole file if that part is absent."""
     match = _TOTAL.search(content)
     return match[0] if match else content
 
 
 def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
-    """Return bytes of RAM by node, for nodes with a size."""
+    """Return the bytes of RAM by node, for nodes whose size is known."""
     memory_by_node: dict[int, int] = {}
     silent: list[int] = []
     for node in nodes:
@@ -62,7 +62,7 @@ def read_node_memory(read: Reader, nodes: Sequence[int]) -> dict[int, int]:
 
 
 def read_machine_memory(read: Reader, fact: str, *, is_needed: bool = True) -> int | None:
-    """Return bytes of RAM of the whole machine; its absence is a problem where it is needed."""
+    """Return the bytes of RAM of the whole machine; its absence is a problem if it is needed."""
     content = read.raw(MEMINFO, needed="the memory of the machine") if is_needed else read.raw(MEMINFO)
     return None if content is None else _total(read, MEMINFO, content, fact, None)
 
@@ -82,7 +82,7 @@ def _total(read: Reader, path: str, content: bytes, fact: str, node: int | None)
 
 
 def report_lacking(read: Reader, name: str, lacking: Sequence[int], nodes: Sequence[int], what: str) -> None:
-    """Report a file that nodes lack, in one entry where none has it."""
+    """Report a file that nodes lack, as a single entry if all nodes lack it."""
     if lacking and len(lacking) == len(nodes):
         read.problem(NODE, f"no node has a file {name}", f"nothing is known of the {what} of the zones")
         return
@@ -94,7 +94,7 @@ def report_lacking(read: Reader, name: str, lacking: Sequence[int], nodes: Seque
 
 
 def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, int]) -> dict[int, dict[str, int]]:
-    """Return the number of pages in the pool of each size, by node; no pools on a kernel without huge pages."""
+    """Return the number of pages in each pool by page size and node; no pools if the kernel has no huge pages."""
     directories = {node: f"{NODE}/node{node}/hugepages" for node in nodes}
     sizes = {node: huge_page_sizes(read, directory) for node, directory in directories.items()}
     every = sorted({size for node_sizes in sizes.values() for size in node_sizes})
@@ -103,11 +103,11 @@ def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, in
         read.problem(directories[node], "is absent", f"/{HUGEPAGES}: the machine is one zone")
         return {node: _pools(read, HUGEPAGES, every, f"zones.{node}.hugepages")}
     if not every and any(read_machine_hugepages(read, "").values()):
-        # before Linux 2.6.32 nodes had no pools of their own
+        # before Linux 2.6.32 nodes did not have their own pools
         read.problem(NODE, "no node has pools of huge pages, and the machine has", "their places are unknown")
     for node in nodes:
         missing = [page_name(size) for size in every if size not in sizes[node]]
-        # mm/hugetlb.c makes pools for nodes with memory only
+        # mm/hugetlb.c creates pools only for nodes with memory
         if missing and memory.get(node) != 0:
             lost = f"pages of {', '.join(missing)} in zone {node} are unknown"
             read.problem(directories[node], "lacks pools that other nodes have", lost)
@@ -115,12 +115,12 @@ def read_node_hugepages(read: Reader, nodes: Sequence[int], memory: dict[int, in
 
 
 def read_machine_hugepages(read: Reader, fact: str) -> dict[str, int]:
-    """Return the number of pages in the pool of each size of the whole machine."""
+    """Return the number of pages in the whole machine's pool of each page size."""
     return _pools(read, HUGEPAGES, huge_page_sizes(read, HUGEPAGES), fact)
 
 
 def huge_page_sizes(read: Reader, directory: str = HUGEPAGES) -> list[int]:
-    """Return the sizes of pages that have a pool in a directory, in KiB, ascending."""
+    """Return the page sizes that have a pool in a directory, in KiB, ascending."""
     return [int(match[1]) for name in read.names(directory) if (match := _POOL.fullmatch(name)) and int(match[1]) > 0]
 
 
@@ -154,7 +154,7 @@ def page_name(kib: int) -> str:
 def read_node_side_caches(
     read: Reader, nodes: Sequence[int], bare: Container[int]
 ) -> dict[int, tuple[MemorySideCache, ...]]:
-    """Return the memory-side caches by node (Documentation/admin-guide/mm/numaperf.rst), the level nearest first."""
+    """Return the memory-side caches by node, nearest level first (Documentation/admin-guide/mm/numaperf.rst)."""
     levels = {
         node: [int(match[1]) for name in read.names(_side_cache_path(node)) if (match := _SIDE_CACHE.fullmatch(name))]
         for node in nodes
@@ -168,7 +168,7 @@ def read_node_side_caches(
 def report_outlier(
     read: Reader, path: Callable[[int], str], held: Mapping[int, bool], bare: Container[int], what: str
 ) -> None:
-    """Report a directory that one node lacks and all others of its sort have: those with CPUs, or those without."""
+    """Report a directory that one node lacks and that all other nodes of its sort (with or without CPUs) have."""
     for sort in (False, True):
         alike = [node for node in held if (node in bare) is sort]
         odd = [node for node in alike if not held[node]]
@@ -199,7 +199,7 @@ def _bytes(read: Reader, path: str, needed: str) -> int | None:
 
 
 def read_node_tiers(read: Reader, memory: Mapping[int, int]) -> dict[int, int]:
-    """Return the kernel's memory tier by node; none before Linux 6.1, and none of a node without memory."""
+    """Return the kernel's memory tier by node; none before Linux 6.1, and none for a node without memory."""
     tiers: dict[int, int] = {}
     for name in read.names(TIERS):
         if match := _TIER.fullmatch(name):

@@ -1,8 +1,8 @@
-"""NUMA nodes: the CPUs and the memory of each, its distances, and the kind of its memory.
+"""NUMA nodes: the CPUs and memory of each, its distances, and its kind of memory.
 
-A node is a zone because it has a directory (drivers/base/node.c). A kernel without NUMA has no such directories; its
-machine is one zone, 0, with everything in it. Nodes without CPUs are memory beside the CPUs' own (HBM, CXL, persistent
-memory), or that of a coherent GPU; `kind` separates them.
+Each directory of a node makes a zone (drivers/base/node.c). A kernel without NUMA has no such directories; its machine
+is one zone, 0, that contains everything. Nodes without CPUs are memory in addition to the CPUs' own (HBM, CXL,
+persistent memory), or the memory of a coherent GPU; `kind` separates them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class _Nodes(NamedTuple):
-    """The facts in the files of every node, by its id."""
+    """The facts from the files of every node, by node id."""
 
     cpus: Mapping[int, NodeCpus]
     memory: Mapping[int, int]
@@ -57,7 +57,7 @@ class _Nodes(NamedTuple):
 
 
 MAX_DIFFERENCE = 0.03
-"""The part of the machine's memory by which the zones together may differ from it."""
+"""The fraction of the machine's memory by which the sum over the zones may differ from it."""
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
@@ -65,7 +65,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     if not ids:
         return _single_zone(read, machine)
     cpus = read_node_cpus(read, ids, machine.cpus.online)
-    # all CPUs of a node may be offline; a node with unknown CPUs does not count as one without CPUs
+    # all CPUs of a node may be offline; a node whose CPUs are unknown does not count as one without CPUs
     bare = frozenset(node for node, held in cpus.items() if held.known and not held.own)
     kmem = {dax.zone: dax for dax in machine.dax_devices if dax.driver == "kmem" and dax.zone is not None}
     memory = read_node_memory(read, ids)
@@ -101,7 +101,9 @@ def _single_zone(read: Reader, machine: Machine) -> Machine:
 
 
 def _report_lost_tree(read: Reader, machine: Machine) -> None:
-    """Separate a kernel without NUMA from one that has lost its nodes: only NUMA gives a PCI function a node."""
+    """Report a kernel that has lost its nodes, as opposed to one without NUMA: only NUMA assigns a node to a PCI
+    function.
+    """
     placed = [function for function in machine.pci if function.numa_node is not None]
     if placed:
         what = f"is absent, and PCI function {placed[0].address} is in node {placed[0].numa_node}"
@@ -142,7 +144,7 @@ def _zone(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> Zone:
 
 
 def _local_cpus(read: Reader, machine: Machine, nodes: _Nodes, node: int) -> CpuSet:
-    """Return the CPUs nearest to a node without any; those of a GPU's memory are nearest to the GPU."""
+    """Return the CPUs nearest to a node without CPUs; for a GPU's memory, those nearest to the GPU."""
     fact, gpu = f"zones.{node}.local_cpus", nodes.gpus.get(node)
     near = next((function.cpus for function in machine.pci if function.address == gpu), None)
     if near and near & machine.cpus.online:
@@ -163,11 +165,11 @@ def _with_media(read: Reader, zones: tuple[Zone, ...], kmem: Mapping[int, DaxDev
 
 
 def _memory(read: Reader, nodes: _Nodes) -> int | None:
-    """Return the memory of the machine, that of GPUs left out: the sum over the zones, where /proc/meminfo agrees.
+    """Return the machine's memory without that of GPUs: the sum over the zones if /proc/meminfo agrees.
 
-    The zones together have less where the kernel initialises memory after the start. The MemTotal of a node then grows
-    for up to an hour, while /proc/meminfo has the whole, as `free` says. They have up to 2.1 % more before Linux 3.16,
-    where a node counted pages that the allocator never gets.
+    The sum is smaller if the kernel initialises memory after startup. The MemTotal of a node then grows for up to an
+    hour, while /proc/meminfo has the whole, as `free` prints it. Before Linux 3.16 the sum is up to 2.1 % larger, since
+    a node counted pages that the allocator never gets.
     """
     device = [nodes.memory.get(node) for node in nodes.gpus]
     ordinary = [nodes.memory.get(node) for node in nodes.cpus if node not in nodes.gpus]
@@ -189,7 +191,9 @@ def _memory(read: Reader, nodes: _Nodes) -> int | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Nodes are plugged in, virtual machines change their memory, pools their size; `cpus` watches the CPUs."""
+    """Notice nodes that are plugged in and changes of a virtual machine's memory or of pool sizes; `cpus` watches the
+    CPUs.
+    """
     nodes = listed_ids(peek.names(NODE))
     paths = [f"{NODE}/node{node}" for node in nodes]
     directories = [f"{path}/hugepages" for path in paths] or [HUGEPAGES]

@@ -1,1 +1,1 @@
-"""Network devices, RDMA devices, and which belong together."""
+"""Network devices, RDMA devices, and which of them belong together."""

@@ -1,10 +1,10 @@
-"""RDMA devices: InfiniBand, RoCE, iWARP, EFA and those of software; their ports, GIDs and counters.
+"""RDMA devices: InfiniBand, RoCE, iWARP, EFA and software devices, with their ports, GIDs and counters.
 
-The files are those of drivers/infiniband/core/sysfs.c. Which of them a device has differs by driver. So an absent file
-is a problem only where another device of the same PCI ids has it, or where every kernel creates it.
+The files are those of drivers/infiniband/core/sysfs.c. Drivers differ in the files that they create. So an absent file
+is a problem only if another device with the same PCI ids has it, or if every kernel creates it.
 
-Counters change all the time, and a GID table may change with every address of a netdev. Neither makes the collector run
-again: they are as old as the last change of a port's state, rate or LID. A caller that watches them reads them anew.
+Counters change all the time, and a GID table may change with every address of a netdev. Neither triggers the collector:
+they are as old as the last change of a port's state, rate or LID. A caller that watches them reads them itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VIRTUAL = netdev.VIRTUAL_DEVICES.removeprefix("sys/")
 
 _ALWAYS = ("node_guid", "node_type", "ports")
 _BY_DRIVER = ("sys_image_guid", "fw_ver", "hca_type", "board_id")
-_PORT = re.compile(r"[0-9]{1,3}")  # the number of a port has 8 bits on the wire, and 0 on switches
+_PORT = re.compile(r"[0-9]{1,3}")  # a port number has 8 bits on the wire; switches have a port 0
 
 _SOFTWARE_DESCRIPTIONS = ("rxe", "Software iWARP stack")
 """node_desc of rxe (drivers/infiniband/sw/rxe/rxe_verbs.c) and siw (drivers/infiniband/sw/siw/siw_main.c)."""
@@ -44,7 +44,7 @@ _NO_GUID = "0000:0000:0000:0000"
 
 
 class _Listed(NamedTuple):
-    """A device with its directories listed, and not yet read."""
+    """A device whose directories have been listed but not read."""
 
     attributes: Attributes
     function: PciFunction | None
@@ -53,7 +53,9 @@ class _Listed(NamedTuple):
 
     @property
     def kind(self) -> tuple[str | None, ...] | None:
-        """What makes two devices equal in what they offer: their PCI ids, and whether they run as InfiniBand."""
+        """Return the kind of the device: its PCI ids, and whether it runs as InfiniBand. Devices of a kind have the
+        same files.
+        """
         function = self.function
         return function and (function.vendor, function.device, function.pci_class)
 
@@ -75,7 +77,7 @@ def _attributes(read: Reader, path: str) -> Attributes:
 
 
 def _add_lost(read: Reader, functions: Iterable[PciFunction], attributes: dict[str, Attributes]) -> None:
-    """Add the devices that the tree of devices has and the class does not show."""
+    """Add the devices that the device tree contains and the class does not show."""
     carriers = [function for function in functions if function.driver is not None and netdev.is_network(function)]
     parents = [netdev.VIRTUAL_DEVICES, *(f"{DEVICES}/{function.address}" for function in carriers)]
     for directory in (f"{path}/infiniband" for path in parents):
@@ -148,10 +150,11 @@ def _guid(attributes: Attributes, name: str) -> str | None:
 
 
 def _is_software(attributes: Attributes, address: str | None) -> bool:
-    """Return whether a driver emulates the device upon a netdev.
+    """Return whether a driver emulates the device on top of a netdev.
 
-    Such a device has the attribute `parent` (rxe), or it is among the virtual devices. Older kernels place it below the
-    PCI function of the netdev; then its description tells. The drivers have no hca_type, so hardware is not read.
+    Such a device has the attribute `parent` (rxe), or it is among the virtual devices. Older kernels put it below the
+    PCI function of the netdev; its description then identifies it. The software drivers have no hca_type, so hardware
+    is not affected by this rule.
     """
     if "parent" in attributes.names:
         return True
@@ -165,7 +168,7 @@ def _is_software(attributes: Attributes, address: str | None) -> bool:
 
 
 def _parent(attributes: Attributes) -> tuple[str, ...]:
-    """Return the netdev below a device of software (drivers/infiniband/sw/rxe/rxe_verbs.c parent_show())."""
+    """Return the netdev below a software device (drivers/infiniband/sw/rxe/rxe_verbs.c parent_show())."""
     parent = attributes.text("parent", "netdevs", "the netdev that it runs upon")
     return (parent,) if parent else ()
 

@@ -1,6 +1,6 @@
-"""The attributes of one netdev: its speed and port, its maker, and its lower devices.
+"""The attributes of one netdev: its speed and port, the driver that made it, and its lower devices.
 
-The rules are those of net/core/net-sysfs.c and of the drivers that add files of their own.
+The rules follow net/core/net-sysfs.c and the drivers that add files of their own.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 VIRTUAL_DEVICES = "sys/devices/virtual"
-"""Where drivers/base/core.c puts a device that no other one carries, by its class."""
+"""The directory in which drivers/base/core.c puts devices without a parent, by class."""
 
 # include/uapi/linux/if_arp.h
 _ETHERNET, _INFINIBAND, _LOOPBACK = 1, 32, 772
 LINK_LAYERS = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}
 """The link layer by the attribute `type`."""
 
-# include/uapi/linux/ethtool.h SPEED_UNKNOWN is -1. Kernels printed it as a signed number, as an unsigned one, and, when
+# include/uapi/linux/ethtool.h SPEED_UNKNOWN is -1. Kernels printed it as a signed number, as an unsigned one and, when
 # speeds had 16 bits, as 65535. Drivers also print 0.
 _UNKNOWN_SPEEDS = (-1, 0, 0xFFFF, 0xFFFFFFFF)
-_IFF_TAP = 0x0002  # include/uapi/linux/if_tun.h: frames of Ethernet rather than packets of IP
+_IFF_TAP = 0x0002  # include/uapi/linux/if_tun.h: Ethernet frames rather than IP packets
 
 
 def is_network(function: PciFunction) -> bool:
-    """Return whether a PCI function is a NIC by its class: a network controller, or an old HCA."""
+    """Return whether a PCI function is a NIC by its class: a network controller or an old HCA."""
     return (function.pci_class or "").startswith((NETWORK, INFINIBAND))
 
 
@@ -45,10 +45,10 @@ def vlans(read: Reader) -> dict[str, str]:
 
 
 def printed_speed(attributes: Attributes, link_type: int | None) -> int | None:
-    """Return the speed as the kernel prints it, in Mb/s; -1 where the driver has none, None for a link that is down.
+    """Return the speed as the kernel prints it, in Mb/s; -1 if the driver reports none, None if the link is down.
 
-    Reading `speed` fails with EINVAL where the device is down or has no link settings. Copies of a machine's files hold
-    an empty file then; `duplex` is from the same settings, so that it is empty as well (net/core/net-sysfs.c).
+    Reading `speed` fails with EINVAL if the device is down or has no link settings. In copies of a machine's files the
+    file is then empty; `duplex` comes from the same settings, so it is empty as well (net/core/net-sysfs.c).
     """
     if link_type == _LOOPBACK:
         return None
@@ -65,7 +65,7 @@ def printed_speed(attributes: Attributes, link_type: int | None) -> int | None:
 
 
 def speed_mbps(printed: int | None) -> int | None:
-    """Return a printed speed in Mb/s; None for the numbers by which kernels and drivers say that they have none."""
+    """Return a printed speed in Mb/s; None for the numbers that kernels and drivers print for an unknown speed."""
     return None if printed in _UNKNOWN_SPEEDS else printed
 
 
@@ -73,24 +73,28 @@ def mac(attributes: Attributes, link_type: int | None) -> str | None:
     """Return the hardware address as the kernel prints it."""
     if link_type in (_ETHERNET, _INFINIBAND, _LOOPBACK):
         return attributes.text("address", "mac", "the hardware address; 20 bytes where the link is InfiniBand")
-    # a tunnel has no hardware address: its line is empty
+    # a tunnel has no hardware address: its file has an empty line
     path = f"{attributes.path}/address"
     return attributes.read.text(path, fact=f"{attributes.fact}.mac") if "address" in attributes.names else None
 
 
 def port(attributes: Attributes, link_type: int | None, name: str) -> int | None:
-    """Return which port of its PCI function a netdev is, from 0, by `name`: dev_port, or dev_id before kernel 3.15."""
+    """Return the index of a netdev's port in its PCI function, from 0, by `name`: dev_port, or dev_id before kernel
+    3.15.
+    """
     rule = "which port of its PCI function, from 0"
     base = 16 if name == "dev_id" else 10
     number = attributes.integer(name, "port", base=base, highest=0xFFFF, rule=rule)
     if number == 0 and link_type == _INFINIBAND and name == "dev_port":
-        # before kernel 4.20 drivers/infiniband/ulp/ipoib had its port in dev_id only
+        # before kernel 4.20 drivers/infiniband/ulp/ipoib had its port only in dev_id
         return attributes.integer("dev_id", "port", base=16, highest=0xFFFF, rule=rule) or 0
     return number
 
 
 def kind(attributes: Attributes, link_type: int | None, below: tuple[str, ...]) -> str | None:
-    """Return the kind of a virtual device, by the files that its driver adds to its directory; None without any."""
+    """Return the kind of a virtual device, by the files that its driver adds to its directory; None if
+    there are none.
+    """
     names = attributes.names
     if link_type == _LOOPBACK:
         return "loopback"
@@ -106,7 +110,7 @@ def kind(attributes: Attributes, link_type: int | None, below: tuple[str, ...]) 
 
 
 def _device_type(attributes: Attributes) -> str | None:
-    """Return DEVTYPE, by which the makers of VLANs, tunnels and others name themselves (SET_NETDEV_DEVTYPE)."""
+    """Return DEVTYPE, in which the drivers of VLANs, tunnels and others name themselves (SET_NETDEV_DEVTYPE)."""
     if "uevent" not in attributes.names:
         return None
     path = f"{attributes.path}/uevent"
@@ -119,15 +123,15 @@ def _device_type(attributes: Attributes) -> str | None:
 
 
 def _has_peer(attributes: Attributes) -> bool:
-    """Return whether it is one end of a pair: linked to another device (drivers/net/veth.c veth_get_iflink())."""
+    """Return whether the device is one end of a linked pair (drivers/net/veth.c veth_get_iflink())."""
     own = attributes.integer("ifindex", "kind", rule="differs from iflink, the index of a veth's peer")
     peer = attributes.integer("iflink", "kind", rule="the index of a veth's peer")
     return bool(own and peer and own != peer)
 
 
 def master(attributes: Attributes) -> str | None:
-    """Return the name of the bond or bridge that a device is a port of."""
-    # bridges of kernels before 3.9 have a link inside brport instead
+    """Return the name of the bond or bridge of which a device is a port."""
+    # on kernels before 3.9 bridges have a link inside brport instead
     for name in ("master", "brport"):
         if name in attributes.names:
             path = f"{attributes.path}/{name}" if name == "master" else f"{attributes.path}/brport/bridge"
@@ -138,7 +142,7 @@ def master(attributes: Attributes) -> str | None:
 
 
 def lower(attributes: Attributes, name: str, below_vlans: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the devices below: the links lower_* (kernel 3.9), or the older files of bonds, bridges and VLANs."""
+    """Return the devices below: from the links lower_* (kernel 3.9), or the older files of bonds, bridges and VLANs."""
     names = [entry.removeprefix("lower_") for entry in attributes.names if entry.startswith("lower_")]
     if not names and "bonding" in attributes.names:
         names = (attributes.read.text(f"{attributes.path}/bonding/slaves") or "").split()

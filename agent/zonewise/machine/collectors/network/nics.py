@@ -1,9 +1,9 @@
 """Network devices: every netdev, and every PCI function of the network class without a visible netdev.
 
-/sys/class/net shows the network namespace that it was mounted in. A NIC that was moved into a pod disappears from it,
-while its PCI function remains. The same holds for a NIC that a driver hands to a virtual machine, and for one without
-any driver. They are hardware of the node all the same, and are listed with their PCI address for a name; `presence` has
-the reason.
+/sys/class/net shows the network namespace in which it was mounted. If a NIC is moved into a pod, its netdev disappears
+from this directory while its PCI function remains. The same applies to a NIC that a driver passes to a virtual machine,
+and to one without a driver. They are hardware of the node all the same, and are listed under their PCI address;
+`presence` has the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CLASS = "sys/class/net"
 
-_NO_DEVICE = "bonding_masters"  # drivers/net/bonding/bond_sysfs.c adds this one file to the class itself
+_NO_DEVICE = "bonding_masters"  # drivers/net/bonding/bond_sysfs.c adds this file to the class directory itself
 _VIRTUAL = netdev.VIRTUAL_DEVICES.removeprefix("sys/")
 
 _ETHERNET = "0200"  # include/linux/pci_ids.h PCI_CLASS_NETWORK_ETHERNET: its drivers always create netdevs
@@ -42,25 +42,25 @@ _NET_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 class _Entry(NamedTuple):
-    """A netdev as it was found."""
+    """A netdev as listed."""
 
     name: str
     target: str
-    """Where its directory really is."""
+    """The actual path of its directory."""
     attributes: Attributes
     address: str | None
     virtual: bool
 
 
 class _Facts(NamedTuple):
-    """What is known of the machine when a netdev is looked at."""
+    """The facts of the machine that are needed to read a netdev."""
 
     functions: dict[str, PciFunction]
     zones: frozenset[int]
     vlans: dict[str, str]
-    """The device below each VLAN."""
+    """The lower device of each VLAN."""
     port_attribute: str
-    """"dev_port", or "dev_id" where no netdev has that (kernels before 3.15)."""
+    """"dev_port", or "dev_id" if no netdev has dev_port (kernels before 3.15)."""
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
@@ -91,7 +91,7 @@ def _entry(read: Reader, name: str) -> _Entry:
     path = f"{CLASS}/{name}"
     attributes = Attributes(read, path, f"nics.{name}", name)
     target = read.link(path) or path
-    # before kernel 2.6.25, and in trees made by hand, the entry is a directory and no link
+    # before kernel 2.6.25, and in trees made by hand, the entry is a directory and not a link
     virtual = _VIRTUAL in target or (target == path and bool(attributes.names) and "device" not in attributes.names)
     address = None if virtual else device_pci_address(read, path)
     read.source(attributes.fact, path, target, "where the link leads: by way of its PCI function, if it has one")
@@ -99,10 +99,10 @@ def _entry(read: Reader, name: str) -> _Entry:
 
 
 def _presence(read: Reader, function: PciFunction, entries: dict[str, _Entry]) -> str:
-    """Return the state of a function without a visible netdev; add the netdevs that it has and the class does not list.
+    """Return the state of a function without a visible netdev; add its netdevs that the class does not list.
 
-    The driver core has a directory `net` in a function as long as the function has a netdev, in whichever namespace.
-    Listed from another namespace it is empty (drivers/base/core.c class_dir_create_and_add(), fs/kernfs/dir.c).
+    The driver core keeps a directory `net` in a function as long as the function has a netdev in any namespace. Listed
+    from another namespace the directory is empty (drivers/base/core.c class_dir_create_and_add(), fs/kernfs/dir.c).
     """
     if function.driver is None:
         return "no driver"
@@ -115,7 +115,7 @@ def _presence(read: Reader, function: PciFunction, entries: dict[str, _Entry]) -
 
 
 def _add_lost(read: Reader, path: str, address: str | None, entries: dict[str, _Entry]) -> None:
-    """Add a netdev that was found in the tree of devices, unless the class shows it as well."""
+    """Add a netdev from the device tree, unless the class shows it as well."""
     name = posixpath.basename(path)
     known = entries.get(name)
     if known is not None and known.attributes.names and known.address == address:
@@ -127,7 +127,7 @@ def _add_lost(read: Reader, path: str, address: str | None, entries: dict[str, _
 
 
 def _net_directories(read: Reader, function: PciFunction) -> dict[str, list[str]]:
-    """Return what is in the directories of netdevs below a function, by their paths."""
+    """Return the content of the netdev directories below a function, by path."""
     function_path = f"{DEVICES}/{function.address}"
     below = [function_path]
     if function.driver == "virtio-pci":
@@ -163,7 +163,7 @@ def _hidden(read: Reader, function: PciFunction, presence: str) -> Nic:
 
 
 def _report_dead(read: Reader, entries: Iterable[_Entry]) -> None:
-    """Report, in one entry, the netdevs that consist of a name only."""
+    """Report, in one entry, the netdevs of which only the name is left."""
     dead = [entry.name for entry in entries if not entry.attributes.names]
     if len(dead) == 1:
         read.problem(f"{CLASS}/{dead[0]}", "leads to nothing", "its name, and the location in the link")
@@ -228,14 +228,14 @@ def _zone(entry: _Entry, function: PciFunction | None, facts: _Facts) -> int | N
         return function.zone
     if entry.virtual or entry.address is not None or "device" not in attributes.names:
         return None
-    # a device of a bus other than PCI: drivers/hv/vmbus_drv.c has the attribute too
+    # a device on a bus other than PCI: drivers/hv/vmbus_drv.c has the attribute too
     path = f"{attributes.path}/device/numa_node"
     zone = attributes.read.integer(path, fact=f"{attributes.fact}.zone", rule="the zone of the device; -1 is none")
     return zone if zone in facts.zones else None
 
 
 def _driver(entry: _Entry, function: PciFunction | None) -> str | None:
-    """Return the driver of the device that the netdev belongs to: of a virtio device that of virtio, not of PCI."""
+    """Return the driver of the netdev's device: for a virtio device the virtio driver, not the PCI driver."""
     if entry.virtual:
         return None
     owner = posixpath.basename(posixpath.dirname(posixpath.dirname(entry.target)))
@@ -251,7 +251,7 @@ def _driver(entry: _Entry, function: PciFunction | None) -> str | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Notice devices that come and go, links that go up and down, and what a device is a port of."""
+    """Notice devices that come and go, links that go up and down, and changes of a device's bond or bridge."""
     names = peek.names(CLASS)
     signature: list[Hashable] = []
     for path in (f"{CLASS}/{name}" for name in names):

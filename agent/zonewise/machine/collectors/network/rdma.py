@@ -1,9 +1,9 @@
 """RDMA on the whole machine, and which netdev shares a port with which RDMA device.
 
-A GID table names the netdevs of a RoCE port, so it comes first. But in shared mode (rdma-system(8)) it is visible in
-every network namespace. It names a netdev by its name in the namespace of that netdev: a pod's "eth0" is not the
-host's. So a name counts only where the host's netdev of that name has the same PCI function. A table may name none of
-the host's netdevs (InfiniBand, or no GID yet). Then a netdev belongs to the RDMA device of its PCI function, by the
+The GID table of a RoCE port names the port's netdevs, so it is checked first. But in shared mode (rdma-system(8)) the
+table is visible in every network namespace. It uses a netdev's name in that netdev's namespace: a pod's "eth0" is not
+the host's. So a name counts only if the host's netdev of that name has the same PCI function. A table may name none of
+the host's netdevs (InfiniBand, or no GID yet). Then a netdev belongs to the RDMA device of its PCI function, at the
 port in its own files.
 """
 
@@ -30,7 +30,7 @@ _NVIDIA = "proc/driver/nvidia/version"
 _AMDGPU = "sys/module/amdgpu"
 
 _PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
-_PEER = "nv_mem"  # what both register as; nvidia_peermem also as "nv_mem_nc"
+_PEER = "nv_mem"  # name that both register; nvidia_peermem also registers as "nv_mem_nc"
 _SHARED_ONLY_BEFORE = (5, 2)  # drivers/infiniband/core/device.c has exclusive mode since 5.2
 _DMA_BUF_SINCE = (5, 12)  # drivers/infiniband/core/umem_dmabuf.c
 _BACKPORTED = ".el8"  # Red Hat carries newer RDMA code in its 4.18
@@ -38,7 +38,7 @@ _RELEASE = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
 
 
 class _Pair(NamedTuple):
-    """A netdev and the port of an RDMA device that it shares."""
+    """A netdev and the RDMA device port that it shares."""
 
     device: str
     port: int | None
@@ -61,7 +61,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _pairs(read: Reader, machine: Machine) -> dict[str, _Pair]:
-    """Return the RDMA device of each netdev that has one."""
+    """Return each netdev that has an RDMA device, with that device."""
     netdevs = {nic.name: nic for nic in machine.nics}
     devices_by_function: dict[str, list[RdmaDevice]] = {}
     for device in machine.infiniband:
@@ -83,7 +83,9 @@ def _pairs(read: Reader, machine: Machine) -> dict[str, _Pair]:
 
 
 def _same_device(read: Reader, nic: Nic, candidates: list[RdmaDevice]) -> RdmaDevice | None:
-    """Return the RDMA device on a netdev's PCI function; with subfunctions it has several, each in a directory."""
+    """Return the RDMA device of a netdev's PCI function. With subfunctions a function has several, each in its own
+    directory.
+    """
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
     owner = _owner(read, f"{nics.CLASS}/{nic.name}")
@@ -92,13 +94,13 @@ def _same_device(read: Reader, nic: Nic, candidates: list[RdmaDevice]) -> RdmaDe
 
 
 def _owner(read: Reader, path: str) -> str | None:
-    """Return the directory of the device that a class entry belongs to: .../net/eth0 and .../infiniband/mlx5_0."""
+    """Return the directory of the device that owns a class entry: .../net/eth0 and .../infiniband/mlx5_0."""
     target = read.link(path)
     return target.rsplit("/", 2)[0] if target else None
 
 
 def _shared_port(nic: Nic, device: RdmaDevice) -> int | None:
-    """Return which port of the device a netdev is: dev_port counts from 0, RDMA ports from 1."""
+    """Return the number of a netdev's port on the device: dev_port counts from 0, RDMA ports from 1."""
     numbers = [port.number for port in device.ports]
     if nic.port is not None and nic.port + 1 in numbers:
         return nic.port + 1
@@ -106,10 +108,10 @@ def _shared_port(nic: Nic, device: RdmaDevice) -> int | None:
 
 
 def _is_named_or_unnamed(nic: Nic, device: RdmaDevice, port: int | None, netdevs: dict[str, Nic]) -> bool:
-    """Return whether a port's GID table names the netdev, or none of its function at all.
+    """Return whether a port's GID table names the netdev, or no netdev of its function at all.
 
-    A table that names another netdev of the function excludes this one. It represents a virtual function on an embedded
-    switch (a representor), and has no RDMA of its own.
+    A table that names another netdev of the function excludes this one. The netdev is then a representor of a virtual
+    function on an embedded switch and has no RDMA of its own.
     """
     names = {gid.netdev for each in device.ports if each.number == port for gid in each.gids}
     local_names = {name for name in names if name in netdevs and netdevs[name].address == device.address}
@@ -117,7 +119,7 @@ def _is_named_or_unnamed(nic: Nic, device: RdmaDevice, port: int | None, netdevs
 
 
 def _upper_names(device: RdmaDevice, netdevs: dict[str, Nic]) -> list[tuple[str, int | None]]:
-    """Return the netdevs of software that a device serves: those its GID tables name, upon its own function."""
+    """Return the software netdevs that a device serves: those in its GID tables that are on top of its own function."""
     named: list[tuple[str, int | None]] = [(name, None) for name in device.netdevs]
     named += [(gid.netdev, port.number) for port in device.ports for gid in port.gids if gid.netdev is not None]
     if device.address is None:
@@ -131,7 +133,7 @@ def _upper_names(device: RdmaDevice, netdevs: dict[str, Nic]) -> list[tuple[str,
 
 
 def _functions_below(name: str, netdevs: dict[str, Nic]) -> set[str | None]:
-    """Return the PCI functions below a netdev, through bonds and VLANs."""
+    """Return the PCI functions below a netdev, found through bonds and VLANs."""
     below: set[str | None] = set()
     waiting, visited = [name], {name}
     while waiting:
@@ -200,7 +202,7 @@ def _peer_memory(read: Reader) -> str | None:
 def _dma_buf(read: Reader, machine: Machine) -> bool | None:
     """Return whether GPU memory can be exported as dma-buf and registered by a NIC; None without a GPU driver.
 
-    NVIDIA's closed kernel module cannot export any.
+    NVIDIA's closed kernel module cannot export it.
     """
     rule = "kernel 5.12, and amdgpu or an open NVIDIA kernel module"
     version = read.text(_NVIDIA, fact="rdma.dma_buf", rule=rule)
@@ -221,7 +223,7 @@ def _release(machine: Machine) -> tuple[int, int] | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Notice a mode that an administrator changed, and drivers that were loaded or unloaded."""
+    """Notice a mode changed by an administrator, and drivers that were loaded or unloaded."""
     modules = (*(f"sys/module/{name}" for name in _PEER_MODULES), _AMDGPU, _PEERS)
     return peek.content(_MODE), peek.content(_NVIDIA), tuple(bool(peek.names(module)) for module in modules)
 

@@ -29,32 +29,32 @@ _LINK_LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "Ethernet", "Unspecified
 _NUMBER_AND_NAME = re.compile(r"[0-9]{1,3}: (\S.*)")
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) Gb/sec(?: \(.*\))?")  # "200 Gb/sec (2X NDR)"; iWARP has no "NDR"
 _GID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){7}")
-_NO_INTERFACE = ":0000:0000:0000:0000"  # an unused entry: all zero, or the subnet prefix alone
+_NO_INTERFACE = ":0000:0000:0000:0000"  # an unused entry: all zero, or only the subnet prefix
 
 _MAX_UNUSED = 64
-"""A table has up to 256 entries, of software devices 1024, and an unused one costs as much to read as a used one.
+"""Number of unused entries in a row after which the rest of a GID table counts as unused.
 
-The kernel fills the lowest free entry (drivers/infiniband/core/cache.c find_gid()). So after this many unused entries
-in a row the rest counts as unused.
+A table has up to 256 entries, 1024 for software devices, and reading an unused entry costs as much as reading a used
+one. The kernel fills the lowest free entry (drivers/infiniband/core/cache.c find_gid()).
 """
 
-_LIFESPAN = "lifespan"  # milliseconds that hw_counters are cached for, and no counter
+_LIFESPAN = "lifespan"  # milliseconds for which hw_counters are cached; not a counter
 _NO_COUNTER = b"N/A"  # "N/A (no PMA)": the device has no performance management agent
 
 
 class ListedPort(NamedTuple):
-    """A port with its directories listed, and not yet read."""
+    """A port whose directories have been listed but not read."""
 
     number: int
     attributes: Attributes
     counters: Attributes
     legacy_counters: Attributes
-    """64-bit counters in a directory of their own, before kernel 4.5."""
+    """64-bit counters in their own directory, before kernel 4.5."""
     hw_counters: Attributes
 
 
 def list_port(device: Attributes, index: int, number: int) -> ListedPort:
-    """List a port's directories; `index` is its number among the ports of the device."""
+    """List a port's directories; `index` is the port's position among the ports of the device."""
     attributes = device.part(f"ports/{number}", f"ports.{index}", f"{device.what} port {number}")
     rule = "the number of the port is the name of its directory"
     device.read.source(attributes.fact, attributes.path, number, rule)
@@ -63,9 +63,9 @@ def list_port(device: Attributes, index: int, number: int) -> ListedPort:
 
 
 def report_lacking(ports: list[tuple[ListedPort, Hashable]]) -> None:
-    """Report what is absent from a port, and what is absent while another port of the same kind of device has it.
+    """Report missing attributes: those of every port, and those that another port of the same kind of device has.
 
-    The kind is None where no PCI function is known: what software devices have is left to them.
+    The kind is None if no PCI function is known: software devices may differ in their attributes.
     """
     types = [_TYPES] if any(_TYPES in port.attributes.names for port, _ in ports) else []
     counters: dict[Hashable, set[str]] = {}
@@ -136,7 +136,7 @@ def _rate(attributes: Attributes) -> tuple[str, float | None] | None:
 
 
 def _gids(attributes: Attributes, link_layer: str | None) -> Iterator[Gid]:
-    """Yield the used entries of the GID table, up to where none is used any more (_MAX_UNUSED)."""
+    """Yield the used entries of the GID table, up to the end of the used part (_MAX_UNUSED)."""
     read, path = attributes.read, f"{attributes.path}/gids"
     if "gids" not in attributes.names:
         return
@@ -145,7 +145,7 @@ def _gids(attributes: Attributes, link_layer: str | None) -> Iterator[Gid]:
         read.problem(path, f"lists {len(numbers)} entries, and not every one up to the last", "those that there are")
     read.source(f"{attributes.fact}.gids", path, f"{len(numbers)} entries", "the entries that are neither unset nor 0")
     more = f"{attributes.path}/{_TYPES}" if _TYPES in attributes.names else None
-    has_netdevs = link_layer == "Ethernet"  # an InfiniBand port's netdev is not in its table
+    has_netdevs = link_layer == "Ethernet"  # the GID table of an InfiniBand port does not name its netdev
     unused = 0
     for number in numbers:
         gid = _gid(read, f"{path}/{number}", more and f"{more}/types/{number}")
@@ -158,10 +158,10 @@ def _gids(attributes: Attributes, link_layer: str | None) -> Iterator[Gid]:
 
 
 def _gid(read: Reader, path: str, type_path: str | None) -> str | None:
-    """Return the GID of one entry, None for an unused one.
+    """Return the GID of one entry; None for an unused one.
 
-    Reading an unused entry fails with EINVAL, and so does reading its type; copies of a machine's files hold an empty
-    file for both then. Kernels without types (before 4.5) printed unused entries too.
+    Reading an unused entry or its type fails with EINVAL; in copies of a machine's files both are then empty. Kernels
+    without types (before 4.5) printed unused entries too.
     """
     content = read.raw(path)
     if content is None or (not content and type_path is not None and not read.raw(type_path)):
@@ -174,7 +174,7 @@ def _gid(read: Reader, path: str, type_path: str | None) -> str | None:
 
 
 def _netdev(read: Reader, directory: str, number: int) -> str | None:
-    """Return the netdev of a used entry, None for one that is down (ENODEV)."""
+    """Return the netdev of a used entry; None for a netdev that is down (ENODEV)."""
     name = read.text(f"{directory}/{number}")
     if name is None and str(number) not in read.names(directory):
         read.problem(f"{directory}/{number}", "is absent", "the netdev of a GID is unknown")

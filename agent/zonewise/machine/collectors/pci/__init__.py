@@ -1,1 +1,1 @@
-"""PCI functions, their location and distance from each other, and the devices that they carry."""
+"""PCI functions, their locations, their distances from each other, and the devices that they provide."""

@@ -1,6 +1,6 @@
-"""Devices that compute and are no GPU, and DMA engines: found by PCI class and ids, named as their driver names them.
+"""Accelerators other than GPUs, and DMA engines: found by PCI class and ids, with the names that their drivers use.
 
-Class codes are too coarse: half of these devices have the class "system peripheral". So this module has tables of ids,
+Class codes are too coarse: half of these devices have the class "system peripheral". So this module has tables of ids
 and of the device classes that drivers register.
 """
 
@@ -27,18 +27,20 @@ class _Registry(NamedTuple):
 
     directory: str
     prefix: str
-    """Of the names of its devices, which a number follows."""
+    """Prefix of the device names; a number follows it."""
     kind: str
-    """Of the devices in the directory, unless ids are more exact; "" where the directory only has names of devices
-    known otherwise."""
+    """Kind of the devices in the directory, unless ids are more exact; "" if the directory only names devices that are
+    known from elsewhere."""
     suffix: str = ""
-    """What follows the number."""
+    """Suffix after the number."""
     platform: bool = False
-    """Whether devices without a PCI function count: an FPGA of a system-on-chip does, one of its DMA channels not."""
+    """Whether devices without a PCI function count: an FPGA of a system-on-chip does, one of its DMA
+    channels does not.
+    """
 
 
 DMA = "dma"
-"""The kind of what copies memory, and is no accelerator."""
+"""The kind of engines that copy memory and are not accelerators."""
 
 _REGISTRIES = (
     _Registry("sys/bus/dsa/devices", "dsa", DMA),  # drivers/dma/idxd
@@ -55,10 +57,10 @@ _REGISTRIES = (
     _Registry("sys/class/fpga_region", "region", "fpga"),
     _Registry("sys/class/dma", "dma", "", suffix="chan0"),  # one channel represents its engine
 )
-"""In order of preference: a function has its name from the first that lists it."""
+"""In order of preference: a function gets its name from the first registry that lists it."""
 
 _NX_GZIP = "sys/devices/vio/ibm,compression-v1/nx_gzip_caps"
-"""Of POWER, with processors that compress: arch/powerpc/platforms/pseries/vas-sysfs.c."""
+"""The compression accelerator in POWER processors: arch/powerpc/platforms/pseries/vas-sysfs.c."""
 
 _INTEL = "8086"
 _KNOWN = {
@@ -91,18 +93,18 @@ _KNOWN = {
     ("1022", "17f0"): "inference",
     ("1ac1", "089a"): "inference",
 }
-"""Kinds by vendor and device, whatever the class."""
+"""Kinds by vendor and device, regardless of the class."""
 
 _BY_VENDOR = {"10ee": "fpga", "1172": "fpga", "1bcf": "vector", "1e60": "inference", "17cb": "inference"}
-"""Kinds of devices with the class of an accelerator: of Xilinx, Altera, NEC, Hailo, Qualcomm."""
+"""Kinds, by vendor, of devices with an accelerator class: Xilinx, Altera, NEC, Hailo, Qualcomm."""
 
 
 _BY_DRIVER = {"ioatdma": DMA}
-"""Kinds of what has many ids and one driver: Intel's DMA engines before the Data Streaming Accelerator."""
+"""Kinds of devices with many ids and one driver: Intel's DMA engines before the Data Streaming Accelerator."""
 
 
 class _Registered(NamedTuple):
-    """A device as a driver registered it."""
+    """A device in a driver's registry."""
 
     name: str
     path: str
@@ -150,7 +152,7 @@ def _registered(read: Reader) -> list[_Registered]:
 
 
 def _kind(function: PciFunction, device: _Registered | None) -> str | None:
-    """Return the kind of accelerator that a function is; None where it is none."""
+    """Return the kind of accelerator that a function is; None if it is not one."""
     registered = "" if device is None else device.kind
     if registered not in ("", "accelerator"):
         return registered
@@ -159,7 +161,7 @@ def _kind(function: PciFunction, device: _Registered | None) -> str | None:
     if known is not None:
         return known
     if pci_class == COPROCESSOR and vendor == _INTEL:
-        # Xeon Phi is 225x, everything else drivers/crypto/intel/qat with its many ids
+        # Xeon Phi is 225x; all other ids belong to drivers/crypto/intel/qat
         return "accelerator" if (function.device or "").startswith("225") else "crypto"
     if pci_class == COPROCESSOR or pci_class[:2] == PROCESSING_ACCELERATOR:
         return _BY_VENDOR.get(vendor, "accelerator")
@@ -180,7 +182,7 @@ def _platform_device(read: Reader, device: _Registered) -> Accelerator:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Drivers register devices when they are loaded and configured."""
+    """Notice devices that drivers register when they are loaded or configured."""
     return tuple(peek.names(directory) for directory in sorted({registry.directory for registry in _REGISTRIES}))
 
 

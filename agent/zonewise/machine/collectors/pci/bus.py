@@ -1,7 +1,7 @@
-"""The PCI bus in sysfs: its functions, the location of each, and what the listing has lost.
+"""The PCI bus in sysfs: its functions, their locations, and the losses of the listing.
 
-A function with a dangling entry remains, with its address and the location in the link itself. The bus lists it, so it
-exists; to drop it would report "absent" for "unknown".
+A function whose entry is a dangling link remains, with its address and the location in the link itself. The bus lists
+it, so it exists; dropping it would report "absent" instead of "unknown".
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ LOCAL_CPUS = Pair("local_cpulist", "local_cpus")  # the list is younger: kernel 
 BUSES = ("secondary_bus_number", "subordinate_bus_number")  # of a bridge, since kernel 4.13
 
 _ALWAYS = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device")
-"""drivers/pci/pci-sysfs.c creates these for every function, and local CPUs in one notation at least."""
+"""drivers/pci/pci-sysfs.c creates these for every function, and local CPUs in at least one notation."""
 
 _GROUPS = (
     ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
     ("sriov_totalvfs", "sriov_numvfs"),
     BUSES,
 )
-"""A function that has one of a group has all of it."""
+"""A function that has one attribute of a group has the whole group."""
 
-_SHOWN = 3  # addresses that a problem of many functions names
+_SHOWN = 3  # number of addresses that a problem of many functions names
 
 
 class PciEntry(NamedTuple):
@@ -39,16 +39,16 @@ class PciEntry(NamedTuple):
     address: str
     path: str
     location: PciLocation | None
-    """None where its link is broken."""
+    """None if its link is broken."""
     attributes: frozenset[str]
-    """The names in its directory; none where it leads nowhere."""
+    """The names in its directory; none if its link is broken."""
 
 
 def pci_entries(read: Reader) -> list[PciEntry]:
     """Return the functions of the machine by address; none without a PCI bus.
 
-    Whatever the listing has lost becomes a problem. It is compared with the files that the kernel always creates and
-    with the tree of devices.
+    Everything that the listing has lost becomes a problem. The listing is compared with the files that the kernel
+    always creates and with the device tree.
     """
     names = read.names(DEVICES)
     if not names:
@@ -65,7 +65,7 @@ def pci_entries(read: Reader) -> list[PciEntry]:
 
 
 def _report_lost_bus(read: Reader) -> None:
-    """Separate a machine without PCI from one that has lost its list of functions."""
+    """Report a lost list of functions, as opposed to a machine without PCI."""
     roots = _plain_roots(read)
     if roots or (read.has("sys/bus/pci") and not read.has(DEVICES)):
         evidence = f"there is a host bridge /{roots[0]}" if roots else "the kernel knows the PCI bus"
@@ -91,7 +91,7 @@ def _entry(read: Reader, address: str) -> PciEntry:
 
 
 def _report_missing(read: Reader, entries: list[PciEntry]) -> None:
-    """Report attributes that the kernel creates and this tree has lost."""
+    """Report attributes that the kernel creates and that this tree has lost."""
     for name in _ALWAYS:
         report_lacking(read, name, [entry for entry in entries if name not in entry.attributes])
     for group in _GROUPS:
@@ -105,7 +105,7 @@ def _report_missing(read: Reader, entries: list[PciEntry]) -> None:
 
 
 def report_lacking(read: Reader, name: str, lacking: list[PciEntry]) -> None:
-    """Report one attribute that functions lack, in one entry."""
+    """Report one attribute that functions lack, as a single entry."""
     if len(lacking) == 1:
         read.problem(f"{lacking[0].path}/{name}", "is absent", f"{name} of {lacking[0].address} is unknown")
     elif lacking:
@@ -114,7 +114,7 @@ def report_lacking(read: Reader, name: str, lacking: list[PciEntry]) -> None:
 
 
 def _report_unlisted(read: Reader, entries: list[PciEntry]) -> None:
-    """Report functions that are in the tree of devices, above or below others, and not on the bus."""
+    """Report functions that are in the device tree, above or below others, but not on the bus."""
     known = {name for root in _roots(read, entries) for name in read.names(root)}
     for entry in entries:
         known |= entry.attributes
@@ -125,7 +125,7 @@ def _report_unlisted(read: Reader, entries: list[PciEntry]) -> None:
 
 
 def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:
-    """Return the paths of all host bridges, those too of which the bus lists no function."""
+    """Return the paths of all host bridges, including those without functions on the bus."""
     roots = set(_plain_roots(read))
     odd: set[str] = set()
     for entry in entries:
@@ -138,7 +138,7 @@ def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:
             and location.root not in roots
         ):
             odd.add(location.root)
-    # Hyper-V gives each device a channel below VMBUS, and the channel a host bridge: so the sibling channels show it
+    # Hyper-V gives each device its own VMBUS channel, and the channel a host bridge: so the sibling channels show it
     buses = {root.rpartition("/")[0].rpartition("/")[0] for root in odd}
     for channel in [f"{bus}/{name}" for bus in buses for name in read.names(bus)]:
         odd |= {f"{channel}/{name}" for name in _directory(read, channel) if is_host_bridge(name)}
@@ -146,12 +146,12 @@ def _roots(read: Reader, entries: list[PciEntry]) -> set[str]:
 
 
 def _plain_roots(read: Reader) -> list[str]:
-    """Return the paths of the host bridges that are no part of any other device."""
+    """Return the paths of the host bridges that are not part of another device."""
     return [f"sys/devices/{name}" for name in read.names("sys/devices") if is_host_bridge(name)]
 
 
 def _directory(read: Reader, path: str) -> list[str]:
-    """Return the names in what may be a directory or a file."""
+    """Return the names in a directory; the path may also be a file."""
     try:
         return read.files.names(path)
     except OSError:

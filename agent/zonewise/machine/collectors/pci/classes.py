@@ -1,6 +1,7 @@
 """The class codes of PCI functions: PCI Code and ID Assignment Specification, include/linux/pci_ids.h.
 
-Classes and subclasses are four hexadecimal digits, as in PciFunction.pci_class; a base class is the first two.
+A class with its subclass has four hexadecimal digits, as in PciFunction.pci_class; a base class is the first two
+digits.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ NVME = "0108"
 COPROCESSOR = "0b40"
 INFINIBAND = "0c06"
 BRIDGES = ("0604", "0609")
-"""PCI-to-PCI bridges, the second semi-transparent: root ports and the ports of switches are among them."""
+"""PCI-to-PCI bridges, the second semi-transparent; they include root ports and the ports of switches."""
 
 _ENDPOINT_BASES = (NETWORK, DISPLAY, PROCESSING_ACCELERATOR)
 _ENDPOINT_CLASSES = (NVME, COPROCESSOR, INFINIBAND)
 
 
 def is_endpoint(function: PciFunction) -> bool:
-    """Return whether a function is one that work is placed close to: network, GPU, accelerator, NVMe."""
+    """Return whether workloads should be placed close to a function: network, GPU, accelerator, NVMe."""
     pci_class = function.pci_class
     return pci_class is not None and (pci_class[:2] in _ENDPOINT_BASES or pci_class in _ENDPOINT_CLASSES)

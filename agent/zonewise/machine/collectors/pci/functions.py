@@ -1,4 +1,4 @@
-"""Every PCI function: its ids, the bridges above it, and its location as the kernel has it.
+"""Every PCI function: its ids, the bridges above it, and its location according to the kernel.
 
 One readlink of /sys/bus/pci/devices/ADDRESS contains the whole chain from the host bridge to the function. `locality`
 derives the nearest zone later, when the zones are known.
@@ -29,7 +29,7 @@ _NO_SPEED = ("Unknown", "Unknown speed")
 _WIDTHS = (0, 1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Status register; 0: no link
 _NO_WIDTH = 255  # include/linux/pci.h PCIE_LNK_WIDTH_UNKNOWN
 _MAX_BUS = 0xFF
-_MAX_FUNCTIONS = 0xFFFF  # TotalVFs and NumVFs are registers of 16 bits
+_MAX_FUNCTIONS = 0xFFFF  # TotalVFs and NumVFs are 16-bit registers
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _root_titles(entries: list[PciEntry]) -> dict[str, str]:
-    """Return what to call each host bridge: its name, or its whole path where two have the same."""
+    """Return a title for each host bridge: its name, or its whole path if two have the same name."""
     roots = {entry.location.root for entry in entries if entry.location is not None}
     names = [root.rpartition("/")[2] for root in roots]
     return {root: name if names.count(name) == 1 else f"/{root}" for root, name in zip(roots, names, strict=True)}
@@ -88,7 +88,7 @@ def _function(read: Reader, entry: PciEntry, titles: dict[str, str]) -> PciFunct
 
 
 def _identifier(read: Reader, entry: PciEntry, name: str, digits: int) -> str | None:
-    """Return a number that identifies, as so many hexadecimal digits."""
+    """Return an identifying number as a hexadecimal string with that many digits."""
     if name not in entry.attributes:
         return None
     path = f"{entry.path}/{name}"
@@ -119,9 +119,9 @@ def _linked(read: Reader, entry: PciEntry, name: str, parse: Callable[[str], T],
 
 
 def _behind_link(read: Reader, entry: PciEntry, link: str, name: str, field: str) -> str | None:
-    """Return an attribute of what a link in the function's directory leads to; None where there is no such attribute.
+    """Return an attribute of the target of a link in the function's directory; None if there is no such attribute.
 
-    The type of a group came with kernel 4.11; only Intel's driver has a version (drivers/iommu/iommu.c,
+    The type of an IOMMU group came with kernel 4.11; only Intel's driver has a version (drivers/iommu/iommu.c,
     drivers/iommu/intel/iommu.c).
     """
     if link not in entry.attributes:
@@ -141,7 +141,7 @@ def _local_cpus(read: Reader, entry: PciEntry) -> CpuSet | None:
     rule = "the nearest CPUs as the kernel says: all of them where it does not know"
     before = len(read.problems)
     cpus = cpu_set(read, entry.path, (LOCAL_CPUS,), fact=f"pci.{entry.address}.cpus", rule=rule)
-    # "(null)" and the like mean no value elsewhere, and damage in this file
+    # elsewhere "(null)" and the like mean no value; in this file they are damage
     if cpus is None and len(read.problems) == before:
         read.problem(f"{entry.path}/{LOCAL_CPUS.list_name}", "contains nothing", f"cpus of {entry.address} are unknown")
     return cpus
@@ -163,7 +163,7 @@ def _link(read: Reader, entry: PciEntry) -> PciLink | None:
         max_width=_width(read, entry, "max_link_width", "max_width"),
     )
     if link.speed_gts is None and not link.width:
-        link = link._replace(width=None)  # a virtual function has no link of its own, and shows width 0
+        link = link._replace(width=None)  # a virtual function does not have its own link and shows width 0
     if not link.max_width:
         link = link._replace(max_width=None)
     return None if link == PciLink(None, None, None, None) else link
@@ -216,9 +216,9 @@ def _virtual_functions(read: Reader, entry: PciEntry, name: str, field: str) -> 
 
 
 def _buses(read: Reader, entry: PciEntry) -> tuple[int, int] | None:
-    """Return the buses below a bridge: from files of their own, or from its configuration space.
+    """Return the buses below a bridge: from its files, or from its configuration space.
 
-    Kernels before 4.13 have no such files; the header of type 1 has the buses then.
+    Kernels before 4.13 have no such files; then the type 1 header has the buses.
     """
     if entry.attributes.issuperset(BUSES):
         first, last = (_bus(read, entry, name) for name in BUSES)
@@ -243,7 +243,7 @@ def _bus(read: Reader, entry: PciEntry, name: str) -> int | None:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Hotplug, drivers bound and unbound, links that changed speed to save power or lost lanes."""
+    """Notice hotplug, bound and unbound drivers, and links that changed speed to save power or lost lanes."""
     names = peek.names(DEVICES)
     entries = [f"{DEVICES}/{name}" for name in names]
     return names, tuple(

@@ -1,12 +1,12 @@
-"""How close any two endpoint devices are, in the words of `nvidia-smi topo -m`, for devices of any vendor.
+"""How close any two endpoint devices are, in the terms of `nvidia-smi topo -m`, for devices of any vendor.
 
-Endpoints are what work is placed close to: GPUs, network and RDMA functions, disks, accelerators. Below one host bridge
-the tree of bridges decides their relation. Across host bridges their zones decide, and the relation is unknown where
-one of the zones is.
+Endpoints are devices that workloads should be close to: GPUs, network and RDMA functions, disks, accelerators. Below
+one host bridge the tree of bridges decides the relation. Across host bridges the zones decide; the relation is unknown
+if one of the zones is.
 
-Three kinds of hardware show bridges that are no switch (NCCL, src/graph/topo.cc, has the same corrections). AMD GPUs
-and NVIDIA NICs bring a switch of their own. Broadcom switches show themselves as two levels. The two functions of a
-socket-direct adapter have the relation of their paths, since each is near to its own socket.
+Three kinds of hardware show bridges that are not switches (NCCL, src/graph/topo.cc, makes the same corrections). AMD
+GPUs and NVIDIA NICs contain their own switch. Broadcom switches appear as two levels. The two functions of a
+socket-direct adapter get the relation of their paths, since each is near its own socket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
 MAX_ENDPOINTS = 256
-"""With more endpoints than this, virtual functions are only related to their physical one.
+"""Number of endpoints above which virtual functions are related only to their physical function.
 
 A thousand of them would make half a million pairs, each of which follows from the physical function's.
 """
@@ -47,14 +47,14 @@ _RULES = {
 
 
 class _End(NamedTuple):
-    """An endpoint, with what its relations follow from."""
+    """An endpoint, with the data that its relations are derived from."""
 
     address: str
     adapter: str
-    """Equal for the functions of one device: the address of its physical function, without the function."""
+    """The same for all functions of one device: the address of its physical function, without the function number."""
     root: str | None
     bridges: tuple[str, ...]
-    """Above it, topmost first; a Broadcom switch of two levels counts as one."""
+    """The bridges above it, topmost first; a two-level Broadcom switch counts as one bridge."""
     inner: int
     """How many of the lowest bridges are part of the device itself."""
     zone: int | None
@@ -85,11 +85,13 @@ def _ordered(address: str, second: str) -> tuple[str, str]:
 
 
 def _ends(machine: Machine) -> tuple[list[_End], list[tuple[str, str]]]:
-    """Return the endpoints to pair with each other, and virtual functions to pair with their physical one alone."""
+    """Return the endpoints to pair with each other, and the virtual functions to pair only with their physical
+    function.
+    """
     functions = {function.address: function for function in machine.pci}
     known = {gpu.address for gpu in machine.gpus}
     known |= {accelerator.address for accelerator in machine.accelerators}
-    known |= {disk.address for disk in machine.block_devices}  # by whatever controller: virtio, RAID, SATA
+    known |= {disk.address for disk in machine.block_devices}  # behind any controller: virtio, RAID, SATA
     ends = [f for f in machine.pci if is_endpoint(f) or f.address in known]
     virtual: list[tuple[str, str]] = []
     if len(ends) > MAX_ENDPOINTS:
@@ -106,7 +108,7 @@ def _end(function: PciFunction, functions: dict[str, PciFunction]) -> _End:
 
 
 def _inner(function: PciFunction, bridges: tuple[str, ...], functions: dict[str, PciFunction]) -> int:
-    """Count the bridges right above a function that are a switch on the device itself."""
+    """Return the number of bridges directly above a function that form a switch on the device itself."""
     count = 0
     for address in reversed(bridges):
         bridge = functions.get(address)
@@ -125,8 +127,8 @@ def _is_own_port(bridge: PciFunction) -> bool:
 def _flattened(bridges: tuple[str, ...], functions: dict[str, PciFunction]) -> tuple[str, ...]:
     """Return a chain without the inner level of a Broadcom PEX switch in base mode.
 
-    Such a switch shows an upstream port, downstream ports, and below some of them the upstream ports of sub-switches,
-    though all its ports are alike.
+    Such a switch shows an upstream port, downstream ports and, below some of them, the upstream ports of sub-switches,
+    though all its ports are equivalent.
     """
     for at in range(len(bridges) - 2):
         generation = _pex_generation(functions.get(bridges[at]), 0)
@@ -136,7 +138,7 @@ def _flattened(bridges: tuple[str, ...], functions: dict[str, PciFunction]) -> t
 
 
 def _pex_generation(bridge: PciFunction | None, level: int) -> int | None:
-    """Return the PCIe generation of a PEX switch that may be in base mode, by its ids (NCCL, getBcmGen())."""
+    """Return the PCIe generation of a PEX switch that may be in base mode, according to its ids (NCCL, getBcmGen())."""
     if bridge is None or bridge.vendor != _BROADCOM or bridge.subsystem_vendor != _BROADCOM:
         return None
     mode = (bridge.subsystem_device or "?")[0]
@@ -168,7 +170,7 @@ def _relation(a: _End, b: _End) -> str | None:
 
 
 def _nvlink_pairs(gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], str]:
-    """Return "NV<n>" for each pair of GPUs that NVLinks join, n links directly or to switches that both reach."""
+    """Return "NV<n>" for each pair of GPUs joined by n NVLinks, directly or through switches that both reach."""
     if not any(gpu.nvlinks for gpu in gpus):
         return {}
     linked = [(gpu.address, gpu.nvlinks) for gpu in gpus if gpu.address is not None]
@@ -176,7 +178,7 @@ def _nvlink_pairs(gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], str]:
     pairs: dict[tuple[str, str], str] = {}
     for at, (a, peers_a) in enumerate(linked):
         for b, peers_b in linked[at + 1 :]:
-            direct = max(_direct(peers_a, b), _direct(peers_b, a))  # one end alone may have been readable
+            direct = max(_direct(peers_a, b), _direct(peers_b, a))  # perhaps only one end was readable
             if count := direct + _switched(peers_a, peers_b):
                 pairs[a, b] = f"NV{count}"
     return pairs
@@ -187,7 +189,9 @@ def _direct(peers: tuple[NvLinkPeer, ...], address: str) -> int:
 
 
 def _switched(peers_a: tuple[NvLinkPeer, ...], peers_b: tuple[NvLinkPeer, ...]) -> int:
-    """Count the links through switches; a guest without switch addresses sees them all as one."""
+    """Return the number of links through switches; a guest that sees no switch addresses sees them all as
+    one switch.
+    """
     links_a, links_b = _by_switch(peers_a), _by_switch(peers_b)
     return sum(min(count, links_b.get(switch, 0)) for switch, count in links_a.items())
 
@@ -201,7 +205,7 @@ def _by_switch(peers: tuple[NvLinkPeer, ...]) -> dict[str | None, int]:
 
 
 def _volatile(_peek: Peek) -> Hashable:
-    """Return nothing: it reads no file."""
+    """Return nothing: this collector reads no file."""
     return None
 
 

@@ -1,8 +1,8 @@
 """The zone that each PCI function is nearest to.
 
-The firmware often does not have it. Then these sources follow in order: the CPUs that the kernel calls local, the
+The firmware often does not name it. Then these sources follow in order: the CPUs that the kernel calls local, the
 physical function of a virtual one, the bridges above. Without any source the zone is unknown, as in a virtual machine
-that shows each device as -1. A driver may overrule the zone later (NVML's memory affinity). `zone_source` names the
+that shows -1 for each device. A driver may override the zone later (NVML's memory affinity). `zone_source` names the
 source.
 """
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from zonewise.machine.model.zone import Zone
     from zonewise.machine.reader import Reader
 
-_SHOWN = 3  # addresses that a problem of many functions names
+_SHOWN = 3  # number of addresses that a problem of many functions names
 
 
 class _ZoneEvidence(NamedTuple):
-    """The zone of a function, and how that is known."""
+    """The zone of a function, with the evidence for it."""
 
     zone: int
     source: str
-    """As PciFunction.zone_source."""
+    """The evidence, as in PciFunction.zone_source."""
     path: str
     value: object
     rule: str
 
 
 def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
-    """Return the one zone with CPUs at the smallest SLIT distance from a zone; None where two are as near.
+    """Return the only zone with CPUs at the smallest SLIT distance from a zone; None if two zones are equally near.
 
-    ACPI specification, System Locality Information Table. The GPU memory of a GB200 is a zone without CPUs; its row has
-    the smaller distance to the processor of that GPU.
+    Source: ACPI specification, System Locality Information Table. The GPU memory of a GB200 is a zone without CPUs; in
+    its row the processor of that GPU has the smaller distance.
     """
     near = sorted(
         (distance, neighbour.id)
@@ -55,7 +55,7 @@ def nearest_cpu_zone(zones: Iterable[Zone], zone: Zone) -> int | None:
 
 
 class _ZoneResolver:
-    """Resolves the zones of one machine's functions; the evidence of each function is evaluated once."""
+    """Resolves the zones of one machine's functions; each function is evaluated only once."""
 
     def __init__(self, zones: tuple[Zone, ...], functions: tuple[PciFunction, ...]) -> None:
         self._zones = {zone.id: zone for zone in zones}
@@ -64,10 +64,10 @@ class _ZoneResolver:
         self._functions = {function.address: function for function in functions}
         self._own: dict[str, _ZoneEvidence | None] = {}
         self.complaints: dict[tuple[str, str], list[str]] = {}
-        """What is wrong, and what is used instead -> the addresses of the functions it is wrong with."""
+        """A problem and the value used instead -> the addresses of the functions that have the problem."""
 
     def resolve(self, function: PciFunction) -> _ZoneEvidence | None:
-        """Return the zone of a function by the first of the rules that applies."""
+        """Return the zone of a function by the first rule that applies."""
         return (
             self._by_itself(function)
             or self._by_physical_function(function)
@@ -80,7 +80,7 @@ class _ZoneResolver:
         return self._zones[zone].cpus
 
     def memory_zone(self, function: PciFunction) -> int | None:
-        """Return the zone that is a GPU's own memory, None for any other function."""
+        """Return the zone that is a GPU's own memory; None for any other function."""
         if function.pci_class is None or function.pci_class[:2] not in (DISPLAY, PROCESSING_ACCELERATOR):
             return None
         for zone in self._zones.values():
@@ -114,7 +114,7 @@ class _ZoneResolver:
 
     def _by_cpus(self, function: PciFunction) -> _ZoneEvidence | None:
         local = (function.cpus or EMPTY) & self._cpus
-        # the kernel derives the CPUs from the node, and without a node has all of them
+        # the kernel derives the CPUs from the node; without a node the list contains all CPUs
         odd = len(self._cpu_zones) > 1 and function.numa_node is None
         if odd and function.cpus is not None and not function.cpus:
             self._complain(function, "no zone in numa_node, and no local CPUs", "bridges")
@@ -136,9 +136,9 @@ class _ZoneResolver:
         return evidence and _ZoneEvidence(evidence.zone, "physfn", path, physical.address, rule)
 
     def _from_above(self, function: PciFunction) -> _ZoneEvidence | None:
-        """Resolve by the bridges above, nearest first.
+        """Resolve the zone from the bridges above, nearest first.
 
-        For a nested host bridge (Intel VMD) its parent function follows, and the bridges of that.
+        For a nested host bridge (Intel VMD) its parent function follows, then that function's bridges.
         """
         above = list(function.bridges[::-1])
         if (host := self._functions.get(function.host_function or "")) is not None:
@@ -180,7 +180,7 @@ def _placed(read: Reader, judge: _ZoneResolver, function: PciFunction) -> PciFun
     read.source(f"pci.{function.address}.zone", evidence.path, evidence.value, evidence.rule)
     cpus = function.cpus
     if evidence.source == "distance" and cpus == EMPTY:
-        # of a zone without CPUs, such as the memory of a coherent GPU, the kernel's list of local CPUs is empty
+        # the kernel's list of local CPUs is empty for a zone without CPUs, such as the memory of a coherent GPU
         cpus = judge.zone_cpus(evidence.zone)
         rule = f"the CPUs of zone {evidence.zone}, which is nearest: the file names none"
         read.source(f"pci.{function.address}.cpus", f"{DEVICES}/{function.address}/local_cpulist", cpus, rule)
@@ -188,13 +188,13 @@ def _placed(read: Reader, judge: _ZoneResolver, function: PciFunction) -> PciFun
 
 
 def _listed(addresses: list[str]) -> str:
-    """Return the subject of a sentence about functions: how many, and the first few."""
+    """Return the subject of a sentence about functions: their number and the first few addresses."""
     shown = first_few(addresses, _SHOWN)
     return f"{len(addresses)} function(s), {shown}:"
 
 
 def _volatile(_peek: Peek) -> Hashable:
-    """Return nothing: it reads no file."""
+    """Return nothing: this collector reads no file."""
     return None
 
 

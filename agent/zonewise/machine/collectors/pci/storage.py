@@ -1,6 +1,6 @@
-"""Block devices of the hardware, whole ones: NVMe namespaces, SCSI and virtio disks, persistent memory.
+"""Whole block devices of the hardware: NVMe namespaces, SCSI and virtio disks, persistent memory.
 
-What software makes of them (partitions, device mapper, RAID, loop, RBD) is left out.
+Devices that software makes of them (partitions, device mapper, RAID, loop, RBD) are left out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _LISTS = ("sys/class/block", "sys/block")  # the first since kernel 2.6.26, with partitions; the second without
 _SOFTWARE = ("sys/devices/virtual/", "sys/devices/rbd/")
 _MULTIPATH = "sys/devices/virtual/nvme-subsystem/"  # drivers/nvme/host/multipath.c: one head for several controllers
-_SECTOR = 512  # block/genhd.c: `size` counts sectors of 512 bytes, whatever the device's own
-_MAX_SECTORS = 1 << 55  # loff_t bounds a device to 2^63 bytes
+_SECTOR = 512  # block/genhd.c: `size` counts sectors of 512 bytes, whatever the device's own sector size
+_MAX_SECTORS = 1 << 55  # loff_t limits a device to 2^63 bytes
 
 _TRANSPORTS = (("/ndbus", "pmem"), ("/target", "scsi"), ("/nvme", "nvme"), ("/virtio", "virtio"))
-"""Components of the path to a device, nearest to the device first: a disk of virtio-scsi is a SCSI disk."""
+"""Path components that identify the transport, nearest to the device first: a disk of virtio-scsi is a SCSI disk."""
 
 
 class _Disk(NamedTuple):
@@ -34,7 +34,7 @@ class _Disk(NamedTuple):
     path: str
     """As the class lists it."""
     target: str
-    """Where that leads, or the same where it is a directory."""
+    """The target of that path if it is a link, else the same path."""
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
@@ -62,17 +62,17 @@ def _disks(read: Reader) -> list[_Disk]:
 
 
 def _parent(path: str) -> str:
-    """Return the name of the directory around a device: for a partition, that of the whole device."""
+    """Return the name of the directory that contains a device: for a partition, the whole device."""
     return path.rpartition("/")[0].rpartition("/")[2]
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a device is the path of one controller ("nvme0c1n1") to the namespace of a multipath head."""
+    """Return whether a device is one controller's path ("nvme0c1n1") to the namespace of a multipath head."""
     return name.startswith("nvme") and "c" in name
 
 
 def _is_software(read: Reader, path: str, target: str) -> bool:
-    if target == path:  # a kernel before 2.6.26: hardware has a link to its device, software has not
+    if target == path:  # a kernel before 2.6.26: only hardware has a link to its device
         return read.link(f"{path}/device") is None
     return target.startswith(_SOFTWARE) and not target.startswith(_MULTIPATH)
 
@@ -104,7 +104,7 @@ def _block_device(
 
 
 def _address(read: Reader, disk: _Disk) -> str | None:
-    """Return the function of the device; for an NVMe namespace with several controllers, of the first of them."""
+    """Return the PCI function of the device; if an NVMe namespace has several controllers, that of the first."""
     if disk.target == disk.path:
         return device_pci_address(read, disk.path)
     if not disk.target.startswith(_MULTIPATH):
@@ -116,7 +116,7 @@ def _address(read: Reader, disk: _Disk) -> str | None:
 
 
 def _own_zone(read: Reader, disk: _Disk, transport: str | None, zones: tuple[Zone, ...]) -> int | None:
-    """Return the zone that a device without a PCI function names itself, as persistent memory does."""
+    """Return the zone that a device without a PCI function reports itself, as persistent memory does."""
     if transport != "pmem":
         return None
     path, needed = f"{disk.path}/device/numa_node", f"zone of {disk.name}"
@@ -144,7 +144,7 @@ def _size(read: Reader, disk: _Disk) -> int | None:
 
 
 def _switch(read: Reader, disk: _Disk, name: str, *, needed: str = "") -> bool | None:
-    """Return an attribute of the device's queue that is 0 or 1; `needed` where every kernel has it."""
+    """Return a queue attribute of the device that is 0 or 1; `needed` if every kernel has it."""
     path = f"{disk.path}/queue/{name}"
     value = read.integer(path, fact=f"block_devices.{disk.name}.{name}", rule="1 is yes", needed=needed)
     if value is not None and value not in (0, 1):
@@ -154,7 +154,7 @@ def _switch(read: Reader, disk: _Disk, name: str, *, needed: str = "") -> bool |
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Devices come and go, and those of a virtual machine grow."""
+    """Notice devices that come and go, and virtual machine disks that grow."""
     signature: list[tuple[str, str | None, object]] = []
     for directory in _LISTS:
         for name in peek.names(directory):
