@@ -1,1 +1,1 @@
-"""The machine and its usage as published text: JSON, Kubernetes objects, labels, and a topology file for NCCL."""
+"""The machine and its usage in published forms: JSON, Kubernetes objects, labels, and a topology file for NCCL."""

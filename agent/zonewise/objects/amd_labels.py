@@ -1,9 +1,9 @@
-"""The labels of AMD's node labeller, from what amdgpu and its compute driver report.
+"""The labels of AMD's node labeller, derived from the data of amdgpu and its compute driver.
 
 Names and values are those of its code (ROCm/k8s-device-plugin, cmd/k8s-node-labeller). A property that all GPUs share
-is a label with its value. A property that differs has a label for each value, with a count. Each partition of a GPU
-counts as a GPU, as in the device plugin. Not written: firmware versions and driver-src-version, which select no node
-for a job, and the repetition of all labels under beta.amd.com.
+becomes one label with its value. A property that differs gets a label for each value, with a count. Each partition of a
+GPU counts as a GPU, as in the device plugin. Two kinds of labels are not written: firmware versions and
+driver-src-version, by which no job selects nodes, and the copies of all labels under beta.amd.com.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAMILIES = {
     "gfx103": "NV", "gfx1033": "VGH", "gfx1035": "YC", "gfx1036": "GC_10_3_6", "gfx1037": "GC_10_3_7",
     "gfx110": "GC_11_0_0", "gfx1103": "GC_11_0_1", "gfx115": "GC_11_5_0",
 }  # fmt: skip
-"""The driver's family by the longest prefix of the instruction set (amdgpu_discovery.c of the kernel)."""
+"""The driver's family by the longest matching prefix of the instruction set (amdgpu_discovery.c of the kernel)."""
 
 
 class _GpuPartition(NamedTuple):
@@ -41,7 +41,7 @@ class _GpuPartition(NamedTuple):
 
 
 def amd_labels(machine: Machine) -> dict[str, str]:
-    """Return the labels by name; none where the driver runs no GPU."""
+    """Return the labels by name; none if the driver runs no GPU."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and gpu.driver == _DRIVER]
     parts = [part for gpu in gpus for part in _parts(gpu)]
     devices = {function.address: function.device for function in machine.pci}

@@ -1,4 +1,4 @@
-"""The processor's part of Node Feature Discovery's raw features (its source/cpu/*.go)."""
+"""The processor part of Node Feature Discovery's raw features (its source/cpu/*.go)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VENDORS = {
     "RiseRiseRise": "SiS",
     "Genuine  RDC": "RDC",
 }
-"""/proc/cpuinfo vendor_id (CPUID leaf 0) -> the name of the Go package klauspost/cpuid."""
+"""vendor_id in /proc/cpuinfo (CPUID leaf 0) -> the name in the Go package klauspost/cpuid."""
 
 _ARM_VENDORS = {
     "ARM": "ARM",
@@ -41,7 +41,7 @@ _ARM_VENDORS = {
     "Qualcomm": "Qualcomm",
 }
 _ARM_BY_ID_REGISTERS = 15
-"""The architecture in MIDR_EL1 of every 64-bit core: the feature registers name the features."""
+"""The architecture field of MIDR_EL1 on every 64-bit core: the features are in the feature registers."""
 
 _HYPERVISORS = {
     "Apple": "apple",
@@ -60,13 +60,13 @@ _RDT = {
     "RDTL2CA": ("cat_l2",),
     "RDTMBA": ("mba",),
 }
-"""NFD's name -> flags of the kernel, any of which proves it."""
+"""NFD's name -> kernel flags, any of which proves the feature."""
 
 _NOMINAL = re.compile(r"Xeon.* @ (\d{1,2}\.\d{1,2})GHz")
-"""The frequency in Intel's names of processors is that of CPUID leaf 0x16; recent names have none."""
+"""The frequency in Intel's processor names is that of CPUID leaf 0x16; recent names have none."""
 
 Values = dict[str, object]
-"""By name; None is unknown."""
+"""Values by name; None means unknown."""
 
 
 def cpu_attributes(machine: Machine) -> dict[str, Values]:
@@ -90,7 +90,7 @@ def cpu_attributes(machine: Machine) -> dict[str, Values]:
 
 
 def _topology(machine: Machine) -> Values:
-    # NFD asks whether the kernel lists siblings of any CPU, as it does for the two cores of an AMD module
+    # NFD checks whether the kernel lists siblings for any CPU, as it does for the two cores of an AMD module
     siblings = any(len(core.cpus) > 1 for core in machine.cores)
     modules = any(cluster.kind == "module" for cluster in machine.clusters)
     return {
@@ -111,8 +111,8 @@ def _x86_model(machine: Machine) -> Values:
 
 
 def _arm64_model(model: Model) -> Values:
-    # NFD reads the register MIDR_EL1 where the kernel emulates the reading; /proc/cpuinfo prints its fields one by one.
-    # On a hybrid machine it is the register of the core on which NFD happens to run
+    # NFD reads the register MIDR_EL1 if the kernel emulates the access; /proc/cpuinfo prints the register's fields one
+    # by one. On a hybrid machine NFD reads the register of the core on which it happens to run
     if "cpuid" not in model.flags or len(model.variants) > 1:
         return {}
     attributes: Values = {}

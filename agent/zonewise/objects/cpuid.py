@@ -1,12 +1,12 @@
-"""Names of instruction set features: from those of /proc/cpuinfo to those of Node Feature Discovery.
+"""Maps the names of instruction set features from those of /proc/cpuinfo to those of Node Feature Discovery.
 
 NFD executes the CPUID instruction and names the bits after the Go package klauspost/cpuid; on other architectures it
-names the bits of the auxiliary vector. The kernel prints the same bits under names of its own
+names the bits of the auxiliary vector. The kernel prints the same bits under its own names
 (arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c). So each name follows from a printed flag, and CPUID
 need not be executed.
 
-Bits that the kernel does not print are known where the device /dev/cpu/N/cpuid can be read
-(zonewise.objects.cpuid_bits). Unknown are all bits of POWER, whose /proc/cpuinfo has no flags.
+Bits that the kernel does not print are known if the device /dev/cpu/N/cpuid can be read (zonewise.objects.cpuid_bits).
+All bits of POWER are unknown, because its /proc/cpuinfo has no flags.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _X86_NAMES = """
     vpclmulqdq=VPCLMULQDQ waitpkg=WAITPKG wbnoinvd=WBNOINVD wrmsrns=WRMSRNS xgetbv1=XGETBV1 xop=XOP xsave=XSAVE
     xsavec=XSAVEC xsaveopt=XSAVEOPT xsaves=XSAVES
 """
-"""x86: kernel=NFD. The kernel's ibrs and ssbd stand for other bits as well, and have no name."""
+"""x86: kernel=NFD. The kernel's ibrs and ssbd also stand for other bits, so they are not mapped."""
 
 _X86_IMPLIED = {"sse": "FXSROPT", "xsave": "OSXSAVE"}
-"""Names that follow from a flag besides. FXSROPT is a peculiarity of the Go package (it takes bit 25 of the wrong
-leaf), on which existing selectors may rely. A kernel that keeps xsave has enabled it (arch/x86/kernel/fpu/xstate.c)."""
+"""Names that also follow from a flag. FXSROPT is a peculiarity of the Go package (it takes bit 25 of the wrong leaf),
+on which existing selectors may rely. If the kernel prints xsave, it has enabled it (arch/x86/kernel/fpu/xstate.c)."""
 
 _X86_LEVELS = (
     "cmov cx8 fpu fxsr mmx syscall sse sse2",
@@ -57,7 +57,8 @@ _X86_LEVELS = (
     "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
     "avx512f avx512bw avx512cd avx512dq avx512vl",
 )
-"""What each level of the x86-64 psABI adds to the one before it; SSE3 is "pni" and LZCNT "abm" to the kernel."""
+"""The flags that each level of the x86-64 psABI adds to the previous level; the kernel calls SSE3 "pni" and LZCNT
+"abm"."""
 
 _ARM64_NAMES = """
     aes afp asimd asimddp asimdfhm asimdhp asimdrdm atomics bf16 bti cpuid crc32 dcpodp dcpop dgh dit ebf16 ecv evtstrm

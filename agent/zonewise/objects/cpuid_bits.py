@@ -1,6 +1,6 @@
-"""Names of the features that /proc/cpuinfo hides, from the bits of CPUID where these could be read.
+"""Names of the features that /proc/cpuinfo does not print, from the bits of CPUID if these could be read.
 
-Names and conditions are those of the Go package klauspost/cpuid (cpuid.go, support()), by which NFD names flags.
+Names and conditions are those of the Go package klauspost/cpuid (cpuid.go, support()), whose names NFD uses.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class _Register(NamedTuple):
     subleaf: int
     name: str
     bits: str
-    """bit=NAME."""
+    """Pairs of bit=NAME."""
     flag: str = ""
-    """The flag of the kernel without which the bits mean nothing; empty for none."""
+    """The kernel flag without which the bits have no meaning; empty if none is needed."""
     vendor: str = ""
 
 
@@ -65,11 +65,13 @@ _FIXED_COUNTERS = ("INSTRUCTIONS", "CYCLES", "REFCYCLES", "TOPDOWN_SLOTS")
 
 _ZEN_3, _ZEN_5 = 0x19, 0x1A
 _ZEN_5_LATER = range(0x50, 0x60)
-"""Models of family 1Ah of which only CPUID says whether they are vulnerable to TSA."""
+"""Models of family 1Ah for which only CPUID shows whether they are vulnerable to TSA."""
 
 
 def hidden_features(model: Model) -> Iterator[str]:
-    """Yield the names of the features that CPUID has and /proc/cpuinfo has not; without CPUID those that follow."""
+    """Yield the names of the features that CPUID shows and /proc/cpuinfo does not; without CPUID, those that can be
+    inferred.
+    """
     leaves = _by_number(model)
     for register in _REGISTERS:
         leaf = leaves.get((register.leaf, register.subleaf))
@@ -83,7 +85,7 @@ def hidden_features(model: Model) -> Iterator[str]:
 
 
 def avx10_version(model: Model) -> int | None:
-    """Return the version of AVX10 (supportAVX10()); None without it, or where CPUID could not be read."""
+    """Return the version of AVX10 (supportAVX10()); None without AVX10, or if CPUID could not be read."""
     leaf = _by_number(model).get((0x24, 0))
     return leaf.ebx & 0xFF or None if leaf is not None and "avx10" in model.flags else None
 
@@ -93,7 +95,7 @@ def _by_number(model: Model) -> dict[tuple[int, int], CpuidLeaf]:
 
 
 def _fixed_counters(leaf: CpuidLeaf) -> Iterator[str]:
-    """Yield the counters of events that a processor has (parseLeaf0AH()): by their number, or by the bits of EBX."""
+    """Yield the fixed performance counters of a processor (parseLeaf0AH()), by their number or by the bits of EBX."""
     version = leaf.eax & 0xFF
     number = leaf.edx & 0x1F if version > 1 else 0
     for i, event in enumerate(_FIXED_COUNTERS):

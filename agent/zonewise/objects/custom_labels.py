@@ -1,4 +1,6 @@
-"""The labels of the worker's source "custom" by the rules in its configuration (source/custom/custom.go, GetLabels)."""
+"""The labels of the worker's source "custom", by the rules in the worker's configuration (source/custom/custom.go,
+GetLabels).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ def custom_labels(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the labels by full name, and the rules that failed.
 
-    Rules see all raw features, published or not, and under `rule.matched` what the rules before have set. The first of
-    these are the two that are built into NFD.
+    Rules see all raw features, published or not, and under `rule.matched` the output of earlier rules. The first two
+    rules are those built into NFD.
     """
-    from zonewise.nfd.custom_rules import parse_custom_rules  # not paid for without such rules
+    from zonewise.nfd.custom_rules import parse_custom_rules  # imported only if there are such rules
     from zonewise.rules.evaluation import MATCHED, evaluate_rule
     from zonewise.rules.types import RuleError
 

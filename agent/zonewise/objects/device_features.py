@@ -1,9 +1,9 @@
 """The devices of a machine as instances of Node Feature Discovery's raw features.
 
-Every device is an instance, in NFD's order (that of its directory listing), with NFD's attributes. Beside these it has
-what NFD lacks and placement needs: `address`, `numa_node`, `driver`, the PCI Express link, the RDMA device and firmware
-of a NIC. The current speed of a link is left out: idle devices lower it, and each change would be a write. NFD has no
-`rdma.device`.
+Every device is an instance, in NFD's order (that of its directory listing), with NFD's attributes. Instances also have
+attributes that NFD lacks and placement needs: `address`, `numa_node`, `driver`, the PCI Express link, the RDMA device
+and firmware of a NIC. The current speed of a link is left out: idle devices lower it, and each change would cause a
+write. NFD has no `rdma.device`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from zonewise.objects.feature_values import Attributes, Values
 
 _PAIRS = "veth"
-"""The kind of interface by which container networks connect pods."""
+"""The kind of interface with which container networks connect pods."""
 
 
 def device_features(machine: Machine, *, with_pods: bool) -> dict[str, tuple[Attributes, ...]]:
     """Return the instance features by name.
 
-    Interfaces that come and go with pods, which are veth pairs and virtual functions, are among them `with_pods` only.
+    Interfaces that come and go with pods (veth pairs and virtual functions) are included only if `with_pods` is set.
     """
     nics = [nic for nic in machine.nics if nic.presence == "netdev" and (with_pods or not _is_of_pods(nic))]
     firmware = {device.name: device.firmware for device in machine.infiniband}

@@ -2,7 +2,7 @@
 
 A fact is named by its path in the JSON document. A list element is named by its unique identity in the kernel (the id
 of a zone, the address of a PCI function, the name of a device), otherwise by its index. Names may contain dots
-("0000:3b:00.0"), so a path is matched against the existing names, the longest first.
+("0000:3b:00.0"), so a path is matched against the existing names, longest first.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ IDENTIFIED_BY = {
     "usb": "name",
     "nvdimms": "name",
 }
-"""Lists of the document whose elements have names of their own, and the field that is the name."""
+"""Lists of the document whose elements have names, with the field that contains the name."""
 
 ALL = "all"
-"""The path of the whole machine."""
+"""The path that stands for the whole machine."""
 
-_SHOWN_NAMES = 24  # names listed where a path leads nowhere
+_SHOWN_NAMES = 24  # number of names listed for a path that does not exist
 _NO_FACTS = frozenset({"schema", "problems", "sources"})
 
 
 class UnknownFact(Exception):
-    """There is nothing at a path; the message lists the names at that place."""
+    """A path does not exist; the message lists the names at the point where it fails."""
 
 
 class Fact(NamedTuple):
-    """A value of the document that has no further parts."""
+    """A value of the document without further parts."""
 
     path: tuple[str, ...]
     value: Json
@@ -53,7 +53,7 @@ class Fact(NamedTuple):
 def explain(document: Mapping[str, Any], sources: Mapping[str, Source], path: str) -> str:
     """Return text with the value, file, raw value and rule of each fact at and below a path.
 
-    Control characters of files are shown as others. Raises UnknownFact.
+    Control characters from files are escaped. Raises UnknownFact.
     """
     return "".join(_paragraph(fact, _origin(fact.path, sources), sources) for fact in facts(document, path))
 
@@ -83,14 +83,14 @@ def _find(known: dict[str, Json], path: str) -> tuple[tuple[str, ...], Json]:
         if name is None:
             raise UnknownFact(_no_fact_message(path, prefix, list(parts)))
         value = parts[name]
-        # an index into a list of named elements leads to the element's own name, under which its sources are stored
+        # an index into a list of named elements is resolved to the element's name, under which its sources are stored
         prefix = (*prefix, _own_name(prefix, value, name))
         rest = rest[len(name) + 1 :]
     return prefix, value
 
 
 def _parts(prefix: tuple[str, ...], value: Json) -> dict[str, Json]:
-    """Return the parts of a value by name; those of a list of named elements by index as well."""
+    """Return the parts of a value by name; the elements of a named list also by index."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, list):
@@ -98,7 +98,7 @@ def _parts(prefix: tuple[str, ...], value: Json) -> dict[str, Json]:
     named = {_own_name(prefix, element, ""): element for element in value}
     named.pop("", None)
     if named and all(name.isdecimal() for name in named):
-        return named  # of zones: a number is always an id
+        return named  # in the list of zones a number is always an id
     return {**named, **{str(number): element for number, element in enumerate(value) if str(number) not in named}}
 
 

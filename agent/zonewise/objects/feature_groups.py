@@ -1,16 +1,17 @@
-"""Groups of raw features that are large or change often, and that are published on request only.
+"""Groups of raw features that are large or change often, and that are published only on request.
 
-Without them the object of a node is a few KB. NFD's worker writes all of them: 60 KB for the options of a kernel alone.
+Without them the object of a node takes a few KB. NFD's worker writes all of them: the options of a kernel alone take 60
+KB.
 """
 
 from __future__ import annotations
 
 KERNEL_CONFIG = "kernel.config"
-"""All options of the kernel; without the group, those that matter to the placement of jobs."""
+"""All options of the kernel; without the group, only those that matter for job placement."""
 KERNEL_ENABLED_MODULE = "kernel.enabledmodule"
 """The modules that are loaded or linked into the kernel."""
 NETWORK_PODS = "network.pods"
-"""Interfaces that come and go with pods: veth pairs and virtual functions. Each pod is a change of the object."""
+"""Interfaces that come and go with pods: veth pairs and virtual functions. Each pod then changes the object."""
 
 FEATURE_GROUPS = (KERNEL_CONFIG, KERNEL_ENABLED_MODULE, NETWORK_PODS)
 
@@ -18,7 +19,7 @@ ALL, NONE = "all", "none"
 
 
 def parse_feature_groups(value: object) -> tuple[str, ...]:
-    """Return the groups that a setting names: "all", "none", or names with commas between. Raises ValueError."""
+    """Return the groups that a setting names: "all", "none", or names separated by commas. Raises ValueError."""
     if value == ALL:
         return FEATURE_GROUPS
     names = [] if value in (NONE, "") else str(value).split(",")

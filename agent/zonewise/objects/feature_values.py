@@ -1,4 +1,4 @@
-"""The values of raw features: texts by name, as Node Feature Discovery writes them."""
+"""The values of raw features, as texts by name in Node Feature Discovery's notation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 Attributes = dict[str, str]
 Values = dict[str, object]
-"""By name; None is unknown."""
+"""Values by name; None means unknown."""
 
 
 def known_attributes(values: Mapping[str, object]) -> Attributes:
-    """Return the values that are known as texts, as Go's %v prints them, sorted by name."""
+    """Return the known values as texts, as Go's %v prints them, sorted by name."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in sorted(values.items())

@@ -1,11 +1,11 @@
-"""The machine as Node Feature Discovery's raw features: the input of its rules and labels.
+"""The machine as Node Feature Discovery's raw features: the input of NFD's rules and labels.
 
-A feature has a name "domain.feature". It is a set of names (a flag feature), names with values (attributes), or a list
-of such (instances); NFD's api/nfd/v1alpha1/types.go, and source/*/*.go for each. An unknown feature is absent.
+A feature is named "domain.feature". It is a set of names (a flag feature), names with values (attributes), or a list of
+these (instances); see NFD's api/nfd/v1alpha1/types.go, and source/*/*.go for each. Unknown features are absent.
 
-Large features, and those that change with pods, are written by groups (zonewise.objects.feature_groups). Not read,
-hence absent: cpu.rdt's RDTL3CA_NUM_CLOSID; serial numbers and asset tags, which name a thing that someone owns; block
-devices that software makes (loop, RAM disks, device mapper).
+Large features, and those that change with pods, are written by group (zonewise.objects.feature_groups). The following
+are not read and hence absent: cpu.rdt's RDTL3CA_NUM_CLOSID; serial numbers and asset tags, which identify property;
+block devices that software makes (loop, RAM disks, device mapper).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _DMI_NAMES = {
     "product_version": "version",
     "sys_vendor": "vendor",
 }
-"""Attribute of DMI -> field of Firmware."""
+"""DMI attribute -> field of Firmware."""
 
 
 class Features(NamedTuple):
@@ -68,7 +68,7 @@ def node_features(
     local: LocalFeatures = NO_LOCAL_FEATURES,
     worker: WorkerConfig = DEFAULT_WORKER_CONFIG,
 ) -> Features:
-    """Return all known features, those of the groups, and those of feature files, in canonical order.
+    """Return all known features, the features of the groups and those of feature files, in canonical order.
 
     Features of sources that the worker's configuration disables are absent. The same machine and files give the same
     value.
@@ -100,7 +100,7 @@ def node_features(
 
 
 def published_features(features: Features, worker: WorkerConfig) -> Features:
-    """Return the features but for those that the worker's configuration does not publish."""
+    """Return the features except those that the worker's configuration does not publish."""
     patterns = worker.no_publish_features
     return features if not patterns else _filtered(features, lambda name: is_published(name, patterns))
 
@@ -123,9 +123,9 @@ def _kernel(machine: Machine) -> dict[str, Values]:
 
 
 def _options(kernel: Kernel, worker: WorkerConfig, *, all_options: bool) -> Mapping[str, str]:
-    """Return all options that are set, or those that matter to placement and those that have labels.
+    """Return all options that are set, or only those that matter for placement and those that have labels.
 
-    They are those of the file that the worker's configuration names, or of the running kernel.
+    The options come from the file that the worker's configuration names, or from the running kernel.
     """
     usual = frozenset(OPTIONS)
     if worker.kernel_config is not None:
@@ -140,7 +140,7 @@ def _options(kernel: Kernel, worker: WorkerConfig, *, all_options: bool) -> Mapp
 
 
 def _enabled_modules(kernel: Kernel) -> tuple[str, ...]:
-    # as NFD has it, there is no such feature where the modules linked into the kernel are unknown
+    # as in NFD, the feature is absent if the modules linked into the kernel are unknown
     if kernel.builtin_modules is None:
         return ()
     return tuple(sorted({*kernel.builtin_modules, *(kernel.modules or ())}))

@@ -1,11 +1,11 @@
-"""The labels of NVIDIA's GPU Feature Discovery, from what NVML reports.
+"""The labels of NVIDIA's GPU Feature Discovery, derived from NVML's data.
 
-Names and values are those of its code (k8s-device-plugin, internal/lm). zonewise.objects.gfd_resources has those of
-resources, which depend on how the device plugin shares and splits GPUs. On a node with several models GFD describes an
-arbitrary one; here a value that differs is absent.
+Names and values are those of its code (k8s-device-plugin, internal/lm). zonewise.objects.gfd_resources contains the
+labels of resources, which depend on how the device plugin shares and splits GPUs. On a node with several models GFD
+describes an arbitrary one; here a label is absent if its value differs.
 
 Not written: gfd.timestamp, which changes at each restart and would cause a write to every node. Unknown here:
-vgpu.host-driver-version and -branch, in a part of the PCI configuration space that only root can read.
+vgpu.host-driver-version and -branch, which are in a part of the PCI configuration space that only root can read.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 PREFIX = "nvidia.com"
 
 _MODES = {"0300": "graphics", "0302": "compute"}
-"""By PCI class: VGA controller, 3D controller."""
+"""Mode by PCI class: VGA controller, 3D controller."""
 
 _UNKNOWN = "unknown"
 
 
 def gfd_labels(machine: Machine, config: DevicePluginConfig = NO_DEVICE_PLUGIN_CONFIG) -> dict[str, str]:
-    """Return GFD's labels by name, of the NVIDIA GPUs that programs can use; none without such GPUs."""
+    """Return GFD's labels by name, for the NVIDIA GPUs that programs can use; none without such GPUs."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia" and gpu.uuid is not None and gpu.state is None]
     if not gpus:
         return {}
@@ -44,7 +44,7 @@ def gfd_labels(machine: Machine, config: DevicePluginConfig = NO_DEVICE_PLUGIN_C
 
 
 def _machine_labels(machine: Machine, gpus: list[Gpu], config: DevicePluginConfig) -> Iterator[tuple[str, str]]:
-    # GFD writes "unknown" where the firmware has no name of the machine (machine-type.go)
+    # GFD writes "unknown" if the firmware has no name for the machine (machine-type.go)
     product = machine.firmware.product if config.machine_type is None else config.machine_type
     yield "gpu.machine", sanitized_name(product or _UNKNOWN)
     own = {gpu.address for gpu in gpus}

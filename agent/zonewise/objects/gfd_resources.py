@@ -33,20 +33,20 @@ _FAMILIES = {
     "1": "tesla", "2": "fermi", "3": "kepler", "5": "maxwell", "6": "pascal", "9": "hopper", "10": "blackwell",
     "12": "blackwell", "13": "rubin",
 }  # fmt: skip
-"""By the major number of the compute capability; 7 and 8 are split by the minor one."""
+"""The family by major compute capability; 7 and 8 are split by the minor version."""
 
 _Labels = dict[str, object]
-"""By name without the resource; None is unknown."""
+"""Labels by name without the resource; None means unknown."""
 
 
 class _MigDevice(NamedTuple):
     model: str | None
-    """Of its GPU."""
+    """Model of its GPU."""
     instance: MigInstance
 
 
 def resource_labels(gpus: list[Gpu], config: DevicePluginConfig) -> dict[str, str]:
-    """Return the labels of all resources by name; `gpus` are those of NVML, at least one."""
+    """Return the labels of all resources by name; `gpus` are the GPUs that NVML lists, at least one."""
     split = [gpu for gpu in gpus if _is_split(gpu)]
     labels = _labels_of(GPU_RESOURCE, _whole_gpus(gpus, split, config))
     labels["nvidia.com/mig.capable"] = "true" if any(gpu.mig is not None for gpu in gpus) else "false"
@@ -55,7 +55,7 @@ def resource_labels(gpus: list[Gpu], config: DevicePluginConfig) -> dict[str, st
     if config.mig_strategy in (MIG_SINGLE, MIG_MIXED):
         labels["nvidia.com/mig.strategy"] = config.mig_strategy
     if config.mig_strategy == MIG_SINGLE and split:
-        # a size that a MIG device does not report must not be that of its GPU
+        # if a MIG device does not report a size, its GPU's size must not be used
         labels.pop(f"{GPU_RESOURCE}.memory", None)
         labels |= _labels_of(GPU_RESOURCE, _single(gpus, split, config))
     elif config.mig_strategy in (MIG_MIXED, None):
@@ -66,7 +66,7 @@ def resource_labels(gpus: list[Gpu], config: DevicePluginConfig) -> dict[str, st
 
 
 def sanitized_name(text: str) -> str:
-    """Return a product name as GFD writes it: other characters dropped, spaces as dashes."""
+    """Return a product name as GFD writes it: spaces become dashes, other characters are dropped."""
     return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", text).split())
 
 
@@ -83,14 +83,14 @@ def _whole_gpus(gpus: list[Gpu], split: list[Gpu], config: DevicePluginConfig) -
     labels: _Labels = {"count": len(gpus), "memory": _mebibytes(gpu.memory for gpu in gpus), **_architecture(gpus)}
     if len(split) < len(gpus):
         return labels | {"product": _product(GPU_RESOURCE, config, model), **_sharing(GPU_RESOURCE, config)}
-    # no GPU can be allocated whole (resource.go, NewGPUResourceLabelerWithoutSharing)
+    # no GPU can be allocated as a whole (resource.go, NewGPUResourceLabelerWithoutSharing)
     product = None if model is None else sanitized_name(model)
     return labels | {"product": product, "replicas": 0, "sharing-strategy": NO_SHARING}
 
 
 def _architecture(gpus: list[Gpu]) -> _Labels:
     capability = uniform_value(gpu.compute_capability for gpu in gpus)
-    # GFD describes no capability 0 (newArchitectureLabels)
+    # GFD does not describe capability 0 (newArchitectureLabels)
     if capability is None or not re.fullmatch(r"[1-9]\d*\.\d+", capability):
         return {}
     major, minor = capability.split(".")
@@ -119,7 +119,7 @@ def _product(resource: str, config: DevicePluginConfig, *parts: str | None) -> s
 
 
 def _by_profile(gpus: list[Gpu]) -> dict[str, list[_MigDevice]]:
-    """Return the MIG devices by profile; "1g.10gb+me" is the resource nvidia.com/mig-1g.10gb.me."""
+    """Return the MIG devices by profile; "1g.10gb+me" becomes the resource nvidia.com/mig-1g.10gb.me."""
     devices: dict[str, list[_MigDevice]] = defaultdict(list)
     for gpu in gpus:
         for instance in gpu.mig.instances if gpu.mig is not None else ():

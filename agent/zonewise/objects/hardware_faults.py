@@ -1,7 +1,7 @@
 """Faults as the API shows them: conditions of the Node and of pods, events, an attribute in the report.
 
-The conditions of a Node are few and stable. Each is True while a device of its kind is degraded or has failed, whatever
-the cause but a program. A note makes an event, but no condition of the Node.
+The conditions of a Node are few and stable. Each is True while a device of its kind is degraded or has failed from any
+cause other than a program. A note makes an event, but no Node condition.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def node_conditions(faults: Iterable[Fault]) -> tuple[Condition, ...]:
 
 
 def pod_condition(fault: Fault) -> Condition | None:
-    """Return the condition of a pod that a fault hit; None for a fault that no pod would end by.
+    """Return the condition of a pod that a fault hit; None if the fault would not end a pod.
 
-    A condition of a device that has not failed is none: the pod may end by something else. An event is one, and its
+    A device that has not failed sets no pod condition: the pod may end for another reason. An event does, and its
     message has the device, the verdict and the time.
     """
     sign = fault.sign
@@ -77,7 +77,7 @@ def pod_condition(fault: Fault) -> Condition | None:
 
 
 def reason(rule: str) -> str:
-    """Return a rule as the reason of a condition or an event: "XID79", "GPULost"."""
+    """Return a rule's name as the reason of a condition or an event: "XID79", "GPULost"."""
     return "".join(part.upper() if part in _ACRONYMS else part.capitalize() for part in rule.split("-"))
 
 
@@ -97,7 +97,9 @@ def event_message(fault: Fault) -> str:
 
 
 def event_suffix(fault: Fault) -> str:
-    """Return what tells the event of a fault from those of other faults of one object, the same over restarts."""
+    """Return the suffix that distinguishes a fault's event from those of other faults of the same object; stable over
+    restarts.
+    """
     digest = hashlib.sha256(f"{fault.sign.device} {fault.sign.rule} {fault.first:.0f}".encode()).hexdigest()
     return f"zonewise-{digest[:10]}"
 

@@ -1,7 +1,7 @@
 """The machine as node labels: those of Node Feature Discovery, of the GPU vendors' labellers, and zonewise's own.
 
-A label of an unknown fact is absent. Labels are few and have few values. A fact with many values (an address, a serial
-number, a distance) belongs in the NodeResourceTopology object.
+The label of an unknown fact is absent. Labels are few and have few values. A fact with many values (an address, a
+serial number, a distance) belongs in the NodeResourceTopology object.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_LENGTH = 63
-"""Characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
+"""Maximum characters of a label's value, and of its name after the prefix (apimachinery, IsValidLabelValue)."""
 
 _EDGES = "-_."
 
 
 class LabelConfig(NamedTuple):
-    """What the configurations of NFD and of NVIDIA's device plugin decide about labels."""
+    """The decisions about labels from the configurations of NFD and of NVIDIA's device plugin."""
 
     device_plugin: DevicePluginConfig | None = NO_DEVICE_PLUGIN_CONFIG
-    """How GPUs are shared and split; None where that is unknown, and GFD's labels are left out."""
+    """How GPUs are shared and split; if None, it is unknown, and GFD's labels are left out."""
     worker: WorkerConfig | None = DEFAULT_WORKER_CONFIG
-    """That of NFD's worker; None where it is unknown, and nothing is published."""
+    """Configuration of NFD's worker; if None, it is unknown, and nothing is published."""
     node_name: str = ""
-    """For rules about the feature system.name."""
+    """Name of the node, for rules about the feature system.name."""
     problems: tuple[str, ...] = ()
-    """Problems with the files; each a sentence that begins with the file."""
+    """Problems with the files; each is a sentence that begins with the file."""
 
 
 DEFAULT_LABEL_CONFIG = LabelConfig()
@@ -57,15 +57,15 @@ class Labels(NamedTuple):
     """Labels that Kubernetes accepts."""
 
     values: dict[str, str]
-    """By name, sorted."""
+    """Values by name, sorted."""
     problems: tuple[str, ...] = ()
-    """Problems with other labels, and how they were resolved; each a sentence."""
+    """Problems with other labels, and how they were resolved; each is a sentence."""
 
 
 def machine_to_labels(
     machine: Machine, local: LocalFeatures = NO_LOCAL_FEATURES, config: LabelConfig = DEFAULT_LABEL_CONFIG
 ) -> dict[str, str]:
-    """Return the labels of a machine and of feature files by name, sorted; each is valid for Kubernetes."""
+    """Return the labels of a machine and of feature files by name, sorted; all are valid in Kubernetes."""
     features = node_features(machine, (), local, config.worker or DEFAULT_WORKER_CONFIG)
     return build_labels(machine, features, local, config).values
 
@@ -76,9 +76,9 @@ def build_labels(
     local: LocalFeatures = NO_LOCAL_FEATURES,
     config: LabelConfig = DEFAULT_LABEL_CONFIG,
 ) -> Labels:
-    """Return the labels of a machine whose raw features are known already, and those of feature files.
+    """Return the labels of a machine with known raw features, and those of feature files.
 
-    Labels of files override those of the hardware, as NFD's local source does by its priority.
+    Labels from files override those of the hardware, as the priority of NFD's local source does.
     """
     worker = config.worker or DEFAULT_WORKER_CONFIG
     custom, failures = _custom_labels(machine, local, worker, config.node_name)
@@ -99,7 +99,7 @@ def build_labels(
 def validate_labels(labels: Mapping[str, str]) -> Labels:
     """Return the labels that may be set, and the problems with the others.
 
-    A value that Kubernetes would reject is sanitized; one of NFD's is dropped, as NFD does.
+    A value that Kubernetes would reject is sanitized; NFD's labels with such values are dropped, as NFD does.
     """
     valid: dict[str, str] = {}
     problems: list[str] = []
@@ -127,7 +127,9 @@ def _custom_labels(
 
 
 def _accepted(labels: Mapping[str, T], worker: WorkerConfig) -> Mapping[str, T]:
-    """Return the labels whose names after the prefix contain a match (nfd-worker.go, GetFeatureLabels)."""
+    """Return the labels whose names after the prefix match the worker's white list (nfd-worker.go,
+    GetFeatureLabels).
+    """
     if not worker.label_white_list:
         return labels
     from zonewise.rules.regexps import compile_regexp, encoded
@@ -139,7 +141,7 @@ def _accepted(labels: Mapping[str, T], worker: WorkerConfig) -> Mapping[str, T]:
 def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
     """Return the valid labels of feature files; the others are dropped, whatever their namespace.
 
-    A name without a prefix gets NFD's (pkg/nfd-master/nfd-master.go, addNs).
+    A name without a prefix gets NFD's prefix (pkg/nfd-master/nfd-master.go, addNs).
     """
     valid: dict[str, str] = {}
     problems: list[str] = []
@@ -157,15 +159,15 @@ def _validate_local_labels(labels: Mapping[str, LocalLabel]) -> Labels:
 
 
 def is_allowed_label(name: str) -> bool:
-    """Return whether a label's name is valid, and in a namespace that is open to such labels."""
+    """Return whether a label's name is valid and its namespace is open to such labels."""
     return not label_name_error(name)
 
 
 def render_labels(labels: dict[str, str]) -> str:
-    """Return labels as lines of name=value, the form of NFD's feature files and of `kubectl label`."""
+    """Return labels as lines of name=value, the format of NFD's feature files and of `kubectl label`."""
     return "".join(f"{name}={value}\n" for name, value in labels.items())
 
 
 def sanitized_label_value(text: str) -> str:
-    """Return text as a valid value of a label: other characters become "_", and it is cut to 63."""
+    """Return text as a valid label value: invalid characters become "_", and the text is cut to 63 characters."""
     return re.sub(r"[^-A-Za-z0-9_.]+", "_", text).strip(_EDGES)[:MAX_LENGTH].rstrip(_EDGES)

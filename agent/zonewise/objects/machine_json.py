@@ -1,7 +1,7 @@
 """The machine as one JSON object, `zonewise show -o json`.
 
 The object is a mechanical translation of the NamedTuples of zonewise.machine.model. Every field keeps its name, so no
-second description of a type exists. CPU sets are the kernel's list strings, memory is bytes, and an unknown fact is
+type needs a second description. CPU sets are the kernel's list strings, memory is in bytes, and an unknown fact is
 null.
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 SCHEMA = "zonewise.dev/machine/v1"
 
 _RENAMED = {"pci_class": "class"}
-"""Fields whose name in JSON is a word reserved in Python."""
+"""Fields whose JSON name is a reserved word in Python."""
 _LEFT_OUT = frozenset({"builtin_modules", "config_lines"})
-"""Fields of thousands of words, which are of use to rules only."""
+"""Fields with thousands of words, which only rules use."""
 
 
 def machine_to_json(machine: Machine, sources: Mapping[str, Source] | None = None) -> dict[str, Any]:
-    """Return the machine as values that JSON has: dicts, lists, strings, numbers, booleans and None.
+    """Return the machine as JSON values: dicts, lists, strings, numbers, booleans and None.
 
-    `sources` has the source of each fact by its path ("zones.1.memory"); if set, it becomes the key "sources".
+    `sources` maps the path of each fact ("zones.1.memory") to its source; if set, it becomes the key "sources".
     """
     document: dict[str, Any] = {"schema": SCHEMA, **cast("dict[str, Any]", plain(machine))}
     if sources is not None:
@@ -40,9 +40,9 @@ def machine_to_json(machine: Machine, sources: Mapping[str, Source] | None = Non
 
 
 def render_json(document: Mapping[str, Any]) -> str:
-    """Return the document as JSON text that ends in a newline: ASCII, one line per element of a list.
+    """Return the document as JSON text that ends in a newline: ASCII, one line per list element.
 
-    The C encoder writes a line's content whole; `json.dumps(indent=...)` runs in Python and is ten times slower.
+    The C encoder writes a whole line at once; `json.dumps(indent=...)` runs in Python and is ten times slower.
     """
     from json import JSONEncoder
 
@@ -60,7 +60,7 @@ def _block(value: Json, encode: Callable[[Json], str]) -> str:
 
 
 def plain(value: object) -> Json:
-    """Return any value made of NamedTuples, CPU sets, sequences and dicts as values that JSON has."""
+    """Return any value made of NamedTuples, CPU sets, sequences and dicts as JSON values."""
     kind = value.__class__
     translate = _translations.get(kind)
     if translate is None:
@@ -69,7 +69,7 @@ def plain(value: object) -> Json:
 
 
 def _translation(kind: type) -> Callable[[Any], Json]:
-    """Return the translation of a type: a NamedTuple to an object, any other sequence to a list."""
+    """Return the function that translates a type: a NamedTuple becomes an object, any other sequence a list."""
     fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
     if fields is None:
         return lambda value: [plain(element) for element in value]
@@ -84,7 +84,7 @@ def _same(value: Json) -> Json:
 
 
 def _text(text: str) -> str:
-    """Return text that every JSON parser accepts: a lone surrogate, as in a damaged file name, is escaped."""
+    """Return text that every JSON parser accepts: lone surrogates, as in a damaged file name, are escaped."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

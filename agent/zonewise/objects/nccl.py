@@ -1,15 +1,15 @@
-"""The machine as a topology file of NCCL (NCCL_TOPO_FILE), `zonewise show -o nccl`.
+"""The machine as an NCCL topology file (NCCL_TOPO_FILE), `zonewise show -o nccl`.
 
-Jobs in virtual machines and containers get from it the topology that they cannot see. The form is what NCCL's own
-parser reads (src/graph/xml.cc and topo.cc):
+From this file, jobs in virtual machines and containers get the topology that they cannot see. The format is that of
+NCCL's own parser (src/graph/xml.cc and topo.cc):
 
 - elements: system > cpu > pci > pci > gpu or nic
 - attributes in double quotes, separated by one space
 - no XML declaration, no escapes, at most 255 characters a value
 
-NCCL completes what a file omits and trusts what it has, so an unknown fact is omitted. A switch appears once, as its
-upstream port: NCCL climbs two bridges at a time. The GUID of a NIC is not written. NCCL compares it with the one that
-libibverbs reports for the whole adapter, and the kernel's node_guid is another.
+NCCL completes what a file omits and trusts what the file contains, so unknown facts are omitted. A switch appears once,
+as its upstream port: NCCL climbs two bridges at a time. The GUID of a NIC is not written. NCCL compares it with the
+GUID that libibverbs reports for the whole adapter, which differs from the kernel's node_guid.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MAX_VALUE = 254
-"""Characters that NCCL accepts as a value (MAX_STR_LEN of src/graph/xml.h, less the terminating byte)."""
+"""Maximum characters of a value in NCCL (MAX_STR_LEN of src/graph/xml.h, less the terminating byte)."""
 
 UNKNOWN_ZONE = -1
-"""numaid of the element for devices of unknown zone, as in NCCL."""
+"""The numaid of the element that contains devices of unknown zone, as in NCCL."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
 _NVSWITCH_CLASS = "0x068000"
-_UNSEEN_TARGET = "fffffff:ffff:ff"  # how the driver names a switch that it hides from a guest
+_UNSEEN_TARGET = "fffffff:ffff:ff"  # the driver's name for a switch that it hides from a guest
 
 
 class Element(NamedTuple):
@@ -66,7 +66,7 @@ def _parent(
     cpus: dict[int, Element],
     switches: dict[str, Element],
 ) -> Element:
-    """Return the parent element of a function, created if absent: a switch, or else a zone's CPUs."""
+    """Return the parent element of a function, created if absent: a switch, or else the CPUs of a zone."""
     upstream = function.bridges[-2] if len(function.bridges) > 1 else None
     switch = functions.get(upstream) if upstream is not None else None
     if switch is None:
@@ -96,7 +96,7 @@ def _cpu(machine: Machine, number: int) -> Element:
 
 
 def _mask(zone: Zone) -> str | None:
-    """Return the zone's CPUs in the kernel's mask notation, None where NCCL would truncate it."""
+    """Return the zone's CPUs in the kernel's mask notation, None if NCCL would truncate it."""
     digits = f"{zone.cpus.bits:x}"
     padded = digits.zfill(-(-len(digits) // 8) * 8)
     mask = ",".join(padded[start : start + 8] for start in range(0, len(padded), 8))
@@ -154,7 +154,7 @@ def _capability(gpu: Gpu) -> int | None:
 
 
 def _gpu_direct(machine: Machine) -> int | None:
-    """Return whether NICs reach GPU memory: by a module for it, or by dma-buf."""
+    """Return whether NICs can access GPU memory, through a module or dma-buf."""
     if machine.rdma.peer_memory is not None or machine.rdma.dma_buf:
         return 1
     return 0 if machine.rdma.dma_buf is False else None
@@ -180,7 +180,7 @@ def _nic(machine: Machine, function: PciFunction) -> Iterator[Element]:
 
 
 def _has_rdma(machine: Machine) -> bool:
-    """Return whether NCCL would use RDMA, which it prefers to sockets wherever one port is active."""
+    """Return whether NCCL would use RDMA, which it prefers to sockets if any port is active."""
     return any(port.state == "ACTIVE" for device in machine.infiniband if device.address for port in device.ports)
 
 
@@ -221,7 +221,7 @@ def _lines(element: Element, indent: str) -> Iterator[str]:
 
 
 def _value(value: object) -> str:
-    """Return text that NCCL reads back unchanged and that is XML; NCCL knows no escapes, so such characters are
+    """Return text that is valid XML and that NCCL reads back unchanged; NCCL has no escapes, so special characters are
     dropped.
     """
     return "".join(character for character in str(value) if character.isprintable() and character not in '<>&"')[

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
 
 CLOSEST_FIRST = ("SAME", "PIX", "PXB", "PHB", "NODE", "SYS")
-"""The relations of PCI devices, as `nvidia-smi topo -m` names them. GPUDirect RDMA is at its full rate up to PXB."""
+"""The relations of PCI devices, as `nvidia-smi topo -m` names them. GPUDirect RDMA runs at full rate up to PXB."""
 
 
 class NearestNics(NamedTuple):
-    """The NICs nearest to a GPU; several where they are equally near."""
+    """The NICs nearest to a GPU; several if they are equally near."""
 
     relation: str
     nics: tuple[str, ...]
@@ -22,9 +22,9 @@ class NearestNics(NamedTuple):
 
 
 def nearest_nics(machine: Machine) -> dict[str, NearestNics]:
-    """Return the nearest physical NICs of each GPU by its PCI address; RDMA NICs only, where there are any.
+    """Return the nearest physical NICs of each GPU by its PCI address; only RDMA NICs if there are any.
 
-    A GPU is absent where no relation to any NIC is known.
+    A GPU is absent if its relation to every NIC is unknown.
     """
     gpus = {gpu.address for gpu in machine.gpus}
     nics = _candidates(machine)

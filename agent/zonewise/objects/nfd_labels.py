@@ -1,9 +1,9 @@
-"""The labels that Node Feature Discovery writes by default, from its raw features.
+"""The labels that Node Feature Discovery writes by default, derived from its raw features.
 
-Names and values are those of its code where the documentation differs (source/*/*.go). Examples are `memory-swap`
-instead of `memory-swap.enabled`, `rdma.available` without a prefix of its own, `cpu-hardware_multithreading` also where
-false, and `cpu-power.sst_bf.enabled` for the feature cpu.sst. A node selector that works with NFD works with these
-labels.
+If NFD's code and documentation differ, names and values are those of the code (source/*/*.go). Examples are
+`memory-swap` instead of `memory-swap.enabled`, `rdma.available` without its own prefix, `cpu-hardware_multithreading`
+also if false, and `cpu-power.sst_bf.enabled` for the feature cpu.sst. A node selector that works with NFD works with
+these labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PREFIX = "feature.node.kubernetes.io"
 
 _NO_SECURITY_LABEL = frozenset({"sev.asids", "sev.encrypted_state_ids", "sgx.epc", "tdx.total_keys"})
-"""Quantities, which NFD publishes as extended resources only (source/cpu/cpu.go, skipLabel)."""
+"""Quantities, which NFD publishes only as extended resources (source/cpu/cpu.go, skipLabel)."""
 
 _OS_FIELDS = ("ID", "VERSION_ID", "VERSION_ID.major", "VERSION_ID.minor")
 
@@ -30,7 +30,7 @@ _MELLANOX = "15b3"
 
 
 def nfd_labels(features: Features, worker: WorkerConfig = DEFAULT_WORKER_CONFIG) -> dict[str, str]:
-    """Return NFD's labels by name, of the sources that the worker's configuration enables."""
+    """Return NFD's labels by name, for the sources that the worker's configuration enables."""
     labels: dict[str, str] = {}
     for source, part in _SOURCES.items():
         if source in worker.label_sources:
@@ -56,7 +56,7 @@ def _instances(features: Features, name: str) -> tuple[Attributes, ...]:
 
 def _cpu(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
     flags = set(features.flags.get("cpu.cpuid", ()))
-    # a white list sets the black list aside (source/cpu/cpu.go, keyFilter)
+    # a white list overrides the black list (source/cpu/cpu.go, keyFilter)
     labelled = flags & worker.cpuid_whitelist if worker.cpuid_whitelist else flags - worker.cpuid_blacklist
     for flag in sorted(labelled):
         yield f"cpu-cpuid.{flag}", "true"
@@ -113,7 +113,7 @@ def _usb(features: Features, worker: WorkerConfig) -> Iterator[tuple[str, str]]:
 
 
 def _labelled_devices(features: Features, feature: str, labels: DeviceLabels) -> Iterator[tuple[Attributes, str]]:
-    """Yield devices of the classes that have labels, each with its part of the label's name."""
+    """Yield the devices of the classes that have labels, each with its part of the label's name."""
     for device in _instances(features, feature):
         values = [device.get(field, "") for field in labels.fields]
         if device.get("class", "").startswith(labels.classes) and all(values):
@@ -132,7 +132,7 @@ def _system(features: Features, _worker: WorkerConfig) -> Iterator[tuple[str, st
 def rdma_labels(features: Features) -> Iterator[tuple[str, str]]:
     """Yield the labels of the two rules that are built into NFD, without a prefix."""
     # The two rules that are built into NFD (source/custom/static_features.go). Its first matches one vendor only; RDMA
-    # devices tell the others.
+    # devices show the others.
     capable = any(device.get("software") == "false" for device in _instances(features, "rdma.device"))
     if capable or any(device.get("vendor") == _MELLANOX for device in _instances(features, "pci.device")):
         yield "rdma.capable", "true"
@@ -155,4 +155,4 @@ _SOURCES: dict[str, Callable[[Features, WorkerConfig], Iterator[tuple[str, str]]
     "system": _system,
     CUSTOM: _rdma,
 }
-"""By label source."""
+"""Label functions by label source."""

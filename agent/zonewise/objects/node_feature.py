@@ -1,4 +1,4 @@
-"""The NodeFeature object: labels and raw features of a node, for the master of Node Feature Discovery and its rules."""
+"""The NodeFeature object: a node's labels and raw features, for Node Feature Discovery's master and its rules."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 API_VERSION, KIND = "nfd.k8s-sigs.io/v1alpha1", "NodeFeature"
 NODE_NAME = "nfd.node.kubernetes.io/node-name"
 
-_MAX_NAME = 253  # characters of an object's name (RFC 1123 subdomain)
+_MAX_NAME = 253  # maximum characters of an object's name (RFC 1123 subdomain)
 
 Object = dict[str, Any]
 
 
 def object_name(node: str, instance: str = "") -> str:
-    """Return the name of a node's object; of several agents on the node, each has an instance."""
+    """Return the name of a node's object; if several agents run on the node, each has an instance."""
     prefix = f"zonewise-{instance}-" if instance else "zonewise-"
     name = f"{prefix}{node}"
     return name if len(name) <= _MAX_NAME else f"{prefix}{hashlib.sha256(node.encode()).hexdigest()}"
@@ -34,7 +34,7 @@ def node_feature(
     owners: Sequence[Object] = (),
     instance: str = "",
 ) -> Object:
-    """Return the object; the same features give the same bytes. Without a namespace it has none."""
+    """Return the object, without a namespace; the same features give the same bytes."""
     attributes = {**features.attributes, "system.name": {"nodename": node}}
     metadata: Object = {"name": object_name(node, instance)}
     if namespace:

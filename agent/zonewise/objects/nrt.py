@@ -1,17 +1,17 @@
 """The machine and its usage as a NodeResourceTopology object of topology.node.k8s.io/v1alpha2.
 
 Consumers of the API (the scheduler plugin NodeResourceTopologyMatch, KAI, Volcano) read zones of the type "Node" named
-"node-<id>", into a table of 64 entries. So exactly the zones with CPUs and an id below 64 are published as such, and
-only they have resources. Memory without CPUs, packages, L3 groups, GPUs and NICs are zones of other types with
-attributes only, which consumers ignore. Their allocatable amounts are in the attribute zonewise.dev/amounts.
+"node-<id>" into a table of 64 entries. So zones of this type are exactly those with CPUs and an id below 64, and only
+they have resources. Memory without CPUs, packages, L3 groups, GPUs and NICs are zones of other types that have only
+attributes; consumers ignore them. Their allocatable amounts are in the attribute zonewise.dev/amounts.
 
 Without a kubelet (`zonewise show -o nrt`) the usage is unknown. The API requires `allocatable` and `available` beside
 `capacity`. They then repeat the amounts of an idle machine without reservations, and the attribute zonewise.dev/usage
-is "unknown". Devices are no resources then: only a device plugin decides under which name and in how many parts a GPU
-or a NIC is offered.
+is "unknown". Devices are not listed as resources then. Only a device plugin decides under which name and in how many
+parts a GPU or a NIC is offered.
 
-Not written: the deprecated topologyPolicies (every consumer prefers the attributes), and the annotation
-topology.node.k8s.io/fingerprint, which scheduler-plugins reads only where the attribute is missing.
+Two items are not written. Every consumer prefers the attributes to the deprecated topologyPolicies. scheduler-plugins
+reads the annotation topology.node.k8s.io/fingerprint only if the attribute is missing.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class NrtOptions(NamedTuple):
     """Options of the object."""
 
     exclude_resources: tuple[str, ...] = ()
-    """Names or shell patterns of resources that are not shown; nothing else changes."""
+    """Names or shell patterns of resources to leave out; nothing else changes."""
     fingerprint: str = names.EXCLUSIVE_PODS
-    """The method of the fingerprint that all consumers read: names.EXCLUSIVE_PODS or names.ALL_PODS."""
+    """The fingerprint method that all consumers read: names.EXCLUSIVE_PODS or names.ALL_PODS."""
 
     def shows(self, resource: str) -> bool:
         """Return whether a resource is shown."""
@@ -74,7 +74,7 @@ def machine_to_nrt(
 ) -> Object:
     """Return the object for a node of the given name; equal values give equal bytes.
 
-    `health` is that of faulty devices, by address or by "device/port".
+    `health` is the health of faulty devices, by address or by "device/port".
     """
     placement = usage.placement if usage is not None else None
     holdings = write_holdings(usage.holdings, {zone.id: zone.cpus for zone in machine.zones}) if usage else {}
@@ -104,7 +104,7 @@ def machine_to_nrt(
 
 
 class _ZoneEntry(NamedTuple):
-    """A zone and its usage."""
+    """A zone, with its usage."""
 
     zone: Zone
     usage: ZoneUsage
@@ -123,7 +123,9 @@ def _zone_entries(machine: Machine, usage: Usage | None, holdings: dict[int, str
 
 
 def _is_empty(entry: _ZoneEntry) -> bool:
-    """Return whether a zone is reserved for memory to be added: coherent GPUs have seven such zones each for MIG."""
+    """Return whether a zone is a placeholder for memory that may be added: coherent GPUs have seven such zones each for
+    MIG.
+    """
     zone = entry.zone
     return zone.kind != "cpu" and zone.memory == 0 and not any(any(amount) for amount in entry.usage.amounts.values())
 
@@ -150,7 +152,7 @@ def _numa_zones(
 
 
 def _costs(zone: Zone, nodes: list[Zone]) -> list[Object]:
-    """Return the distances to the zones with CPUs: consumers read every name in costs as such a zone's."""
+    """Return the distances to the zones with CPUs: consumers take every name in costs for such a zone."""
     known = ((numa_zone_name(node), zone.distances.get(str(node.id))) for node in nodes)
     return write_costs((name, distance) for name, distance in known if distance is not None)
 
@@ -190,10 +192,10 @@ def machine_attributes(machine: Machine) -> Iterator[Attribute]:
     """Yield attributes that do not depend on the kubelet."""
     yield names.PROBLEMS, len(machine.problems)
     if machine.cores:
-        # pkg/kubelet/cm/cpumanager/topology/topology.go CPUsPerCore(), by which full-pcpus-only divides requests
+        # pkg/kubelet/cm/cpumanager/topology/topology.go CPUsPerCore(), the divisor for requests with full-pcpus-only
         yield names.THREADS_PER_CORE, sum(len(core.cpus) for core in machine.cores) // len(machine.cores)
     if machine.architecture == "x86_64":
-        # names and form as NFD's topology updater has for hybrid x86 (after /sys/devices/cpu_core/cpus)
+        # names and format are those of NFD's topology updater for hybrid x86 (after /sys/devices/cpu_core/cpus)
         known = {"performance": "cpu_core", "efficiency": "cpu_atom"}
         for kind in machine.core_kinds:
             if kind.kind in known:
@@ -201,7 +203,7 @@ def machine_attributes(machine: Machine) -> Iterator[Attribute]:
 
 
 def usage_attributes(usage: Usage | None, method: str, shown: Callable[[str], bool]) -> Iterator[Attribute]:
-    """Yield the usage beyond zones; every name is present even without a value, so that later changes are small."""
+    """Yield the usage beyond zones. Every name is present even without a value, so that later changes are small."""
     yield names.USAGE, names.USAGE_UNKNOWN if usage is None else names.USAGE_KNOWN
     if usage is None:
         return
@@ -231,7 +233,7 @@ def _unzoned(usage: Usage) -> Iterator[tuple[str, Amount]]:
 
 
 def config_attributes(config: KubeletConfig | None) -> Iterator[Attribute]:
-    """Yield the policies that decide about zones, with the kubelet's defaults filled in."""
+    """Yield the policies that affect zones, with the kubelet's defaults filled in."""
     if config is None:
         return
     yield names.TOPOLOGY_MANAGER_POLICY, config.topology_manager_policy

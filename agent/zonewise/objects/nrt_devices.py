@@ -1,9 +1,9 @@
 """GPUs and NICs as zones of a NodeResourceTopology object, and the costs between them.
 
 Attributes have the names that Dynamic Resource Allocation has standardised (resource.kubernetes.io/...), so that rules
-can move between the two. The costs of a GPU zone are to NIC zones, on the scale of NIC_COSTS. Consumers of the API read
-costs of Node zones only (scheduler-plugins pkg/noderesourcetopology/pluginhelpers.go createNUMANodeList). A NIC without
-a cost is in another zone, as the parents of both show.
+can move between the two. The costs of a GPU zone refer to NIC zones, on the scale of NIC_COSTS. Consumers of the API
+read only the costs of Node zones (scheduler-plugins pkg/noderesourcetopology/pluginhelpers.go createNUMANodeList). A
+NIC without a cost is in another zone, as the parents of both show.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from zonewise.objects.nrt_fields import Object
 
 NIC_COSTS = {relation: 10 * rank for rank, relation in enumerate(CLOSEST_FIRST, 1)}
-"""SAME 10, PIX 20, PXB 30, PHB 40, NODE 50, SYS 60: lower is closer, 10 is local as in a table of NUMA distances."""
+"""SAME 10, PIX 20, PXB 30, PHB 40, NODE 50, SYS 60. A lower number is closer, and 10 is local, as in a table of NUMA
+distances."""
 
 
 def gpu_zones(machine: Machine, health: Mapping[str, str]) -> Iterator[Object]:
@@ -81,7 +82,7 @@ def _nic_costs(machine: Machine) -> dict[str, list[Object]]:
 
 
 def _nic_addresses(machine: Machine) -> list[str]:
-    """Return the addresses of physical NICs; virtual functions come and go by hundreds and belong to pods."""
+    """Return the addresses of physical NICs; virtual functions come and go by the hundreds and belong to pods."""
     addresses = {device.address for device in (*machine.nics, *machine.infiniband) if device.address is not None}
     return sorted(addresses - virtual_functions(machine))
 
@@ -99,7 +100,7 @@ def _nic_attributes(nics: list[Nic], devices: list[RdmaDevice]) -> Iterator[tupl
 def _pci_attributes(function: PciFunction | None, address: str, zone: int | None) -> Iterator[tuple[str, object]]:
     yield names.PCI_ADDRESS, address
     yield names.NUMA_NODE, zone
-    # the standard is the name of the host bridge ("pci0000:3a"); ours has a path before it where it is not unique
+    # the standard uses the name of the host bridge ("pci0000:3a"); ours has a path before the name if it is not unique
     yield names.PCI_ROOT, function.root.rpartition("/")[2] if function and function.root else None
 
 

@@ -1,7 +1,7 @@
 """Packages and L3 groups as zones of a NodeResourceTopology object, and the CPUs of each zone.
 
-Their names count in the order of the kernel's ids. Of packages or L3 groups with equally many free CPUs, the kubelet
-allocates from the one with the lowest id first (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator.sort).
+The zones are numbered in the order of the kernel's ids. If packages or L3 groups have equal numbers of free CPUs, the
+kubelet allocates from the lowest id first (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator.sort).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T", "Package", "Cache")
 
 
 def zone_cpu_attributes(machine: Machine, zone: Zone) -> Iterator[tuple[str, object]]:
-    """Yield the CPUs of a zone, and their grouping into cores where any core has several."""
+    """Yield the CPUs of a zone, and how they form cores if any core has several CPUs."""
     if zone.cpus:
         yield CPUS, zone.cpus
         cores = [core.cpus & zone.cpus for core in machine.cores if core.zone == zone.id]
@@ -46,7 +46,7 @@ def package_zones(machine: Machine) -> Iterator[Object]:
 
 
 def l3_zones(machine: Machine) -> Iterator[Object]:
-    """Yield the groups of CPUs that share an L3 cache, where they are parts of a NUMA node."""
+    """Yield the groups of CPUs that share an L3 cache, if they are parts of a NUMA node."""
     number = 0
     for cache in _by_id(cache for cache in machine.caches if cache.level == 3):
         zone = _partial_zone(machine, cache)
@@ -62,7 +62,7 @@ def l3_zones(machine: Machine) -> Iterator[Object]:
 
 
 def enclosing_package(machine: Machine, cpus: CpuSet) -> str | None:
-    """Return the name of the package that holds all of the CPUs."""
+    """Return the name of the package that contains all of the CPUs."""
     for number, package in enumerate(_by_id(machine.packages)):
         if cpus and cpus <= package.cpus:
             return zone_name(PACKAGE, number)
@@ -70,19 +70,19 @@ def enclosing_package(machine: Machine, cpus: CpuSet) -> str | None:
 
 
 def _by_id(objects: Iterable[T]) -> list[T]:
-    """Return objects in the order of their ids; as they are where any has none."""
+    """Return objects in the order of their ids; in their given order if any lacks an id."""
     listed = list(objects)
     ids = {each.id for each in listed}
     return listed if None in ids else sorted(listed, key=lambda each: each.id or 0)
 
 
 def _partial_zone(machine: Machine, cache: Cache) -> Zone | None:
-    """Return the zone of which a cache serves a part; None where it serves a whole zone and adds no information."""
+    """Return the zone that a cache partly serves; None if the cache serves a whole zone and adds no information."""
     return next((zone for zone in machine.zones if cache.cpus and cache.cpus < zone.cpus), None)
 
 
 def _zone_in_package(machine: Machine, package: Package) -> Zone | None:
-    """Return a zone that lies within a package; the package cannot then lie within that zone."""
+    """Return a zone inside a package; the package then cannot be inside that zone."""
     return next((zone for zone in machine.zones if zone.cpus and zone.cpus <= package.cpus), None)
 
 

@@ -1,4 +1,4 @@
-"""Which NICs are physical: virtual functions belong to pods and come and go, and software emulates RDMA upon others."""
+"""Which NICs are physical. Virtual functions belong to pods and come and go; software emulates RDMA on other NICs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def virtual_functions(machine: Machine) -> set[str]:
 
 
 def physical_rdma(machine: Machine) -> list[RdmaDevice]:
-    """Return the RDMA devices that neither software nor a virtual function offers."""
+    """Return the RDMA devices that are provided neither by software nor by a virtual function."""
     virtual = virtual_functions(machine)
     return [device for device in machine.infiniband if not device.software and device.address not in virtual]

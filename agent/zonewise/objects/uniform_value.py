@@ -11,6 +11,6 @@ T = TypeVar("T")
 
 
 def uniform_value(values: Iterable[T | None]) -> T | None:
-    """Return the value that all elements have; None where they differ, where one is unknown, and without elements."""
+    """Return the value that all elements have; None if they differ, if one is unknown, or if there are no elements."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else None

@@ -1,6 +1,6 @@
 """zonewise's own labels, under zonewise.dev/: the shape of the node, for selectors and for people.
 
-A value that is uniform on the node has a label. A label that names one number is absent where zones or cores differ.
+A value that is uniform on the node gets a label. A label that contains one number is absent if zones or cores differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PREFIX = "zonewise.dev"
 
 _MAX_NAME = 63
-"""Characters of a label's name after the prefix."""
+"""Maximum characters of a label's name after the prefix."""
 
 
 def zonewise_labels(machine: Machine) -> dict[str, str]:
@@ -61,7 +61,8 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
     if not machine.gpus:
         return
     yield "gpus", len(machine.gpus)
-    # manifests/components/gpu chooses the agent of the node by it: it depends on no configuration, and not on NVML
+    # manifests/components/gpu selects the node's agent by this label: it depends neither on the configuration nor on
+    # NVML
     yield "nvidia-gpu", "true" if any(gpu.vendor == "nvidia" for gpu in machine.gpus) else None
     yield "gpu-models", len({gpu.model for gpu in machine.gpus}) if all(gpu.model for gpu in machine.gpus) else None
     counts = Counter(gpu.zone for gpu in machine.gpus)
@@ -70,12 +71,12 @@ def _gpus(machine: Machine) -> Iterator[tuple[str, object]]:
         yield "gpus-per-zone", uniform_value(counts[zone] for zone in zones)
     nearest = nearest_nics(machine)
     if all(gpu.address in nearest for gpu in machine.gpus):
-        # the worst GPU's best NIC: what a job on any GPU can rely upon
+        # the best NIC of the worst GPU: the minimum for a job on any GPU
         yield "gpu-nic", max((near.relation for near in nearest.values()), key=CLOSEST_FIRST.index)
 
 
 def _gpus_by_zone(machine: Machine) -> Iterator[tuple[str, object]]:
-    """Yield the GPUs of each model in each zone that has some: gpus-of-zone-0.NVIDIA-H100-80GB-HBM3."""
+    """Yield the number of GPUs of each model in each zone that has GPUs: gpus-of-zone-0.NVIDIA-H100-80GB-HBM3."""
     names = Counter(
         f"gpus-of-zone-{gpu.zone}.{model}"[:_MAX_NAME].rstrip("-_.")
         for gpu in machine.gpus
@@ -85,13 +86,13 @@ def _gpus_by_zone(machine: Machine) -> Iterator[tuple[str, object]]:
 
 
 def _rdma(machine: Machine) -> Iterator[tuple[str, object]]:
-    """Yield what the ports of physical devices offer; those of software and of virtual functions add no bandwidth."""
+    """Yield facts about the ports of physical devices; software devices and virtual functions add no bandwidth."""
     physical = physical_rdma(machine)
     if not physical:
         return
     active = [(device, port) for device in physical for port in device.ports if port.state == "ACTIVE"]
     yield "rdma-ports", len(active)
-    # slower NICs for storage and management are ignored where GPUs have NICs of their own
+    # slower NICs for storage and management are ignored if GPUs have their own NICs
     gpu_nics = {nic for near in nearest_nics(machine).values() for nic in near.nics}
     used = [(device, port) for device, port in active if not gpu_nics or device.address in gpu_nics]
     yield "rdma-link-layer", uniform_value(port.link_layer for _, port in used)
