@@ -1,1 +1,1 @@
-"""Writes the agent's objects to the API server, and only when they changed."""
+"""Writes the agent's objects to the API server, and only when they have changed."""

@@ -1,7 +1,7 @@
-"""Publishes faults: conditions and events of the Node, conditions and events of the pods that a fault hit, a taint.
+"""Publishes faults: conditions, events and a taint of the Node, and conditions and events of the pods that a fault hit.
 
-It compares what is with what it wrote before, so that a fault that lasts costs no requests. After a restart the same
-objects are written once more, under the same names.
+It compares the current faults with those already written, so a lasting fault costs no requests. After a restart the
+same objects are written once more, under the same names.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 HEARTBEAT = 600.0
-"""Seconds after which unchanged conditions are written again: their heartbeat shows that the agent still looks."""
+"""Seconds after which unchanged conditions are written again: the heartbeat shows that the agent still runs."""
 MAX_WRITTEN = 2048
-"""Faults and pods that are remembered as written."""
+"""Maximum number of faults and pods that are remembered as written."""
 START_DELAY = 60.0
-"""Seconds by which the kubelet may report the start of a pod after it has allocated devices to it."""
+"""Seconds that the kubelet may take to report the start of a pod after it has allocated devices to the pod."""
 EVENT_INTERVAL = 30.0
 """Seconds between two writes of one event whose count rises."""
 
@@ -55,7 +55,7 @@ class FaultClient(NodeClient, EventClient, Protocol):
 
 
 class FaultWrites(NamedTuple):
-    """How many requests one publish made, by object."""
+    """The number of requests that one publish made, by object."""
 
     node: int = 0
     pods: int = 0
@@ -63,12 +63,12 @@ class FaultWrites(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Return the number of all."""
+        """Return the total number of requests."""
         return self.node + self.pods + self.events
 
 
 class FaultPublisher:
-    """Publishes the faults of one node. Not for several threads at once."""
+    """Publishes the faults of one node. Not thread-safe."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class FaultPublisher:
         self._written: OrderedDict[tuple[str, ...], tuple[int, float]] = OrderedDict()
 
     def publish(self, faults: Sequence[Fault]) -> FaultWrites:
-        """Make the API server's state match the active faults. Raises KubeError; call again then.
+        """Make the API server's state match the active faults. Raises KubeError; the caller then calls again.
 
         Pods come first: a Job decides as soon as its pod has ended.
         """
@@ -104,7 +104,7 @@ class FaultPublisher:
     # --- pods
 
     def _write_pod(self, fault: Fault, name: PodName, held_since: float) -> int:
-        """Set the condition of a pod, unless that is done already or the pod is another one of the same name."""
+        """Set the condition of a pod, unless it is set already or another pod now has the same name."""
         condition = pod_condition(fault)
         key = ("pod", name.namespace, name.pod, *map(str, fault.key), f"{fault.first:.0f}", f"{held_since:.0f}")
         occurrences, written_at = self._written.get(key, (0, -math.inf))
@@ -127,7 +127,7 @@ class FaultPublisher:
         if present is not None and _outranks(present, condition):
             return 0
         entry = {**condition._asdict(), "lastTransitionTime": timestamp(self._now())}
-        # the UID makes the patch fail on another pod of the same name
+        # with the UID the patch fails if another pod now has the same name
         body: Object = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [entry]}}
         try:
             self._client.patch(
@@ -143,7 +143,7 @@ class FaultPublisher:
     # --- the Node
 
     def _write_node(self, faults: Sequence[Fault]) -> int:
-        """Write the conditions, and the taint where that is configured; both are verified at each heartbeat."""
+        """Write the conditions, and the taint if it is configured; both are verified at each heartbeat."""
         conditions = node_conditions(faults)
         tainted = self._taint and any(fault.sign.severity is Severity.FAILED for fault in faults)
         is_due = conditions != self._conditions or self._clock() - self._conditions_at >= HEARTBEAT
@@ -160,7 +160,7 @@ class FaultPublisher:
         return writes
 
     def _patch_conditions(self, node: Object, conditions: Sequence[Condition]) -> Object:
-        """Write the conditions; return the Node as it is then."""
+        """Write the conditions; return the resulting Node."""
         present = {entry["type"]: entry for entry in node.get("status", {}).get("conditions") or ()}
         now = timestamp(self._now())
         entries = [_entry(condition, present.get(condition.type), now) for condition in conditions]
@@ -170,7 +170,7 @@ class FaultPublisher:
         )  # fmt: skip
 
     def _remove_taint(self, node: Object) -> int:
-        """Remove the taint of an agent that had the setting; return how many requests that took."""
+        """Remove the taint of an earlier agent that had the setting; return the number of requests."""
         try:
             return self._patch_taint(node, tainted=False)
         except (Forbidden, Invalid) as error:  # an admission policy rejects as invalid
@@ -178,13 +178,13 @@ class FaultPublisher:
             return 0
 
     def _patch_taint(self, node: Object, tainted: bool) -> int:
-        """Add or remove the taint; return how many requests that took."""
+        """Add or remove the taint; return the number of requests."""
         present: list[Object] = node.get("spec", {}).get("taints") or []
         others = [taint for taint in present if taint.get("key") != TAINT]
         after = [*others, {"key": TAINT, "effect": "NoSchedule", "value": "failed"}] if tainted else others
         if len(after) == len(present):
             return 0
-        # the list is replaced as a whole (listType=atomic), so the version must be the one that was read
+        # the list is replaced as a whole (listType=atomic), so the resource version must be the one that was read
         body: Object = {
             "metadata": {"resourceVersion": node["metadata"].get("resourceVersion")}, "spec": {"taints": after}
         }  # fmt: skip
@@ -236,12 +236,14 @@ class FaultPublisher:
 
 
 def _hits(fault: Fault) -> Iterator[tuple[PodName, float]]:
-    """Return the pods that a fault hit, and since when each has held the device."""
+    """Return the pods that a fault hit, with the time since which each has held the device."""
     return zip(fault.pods, fault.held_since, strict=False)
 
 
 def _is_hit(pod: Object, fault: Fault, held_since: float) -> bool:
-    """Return whether the pod had started when the event happened, or when it was observed to hold a failed device."""
+    """Return whether the pod had started when the event happened, or when the pod was observed to hold a
+    failed device.
+    """
     started: str | None = pod.get("status", {}).get("startTime")
     if started is None:
         return True
@@ -251,7 +253,7 @@ def _is_hit(pod: Object, fault: Fault, held_since: float) -> bool:
 
 
 def _outranks(present: Object, condition: Condition) -> bool:
-    """Return whether the pod has a condition already that is as strong: hardware outranks programs."""
+    """Return whether the pod already has an equally strong condition: hardware outranks programs."""
     ranks = {"True": 2, "Unknown": 1, "False": 0}
     return ranks.get(str(present.get("status")), -1) >= ranks[condition.status]
 

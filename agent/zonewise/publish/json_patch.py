@@ -1,4 +1,4 @@
-"""The smallest JSON patch (RFC 6902) that turns one document into another."""
+"""The smallest JSON patch (RFC 6902) that transforms one document into another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Operation = dict[str, Any]
 
 
 def json_patch(before: object, after: object, path: str = "") -> list[Operation]:
-    """Return the operations in the order in which they apply; none where the documents are equal.
+    """Return the operations in the order in which they apply; none if the documents are equal.
 
-    Lists of equal length are compared element by element, and replaced whole where their lengths differ. Our lists are
-    in canonical order and change their length only with the hardware.
+    Lists of equal length are compared element by element; lists of different lengths are replaced whole. The agent's
+    lists are in canonical order and change their length only with the hardware.
     """
     return list(_operations(before, after, path))
 
@@ -29,7 +29,7 @@ def _operations(before: object, after: object, path: str) -> Iterator[Operation]
         if len(old) == len(new):
             yield from _item_operations(old, new, path)
             return
-    if kinds[0] is not kinds[1] or before != after:  # the types, since 1 == True
+    if kinds[0] is not kinds[1] or before != after:  # compares types as well, since 1 == True
         yield {"op": "replace", "path": path, "value": after}
 
 

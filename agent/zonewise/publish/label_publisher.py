@@ -1,9 +1,9 @@
-"""Publishes labels: as a NodeFeature object, from which Node Feature Discovery's master labels the Node, or directly.
+"""Publishes labels as a NodeFeature object, from which Node Feature Discovery's master labels the Node, or directly.
 
-The mode "auto" writes the object where the API server has that kind. It labels the Node directly as well where no
-master has set our labels after MASTER_TIMEOUT seconds. Set labels are the only proof of a working master. It has a
+The mode "auto" writes the object if the API server has that kind. It also labels the Node directly if no master has set
+our labels within MASTER_TIMEOUT seconds. Labels that are set are the only proof of a working master. The master has a
 lease only with leader election, and the kind may exist without any master. A master that appears later claims the
-labels, and they cease to be ours (zonewise.publish.node_labels).
+labels, which are then no longer ours (zonewise.publish.node_labels).
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ log = logging.getLogger(__name__)
 
 AUTO, NODE_FEATURE, NODE = "auto", "nodefeature", "node"
 OFF = "off"
-"""No labels are published; there is no publisher then."""
+"""No labels are published; there is no publisher in this mode."""
 
 MASTER_TIMEOUT = 300.0
 """Seconds that a master has to set labels. It labels a node within a second or two of a new object. After its start it
-works through all nodes at about 50 a second. Also how often the Node and the object are verified while our labels do
-not change."""
+works through all nodes at about 50 a second. The Node and the object are also verified at this interval while our
+labels do not change."""
 _RECLAIMED = "Node Feature Discovery's master is active: delete it, or set publish.takeOver to false"
 _ATTEMPTS = 4
-"""Others write as well: the kubelet to its Node every few minutes, or every few seconds under pressure."""
+"""Other clients write as well: the kubelet writes to its Node every few minutes, or every few seconds under
+pressure."""
 
 _POLICY_PREFIXES = tuple(f"{prefix}/" for prefix in (NFD, "nvidia.com", "amd.com", OWN))
-"""The labels that manifests/base/own-node.yaml lets an agent write. Feature files and rules may set others."""
+"""The labels that manifests/base/own-node.yaml allows an agent to write. Feature files and rules may set others."""
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -55,28 +56,28 @@ class LabelWriteResult(NamedTuple):
     """The outcome of one publish."""
 
     writes: tuple[str, ...] = ()
-    """The objects written, of "nodefeature" and "node"."""
+    """The objects that were written: "nodefeature", "node" or both."""
     bytes: int = 0
-    """Of the requests' bodies."""
+    """Total bytes of the requests' bodies."""
     problems: tuple[str, ...] = ()
-    """Labels set by others, and obstacles to publishing; each a sentence."""
+    """Labels set by other managers, and obstacles to publishing; each is a sentence."""
     counts: tuple[tuple[str, int], ...] = ()
-    """How many labels the API server now has from the agent: in the "nodefeature", and on the "node"."""
+    """Number of the agent's labels on the API server: in the "nodefeature", and on the "node"."""
 
 
 class _PathResult(NamedTuple):
-    """The outcome of one of the two ways."""
+    """The outcome of one of the two ways to publish."""
 
     bytes: int = 0
     problems: tuple[str, ...] = ()
     served: bool = False
-    """Whether the API server has accepted the object, so that a master may read it."""
+    """Whether the API server accepted the object, so that a master can read it."""
     label_count: int = 0
-    """Of labels that are there."""
+    """Number of labels that are set."""
 
 
 class LabelPublisher:
-    """Publishes the labels of one node. Not for several threads at once."""
+    """Publishes the labels of one node. Not thread-safe."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class LabelPublisher:
     ) -> None:
         """Set the mode: AUTO, NODE_FEATURE or NODE.
 
-        With `take_over` labels that NFD or GFD has left behind on the Node become ours.
+        With `take_over`, the agent takes over labels that NFD or GFD left on the Node.
         """
         self._client = client
         self._target = target
@@ -103,9 +104,9 @@ class LabelPublisher:
         self._waiting_since: float | None = None
 
     def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
-        """Make the API server's state equal to the labels, all of them valid, and features.
+        """Make the API server's state equal to the labels, all of them valid, and the features.
 
-        Raises KubeError; call again then.
+        Raises KubeError; the caller then calls again.
         """
         if self._last is not None:
             before_labels, before_features, verified_at, result = self._last
@@ -144,7 +145,7 @@ class LabelPublisher:
                 return _PathResult(size, served=True, label_count=len(labels))
             except NotServed as error:
                 reason = str(error)
-            except Forbidden as error:  # also where the kind is not served: authorization comes first
+            except Forbidden as error:  # also if the kind is not served: authorization comes first
                 if self._mode != AUTO:
                     raise
                 reason = str(error)
@@ -152,7 +153,7 @@ class LabelPublisher:
         return _PathResult(problems=() if self._mode == AUTO else (f"there is no NodeFeature: {reason}",))
 
     def _label_node(self, labels: Mapping[str, str], served: bool) -> _PathResult:
-        """Label the Node; where that is forbidden, without the labels that an admission policy may reject."""
+        """Label the Node; if that is forbidden, leave out the labels that an admission policy may reject."""
         try:
             return self._label_node_with(labels, served)
         except Forbidden as error:
@@ -169,7 +170,7 @@ class LabelPublisher:
             metadata: Object = self._client.get(NODES, self._target.node)["metadata"]
             desired, instance = labels, self._target.instance
             if self._mode == NODE_FEATURE or (served and not self._is_master_absent(labels, metadata)):
-                # labels that we set before stay right until a master claims them
+                # labels that we set earlier stay correct until a master claims them
                 desired = {name: labels[name] for name in owned_labels(metadata, instance) & labels.keys()}
             reclaimed = len(self._adopted & claimed_by_nfd(metadata) & desired.keys())
             patch = node_labels_patch(desired, metadata, instance, take_over=self._may_take_over)
@@ -194,7 +195,7 @@ class LabelPublisher:
             return _PathResult(problems=(problem,))
 
     def _may_take_over(self, name: str) -> bool:
-        """Return whether a label may be taken over: once, since a master that claims it again is at work."""
+        """Return whether a label may be taken over. It may be only once: a master that claims it again is running."""
         return self._take_over and name not in self._adopted
 
     def _note_adopted(self, labels: Mapping[str, str]) -> None:
@@ -204,7 +205,9 @@ class LabelPublisher:
             log.info("took over %d labels that %s had set: %s", len(names), manager, ", ".join(names))
 
     def _is_master_absent(self, labels: Mapping[str, str], metadata: Object) -> bool:
-        """Return whether no master has set our labels for long enough: labels that only our object asks it to set."""
+        """Return whether no master has set our labels for long enough; only labels that no one but our object requests
+        count.
+        """
         only_ours = {name for name in labels if name.startswith(f"{OWN}/")} or labels.keys()
         if not claimed_by_nfd(metadata).isdisjoint(only_ours):
             self._waiting_since = None
@@ -215,7 +218,7 @@ class LabelPublisher:
 
 
 def _retry_conflicts(attempt: Callable[[], T]) -> T:
-    """Return the result of an attempt, repeated where another client has written since it read."""
+    """Return the result of an attempt, repeated if another client has written since the attempt read the object."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return attempt()

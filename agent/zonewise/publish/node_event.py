@@ -1,4 +1,4 @@
-"""One Event on the Node that is written again and again: a later occurrence raises its count."""
+"""An Event on the Node that is written repeatedly: each later occurrence raises its count."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class EventClient(Protocol):
     """The part of a zonewise.kube Client that is needed."""
 
     def apply(self, resource: Resource, obj: dict[str, Any], *, field_manager: str) -> dict[str, Any]:
-        """Apply a whole object, and return the result."""
+        """Apply a whole object and return the result."""
         ...
 
 
 class EventIdentity(NamedTuple):
-    """What all writes of an Event have in common."""
+    """The properties that all writes of an Event share."""
 
     suffix: str
-    """Of its name, after that of the Node."""
+    """Suffix of its name, after the name of the Node."""
     reason: str
     subject: str
-    """What it tells, for the log where it cannot be written: "tells of the repairs"."""
+    """Its subject, for the log if the Event cannot be written: "tells of the repairs"."""
     interval: float
     """Seconds between two writes. API servers keep an Event for an hour after its last write (--event-ttl)."""
 
 
 class NodeEvent:
-    """The Event of one node. Not for several threads at once."""
+    """The Event of one node. Not thread-safe."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class NodeEvent:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Take the seconds of a monotonic clock, and the time of day."""
+        """Prepare to write the Event; `clock` returns the seconds of a monotonic clock, `now` the time of day."""
         self._identity = identity
         self._client = client
         self._node = node
@@ -63,16 +63,16 @@ class NodeEvent:
 
     @property
     def is_due(self) -> bool:
-        """Return whether the interval since the last write is over."""
+        """Return whether the interval since the last write has passed."""
         return self._clock() - self._written_at >= self._identity.interval
 
     def count(self, *, anew: bool = False) -> None:
-        """Count an occurrence; `anew`: as the first one."""
+        """Count an occurrence; `anew` restarts the count at one."""
         now = self._now()
         self._seen = Occurrences(now, now) if anew else self._seen._replace(last=now, total=self._seen.total + 1)
 
     def write(self, message: str) -> bool:
-        """Write the Event; return whether that was possible. A failure is logged."""
+        """Write the Event; return whether that succeeded. A failure is logged."""
         suffix, reason, subject, _ = self._identity
         body = event(
             node_reference(self._node), suffix, FIELD_MANAGER, reason, message, event_type="Warning", seen=self._seen

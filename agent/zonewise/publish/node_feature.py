@@ -1,7 +1,7 @@
-"""The NodeFeature object, by which Node Feature Discovery's master gets labels and the features that its rules match.
+"""The NodeFeature object, which gives Node Feature Discovery's master labels and the features that its rules match.
 
-The master reads every object that has the label with the node's name, and merges them by the names of objects
-(pkg/nfd-master/nfd-master.go). Our object does not have the name of nfd-worker's, which is the node's, so that both may
+The master reads every object that has the label with the node's name, and merges the objects in the order of their
+names (pkg/nfd-master/nfd-master.go). The object of nfd-worker has the node's name. Ours has another, so that both may
 run.
 """
 
@@ -44,22 +44,22 @@ class FeatureClient(NodeClient, Protocol):
 
 
 class LabelTarget(NamedTuple):
-    """The node to label, and the namespace of the object."""
+    """The node to label, with the namespace of the object."""
 
     node: str
     namespace: str = ""
-    """Of the object; empty where the agent runs outside of the cluster."""
+    """Namespace of the object; empty if the agent runs outside the cluster."""
     pod: str = ""
-    """The agent's own, in that namespace."""
+    """The agent's own pod, in that namespace."""
     instance: str = ""
-    """Of several agents on the node, the name of this one."""
+    """The name of this agent, if several agents run on the node."""
 
 
 def owner_references(pod: Mapping[str, Any]) -> list[Object]:
     """Return references to a pod and to the DaemonSet that owns it.
 
     The garbage collector removes an object when all of its owners are deleted. So labels survive a restart of the pod,
-    and not the removal of the DaemonSet (nfd-worker -owner-refs=pod,ds).
+    but not the removal of the DaemonSet (nfd-worker -owner-refs=pod,ds).
     """
     metadata = pod["metadata"]
     daemon_sets = [
@@ -71,10 +71,10 @@ def owner_references(pod: Mapping[str, Any]) -> list[Object]:
 
 
 def node_feature_patch(current: Object, desired: Object) -> list[Object]:
-    """Return the JSON patch that turns the current object into the desired one; empty where they are equal.
+    """Return the JSON patch that transforms the current object into the desired one; empty if they are equal.
 
-    Labels and annotations of others stay. The patch begins with a test of the resource version: the server answers
-    Invalid where another client has written meanwhile.
+    Labels and annotations of others remain. The patch begins with a test of the resource version: the server returns
+    Invalid if another client has written meanwhile.
     """
     own: Object = desired["metadata"]
     metadata: Object = current["metadata"]
@@ -91,7 +91,7 @@ def node_feature_patch(current: Object, desired: Object) -> list[Object]:
 
 
 class NotServed(Exception):
-    """The API server has no such kind of object."""
+    """The API server does not have this kind of object."""
 
 
 class FeatureWriter:
@@ -103,16 +103,16 @@ class FeatureWriter:
         self._owners: list[Object] | None = None
 
     def write(self, labels: Mapping[str, str], features: Features) -> int:
-        """Make the object equal to the desired one; return the bytes sent, 0 where it was equal already.
+        """Make the object equal to the desired one; return the bytes sent, 0 if it was equal already.
 
-        Raises NotServed and KubeError, of which Conflict, AlreadyExists and Invalid may mean that another client has
-        written meanwhile.
+        Raises NotServed and KubeError. Conflict, AlreadyExists and Invalid may mean that another client has written
+        meanwhile.
         """
         name, namespace = self._name(), self._target.namespace
         try:
             current = self._client.get(NODE_FEATURES, name, namespace=namespace)
         except NotFound as error:
-            if not error.details.get("name"):  # where only the object is missing, the server names it
+            if not error.details.get("name"):  # if only the object is missing, the server names it
                 raise NotServed(str(error)) from error
             current = None
         owners, instance = self._owner_references(), self._target.instance
@@ -129,7 +129,7 @@ class FeatureWriter:
         return len(msgspec.json.encode(patch))
 
     def remove(self) -> None:
-        """Remove the object where there is one."""
+        """Remove the object if there is one."""
         try:
             self._client.delete(NODE_FEATURES, self._name(), namespace=self._target.namespace)
         except (NotFound, Forbidden) as error:
@@ -139,7 +139,7 @@ class FeatureWriter:
         return object_name(self._target.node, self._target.instance)
 
     def _owner_references(self) -> list[Object]:
-        """Return the agent's pod and its DaemonSet; the Node without a pod, or where the pod may not be read."""
+        """Return the agent's pod and its DaemonSet; the Node if there is no pod or the pod may not be read."""
         if self._owners is None:
             self._owners = self._pod_owners() or self._node_owner()
         return self._owners

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 ANNOTATION = "zonewise.dev/labels"
-"""The names of the labels that we set on a Node, sorted and separated by commas. A named instance is behind a dot."""
+"""The names of the labels that we set on a Node, sorted and separated by commas. A named instance is appended after a
+dot."""
 
 _NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
-"""The same of NFD's master; a named instance prefixes it with its name (nfd-master -instance)."""
+"""The corresponding annotation of NFD's master; a named instance prefixes it with its name (nfd-master -instance)."""
 
 _LABELLER_PREFIXES = (f"{NFD}/", "nvidia.com/", "amd.com/")
 _LABELLER = re.compile(r"nfd|node-feature-discovery|gpu-feature-discovery|node-labell?er")
@@ -38,16 +39,16 @@ Object = dict[str, Any]
 
 
 class NodeLabelsPatch(NamedTuple):
-    """The patch, and the conflicts."""
+    """The patch, with the conflicts."""
 
     body: Object
-    """A JSON merge patch (RFC 7386); empty where the Node is as desired."""
+    """A JSON merge patch (RFC 7386); empty if the Node is as desired."""
     problems: tuple[str, ...] = ()
-    """Desired labels that another manager has set otherwise; each a sentence."""
+    """Desired labels that another manager has set to other values; each is a sentence."""
     owned: int = 0
-    """How many labels are ours after the patch."""
+    """Number of labels that are ours after the patch."""
     adopted: Mapping[str, str] = MappingProxyType({})
-    """By name: who had set the labels that become ours by this patch."""
+    """Labels that become ours by this patch: name -> who had set it."""
 
 
 def node_labels_patch(
@@ -59,8 +60,8 @@ def node_labels_patch(
 ) -> NodeLabelsPatch:
     """Return the patch that makes the labels of a Node with the given metadata the desired ones.
 
-    It holds the resource version, so that the server rejects it (Conflict) where the Node has changed meanwhile. Labels
-    left behind by NFD, GFD or a vendor's labeller become ours where `take_over` accepts their names.
+    It contains the resource version, so that the server rejects it (Conflict) if the Node has changed meanwhile. Labels
+    left behind by NFD, GFD or a vendor's labeller become ours if `take_over` accepts their names.
     """
     labels: Mapping[str, str] = metadata.get("labels") or {}
     others = _claimed_by_instances(metadata, instance)
@@ -90,7 +91,7 @@ def node_labels_patch(
 def owned_labels(metadata: Mapping[str, Any], instance: str = "") -> frozenset[str]:
     """Return the names of the labels on a Node that are ours."""
     listed = frozenset(_annotations(metadata).get(_record_name(instance), "").split(","))
-    # an edited annotation cannot make us remove labels that we would never set
+    # an edited annotation cannot cause the removal of labels that we would never set
     return frozenset(name for name in listed if is_allowed_label(name)) - claimed_by_nfd(metadata)
 
 
@@ -114,7 +115,7 @@ def claimed_by_nfd(metadata: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _claims(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotations by which masters claim labels; each instance has one of its own."""
+    """Return the annotations in which masters claim labels; each instance has its own."""
     return {
         key: text
         for key, text in _annotations(metadata).items()
@@ -138,7 +139,7 @@ def _nfd_records(metadata: Mapping[str, Any], adopted: Collection[str]) -> dict[
 def _labeller(name: str, metadata: Mapping[str, Any]) -> str | None:
     """Return which labeller has left a label behind; None for a label that is absent or that others have set.
 
-    A server that records no managers gives no proof; then the name decides.
+    If the server records no managers, there is no proof, and the label's name decides.
     """
     if name not in (metadata.get("labels") or {}) or not name.startswith(_LABELLER_PREFIXES):
         return None
@@ -151,9 +152,9 @@ def _labeller(name: str, metadata: Mapping[str, Any]) -> str | None:
 
 
 def field_manager(label: str, metadata: Mapping[str, Any]) -> str | None:
-    """Return the field manager that owns a label; None where the server does not record it.
+    """Return the field manager that owns a label; None if the server does not record it.
 
-    A Node has managed fields from its first server-side apply on.
+    A Node has managed fields since its first server-side apply.
     """
     for entry in metadata.get("managedFields") or ():
         fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})

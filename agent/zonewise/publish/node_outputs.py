@@ -1,13 +1,15 @@
-"""The patches that set what rules give a Node beside labels: annotations, extended resources, taints. Pure functions.
+"""The patches that set what rules give a Node besides labels: annotations, extended resources, taints. Pure functions.
 
-Invariant: what others set is never touched, and nothing of ours is left behind.
+Invariant: outputs of other managers are never touched, and none of ours is left behind.
 
-1. Ours is what the record names, an annotation of one instance of the agent. It is written together with annotations
-   and taints, and before extended resources, which have an endpoint of their own. A name leaves it after the resource.
-2. What is present and not in the record belongs to another manager, even if its value is the desired one.
-3. What a record of another instance names, or an annotation of Node Feature Discovery's master, is not ours, even if we
-   set it before. So two agents, or an agent and a master, never overwrite each other.
-4. The NodeFeatureGroups of the Node are in an annotation of the instance. Unknown groups leave it as it is.
+1. Our outputs are those that the record names, an annotation of one instance of the agent. The record is written
+together with annotations and taints, and before extended resources, which have their own endpoint. A name is removed
+from the record after its resource.
+2. An output that is present and not in the record belongs to another manager, even if its value is the desired one.
+3. An output that another instance's record or an annotation of Node Feature Discovery's master names is not ours, even
+if we set it before. So two agents, or an agent and a master, never overwrite each other.
+4. The NodeFeatureGroups of the Node are in an annotation of the instance. If the groups are unknown, the annotation
+does not change.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from zonewise.rules.types import Taint
 
 RECORD = "zonewise.dev/rules."
-"""The record of an instance is the annotation of that name with the instance behind it."""
+"""Prefix of the record's annotation; the name of the instance follows."""
 
 _NFD = "nfd.node.kubernetes.io"
 _NFD_RECORDS = {"annotations": "feature-annotations", "extendedResources": "extended-resources", "taints": "taints"}
@@ -37,14 +39,14 @@ Object = dict[str, Any]
 
 
 class NodeOutputs(NamedTuple):
-    """What rules give a Node."""
+    """The outputs of rules for a Node."""
 
     annotations: Mapping[str, str] = MappingProxyType({})
     extended_resources: Mapping[str, str] = MappingProxyType({})
-    """Names and quantities."""
+    """Quantities by name."""
     taints: tuple[Taint, ...] = ()
     groups: tuple[str, ...] | None = None
-    """NodeFeatureGroups that the Node belongs to; None where they are not known."""
+    """NodeFeatureGroups that the Node belongs to; None if they are not known."""
 
 
 class NodePatches(NamedTuple):
@@ -52,11 +54,11 @@ class NodePatches(NamedTuple):
 
     node: Object
     status: Object
-    """Of the subresource "status"."""
+    """Patch of the subresource "status"."""
     record: Object
-    """Of the Node again, after the status: what is no longer ours leaves the record."""
+    """Second patch of the Node, after the status: it removes from the record what is no longer ours."""
     problems: tuple[str, ...] = ()
-    """What another manager has set otherwise; each a sentence."""
+    """Outputs that another manager has set to other values; each is a sentence."""
 
 
 class _Ownership(NamedTuple):
@@ -70,13 +72,13 @@ class _Changes(NamedTuple):
     """The changes of one kind of output."""
 
     values: dict[str, str | None]
-    """New values; None removes."""
+    """New values; None removes the output."""
     owned: list[str]
     problems: list[str]
 
 
 def record_name(instance: str) -> str:
-    """Return the annotation that holds an instance's record."""
+    """Return the name of the annotation that contains an instance's record."""
     return _annotation_name(RECORD, instance)
 
 
@@ -91,7 +93,7 @@ def has_record(node: Object, instance: str) -> bool:
 
 
 def withdrawal_patches(node: Object, instance: str) -> NodePatches:
-    """Return the patches that remove what an instance has set."""
+    """Return the patches that remove everything that an instance has set."""
     patches = node_patches(NodeOutputs(), node, instance)
     if groups_name(instance) not in _annotations(node):
         return patches
@@ -180,7 +182,7 @@ def _same(first: str, second: str) -> bool:
 
 
 def _taint_changes(desired: tuple[Taint, ...], node: Object, instance: str) -> tuple[list[Object] | None, _Changes]:
-    """Return the new list of taints, None where it stays, and the changes by KEY:EFFECT."""
+    """Return the new list of taints, None if it is unchanged, and the changes by KEY:EFFECT."""
     present = cast("list[Object]", cast("Object", node.get("spec") or {}).get("taints") or [])
     current = {_identity(taint): str(taint.get("value") or "") for taint in present}
     wanted = {f"{taint.key}:{taint.effect}": taint for taint in desired}
@@ -227,7 +229,7 @@ def _owners(kind: str, node: Object, instance: str) -> _Ownership:
 
 
 def _recorded(kind: str, text: str) -> Iterable[str]:
-    """Return the names in a record; none of a damaged one, so that nothing is removed by mistake."""
+    """Return the names in a record; none if the record is damaged, so that nothing is removed by mistake."""
     try:
         record: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -237,7 +239,7 @@ def _recorded(kind: str, text: str) -> Iterable[str]:
 
 
 def _claimed_by_nfd(kind: str, node: Object) -> Iterable[str]:
-    """Yield the names that masters of Node Feature Discovery record; a named instance has a prefix of its own."""
+    """Yield the names that masters of Node Feature Discovery record; a named instance has its own prefix."""
     record = f"{_NFD}/{_NFD_RECORDS[kind]}"
     for annotation, text in _annotations(node).items():
         if annotation != record and not annotation.endswith(f".{record}"):

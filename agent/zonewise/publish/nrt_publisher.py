@@ -1,10 +1,10 @@
-"""Publishes the NodeResourceTopology: the smallest patch of a change, and nothing without one.
+"""Publishes the NodeResourceTopology: the smallest patch for each change, and nothing without a change.
 
-The API server's copy is read at the start, and when another client wrote or removed the object. A watch of the one
-object shows that (zonewise.publish.object_watch), or a patch that does not fit. The copy is also read every
-VERIFY_EVERY seconds, and every UNWATCHED_AFTER seconds without a watch. An absent object is applied whole. Each patch
-begins with a test of the resource version, so that it can only apply to the copy for which it was made. A restart of
-the agent writes nothing.
+The API server's copy is read at the start, and after another client wrote or removed the object. A watch of this one
+object shows that (zonewise.publish.object_watch), or a patch that fails. The copy is also read every VERIFY_EVERY
+seconds, and every UNWATCHED_AFTER seconds without a watch. An absent object is applied whole. Each patch begins with a
+test of the resource version, so that it applies only to the copy for which it was made. A restart of the agent writes
+nothing.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 
 class ForeignChange(NamedTuple):
-    """What another client did to the object."""
+    """A change of the object by another client."""
 
     cause: str
     """DELETED or EDITED."""
     manager: str = ""
-    """The field manager that edited it; empty where the server does not record it."""
+    """The field manager that edited it; empty if the server does not record it."""
 
 
 class WriteResult(NamedTuple):
-    """What one publish sent to the API server, and what it found there."""
+    """The data that one publish sent to the API server, and the change by others that it found."""
 
     operation: str
     """"apply", "patch" or "none"."""
     bytes: int = 0
-    """Of the request's body."""
+    """Bytes of the request's body."""
     repaired: ForeignChange | None = None
-    """What this write has undone."""
+    """The change that this write has undone."""
     age: float | None = 0.0
-    """Seconds since the object was last seen to be right; None where it is not."""
+    """Seconds since the object was last seen to be correct; None if it is not."""
 
 
 NO_WRITE = WriteResult("none")
@@ -59,9 +59,10 @@ log = logging.getLogger(__name__)
 
 FIELD_MANAGER = AGENT_COMPONENT
 VERIFY_EVERY = 600.0
-"""Seconds after which the Node is read again: it may be a new one of the old name. So is the API server's copy."""
+"""Seconds after which the Node and the API server's copy are read again: the Node may be a new one with the
+old name."""
 UNWATCHED_AFTER = 60.0
-"""Seconds after which the copy is read again where no watch shows that it is right."""
+"""Seconds after which the copy is read again if no watch shows that it is correct."""
 
 Object = dict[str, Any]
 
@@ -74,18 +75,18 @@ class ObjectClient(Protocol):
         ...
 
     def apply(self, resource: Resource, obj: Object, *, field_manager: str) -> Object:
-        """Apply a whole object, and return the result."""
+        """Apply a whole object and return the result."""
         ...
 
     def patch(
         self, resource: Resource, name: str, patch: Object | Sequence[Object], *, kind: PatchKind, field_manager: str
     ) -> Object:
-        """Patch an object, and return the result."""
+        """Patch an object and return the result."""
         ...
 
 
 class CopyWatch(Protocol):
-    """What a watch knows of the API server's copy."""
+    """A watch's knowledge of the API server's copy."""
 
     @property
     def observation(self) -> Observation:
@@ -94,12 +95,14 @@ class CopyWatch(Protocol):
 
     @property
     def age(self) -> float:
-        """Return the seconds since the observation was last known to be current; infinite before the first time."""
+        """Return the seconds since the observation was last known to be current; infinite before the first
+        observation.
+        """
         ...
 
 
 class NoWatch:
-    """A watch that sees nothing."""
+    """A watch that observes nothing."""
 
     observation = NEVER_OBSERVED
     age = math.inf
@@ -112,11 +115,11 @@ class _ServerCopy(NamedTuple):
     """The fields that we manage."""
     resource_version: str
     manager: str = ""
-    """The field manager that wrote it last."""
+    """The field manager that last wrote the copy."""
 
 
 class NrtPublisher:
-    """Publishes the object of one node. Not for several threads at once."""
+    """Publishes the object of one node. Not thread-safe."""
 
     def __init__(
         self, client: ObjectClient, watch: CopyWatch | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -130,13 +133,13 @@ class NrtPublisher:
         self._owner: Object | None = None
         self._had_owner = False
         self._verified_at = -math.inf
-        self._read_at = -math.inf  # when a response told the server's copy last
+        self._read_at = -math.inf  # when a response last showed the server's copy
 
     def publish(self, desired: Object) -> WriteResult:
         """Make the API server's copy equal to the object. Raises KubeError; the next call then continues.
 
-        Once there was a Node of the name, a missing object is only created while there is one. The garbage collector
-        removes the object of a deleted Node, and it must not return.
+        Once a Node of the name has existed, a missing object is created only while the Node exists. The garbage
+        collector removes the object of a deleted Node, and the object must not return.
         """
         name = desired["metadata"]["name"]
         self._look(name)
@@ -154,7 +157,7 @@ class NrtPublisher:
         return result._replace(repaired=repaired if result.operation != "none" else None, age=self._age())
 
     def _look(self, name: str) -> None:
-        """Read the copy where it may have changed, and the Node from time to time."""
+        """Read the copy if it may have changed, and the Node from time to time."""
         observation = self._watch.observation
         is_new, self._handled = observation is not self._handled, observation
         if self._clock() - self._verified_at >= VERIFY_EVERY:
@@ -167,7 +170,9 @@ class NrtPublisher:
                 self._read_owner(name)  # the garbage collector may have deleted the object
 
     def _is_newer(self, observation: Observation) -> bool:
-        """Return whether an observation is of a change after the known copy: not of our own write, nor before it."""
+        """Return whether an observation is of a change after the known copy: neither our own write nor an earlier
+        change.
+        """
         if self._known is None or observation.version is None:
             return self._known is not None or observation.version is not None
         return observation.version > int(self._known.resource_version)
@@ -177,7 +182,7 @@ class NrtPublisher:
         return min(self._watch.age, self._clock() - self._read_at)
 
     def _read_copy(self, name: str) -> None:
-        """Read the server's copy, and note what another client did since it was known."""
+        """Read the server's copy, and note changes by other clients since the last read."""
         before = self._known
         self._known = self._current_copy(name)
         self._read_at = self._clock()
@@ -215,7 +220,7 @@ class NrtPublisher:
                 return NO_WRITE._replace(age=None)
         if known is None:
             owned = _with_owner(desired, [], self._owner)
-            # the response, not a later read: that would take a change of another client for our own
+            # uses the response, not a later read: a read would mistake another client's change for our own
             self._known = _server_copy(self._client.apply(NODE_RESOURCE_TOPOLOGIES, owned, field_manager=FIELD_MANAGER))
             self._read_at = self._clock()
             return WriteResult("apply", len(msgspec.json.encode(owned)))
@@ -244,9 +249,9 @@ def _managed_fields(obj: Object) -> Object:
 
 
 def _last_manager(obj: Object) -> str:
-    """Return the field manager that wrote an object last; empty where the server does not record it.
+    """Return the field manager that last wrote an object; empty if the server does not record it.
 
-    Times are whole seconds. Of two managers in the same second the other one is meant.
+    Times are whole seconds. If two managers wrote in the same second, the one that is not ours is returned.
     """
     entries: list[Object] = obj["metadata"].get("managedFields") or []
     writes = [(str(entry.get("time", "")), str(entry.get("manager", ""))) for entry in entries]
@@ -254,7 +259,7 @@ def _last_manager(obj: Object) -> str:
 
 
 def _with_owner(desired: Object, owners: list[Object], node: Object | None) -> Object:
-    """Return the object with its Node as owner, so that both are deleted together, and with its other owners."""
+    """Return the object with its Node as an owner, so that both are deleted together, and with its other owners."""
     if node is not None and node not in owners:
         # an owner of the same name is a deleted Node: its garbage collection would remove the object
         owners = [owner for owner in owners if (owner["kind"], owner["name"]) != ("Node", node["name"])] + [node]

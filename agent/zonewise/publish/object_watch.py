@@ -1,7 +1,7 @@
-"""A watch of the one object that the agent publishes: one name, one event for each change.
+"""A watch of the one object that the agent publishes: one name, and one event for each change.
 
-The API server sends the events of an object to the watchers of its name only (apiserver pkg/storage/cacher/cacher.go,
-namespacedName). With watches of 5,000 nodes, each write of an agent still costs one event.
+The API server sends the events of an object only to the watchers of its name (apiserver pkg/storage/cacher/cacher.go,
+namespacedName). So even if 5,000 nodes watch, each write of an agent costs one event.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
 
 WATCH_TIMES = WatchTimes(watch_timeout=(1800, 3600), backoff=Backoff(cap=30.0))
-"""Half an hour to an hour for each watch: ends of 5,000 watches are then two a second. The API server's own choice is
-30 to 60 minutes as well (--min-request-timeout). A watch that the agent may not open is tried twice a minute."""
+"""Each watch lasts half an hour to an hour, so 5,000 watches end at a rate of two a second. The API server's own choice
+is also 30 to 60 minutes (--min-request-timeout). A watch that the agent may not open is tried twice a minute."""
 
 
 class Observation(NamedTuple):
-    """The state of the object that an event told."""
+    """The state of the object that an event showed."""
 
     version: int | None
-    """The resource version; None where there is no object."""
+    """The resource version; None if there is no object."""
 
 
 NEVER_OBSERVED = Observation(None)
 
 
 class ObjectWatch:
-    """Watches one object, in a thread of its own."""
+    """Watches one object in its own thread."""
 
     def __init__(
         self,
@@ -77,7 +77,9 @@ class ObjectWatch:
             self._reflector.start()
 
     def pause(self, seconds: float) -> bool:
-        """Wait, at most until close(); return whether the time is over. Later events wait in the connection."""
+        """Wait until the time has passed or close() is called; return whether the time has passed. Later events wait in
+        the connection.
+        """
         return seconds <= 0 or not self._stopping.wait(seconds)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Publishes what rules give a Node beside labels, and removes it when its rule goes."""
+"""Publishes what rules give a Node besides labels, and removes an output when its rule is removed."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class OutputWriteResult(NamedTuple):
     """The outcome of one publish."""
 
     bytes: int = 0
-    """Of the requests' bodies; 0 where nothing was sent."""
+    """Total bytes of the requests' bodies; 0 if nothing was sent."""
     problems: tuple[str, ...] = ()
 
 
 class OutputPublisher:
-    """Publishes the outputs of rules on one Node. Not for several threads at once."""
+    """Publishes the outputs of rules on one Node. Not thread-safe."""
 
     def __init__(
         self, client: NodeClient, node: str, instance: str, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Publish as an instance: what another instance has set is left to it."""
+        """Publish as an instance: outputs of other instances are left unchanged."""
         self._client = client
         self._node = node
         self._instance = instance
@@ -75,7 +75,7 @@ class OutputPublisher:
         self._last: tuple[NodeOutputs, float, OutputWriteResult] | None = None
 
     def publish(self, desired: NodeOutputs) -> OutputWriteResult:
-        """Make the Node have the desired outputs. Raises KubeError; call again then."""
+        """Set the desired outputs on the Node. Raises KubeError; the caller then calls again."""
         if self._last is not None:
             before, verified_at, result = self._last
             if before == desired and self._clock() - verified_at < VERIFY_INTERVAL:
@@ -86,7 +86,7 @@ class OutputPublisher:
         return result
 
     def withdraw(self) -> int:
-        """Remove what an earlier agent of the instance has set; return the bytes sent. Raises KubeError."""
+        """Remove what an earlier agent with this instance has set; return the bytes sent. Raises KubeError."""
         try:
             if not has_record(self._client.get(NODES, self._node), self._instance):
                 return 0

@@ -1,6 +1,6 @@
-"""An Event on the Node while another client changes the NodeResourceTopology again and again.
+"""An Event on the Node while another client keeps changing the NodeResourceTopology.
 
-It is one Event for each node. Later repairs raise its count and name the client of the last change.
+There is one Event for each node. Later repairs raise its count and name the client of the last change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IDENTITY = EventIdentity(SUFFIX, REASON, "tells of the repairs", WRITE_INTERVAL
 
 
 class RepairEvent:
-    """The Event of one node. Not for several threads at once."""
+    """The Event of one node. Not thread-safe."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class RepairEvent:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Take the seconds of a monotonic clock, and the time of day."""
+        """Prepare the Event; `clock` returns the seconds of a monotonic clock, `now` the time of day."""
         self._event = NodeEvent(_IDENTITY, client, node, clock, now)
 
     def note(self, change: ForeignChange, count: int) -> None:
-        """Note a repair, the `count`th within WINDOW; write the Event from the first repair that waits on.
+        """Note a repair, the `count`th within WINDOW; write the Event from the first repair that has to wait.
 
-        An Event that cannot be written is logged, and tried again at the next repair.
+        An Event that cannot be written is logged and retried at the next repair.
         """
         self._event.count(anew=count == 1)  # the first repair after a quiet WINDOW begins a new count
         if count > AT_ONCE and self._event.is_due:

@@ -1,6 +1,6 @@
-"""How long to wait before an object that another client changed is repaired again.
+"""How long to wait before repairing an object again after another client has changed it.
 
-Two programs that both write an object would otherwise overwrite each other as fast as the API server can.
+Otherwise two programs that both write an object would overwrite each other as fast as the API server allows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 WINDOW = 600.0
 """Seconds for which a repair counts."""
 AT_ONCE = 5
-"""Repairs within the window that do not wait: a person who edits an object, a CRD that is replaced."""
+"""Number of repairs within the window without a wait: a person edits an object, or a CRD is replaced."""
 LONGEST = 60.0
-"""Seconds. A program that writes at each pod start is then answered once a minute."""
+"""Longest pause, in seconds. A program that writes at each pod start is then countered once a minute."""
 
 
 class RepairPauses:
@@ -30,7 +30,7 @@ class RepairPauses:
         self._times: deque[float] = deque()
 
     def note(self) -> int:
-        """Note a repair; return how many there were within the window."""
+        """Note a repair; return the number of repairs within the window."""
         with self._lock:
             self._times.append(self._clock())
             return self._recent()

@@ -1,4 +1,4 @@
-"""An Event on the Node while rules fail on it: one for each node, which names the first of them."""
+"""An Event on the Node while rules fail on it: one Event for each node, which names the first failing rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 class RuleEvent:
-    """The Event of one node. Not for several threads at once."""
+    """The Event of one node. Not thread-safe."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class RuleEvent:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Take the seconds of a monotonic clock, and the time of day."""
+        """Prepare the Event; `clock` returns the seconds of a monotonic clock, `now` the time of day."""
         self._event = NodeEvent(_IDENTITY, client, node, clock, now)
         self._failures: tuple[RuleOutcome, ...] = ()
 
     def note(self, failures: Sequence[RuleOutcome]) -> None:
-        """Note the rules that fail now; write the Event where they are others than before, or it is due again.
+        """Note the rules that fail now; write the Event if they differ from the previous ones, or if it is due again.
 
-        An Event that cannot be written is logged, and tried again the next time.
+        An Event that cannot be written is logged and retried the next time.
         """
         changed = tuple(failures) != self._failures
         self._failures = tuple(failures)

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ABSENT_PAUSE = 60.0
-"""Seconds between two requests for a kind that is not served, spread over half to one and a half of it."""
+"""Seconds between two requests for a kind that is not served, spread over half to one and a half times this value."""
 _CLOSE_TIMEOUT = 0.2
-"""Seconds for a request under way."""
+"""Seconds to wait for a request in progress."""
 CONFIRM_PAUSE = 2.0
-"""Seconds until the second look at a kind that is not served. An API server that starts may lack it for a moment.
-Without the second look, what rules set before would be removed."""
+"""Seconds until a kind that is not served is looked for a second time. An API server that starts may lack the kind for
+a moment. Without the second look, the outputs of rules would be removed."""
 FAILURE_BACKOFF = Backoff(base=0.5, cap=60.0)
-"""Pauses while the server does not respond, or forbids."""
+"""Pauses while the server does not respond or forbids the request."""
 
 
 class RuleWatch:
-    """A copy of all objects of one kind, by a thread of its own."""
+    """A copy of all objects of one kind, maintained by its own thread."""
 
     def __init__(
         self,
@@ -81,16 +81,16 @@ class RuleWatch:
 
     @property
     def problem(self) -> str:
-        """Return why the rules are unknown; empty where that is not known either."""
+        """Return why the rules are unknown; empty if that is not known either."""
         return self._problem
 
     @property
     def age(self) -> float:
-        """Return the seconds since the rules were last known to be current; 0 where the kind is not served."""
+        """Return the seconds since the rules were last known to be current; 0 if the kind is not served."""
         return self._reflector.age if self._reflector.has_synced else 0.0
 
     def wait_known(self, seconds: float) -> bool:
-        """Wait until the rules are known; return whether that took less than the given seconds."""
+        """Wait until the rules are known; return whether that took less than the given number of seconds."""
         return self._known.wait(seconds)
 
     def start(self) -> None:
@@ -113,7 +113,7 @@ class RuleWatch:
             self._stopping.wait(pause)
 
     def _look(self) -> float | None:
-        """Look whether the kind is served; return the seconds until the next look, None where it is."""
+        """Check whether the kind is served; return the seconds until the next check, None if it is."""
         try:
             self._client.list_raw(self._resource, lambda _raw: None)
         except NotFound:
@@ -143,7 +143,7 @@ class RuleWatch:
             self._report()
 
     def _observe(self, old: RuleObject | None, new: RuleObject | None) -> None:
-        if old != new and self._known.is_set():  # a status says nothing new
+        if old != new and self._known.is_set():  # a status carries no new information
             self._report()
 
     def _report(self) -> None:
@@ -167,7 +167,7 @@ _DOCUMENT = msgspec.json.Decoder(_RuleDocument)
 
 
 def _decode(resource: Resource, raw: msgspec.Raw) -> RuleObject:
-    """Return a rule object. Raises ValueError for one that is none at all."""
+    """Return a rule object. Raises ValueError for a value that is not an object."""
     from zonewise.rules.parsing import parse_object
     from zonewise.rules.types import RuleError
 

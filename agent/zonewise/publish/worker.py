@@ -18,17 +18,18 @@ log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 _CLOSE_TIMEOUT = 0.2
-"""Seconds for a request under way: a response takes milliseconds, or until its timeout."""
+"""Seconds to wait for a request in progress: a response takes milliseconds, or until its timeout."""
 DEFAULT_BACKOFF = Backoff(base=0.1, cap=30.0)
 ABSENT_BACKOFF = Backoff(base=0.1, cap=1.0)
-"""While the server does not serve the kind, for ABSENT_ATTEMPTS failures: a CRD that is replaced is back in seconds."""
+"""Pauses while the server does not serve the kind, for ABSENT_ATTEMPTS failures: a CRD that is replaced is back in
+seconds."""
 ABSENT_ATTEMPTS = 60
 
 
 class PublishWorker(Generic[Value]):
-    """Publishes values in a thread of its own, so that a slow or absent API server never delays a scan.
+    """Publishes values in its own thread, so that a slow or absent API server never delays a scan.
 
-    Only the newest value counts: a value overtaken while an earlier one was being sent is never sent.
+    Only the newest value counts: a value is never sent if a newer one arrives while an earlier one is being sent.
     """
 
     def __init__(
@@ -41,9 +42,9 @@ class PublishWorker(Generic[Value]):
         draw: Callable[[], float] = random.random,
         advice: str = "",
     ) -> None:
-        """Make a worker; when `publish` raises, `failed` is called, and `publish` is called again later.
+        """Create a worker. If `publish` raises an error, `failed` is called, and `publish` is called again later.
 
-        `advice`: what gives the right to publish, for the log of a refusal.
+        `advice` describes how to grant the permission to publish, for the log if the server rejects a request.
         """
         self._name = name
         self._publish = publish
@@ -61,7 +62,7 @@ class PublishWorker(Generic[Value]):
         self._thread = threading.Thread(target=self._run, name=f"publish-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def submit(self, value: Value) -> None:
@@ -77,17 +78,19 @@ class PublishWorker(Generic[Value]):
             self._changed.notify_all()
 
     def idle(self) -> bool:
-        """Return whether everything submitted is published."""
+        """Return whether everything submitted has been published."""
         with self._changed:
             return not self._pending and not self._busy
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait until everything submitted is published; return whether that took less than the given seconds."""
+        """Wait until everything submitted is published; return whether that took less than the given number
+        of seconds.
+        """
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending and not self._busy, seconds)
 
     def close(self) -> None:
-        """Stop; a pending value is dropped, and a request without a response ends by itself."""
+        """Stop; a pending value is dropped, and a request without a response ends on its own."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -126,7 +129,7 @@ class PublishWorker(Generic[Value]):
         delay = backoff.delay(self._failures, self._draw(), retry_after)
         self._failures += 1
         known = isinstance(error, KubeError)
-        # an outage of hours is not worth a line each half minute
+        # an outage of hours does not need a line every half minute
         level = logging.DEBUG if str(error) == self._last_error else logging.WARNING
         self._last_error = str(error)
         advice = f"; {self._advice}" if self._advice and isinstance(error, Forbidden) else ""
