@@ -268,7 +268,7 @@ def test_the_report_of_another_agent(site: Site) -> None:
 def test_a_damaged_report(site: Site) -> None:
     """A report without any zone counts as none; the log says what is wrong with it."""
     site.world.publish({**plain_nrt("n", free=(8, 8)), "zones": []})
-    site.extender.until(lambda: "node=n report: zones: is missing" in site.extender.said)
+    site.extender.until(lambda: "node=n report: zones: no zone of type Node" in site.extender.said)
     site.extender.until(lambda: site.extender.metric('zonewise_nodes{state="unreported"}') == 1)
     assert site.select(site.create("p")) == ""
 
