@@ -1,4 +1,4 @@
-"""What the agent, the scheduler and the sandbox share. It imports none of them."""
+"""Code that the agent, the scheduler and the sandbox share. It imports none of them."""
 
 try:
     from zonewise_common._version import __version__

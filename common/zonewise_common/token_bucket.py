@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class TokenBucket:
-    """Allows `rate` events a second, and `burst` of them at once after a pause; safe to share among threads.
+    """Allows `rate` events per second, and `burst` at once after a pause; thread-safe.
 
-    The state is one moment: when the bucket would be full again (the "virtual scheduling" of ITU-T I.371 annex A).
-    Invariant: at most burst + rate * t events are allowed within any t seconds.
+    The only state is the time at which the bucket would be full again (the "virtual scheduling" of ITU-T I.371 annex
+    A). Invariant: at most burst + rate * t events are allowed within any t seconds.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with a full bucket; the clock returns seconds and never goes back."""
+        """Start with a full bucket; the clock returns seconds and is monotonic."""
         self._interval = 1 / rate
         self._tolerance = (burst - 1) / rate
         self._clock = clock
@@ -26,7 +26,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def reserve(self) -> float:
-        """Consume the next token, and return after how many seconds it may be used."""
+        """Consume the next token, and return the seconds until it may be used."""
         with self._lock:
             now = self._clock()
             wait = self._wait(now)
@@ -35,7 +35,7 @@ class TokenBucket:
 
     @property
     def delay(self) -> float:
-        """Return after how many seconds a token that is reserved now may be used."""
+        """Return the seconds until a token that is reserved now may be used."""
         with self._lock:
             return self._wait(self._clock())
 

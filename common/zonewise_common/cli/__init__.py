@@ -1,1 +1,1 @@
-"""What all subcommands of `zonewise` share: the interface of a command, and its output."""
+"""Code that all subcommands of `zonewise` share: the interface of a command, and its output."""

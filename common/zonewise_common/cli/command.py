@@ -16,24 +16,24 @@ _OWN_PACKAGES = ("zonewise", "zonewise_common", "zonewise_sandbox", "zonewise_sc
 
 
 class CommandError(Exception):
-    """What the user must know, and do, in one line; it ends the program with status 2."""
+    """An error that ends the program with status 2. The message states the problem and the remedy in one line."""
 
 
 class Command(NamedTuple):
     """A subcommand."""
 
     help: str
-    """What it does, in one line without a full stop."""
+    """Description of the command, in one line without a full stop."""
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
-    """Do it, and return the status of the program. Raises CommandError."""
+    """Function that runs the command and returns the exit status. Raises CommandError."""
 
 
 @contextmanager
 def require_extra(extra: str) -> Generator[None]:
-    """Import inside of it what needs the libraries of an extra: raises CommandError where one is not installed.
+    """Import the libraries of an extra within this block; raise CommandError if one is not installed.
 
-    A module of ours that is missing is a fault of ours, and stays what it is.
+    If one of our own modules is missing, that is a defect of zonewise, and the error passes through.
     """
     try:
         yield

@@ -1,6 +1,6 @@
 """Scripts that complete commands, options and their choices in bash, zsh and fish.
 
-They are made of the same definitions as --help, and start no program while a user types.
+They are generated from the same definitions as --help, and start no program while a user types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def completion_script(shell: str, program: str, commands: Sequence[CommandSpec]) -> str:
-    """Return the script of a shell for a program. Raises ValueError for an unknown shell."""
+    """Return the completion script of a shell for a program. Raises ValueError for an unknown shell."""
     writers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     if shell not in writers:
         raise ValueError(f"unknown shell {shell}: the shells are {', '.join(SHELLS)}")
@@ -65,7 +65,7 @@ def _bash(program: str, commands: Sequence[CommandSpec]) -> str:
 
 
 def _bash_command(command: CommandSpec, files: str) -> list[str]:
-    """Return the cases of what stands behind an option with a value; `files`: the function that completes files."""
+    """Return the cases that complete the value of an option; `files` is the function that completes file names."""
     lines: list[str] = []
     for option in command.options:
         if not option.flags or not option.metavar:
@@ -112,7 +112,7 @@ def _zsh(program: str, commands: Sequence[CommandSpec]) -> str:
 
 
 def _zsh_specs(command: CommandSpec) -> list[str]:
-    """Return the specs of _arguments; only the last positional argument stands for all that follow."""
+    """Return the specs of _arguments; only the last positional argument may be repeated."""
     flagged = [spec for option in command.options if option.flags for spec in _zsh_option(option)]
     positional = [
         f":{_zsh_text(option.metavar)}:{_zsh_values(option)}" for option in command.options if not option.flags

@@ -1,4 +1,4 @@
-"""What there is to say about one thing: a title, and lines with a label each, wrapped to the terminal."""
+"""The description of one object: a title, and labelled lines that are wrapped to the terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from zonewise_common.cli.terminal import Terminal
 
 _MIN_TEXT = 24
-"""Columns of a text at least, however long the labels are."""
+"""Minimum width of a text in columns, however long the labels are."""
 
 
 class Detail(NamedTuple):
-    """A line with a label; several texts stand below each other."""
+    """A labelled line; several texts are printed below each other."""
 
     label: str
     texts: Sequence[str]
@@ -25,7 +25,7 @@ class Detail(NamedTuple):
 
 
 def render_details(title: str, details: Iterable[Detail], terminal: Terminal) -> str:
-    """Return the title and the details that have a text. Control characters of texts are shown as others."""
+    """Return the title and those details that have a text. Control characters in texts are escaped."""
     shown = [detail for detail in details if any(detail.texts)]
     margin = max((len(detail.label) for detail in shown), default=0) + 2
     lines = [terminal.styled(printable(title), "bold")]

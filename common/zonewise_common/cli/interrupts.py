@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def killed_by_interrupt() -> Generator[None]:
-    """Have SIGINT kill the process in this block, in which nothing begins that must end; for the main thread.
+    """Let SIGINT kill the process within this block; for the main thread. Start nothing in the block that needs a clean
+    end.
 
-    Without it an import ends by KeyboardInterrupt: with a traceback, or not at all where the interrupt meets a callback
-    of importlib, which cannot raise. Where SIGINT has another handler, or is ignored, as in a process that a shell
-    without job control has started behind `&`, nothing changes.
+    Without this, an import ends with KeyboardInterrupt and a traceback. It may not even end, if the interrupt hits a
+    callback of importlib that cannot raise. If SIGINT has another handler or is ignored, nothing changes. A shell
+    without job control ignores it for processes that it starts with `&`.
     """
     handler = signal.getsignal(signal.SIGINT)
     if handler is not signal.default_int_handler:

@@ -1,4 +1,4 @@
-"""Man pages in the macros of man(7), made of the same definitions as --help."""
+"""Man pages in the macros of man(7), generated from the same definitions as --help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUS = re.compile(r"\bStatus (?=0:)")
 
 
 def command_page(program: str, command: CommandSpec, version: str) -> str:
-    """Return the page of a command: "zonewise-queue(1)"."""
+    """Return the man page of a command, such as "zonewise-queue(1)"."""
     name = f"{program}-{command.name}"
     text, _, statuses = _STATUS.sub("\0", command.epilog).partition("\0")
     lines = [
@@ -34,7 +34,7 @@ def command_page(program: str, command: CommandSpec, version: str) -> str:
 
 
 def program_page(program: str, commands: Sequence[CommandSpec], version: str) -> str:
-    """Return the page of the program, which lists its commands."""
+    """Return the man page of the program, which lists its commands."""
     lines = [
         *_head(program, version),
         ".SH NAME",
@@ -68,7 +68,9 @@ def _option_head(option: OptionSpec) -> str:
 
 
 def _statuses(text: str) -> list[str]:
-    """Return the statuses of "0: done; 1: there is none; 2: unusable arguments", and those of every command."""
+    """Return the exit statuses of a text such as "0: done; 1: there is none; 2: unusable arguments", and those of every
+    command.
+    """
     known = {"0": "done", "2": "unusable arguments, source or destination", "130": "interrupted"}
     for part in text.strip().rstrip(".").split("; "):
         number, colon, meaning = part.partition(": ")
@@ -78,6 +80,6 @@ def _statuses(text: str) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text for roff: a backslash, a hyphen and a leading dot mean something there."""
+    """Return a text escaped for roff, in which a backslash, a hyphen and a leading dot have a special meaning."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped

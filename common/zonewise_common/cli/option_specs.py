@@ -1,4 +1,4 @@
-"""The options of a command as values, for shell completion and man pages: read from its argparse parser."""
+"""The options of a command as values, read from its argparse parser for shell completion and man pages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class OptionSpec(NamedTuple):
     """An option, or a positional argument."""
 
     flags: tuple[str, ...]
-    """Empty for a positional argument."""
+    """Names of the option; empty for a positional argument."""
     metavar: str
-    """The name of its value; "": it has none."""
+    """The name of the option's value; "" if it takes none."""
     choices: tuple[str, ...]
     help: str
     group: str = ""
 
     @property
     def takes_file(self) -> bool:
-        """Tell whether its value is the path of a file."""
+        """Return whether the option's value is the path of a file."""
         return any(word in self.metavar.upper() for word in ("FILE", "PATH", "SCRIPT", "POD")) and not self.choices
 
 
@@ -54,7 +54,7 @@ def command_specs(commands: Mapping[str, Command], program: str) -> list[Command
 
 
 def option_specs(parser: ArgumentParser) -> list[OptionSpec]:
-    """Return the options that the help shows, those of subcommands after the choice of one; equal ones once."""
+    """Return the options that the help shows, without duplicates; those of subcommands come last."""
     formatter = parser._get_formatter()
     specs: list[OptionSpec] = []
     below: list[OptionSpec] = []

@@ -1,4 +1,4 @@
-"""Writing what a command made: to a file, or to standard output in an encoding that can take it."""
+"""Writing the output of a command to a file, or to standard output in a supported encoding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ STANDARD_OUTPUT = "-"
 
 
 def write(text: str, path: str) -> None:
-    """Write text to a file as UTF-8, or to standard output where the path is "-".
+    """Write text to a file as UTF-8, or to standard output if the path is "-".
 
-    Raises CommandError where that is impossible, and BrokenPipeError where a reader has gone away.
+    Raises CommandError if the text cannot be written, and BrokenPipeError if the reader has closed the pipe.
     """
     try:
         if path == STANDARD_OUTPUT:
@@ -30,5 +30,5 @@ def write(text: str, path: str) -> None:
 
 
 def supports_unicode() -> bool:
-    """Tell whether standard output takes every character."""
+    """Return whether standard output can encode every character."""
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -1,4 +1,4 @@
-"""The formats of commands that list things: one -o for all of them."""
+"""Output formats of the commands that list things: all of them share the option -o."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _YAML_BREAKS = frozenset("\x85\u2028\u2029")
 
 
 class Listing(NamedTuple):
-    """What a command lists, for people and for programs."""
+    """The objects that a command lists, for people and for programs."""
 
     tables: Sequence[Table]
-    """Blank lines stand between them; one without rows is left out."""
+    """Tables separated by blank lines; tables without rows are omitted."""
     document: Any
-    """For -o json and yaml."""
+    """The value printed by -o json and -o yaml."""
     names: Sequence[str] = ()
-    """For -o name: "job.batch/train", as kubectl prints them."""
+    """The names printed by -o name, such as "job.batch/train", as kubectl prints them."""
     notes: Sequence[str] = ()
-    """Sentences below the tables."""
+    """Sentences printed below the tables."""
     empty: str = "nothing to show"
-    """A sentence for the case that no table has rows."""
+    """The sentence printed if no table has rows."""
 
 
 def add_output_arguments(parser: ArgumentParser, formats: Sequence[str] = FORMATS, default: str = TABLE) -> None:
@@ -64,7 +64,7 @@ def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any J
         return json.dumps(document, indent=2) + "\n"
     if output != YAML:
         raise CommandError(f"unknown format {output}: the formats are {JSON} and {YAML}")
-    import yaml  # not at the top: it takes 20 ms
+    import yaml  # not at the top: the import takes 20 ms
 
     def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, _yaml_style(text))  # pyright: ignore[reportUnknownMemberType]
@@ -75,9 +75,10 @@ def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any J
 
 
 def _yaml_style(text: str) -> str | None:
-    """Return how a text is written: one of several lines as a block, such as a script; None: as it needs.
+    """Return the YAML style of a text: a block for several lines, such as a script; None leaves the style to the
+    dumper.
 
-    Readers take some characters for the end of a line, and read another one instead (YAML 1.1, section 4.1.4).
+    Some characters count as line breaks, and a reader would replace them (YAML 1.1, section 4.1.4).
     """
     if not _YAML_BREAKS.isdisjoint(text):
         return '"'

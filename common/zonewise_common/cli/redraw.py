@@ -1,4 +1,4 @@
-"""`--watch`: shows a text anew whenever it has changed."""
+"""`--watch`: shows a text again whenever it has changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_INTERVAL = 2.0
 _MIN_INTERVAL = 0.5
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
-"""Cursor to the first cell; erase the screen; erase what was scrolled away (ECMA-48, xterm)."""
+"""Move the cursor to the first cell; erase the screen; erase the scrollback (ECMA-48, xterm)."""
 
 
 def add_watch_arguments(parser: ArgumentParser) -> None:
@@ -37,9 +37,9 @@ def show(
     interval: float = DEFAULT_INTERVAL,
     wait: Callable[[float], object] | None = None,
 ) -> None:
-    """Write the text once; with `watch` whenever it differs, until an exception ends the loop.
+    """Write the text once; with `watch`, write it whenever it changes, until an exception ends the loop.
 
-    A terminal is cleared before each text. Elsewhere a blank line separates two texts. `wait` None: time.sleep.
+    A terminal is cleared before each text. Otherwise a blank line separates two texts. `wait` defaults to time.sleep.
     """
     before = None
     while True:

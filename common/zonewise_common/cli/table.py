@@ -1,6 +1,6 @@
-"""Tables as kubectl prints them: a line of headers in capitals, columns three spaces apart, no lines between.
+"""Tables as kubectl prints them: headers in capitals, columns three spaces apart, no lines between them.
 
-Where the terminal is too narrow, the gaps shrink to two spaces, and then the columns that may be shortened.
+If the terminal is too narrow, the gaps shrink to two spaces first, and then the columns that may be shortened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _GAP, _NARROW_GAP = 3, 2
 _MIN_SHORTENED = 8
-"""Columns that a shortened text keeps at least."""
+"""Minimum width of a shortened text in columns."""
 
 
 class Cell(NamedTuple):
@@ -24,7 +24,7 @@ class Cell(NamedTuple):
 
     text: str
     style: str = ""
-    """As Terminal.styled has it."""
+    """A style of Terminal.styled()."""
 
 
 class Column(NamedTuple):
@@ -32,11 +32,11 @@ class Column(NamedTuple):
 
     header: str
     right: bool = False
-    """Numbers are at the right edge."""
+    """Whether the texts are aligned to the right, as numbers are."""
     wide: bool = False
-    """Only -o wide shows it."""
+    """Whether the column is shown only with -o wide."""
     shorten: bool = False
-    """Its texts may be shortened where the terminal is too narrow."""
+    """Whether the texts may be shortened if the terminal is too narrow."""
 
 
 class Table(NamedTuple):
@@ -47,9 +47,9 @@ class Table(NamedTuple):
 
 
 def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> Table:
-    """Return a table; a plain text is a cell without a style. Control characters of texts are shown as others.
+    """Return a table; a plain text becomes a cell without a style. Control characters in texts are escaped.
 
-    Raises ValueError for a row of another length.
+    Raises ValueError if a row has the wrong number of cells.
     """
     cells = tuple(
         tuple(
@@ -63,7 +63,9 @@ def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) 
 
 
 def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str:
-    """Return the lines of a table. A column without any text is left out. A wide table is not fitted."""
+    """Return the lines of a table. Columns without any text are omitted. With `wide`, the table is not fitted to the
+    terminal.
+    """
     shown = [i for i, column in enumerate(table.columns) if (wide or not column.wide) and _has_text(table, i)]
     columns = [table.columns[i] for i in shown]
     rows = [[row[i] for i in shown] for row in table.rows]
@@ -81,7 +83,7 @@ def _has_text(table: Table, index: int) -> bool:
 
 
 def _fitted(widths: list[int], columns: Sequence[Column], available: int) -> list[int]:
-    """Return widths whose sum is available, as far as columns may be shortened; the widest loses first."""
+    """Return widths that sum to at most `available`, as far as columns may be shortened; the widest shrinks first."""
     fitted = list(widths)
     while sum(fitted) > available:
         shortened = [i for i, column in enumerate(columns) if column.shorten and fitted[i] > _MIN_SHORTENED]

@@ -1,4 +1,4 @@
-"""What the terminal of a command can show: its width, colours, and characters beyond ASCII."""
+"""The capabilities of the terminal: its width, colours, and characters beyond ASCII."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 
 UNLIMITED_WIDTH = 0
 MIN_WIDTH = 40
-"""Columns; a narrower terminal wraps the lines itself."""
+"""Minimum width in columns; a narrower terminal wraps the lines itself."""
 COLOR_CHOICES = ("auto", "always", "never")
 
 _STYLES = {"good": "32", "warning": "33", "bad": "31", "dim": "2", "bold": "1"}
-"""SGR parameters (ECMA-48, 8.3.117) by the meaning of a text."""
+"""SGR parameters (ECMA-48, 8.3.117) by style."""
 
 _CONTROLS = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)} | dict.fromkeys(map(ord, "\t\n\r"), " ")
-"""How control characters of ASCII (ECMA-48, 5.2) are shown: ESC as ^[, as kubectl and cat -v do."""
+"""Printable forms of the ASCII control characters (ECMA-48, 5.2): ESC becomes ^[, as in kubectl and cat -v."""
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, without what controls a terminal: objects of a cluster have texts that anyone wrote.
+    """Return a text on one line, without characters that control a terminal: anyone may write texts into the objects of
+    a cluster.
 
-    Other separators and format characters, such as those that reverse a text's order (Unicode, UAX 9), are "?".
+    Other separators and format characters, such as those that reverse a text's order (Unicode, UAX 9), become "?".
     """
     if text.isprintable():
         return text
@@ -35,14 +36,14 @@ def printable(text: str) -> str:
 
 
 class Terminal(NamedTuple):
-    """What standard output can show."""
+    """The capabilities of standard output."""
 
     width: int = UNLIMITED_WIDTH
-    """Columns; UNLIMITED_WIDTH: lines have any length, as in a file."""
+    """Columns; UNLIMITED_WIDTH if lines may have any length, as in a file."""
     colors: bool = False
     unicode: bool = True
     interactive: bool = False
-    """Whether a person looks at it: the screen can be drawn anew."""
+    """Whether standard output is a terminal, whose screen can be redrawn."""
 
     @property
     def ellipsis(self) -> str:
@@ -50,15 +51,15 @@ class Terminal(NamedTuple):
         return "…" if self.unicode else "~"
 
     def styled(self, text: str, style: str) -> str:
-        """Return a text in a style such as "good"; without colours, and for the style "", the text itself."""
+        """Return a text in a style such as "good"; the text itself without colours or if the style is ""."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colors and style and text else text
 
 
 def stdout_terminal(color: str = "auto", environ: Mapping[str, str] | None = None) -> Terminal:
-    """Return what standard output is.
+    """Return the capabilities of standard output.
 
-    `color`: one of COLOR_CHOICES. NO_COLOR (https://no-color.org) and TERM=dumb take colours from "auto". COLUMNS sets
-    a width for a file too.
+    `color` is one of COLOR_CHOICES. NO_COLOR (https://no-color.org) and TERM=dumb disable colours for "auto". COLUMNS
+    sets the width, even for a file.
     """
     environ = os.environ if environ is None else environ
     interactive = sys.stdout.isatty()

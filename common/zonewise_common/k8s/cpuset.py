@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_CPUS = 8192
-"""Ids from this one on are damage, not hardware: CONFIG_NR_CPUS of no architecture exceeds 8192 (x86 MAXSMP). An
-unbounded id in a garbled file would need gigabytes of bits."""
+"""Upper bound of CPU ids. Ids from here on are errors, not hardware: no architecture has a CONFIG_NR_CPUS above 8192
+(x86 MAXSMP). An unbounded id in a garbled file would need gigabytes of bits.
+"""
 
 _WORD_DIGITS = 8  # lib/vsprintf.c bitmap_string() prints 32-bit words, every one but the first with 8 digits
 
@@ -22,7 +23,7 @@ class CpuSet:
     bits: int
 
     def __init__(self, cpus: Iterable[int] = ()) -> None:
-        """Make a set of ids; raise ValueError for a negative id and for one from MAX_CPUS on."""
+        """Create a set of ids; raise ValueError for ids that are negative or at least MAX_CPUS."""
         bits = 0
         for cpu in cpus:
             if not 0 <= cpu < MAX_CPUS:
@@ -32,7 +33,7 @@ class CpuSet:
 
     @classmethod
     def from_bits(cls, bits: int) -> CpuSet:
-        """Make a set of the bits of a non-negative integer, bit n for CPU n."""
+        """Create a set from the bits of a non-negative integer: bit n stands for CPU n."""
         cpus = cls.__new__(cls)
         cpus.bits = bits
         return cpus
@@ -41,8 +42,8 @@ class CpuSet:
     def parse_list(cls, text: str) -> CpuSet:
         """Read the kernel's list notation; raise ValueError for other texts.
 
-        It has ranges, single ids, an empty string, and the strided ranges "0-10:2/4" of lib/bitmap-str.c
-        bitmap_parselist(): of every group of 4 CPUs the first 2.
+        It allows ranges, single ids, an empty string, and the strided ranges "0-10:2/4" of lib/bitmap-str.c
+        bitmap_parselist(): the first 2 of every 4 CPUs.
         """
         bits = 0
         for part in text.split(",") if text else ():
@@ -78,7 +79,7 @@ class CpuSet:
         return (self.bits & -self.bits).bit_length() - 1
 
     def isdisjoint(self, other: CpuSet) -> bool:
-        """Tell whether no CPU is in both sets."""
+        """Return whether no CPU is in both sets."""
         return not self.bits & other.bits
 
     def __and__(self, other: CpuSet) -> CpuSet:
@@ -158,7 +159,7 @@ def _range_bits(part: str) -> int:
 
 
 def _number(text: str, part: str) -> int:
-    # str.isdecimal() alone accepts digits of other scripts, int() alone accepts "1_0" and " 1"
+    # str.isdecimal() would accept digits of other scripts, int() would accept "1_0" and " 1"
     if not (text.isascii() and text.isdecimal()) or len(text) > len(str(MAX_CPUS)):
         raise ValueError(f"not a CPU range: {part[:80]!r}")
     return int(text)

@@ -1,11 +1,11 @@
-"""The one reader of fields of JSON objects: typed values, with errors that name the field by its path.
+"""Typed reading of the fields of JSON objects, with errors that name the field by its path.
 
-There are two ways to read, with the same words for the same problem:
+There are two ways to read, which describe the same problem in the same words:
 
 - The functions raise FieldError at the first invalid field. A pod that the API server would reject has no meaning.
-- A FieldReader collects problems and reads on. An invalid field has its default, and the rest of the object counts.
+- A FieldReader collects problems and continues. An invalid field gets its default, and the rest of the object is used.
 
-The path of an owner ends before the field's name: "spec." or "spec.containers[0].", and "" for a whole object.
+The path of an owner is the prefix of the field's name: "spec." or "spec.containers[0].", or "" for a whole object.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_NUMBER = 2.0**53
-"""The largest number that non_negative() accepts: above it a float no longer tells integers apart."""
+"""The largest number that non_negative() accepts: larger floats cannot represent every integer."""
 
 _parse_milli_value = lru_cache(1 << 14)(parse_milli_value)
 
 
 class FieldError(ValueError):
-    """A field that the API server would reject; the text names the field and its value."""
+    """A field that the API server would reject; the message names the field and its value."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -41,7 +41,7 @@ class FieldError(ValueError):
 
 
 def object_in(owner: Mapping[str, Any], name: str, path: str) -> Json:
-    """Return an object within another; an empty one where it is absent."""
+    """Return an object within another, or an empty one if it is absent."""
     value = owner.get(name)
     if value is None:
         return {}
@@ -51,12 +51,12 @@ def object_in(owner: Mapping[str, Any], name: str, path: str) -> Json:
 
 
 def objects_in(owner: Mapping[str, Any], name: str, path: str) -> list[Json]:
-    """Return a list of objects within another; an empty one where it is absent."""
+    """Return a list of objects within another, or an empty one if it is absent."""
     return cast("list[Json]", _list_in(owner, name, path, dict, "an object"))
 
 
 def string_in(owner: Mapping[str, Any], name: str, path: str) -> str:
-    """Return a string within an object; "" where it is absent."""
+    """Return a string within an object, or "" if it is absent."""
     value = owner.get(name)
     if value is None:
         return ""
@@ -66,7 +66,7 @@ def string_in(owner: Mapping[str, Any], name: str, path: str) -> str:
 
 
 def strings_in(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
-    """Return a list of strings within an object; an empty one where it is absent."""
+    """Return a list of strings within an object, or an empty one if it is absent."""
     return tuple(cast("list[str]", _list_in(owner, name, path, str, "a string")))
 
 
@@ -77,7 +77,7 @@ def string_map_in(owner: Mapping[str, Any], name: str, path: str) -> tuple[tuple
 
 
 def quantities_in(owner: Mapping[str, Any], name: str, path: str) -> dict[str, int]:
-    """Return quantities by resource, each as milli_quantity()."""
+    """Return quantities by resource, each read by milli_quantity()."""
     return {
         resource: milli_quantity(value, f"{path}{name}.{resource}")
         for resource, value in object_in(owner, name, path).items()
@@ -85,7 +85,7 @@ def quantities_in(owner: Mapping[str, Any], name: str, path: str) -> dict[str, i
 
 
 def milli_quantity(value: object, field: str) -> int:
-    """Return a quantity in thousandths of its unit, to which the API server rounds up.
+    """Return a quantity in thousandths of its unit, rounded up as the API server does.
 
     Source of the rule: pkg/apis/core/v1/defaults.go SetDefaults_ResourceList.
     """
@@ -118,7 +118,7 @@ def _type_error(field: str, article_and_kind: str, value: object) -> FieldError:
 
 
 class FieldReader:
-    """Reads an object field by field, and appends problems to a list that it shares with the readers of its parts."""
+    """Reads an object field by field, and appends problems to a list that the readers of its parts share."""
 
     def __init__(self, obj: Mapping[str, Any], path: str, problems: list[str]) -> None:
         self.obj = obj
@@ -132,7 +132,7 @@ class FieldReader:
         return default if value is None or not self._is(value, str, name, "a string") else str(value)
 
     def choice(self, name: str, literal: object, default: T) -> T:
-        """Return one of the values of a Literal."""
+        """Return a string that is one of the values of a Literal."""
         value = self._value(name)
         if value is None or value in get_args(literal):
             return default if value is None else cast("T", value)
@@ -148,7 +148,7 @@ class FieldReader:
         return default
 
     def count(self, name: str, default: int | None = None) -> int | None:
-        """Return an integer from 0 on."""
+        """Return a non-negative integer."""
         value = self.number(name, default)
         if value is None or value >= 0:
             return value
@@ -156,7 +156,7 @@ class FieldReader:
         return default
 
     def int_in_range(self, name: str, default: int, maximum: int, minimum: int = 1) -> int:
-        """Return an integer of a range, both ends included."""
+        """Return an integer within a range, both ends included."""
         value = self.number(name, default)
         if value is None or minimum <= value <= maximum:
             return default if value is None else value
@@ -164,7 +164,7 @@ class FieldReader:
         return default
 
     def non_negative(self, name: str, default: float) -> float:
-        """Return a number from 0 to MAX_NUMBER."""
+        """Return a number between 0 and MAX_NUMBER."""
         if not self.has(name):
             return default
         value = non_negative_number(self.obj[name])
@@ -174,7 +174,7 @@ class FieldReader:
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return true or false."""
+        """Return a boolean."""
         value = self._value(name)
         if value is None or isinstance(value, bool):
             return default if value is None else value
@@ -182,7 +182,7 @@ class FieldReader:
         return default
 
     def quantity(self, name: str, read: Callable[[str | int], int]) -> int | None:
-        """Return a quantity by `read`; None where it is absent, invalid or negative."""
+        """Return a quantity that `read` parses; None if it is absent, invalid or negative."""
         value = self._value(name)
         if value is None:
             return None
@@ -197,13 +197,13 @@ class FieldReader:
         return size
 
     def amounts(self, name: str, read: Callable[[str, str | int], int]) -> dict[str, int]:
-        """Return quantities by resource, by `read`."""
+        """Return quantities by resource, which `read` parses."""
         reader = self.child(name)
         sizes = {key: reader.quantity(key, lambda value, key=key: read(key, value)) for key in reader.obj}
         return {key: size for key, size in sizes.items() if size is not None}
 
     def time(self, name: str) -> float | None:
-        """Return a time of RFC 3339, in seconds since 1970; None where it is absent or invalid."""
+        """Return an RFC 3339 time in seconds since 1970; None if it is absent or invalid."""
         value = self.text(name)
         if not value:
             return None
@@ -235,11 +235,11 @@ class FieldReader:
         return {key: value for key, value in values.items() if self._is(value, str, f"{name}.{key}", "a string")}
 
     def child(self, name: str) -> FieldReader:
-        """Return the reader of an object within; of an empty one where it is absent."""
+        """Return the reader of a nested object; if it is absent, the reader of an empty object."""
         return FieldReader(self._object(name), f"{self.path}{name}.", self.problems)
 
     def children(self, name: str) -> Iterator[FieldReader]:
-        """Yield the readers of the objects of a list."""
+        """Yield the readers of the objects in a list."""
         for index, item in self._items(name, dict, "an object"):
             yield FieldReader(cast("Json", item), f"{self.path}{name}[{index}].", self.problems)
 
@@ -252,7 +252,7 @@ class FieldReader:
             return default
 
     def spec_field(self, name: str, read: Callable[[Json], T], default: T) -> T:
-        """Return a field as the spec of a pod or a node has it, by a function of a spec that raises FieldError."""
+        """Return a field of a pod's or node's spec, read by a function that takes the spec and raises FieldError."""
         self.ignore(name)
         try:
             return read({name: self.obj.get(name)})
@@ -261,19 +261,19 @@ class FieldReader:
             return default
 
     def has(self, name: str) -> bool:
-        """Tell whether a field is present and not null."""
+        """Return whether a field is present and not null."""
         return self._value(name) is not None
 
     def ignore(self, *names: str) -> None:
-        """Count fields as known that are not read."""
+        """Mark fields that are not read as known."""
         self._known.update(names)
 
     def report(self, name: str, problem: str) -> None:
-        """Append a problem of a field, with its value."""
+        """Append a problem with a field and its value."""
         self.problems.append(f"{self.path}{name}: {problem}: {abbreviated(self.obj.get(name))}")
 
     def report_missing(self, *names: str) -> bool:
-        """Append a problem for each field that is absent; tell whether any is."""
+        """Append a problem for each absent field; return whether any is absent."""
         missing = [name for name in names if not self.has(name)]
         self.problems += [f"{self.path}{name}: is missing" for name in missing]
         return bool(missing)
@@ -302,14 +302,14 @@ class FieldReader:
 
 
 def non_negative_number(value: object) -> float | None:
-    """Return a number from 0 to MAX_NUMBER; None for anything else."""
+    """Return a number between 0 and MAX_NUMBER; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= MAX_NUMBER and isfinite(value) else None
 
 
 def open_object(obj: Mapping[str, Any], problems: list[str]) -> tuple[str, str, FieldReader]:
-    """Return the namespace, the name and the reader of the spec of an API object."""
+    """Return the namespace and name of an API object, and the reader of its spec."""
     whole = FieldReader(obj, "", problems)
     whole.ignore("apiVersion", "kind", "status")
     metadata, spec = whole.child("metadata"), whole.child("spec")

@@ -1,8 +1,8 @@
-"""Label selectors: one requirement type, its rules, and the two notations it is read from.
+"""Label selectors: the requirement type, its rules, and the two notations from which it is read.
 
-Source: apimachinery pkg/labels/selector.go. The text notation has requirements separated by commas, all of which must
-hold: `a=x,b!=y,c in (x,y),!d,e>5`. The JSON notation is metav1.LabelSelector, whose expressions v1.NodeSelectorTerm has
-as well.
+Source: apimachinery pkg/labels/selector.go. The text notation separates requirements by commas, and all of them must
+hold: `a=x,b!=y,c in (x,y),!d,e>5`. The JSON notation is metav1.LabelSelector; v1.NodeSelectorTerm uses the same
+expressions.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TOKEN = re.compile(r"\s*(?:(?P<word>[\w./-]+)|(?P<sign>==|!=|=|!|[<>(),]))")
 
 
 class SelectorError(ValueError):
-    """A text that is no label selector; the message is that of the API server."""
+    """A text that is not a label selector; the message is the API server's."""
 
 
 class Requirement(NamedTuple):
-    """A condition on the value of a label, or of a field."""
+    """A condition on the value of a label or a field."""
 
     key: str
     operator: str
@@ -38,7 +38,7 @@ class Requirement(NamedTuple):
     values: tuple[str, ...] = ()
 
     def matches(self, value: str | None) -> bool:
-        """Tell whether a value satisfies the condition; None stands for an absent label (selector.go Matches)."""
+        """Return whether a value satisfies the condition; None means that the label is absent (selector.go Matches)."""
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -52,7 +52,7 @@ class Requirement(NamedTuple):
                 return value is not None and self._compares(value)
 
     def is_valid(self) -> bool:
-        """Tell whether the API server accepts it for a label (selector.go NewRequirement)."""
+        """Return whether the API server accepts the requirement for a label (selector.go NewRequirement)."""
         match self.operator:
             case "In" | "NotIn":
                 valid = bool(self.values)
@@ -72,7 +72,7 @@ class Requirement(NamedTuple):
 
 
 def selects(selector: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
-    """Tell whether labels satisfy every requirement."""
+    """Return whether a set of labels satisfies every requirement."""
     return all(requirement.matches(labels.get(requirement.key)) for requirement in selector)
 
 
@@ -80,23 +80,23 @@ def selects(selector: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
 
 
 def is_qualified_name(key: str) -> bool:
-    """Tell whether a label or an annotation may have this key (util/validation IsQualifiedName)."""
+    """Return whether a label or an annotation may have this key (util/validation IsQualifiedName)."""
     prefix, slash, name = key.rpartition("/")
     return (not slash or is_subdomain(prefix)) and bool(name) and is_label_value(name)
 
 
 def is_label_value(value: str) -> bool:
-    """Tell whether a label may have this value (util/validation IsValidLabelValue)."""
+    """Return whether a label may have this value (util/validation IsValidLabelValue)."""
     return len(value) <= _MAX_NAME_LENGTH and bool(_VALUE.fullmatch(value))
 
 
 def is_subdomain(name: str) -> bool:
-    """Tell whether a text is a lowercase RFC 1123 subdomain (util/validation IsDNS1123Subdomain)."""
+    """Return whether a text is a lowercase RFC 1123 subdomain (util/validation IsDNS1123Subdomain)."""
     return len(name) <= _MAX_SUBDOMAIN_LENGTH and bool(_SUBDOMAIN.fullmatch(name))
 
 
 def _integer(value: str) -> int | None:
-    # a longer text has leading zeros or is out of range, and no label value is longer
+    # a longer text has leading zeros or is out of range; no label value is longer
     if not _INTEGER.fullmatch(value) or len(value) > _MAX_NAME_LENGTH:
         return None
     number = int(value)
@@ -107,7 +107,7 @@ def _integer(value: str) -> int | None:
 
 
 def read_requirements(owner: Mapping[str, Any], name: str, path: str) -> tuple[Requirement, ...]:
-    """Return a list of expressions within an object, valid or not; raise FieldError for other types."""
+    """Return a list of expressions within an object, valid or not; raise FieldError for values of other types."""
     return tuple(
         Requirement(string_in(item, "key", path), string_in(item, "operator", path), strings_in(item, "values", path))
         for item in objects_in(owner, name, path)
@@ -115,7 +115,7 @@ def read_requirements(owner: Mapping[str, Any], name: str, path: str) -> tuple[R
 
 
 def read_label_selector(selector: FieldReader) -> tuple[Requirement, ...] | None:
-    """Return the requirements of a metav1.LabelSelector; None, with a problem reported, where one is invalid."""
+    """Return the requirements of a metav1.LabelSelector; None if one is invalid, which is reported as a problem."""
     labels = tuple(Requirement(key, "In", (value,)) for key, value in sorted(selector.pairs("matchLabels").items()))
     selector.ignore("matchExpressions")
     selector.report_unknown()
@@ -134,7 +134,7 @@ def read_label_selector(selector: FieldReader) -> tuple[Requirement, ...] | None
 
 
 def parse_selector(text: str) -> tuple[Requirement, ...]:
-    """Return the requirements of a selector as text; raise SelectorError (selector.go Parse)."""
+    """Return the requirements of a selector in text notation; raise SelectorError (selector.go Parse)."""
     return tuple(_Parser(text).requirements())
 
 
@@ -178,7 +178,7 @@ class _Parser:
         return tuple(values)
 
     def _value(self) -> str:
-        """Return the next word; before a comma, a bracket or the end it is the empty one."""
+        """Return the next word; the empty word before a comma, a bracket or the end."""
         return "" if self._peek() in {"", ",", ")"} else self._word()
 
     def _word(self) -> str:

@@ -1,4 +1,4 @@
-"""Which nodes a pod selects, by label and by name.
+"""The nodes that a pod selects, by label and by name.
 
 Source: component-helpers scheduling/corev1/nodeaffinity/nodeaffinity.go.
 """
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.tolerant import Json
 
 NAME_FIELD = "metadata.name"
-"""The only field that nodes are selected by."""
+"""The only field by which nodes can be selected."""
 
 
 class NodeSelectorTerm(NamedTuple):
-    """Requirements that a node must satisfy together."""
+    """Requirements that a node must satisfy all at once."""
 
     match_expressions: tuple[Requirement, ...]
     match_fields: tuple[Requirement, ...] = ()
 
 
 def read_node_selector(spec: Mapping[str, Any]) -> tuple[Requirement, ...]:
-    """Return spec.nodeSelector of a pod as requirements; raise FieldError where a value is no string."""
+    """Return a pod's spec.nodeSelector as requirements; raise FieldError if a value is not a string."""
     return tuple(Requirement(key, "In", (value,)) for key, value in string_map_in(spec, "nodeSelector", "spec."))
 
 
 def read_required_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return the terms of the required node affinity of a pod's spec; None where it has none. One term must match.
+    """Return the terms of a pod's required node affinity, one of which must match; None if the spec declares none.
 
-    An empty or malformed term matches no node, and is left out (nodeaffinity.go NewLazyErrorNodeSelector). Raises
-    FieldError for fields of other types.
+    An empty or malformed term matches no nodeand is omitted (nodeaffinity.go NewLazyErrorNodeSelector). Raises
+    FieldError for fields of the wrong type.
     """
     path = "spec.affinity.nodeAffinity."
     affinity = object_in(object_in(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
@@ -50,7 +50,9 @@ def read_required_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...]
 
 
 def read_selector_term(term: Json, path: str) -> NodeSelectorTerm | None:
-    """Return a term; None where it matches no node; raise FieldError, by its path, for fields of other types."""
+    """Return a term, or None if it matches no node; raise FieldError with the field's path for fields of the wrong
+    type.
+    """
     labels = read_requirements(term, "matchExpressions", path)
     fields = read_requirements(term, "matchFields", path)
     valid = all(requirement.is_valid() for requirement in labels) and all(map(_is_valid_for_field, fields))

@@ -1,4 +1,4 @@
-"""The containers of a pod's spec, in the order in which their requests count."""
+"""The containers of a pod's spec, in the order in which their requests are computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Role = Literal["init", "sidecar", "app"]
 
 
 def containers(spec: Mapping[str, Any]) -> Iterator[tuple[Role, Json, str]]:
-    """Yield the containers with their roles and paths: init containers and sidecars, then the others.
+    """Yield the containers with their roles and paths: init containers and sidecars first, then the others.
 
     Raises FieldError.
     """

@@ -1,9 +1,9 @@
-"""Quantities as Kubernetes writes them ("1500m", "4Gi", "1e3"), read exactly and never through a float.
+"""Kubernetes quantities ("1500m", "4Gi", "1e3"), parsed exactly, without floats.
 
 The grammar, the rounding and the cap are those of apimachinery's pkg/api/resource/quantity.go.
 
-parse_value() and parse_milli_value() read any text. quantity_value() and quantity_milli_value() read a JSON value of an
-object. They reject negative values. They remember results, since most nodes and pods of a cluster have the same
+parse_value() and parse_milli_value() parse any text. quantity_value() and quantity_milli_value() read a JSON value of
+an object. They reject negative values. They cache results, since most nodes and pods of a cluster have the same
 quantities.
 """
 
@@ -23,17 +23,17 @@ _SUFFIXES = tuple(name for name, exponent in _DECIMAL.items() if exponent >= 0)
 _BINARY = {f"{name}i": 10 * power for power, name in enumerate("KMGTPE", 1)}
 
 _LARGEST = (1 << 63) - 1
-"""No quantity is larger in magnitude; a larger text is capped."""
+"""The largest magnitude of a quantity; larger texts are capped."""
 
-_MAX_LENGTH = 1024  # a longer text is damage, and would cost more time the longer it is
-_MAX_EXPONENT = 2 * _MAX_LENGTH  # above it, no digits of _MAX_LENGTH make a value between the smallest and the cap
+_MAX_LENGTH = 1024  # a longer text is garbage, and the time to parse it would grow with its length
+_MAX_EXPONENT = 2 * _MAX_LENGTH  # above it, no _MAX_LENGTH digits give a value between the smallest one and the cap
 _CACHE_SIZE = 1 << 14
 
 
 def parse_value(value: str | int) -> int:
-    """Return a quantity in its unit (bytes, counts), a fraction rounded away from zero, as Quantity.Value() does.
+    """Return a quantity in its unit (bytes, counts), with fractions rounded away from zero as Quantity.Value() does.
 
-    Raises ValueError, naming the text, for other texts.
+    Raises ValueErrorwith the text if it is not a quantity.
     """
     return _scaled(value, 0)
 
@@ -41,13 +41,13 @@ def parse_value(value: str | int) -> int:
 def parse_milli_value(value: str | int) -> int:
     """Return a quantity in thousandths of its unit (milli-CPU), rounded as Quantity.MilliValue() does.
 
-    Raises ValueError, naming the text, for other texts.
+    Raises ValueErrorwith the text if it is not a quantity.
     """
     return _scaled(value, 3)
 
 
 def format_quantity(number: int) -> str:
-    """Return the canonical DecimalSI text of a whole number: the largest suffix that loses nothing (12000 -> "12k")."""
+    """Return the canonical DecimalSI text of a whole number, with the largest lossless suffix (12000 -> "12k")."""
     thousands = 0
     while number and not number % 1000 and thousands < len(_SUFFIXES) - 1:
         number //= 1000
@@ -56,7 +56,7 @@ def format_quantity(number: int) -> str:
 
 
 def format_binary_quantity(number: int) -> str:
-    """Return the canonical BinarySI text of a whole number: the largest suffix that loses nothing (2048 -> "2Ki")."""
+    """Return the canonical BinarySI text of a whole number, with the largest lossless suffix (2048 -> "2Ki")."""
     powers = 0
     while number and not number % 1024 and powers < len("KMGTPE"):
         number //= 1024
@@ -67,18 +67,18 @@ def format_binary_quantity(number: int) -> str:
 def quantity_value(value: object) -> int:
     """Return the quantity of a JSON value in its unit (bytes, counts), rounded up as Quantity.Value() does.
 
-    Raises ValueError, naming the value, for a negative one and for other values.
+    Raises ValueErrorwith the value if it is negative or not a quantity.
     """
     try:
         return _cached_value(value)
-    except TypeError:  # a list or an object has no hash
+    except TypeError:  # lists and objects are unhashable
         raise _not_a_quantity(value) from None
 
 
 def quantity_milli_value(value: object) -> int:
     """Return the quantity of a JSON value in thousandths of its unit, rounded up as Quantity.MilliValue() does.
 
-    Raises ValueError, naming the value, for a negative one and for other values.
+    Raises ValueErrorwith the value if it is negative or not a quantity.
     """
     try:
         return _cached_milli_value(value)
@@ -118,7 +118,7 @@ def _scaled(value: str | int, decimals: int) -> int:
     """Return a quantity times 10^decimals."""
     text = str(value)
     match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    # the scanner of quantity.go reads "." and "m" as zero; the grammar in its documentation needs a digit
+    # the scanner of quantity.go reads "." and "m" as zero; the grammar in its documentation requires a digit
     if match is None or not (match["whole"] or match["fraction"]):
         raise ValueError(f"not a quantity: {text[:80]!r}")
     fraction = match["fraction"] or ""
@@ -134,7 +134,7 @@ def _exponent(match: re.Match[str]) -> int:
 
 
 def _shifted(mantissa: int, exponent: int, decimals: int) -> int:
-    """Return mantissa * 10^(exponent + decimals), rounded up, of a value that is capped before the decimals count."""
+    """Return mantissa * 10^(exponent + decimals), rounded up. The value is capped before `decimals` is applied."""
     if exponent >= 0:
         return min(mantissa * 10**exponent, _LARGEST) * 10**decimals
     divisor = 10**-exponent

@@ -22,16 +22,16 @@ class Taint(NamedTuple):
     effect: str
 
     def __str__(self) -> str:
-        """Return the notation of kubectl: key=value:effect."""
+        """Return the taint in kubectl's notation: key=value:effect."""
         return f"{self.key}{'=' if self.value else ''}{self.value}:{self.effect}"
 
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-"""A pod that tolerates this taint tolerates spec.unschedulable (plugins/nodeunschedulable)."""
+"""The taint that stands for spec.unschedulable: a pod that tolerates it may run there (plugins/nodeunschedulable)."""
 
 
 class Toleration(NamedTuple):
-    """A toleration of a pod; an empty key or effect stands for all of them."""
+    """A toleration of a pod; an empty key or effect matches all."""
 
     key: str = ""
     operator: str = "Equal"
@@ -39,7 +39,9 @@ class Toleration(NamedTuple):
     effect: str = ""
 
     def tolerates_taint(self, taint: Taint) -> bool:
-        """Tell whether it tolerates a taint; Gt and Lt tolerate numbers above and below the toleration's."""
+        """Return whether the toleration matches a taint; Gt and Lt match numbers above and below the toleration's
+        value.
+        """
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         if self.operator == "Exists":
@@ -53,7 +55,7 @@ class Toleration(NamedTuple):
 
 
 def find_matching_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Return the first taint that rejects a pod; a taint with the effect PreferNoSchedule rejects none."""
+    """Return the first taint that rejects a pod; taints with the effect PreferNoSchedule reject none."""
     for taint in taints:
         if taint.effect in {"NoSchedule", "NoExecute"} and not tolerations_tolerate_taint(taint, tolerations):
             return taint
@@ -61,12 +63,12 @@ def find_matching_untolerated_taint(taints: Iterable[Taint], tolerations: tuple[
 
 
 def tolerations_tolerate_taint(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    """Tell whether any toleration tolerates a taint."""
+    """Return whether any of the tolerations matches a taint."""
     return any(toleration.tolerates_taint(taint) for toleration in tolerations)
 
 
 def read_taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
-    """Return the taints of a node's spec, in their order; raise FieldError for fields of other types."""
+    """Return the taints of a node's spec, in their order; raise FieldError for fields of the wrong type."""
     path = "spec.taints."
     return tuple(
         Taint(string_in(taint, "key", path), string_in(taint, "value", path), string_in(taint, "effect", path))
@@ -75,10 +77,10 @@ def read_taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
 
 
 def read_tolerations(spec: Mapping[str, Any], *, comparisons: bool) -> tuple[Toleration, ...]:
-    """Return the tolerations of a pod's spec, in their order; raise FieldError for fields of other types.
+    """Return the tolerations of a pod's spec, in their order; raise FieldError for fields of the wrong type.
 
-    Without the gate TaintTolerationComparisonOperators (alpha in 1.35, 1.36) those with Gt and Lt tolerate nothing, and
-    are left out.
+    Without the gate TaintTolerationComparisonOperators (alpha in 1.35, 1.36) tolerations with Gt and Lt match nothing
+    and are omitted.
     """
     path = "spec.tolerations."
     tolerations = (

@@ -1,6 +1,6 @@
-"""Parts of JSON values of any type: the sound ones are returned, and each of the others is a problem.
+"""Tolerant reading of parts of JSON values: valid parts are returned, and each other part is reported as a problem.
 
-A field is named by its whole path: "zones[0].resources". An absent part is empty, and no problem.
+Problems name a field by its whole path, such as "zones[0].resources". An absent part counts as empty, not as a problem.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def sound_object(value: object, field: str, problems: list[str]) -> Json:
-    """Return a value that is an object, or an empty one."""
+    """Return a value if it is an object, otherwise an empty object."""
     if isinstance(value, dict):
         return cast("Json", value)
     if value is not None:
@@ -23,7 +23,7 @@ def sound_object(value: object, field: str, problems: list[str]) -> Json:
 
 
 def sound_list(value: object, field: str, problems: list[str]) -> list[object]:
-    """Return a value that is a list, or an empty one."""
+    """Return a value if it is a list, otherwise an empty list."""
     if isinstance(value, list):
         return cast("list[object]", value)
     if value is not None:
@@ -49,5 +49,5 @@ def abbreviated(value: object) -> str:
     """Return the beginning of a value, for messages."""
     try:
         return shortened(repr(value))
-    except (ValueError, RecursionError):  # an integer of thousands of digits, or lists a thousand deep
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or lists nested a thousand deep
         return f"too large a value of type {type(value).__name__}"

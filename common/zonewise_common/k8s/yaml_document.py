@@ -1,4 +1,4 @@
-"""Documents of YAML or JSON that people write: every damage is one kind of error."""
+"""Documents of YAML or JSON that people write: all errors in them raise one exception type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MAX_SHOWN = 300
 
 
 def load_yaml(content: bytes | str) -> object:
-    """Return the value of a document. Raises ValueError, whose message says why it has none."""
+    """Return the value of a document. Raises ValueError with the reason if it cannot be parsed."""
     import yaml
 
     try:

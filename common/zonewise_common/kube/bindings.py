@@ -1,6 +1,6 @@
 """Bindings: the object that puts a pod on a node.
 
-A binding names the UID, so that it fails for a pod that was created again under its name (registry/core/pod/storage
+A binding names the UID, so it fails if the pod was deleted and created again (registry/core/pod/storage
 assignPod). Its annotations are added to the pod's.
 """
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BINDING = "binding"
-"""The subresource of pods that takes it."""
+"""The subresource of pods to which bindings are posted."""
 _NONE: Mapping[str, str] = {}
 
 
 def binding(name: str, uid: str, node: str, annotations: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """Return the Binding of a pod."""
+    """Return the Binding of a pod to a node."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -1,10 +1,10 @@
 """The objects of a watch: a cache that only moves forward. It does no I/O.
 
-Resource versions are compared as numbers. Kubernetes guarantees their order since 1.35 (KEP-5504), and had it before.
-The events of one watch are in order, so that one number separates the known ones from the new ones.
+Resource versions are compared as numbers. Kubernetes guarantees their order since 1.35 (KEP-5504); earlier releases
+kept the order as well. The events of one watch are ordered, so one number separates known events from new ones.
 
-The order ends where etcd is restored from a backup: versions go back, and one version may name two states of an object.
-So a listing is compared by value too, and `force` takes an older one.
+A restore of etcd from a backup breaks the order: versions go back, and one version may name two states of an object.
+Listings are therefore compared by value as well, and `force` accepts an older one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ T = TypeVar("T")
 
 
 class StaleListing(Exception):
-    """A listing older than the cache; the cache is unchanged."""
+    """The listing is older than the cache; the cache is unchanged."""
 
 
 class ReceivedObject(NamedTuple, Generic[T]):
-    """An object of a listing or of an event."""
+    """An object from a listing or an event."""
 
     key: tuple[str, str]
     """Namespace (empty for a cluster-wide object) and name."""
     uid: str
     version: int
     value: T | None
-    """None where the object could not be decoded: its last known value stays."""
+    """None if the object could not be decoded: the cache keeps its last known value."""
 
 
 class Change(NamedTuple, Generic[T]):
-    """The change of an object: `old` is None for a new one, `new` for a removed one."""
+    """The change of an object: `old` is None if it was added, `new` is None if it was removed."""
 
     old: T | None
     new: T | None
@@ -46,21 +46,21 @@ class _CachedObject(NamedTuple, Generic[T]):
 
 
 class Cache(Generic[T]):
-    """Objects by namespace and name, as of one resource version."""
+    """Objects by namespace and name, at one resource version."""
 
     def __init__(self) -> None:
         self.version = 0
-        """The cache has every event up to this resource version; 0 before the first listing."""
+        """The cache includes every event up to this resource version; 0 before the first listing."""
         self._cached: dict[tuple[str, str], _CachedObject[T]] = {}
 
     def copy(self) -> Cache[T]:
-        """Return a cache of its own with the same objects."""
+        """Return an independent cache with the same objects."""
         copied: Cache[T] = Cache()
         copied.version, copied._cached = self.version, dict(self._cached)
         return copied
 
     def get(self, key: tuple[str, str]) -> T | None:
-        """Return an object; None where there is none."""
+        """Return an object, or None if there is none."""
         cached = self._cached.get(key)
         return cached.value if cached else None
 
@@ -69,14 +69,14 @@ class Cache(Generic[T]):
         return [cached.value for cached in self._cached.values()]
 
     def put(self, item: ReceivedObject[T]) -> Change[T] | None:
-        """Store an added or changed object; return None for an old event, and for an object without a value."""
+        """Store an added or changed object; return None for an old event or an object without a value."""
         if item.version <= self.version:
             return None
         self.version = item.version
         return self._set(item)
 
     def remove(self, item: ReceivedObject[T]) -> Change[T] | None:
-        """Remove an object; return None for an old event, and for an unknown object."""
+        """Remove an object; return None for an old event or an unknown object."""
         if item.version <= self.version:
             return None
         self.version = item.version
@@ -84,13 +84,13 @@ class Cache(Generic[T]):
         return Change(cached.value, None) if cached else None
 
     def advance(self, version: int) -> None:
-        """Note a bookmark: there are no other events up to this version."""
+        """Record a bookmark: there are no further events up to this version."""
         self.version = max(self.version, version)
 
     def replace(self, listed: Iterable[ReceivedObject[T]], version: int, *, force: bool = False) -> list[Change[T]]:
-        """Store a complete listing, and return its changes.
+        """Store a complete listing and return its changes.
 
-        Raises StaleListing where it is older than the cache, unless `force` is true.
+        Raises StaleListing if it is older than the cache, unless `force` is true.
         """
         if version < self.version and not force:
             raise StaleListing(f"resource version {version} is from before {self.version}")

@@ -1,6 +1,8 @@
-"""The verbs of the API on any resource; objects are plain dicts, or msgspec structs of the fields that a caller needs.
+"""The verbs of the API for any resource. Objects are plain dicts, or msgspec structs with the fields that a caller
+needs.
 
-A struct is up to six times faster than a dict and needs a fifth of the memory. Fields without a name in it are skipped.
+A struct decodes up to six times faster than a dict and needs a fifth of the memory. Fields that it does not name are
+skipped.
 """
 
 from __future__ import annotations
@@ -27,16 +29,16 @@ T = TypeVar("T")
 Object = dict[str, Any]
 
 PAGE_SIZE = 500
-"""Objects per request of a list, as in client-go's pager (tools/pager/pager.go)."""
+"""Objects per list request, as in client-go's pager (tools/pager/pager.go)."""
 
 
 class PatchKind(Enum):
-    """The kind of a patch, as its content type (apimachinery pkg/types/patch.go)."""
+    """The kind of a patch; the value is its content type (apimachinery pkg/types/patch.go)."""
 
     JSON = "application/json-patch+json"
     """A list of operations (RFC 6902)."""
     MERGE = "application/merge-patch+json"
-    """A partial object; null deletes (RFC 7386)."""
+    """A partial object in which null deletes a field (RFC 7386)."""
     STRATEGIC = "application/strategic-merge-patch+json"
     """A partial object whose lists are merged by key; for built-in kinds only."""
 
@@ -45,31 +47,31 @@ class ObjectList(NamedTuple, Generic[T]):
     """A list of objects."""
 
     items: list[T]
-    """The objects that fit the type."""
+    """The objects that match the type."""
     resource_version: str
-    """A watch starts from this version."""
+    """The resource version from which a watch starts."""
     problems: tuple[str, ...] = ()
-    """One sentence for each object that does not fit the type, with the field."""
+    """One sentence for each object that does not match the type, with the field."""
 
 
 class Client:
     """A client of one API server; thread-safe. One per process is enough: it pools connections."""
 
     def __init__(self, config: Config, *, timeout: float = 10.0, user_agent: str = f"zonewise/{__version__}") -> None:
-        """Create a client whose requests may last `timeout` seconds each. Raises ConfigError."""
+        """Create a client whose requests may take `timeout` seconds each. Raises ConfigError."""
         self._transport = Transport(config, timeout=timeout, user_agent=user_agent)
         self.timeout = timeout
 
     def request_failures(self) -> dict[tuple[str, str], int]:
-        """Return the number of failed requests that a repetition may mend, by method and reason: 429, 5xx, connection.
+        """Return the number of failed requests that a retry may fix, by method and reason: 429, 5xx, connection.
 
-        A watch counts until its stream is open.
+        A watch counts only until its stream is open.
         """
         return self._transport.failures
 
     @property
     def server_time(self) -> float | None:
-        """Return the time of the last response by the server's clock, in seconds since 1970; None: it is unknown."""
+        """Return the server's clock at its last response, in seconds since 1970; None if it is unknown."""
         return self._transport.server_time
 
     # --- reading
@@ -113,7 +115,7 @@ class Client:
         page: int = PAGE_SIZE,
         into: Any = dict,
     ) -> ObjectList[Any]:
-        """Return all objects of a namespace, or of the cluster, `page` of them per request (0: all in one request)."""
+        """Return all objects of a namespace or of the cluster, `page` per request (0: all in one request)."""
 
         def decode(raw: msgspec.Raw) -> object:
             try:
@@ -139,10 +141,10 @@ class Client:
         field_selector: str = "",
         page: int = PAGE_SIZE,
     ) -> tuple[list[T], str]:
-        """Return each object decoded by a function, page by page, and the list's resource version.
+        """Decode each object with a function, page by page; return the results and the list's resource version.
 
-        A continue token can expire between two pages. The list is then repeated as a whole, in one request (client-go
-        tools/pager/pager.go FullListIfExpired): that can take long, but it ends.
+        A continue token can expire between two pages. The whole list is then repeated in one request, which may be slow
+        but is certain to end (client-go tools/pager/pager.go FullListIfExpired).
         """
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         path = resource.path(namespace=namespace)
@@ -164,10 +166,10 @@ class Client:
         seconds: int = 300,
         idle: float = 90.0,
     ) -> Watch:
-        """Open a watch from a resource version on.
+        """Open a watch that starts from a resource version.
 
         The server ends it after `seconds`. It sends a bookmark every minute when there are no other events
-        (apiserver pkg/storage/cacher/cacher.go), so that a watch that is silent for `idle` seconds is dead.
+        (apiserver pkg/storage/cacher/cacher.go), so a watch that is silent for `idle` seconds is dead.
         """
         query = {
             "watch": True,
@@ -198,7 +200,7 @@ class Client:
     def replace(
         self, resource: Resource, obj: Object, *, namespace: str | None = None, subresource: str = ""
     ) -> Object:
-        """Replace an object. Raises Conflict where its resourceVersion is no longer the newest."""
+        """Replace an object. Raises Conflict if its resourceVersion is no longer the latest."""
         path = resource.path(object_name(obj), _namespace(resource, obj, namespace), subresource)
         return self._send("PUT", path, {}, obj)
 
@@ -212,15 +214,15 @@ class Client:
         namespace: str | None = None,
         subresource: str = "",
     ) -> Object:
-        """Apply an object on the server (KEP-555, server-side apply).
+        """Apply an object with server-side apply (KEP-555).
 
-        The field manager owns the fields of the object. Fields of its last apply that are absent now are removed.
-        `force` takes fields over from other managers; without it such a field raises Conflict.
+        The field manager owns the fields of the object. Fields that its last apply set and this one omits are removed.
+        `force` takes over fields from other managers; without it, such a field raises Conflict.
         """
         path = resource.path(object_name(obj), _namespace(resource, obj, namespace), subresource)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         query: Object = {"fieldManager": field_manager, "force": force}
-        return self._send("PATCH", path, query, whole, "application/apply-patch+yaml")  # JSON is YAML
+        return self._send("PATCH", path, query, whole, "application/apply-patch+yaml")  # JSON is a subset of YAML
 
     def patch(
         self,
@@ -233,7 +235,7 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
     ) -> Object:
-        """Patch an object: with operations for PatchKind.JSON, with a partial object otherwise."""
+        """Patch an object, with operations for PatchKind.JSON and a partial object for the other kinds."""
         path = resource.path(_checked_name(name), namespace, subresource)
         return self._send("PATCH", path, {"fieldManager": field_manager}, patch, kind.value)
 
@@ -248,10 +250,10 @@ class Client:
         propagation: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object. An object with another UID or another version than the given ones raises Conflict.
+        """Delete an object. Raises Conflict if the object's UID or version differs from the passed one.
 
-        `propagation` is Background, Foreground or Orphan; without it the kind decides, and a batch/v1 Job orphans its
-        pods (pkg/registry/batch/job/strategy.go). `grace_seconds` is how long a pod may take to end.
+        `propagation` is Background, Foreground or Orphan; the default depends on the kind, and is Orphan for a batch/v1
+        Job (pkg/registry/batch/job/strategy.go). `grace_seconds` is the time that a pod has to terminate.
         """
         preconditions = {
             field: value for field, value in (("uid", uid), ("resourceVersion", resource_version)) if value
@@ -307,7 +309,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 
 def display_name(resource: Resource, raw: msgspec.Raw) -> str:
-    """Return the name of an object in messages: "Pod default/web-0", or "a Pod without a name"."""
+    """Return the name of an object for messages: "Pod default/web-0", or "a Pod without a name"."""
     try:
         metadata = _OBJECT.decode(raw).metadata
     except msgspec.DecodeError:
@@ -316,14 +318,14 @@ def display_name(resource: Resource, raw: msgspec.Raw) -> str:
 
 
 def object_name(obj: Object) -> str:
-    """Return an object's name. Raises ValueError where it has none."""
+    """Return an object's name. Raises ValueError if it is missing."""
     metadata: Object = obj.get("metadata") or {}
     return _checked_name(str(metadata.get("name") or ""))
 
 
 def _checked_name(name: str) -> str:
     if not name:
-        raise ValueError("an object without a name")  # its path would be that of the collection
+        raise ValueError("an object without a name")  # its path would be that of the whole collection
     return name
 
 
@@ -338,8 +340,9 @@ def _namespace(resource: Resource, obj: Object, namespace: str | None, *, requir
 
 
 _BUILDING = threading.Lock()
-"""msgspec stores what it knows of a struct before it has read all of its fields. A thread that builds a decoder of that
-struct at the same time decodes with a part of the fields, and crashes."""
+"""msgspec stores its information about a struct before it has read all of the fields. If another thread builds a
+decoder of that struct meanwhile, the decoder knows only some of the fields, and crashes.
+"""
 
 
 @functools.cache

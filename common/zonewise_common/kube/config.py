@@ -27,20 +27,22 @@ class Certificate(NamedTuple):
 
 
 class Config(NamedTuple):
-    """The address of the API server and the client's identity. It has no secret in it, and can be printed."""
+    """The address of the API server and the client's identity. It holds no secret, so it can be printed."""
 
     url: str
-    """Such as "https://10.96.0.1:443"; may have a path, as behind a proxy."""
+    """The URL, such as "https://10.96.0.1:443". It may contain a path, for example behind a proxy."""
     ca: str = ""
-    """The authorities that verify the server: a PEM file, or PEM text; empty for those of the system."""
+    """The authorities that verify the server: a PEM file or PEM text; empty for the system's authorities."""
     credentials: Credentials | None = None
     certificate: Certificate | None = None
     namespace: str = "default"
-    """The pod's namespace, or that of the kubeconfig's context."""
+    """The pod's namespace, or the namespace of the kubeconfig's context."""
     server_name: str = ""
-    """The name in the server's certificate; empty for the host of the URL."""
+    """The name in the server's certificate; empty if it is the host of the URL."""
     load_certificate: Callable[[], Certificate] | None = None
-    """Returns the client certificate from its source, after a 401; None where its files alone are the source."""
+    """Function that fetches the client certificate from its source again, after a 401; None if the files are the only
+    source.
+    """
 
     @classmethod
     def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
@@ -51,7 +53,7 @@ class Config(NamedTuple):
     def in_cluster(cls, root: str = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Config:
         """Return the configuration of a pod with a service account.
 
-        Source of the rule: client-go rest/config.go, InClusterConfig. Raises ConfigError outside of a cluster.
+        Source of the rule: client-go rest/config.go, InClusterConfig. Raises ConfigError outside a cluster.
         """
         environ = os.environ if environ is None else environ
         host, port = (environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
@@ -66,10 +68,11 @@ class Config(NamedTuple):
 
     @classmethod
     def from_kubeconfig(cls, path: str | None = None, context: str | None = None) -> Config:
-        """Return the configuration of a kubeconfig. The official client reads it, with every kind of credentials.
+        """Return the configuration of a kubeconfig. The official client reads the file, so every kind of credentials
+        works.
 
-        Without a path it is $KUBECONFIG or ~/.kube/config, at the time of the call. Raises ConfigError for a file that
-        cannot be read, for settings that this client does not support, and where a program has returned no credentials.
+        The default path is $KUBECONFIG or ~/.kube/config at the time of the call. Raises ConfigError if the file cannot
+        be read, if this client does not support a setting, or if a credential program returns no credentials.
         """
         path = path or default_kubeconfig(os.environ)
         loaded = _load(path, context)
@@ -91,7 +94,7 @@ class Config(NamedTuple):
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> str:
-    """Return $KUBECONFIG, which may be several files, or ~/.kube/config. The file need not exist."""
+    """Return $KUBECONFIG, which may list several files, or ~/.kube/config. The file may not exist."""
     return environ.get("KUBECONFIG") or str(Path(environ.get("HOME") or Path.home()) / ".kube/config")
 
 
@@ -108,10 +111,10 @@ def _load(path: str, context: str | None) -> Any:  # noqa: ANN401 -- the officia
     if not any(os.path.exists(file) for file in path.split(os.pathsep)):
         raise ConfigError(f"there is no file {path}")
     loaded = _official("kubernetes.client").Configuration()
-    loaded.proxy = None  # it may come from the environment, whose proxies are for other addresses
+    loaded.proxy = None  # the proxy may come from the environment, whose proxies are for other addresses
     try:
         official.load_kube_config(path, context, client_configuration=loaded, persist_config=False)
-    except Exception as error:  # of any type: it validates little of the file, and may send requests
+    except Exception as error:  # of any type: the client validates little of the file, and may send requests
         raise ConfigError(f"{path}: {error}") from error
     if not loaded.api_key and not loaded.cert_file and (login := _login(path, context)):
         raise ConfigError(f"{path}: the user's {login} has returned neither a token nor a certificate")
@@ -130,7 +133,7 @@ def _certificate(loaded: Any) -> Certificate | None:  # noqa: ANN401 -- the offi
 
 
 def _login(path: str, context: str | None) -> str:
-    """Return the user's setting of a source of credentials, such as a program; empty for none."""
+    """Return the user setting that names a source of credentials, such as a program; empty if there is none."""
     users = _official("kubernetes.config.kube_config").KubeConfigMerger(path).config["users"]
     user = users.get_with_name(_context(path, context).get("user"), safe=True)
     settings = user.value.get("user") if user else None

@@ -1,6 +1,6 @@
 """A pool of connections to one API server: verified, reused, and with a limit on every wait.
 
-HTTP is that of http.client in the standard library; urllib3 would take 3 MiB more memory.
+It uses http.client from the standard library; urllib3 would need 3 MiB more memory.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from zonewise_common.kube.config import Certificate, Config
 
 _MAX_IDLE = 12
-"""Idle connections in the pool; more requests at once open more connections. The threads of a program that writes much
-need one each: a handshake costs more than a request.
+"""Maximum idle connections in the pool; more concurrent requests open more connections. A program with many writing
+threads needs one connection for each: a handshake costs more than a request.
 """
 _CHUNK = 1 << 16
 _KEEP_IDLE: int = vars(socket).get("TCP_KEEPIDLE") or vars(socket)["TCP_KEEPALIVE"]
@@ -45,14 +45,14 @@ _SOCKET_OPTIONS = (
 
 
 _FileVersions = tuple[tuple[int, int, int], ...]
-"""Inode, size and time of change of each file."""
+"""Inode, size and modification time of each file."""
 
 
 class ConnectionPool:
-    """The connections to one server; thread-safe. Their errors are those of http.client."""
+    """The connections to one server; thread-safe. Errors are those of http.client."""
 
     def __init__(self, config: Config) -> None:
-        """Create a pool without connections. Raises ConfigError for a bad URL or certificate."""
+        """Create an empty pool. Raises ConfigError for an invalid URL or certificate."""
         self._config = config
         self._lock = threading.Lock()
         self._idle: list[_Connection] | None = []
@@ -72,7 +72,7 @@ class ConnectionPool:
     def request(
         self, deadline: float, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
     ) -> ServerResponse:
-        """Send a request and return its response. The whole exchange ends by `deadline` of the monotonic clock."""
+        """Send a request and return its response. `deadline`, on the monotonic clock, limits the whole exchange."""
         connection = self._acquire()
         try:
             connection.limit.deadline, connection.limit.idle = deadline, inf
@@ -82,7 +82,7 @@ class ConnectionPool:
             raise
 
     def put_back(self, connection: _Connection) -> None:
-        """Return an open connection to the pool, or close it where the pool is full."""
+        """Return an open connection to the pool, or close it if the pool is full."""
         with self._lock:
             if self._idle is not None and connection.sock is not None and len(self._idle) < _MAX_IDLE:
                 self._idle.append(connection)
@@ -90,13 +90,13 @@ class ConnectionPool:
         connection.close()
 
     def reload_certificates(self) -> None:
-        """Read the certificates for the next connection: authorities are replaced while agents run."""
+        """Read the certificates again for the next connection, since authorities are replaced while agents run."""
         version = _file_versions(self._config.certificate)
         self._tls = _tls_context(self._config) if self._encrypted else None
         self._certificate_version = version
 
     def renew_certificate(self, refused: ServerResponse) -> bool:
-        """Read the client's certificate again; tell whether it is newer than that of a refused request."""
+        """Read the client's certificate again; return whether it is newer than that of a refused request."""
         load = self._config.load_certificate
         if load is not None and refused.certificate_version == self._certificate_version:
             self._config = self._config._replace(certificate=load())
@@ -115,9 +115,9 @@ class ConnectionPool:
         self.close()
 
     def _acquire(self) -> _Connection:
-        """Return the connection that was used last and that the server has not closed, or a new one.
+        """Return the most recently used connection that the server has not closed, or a new one.
 
-        A connection with an old certificate of the client is closed.
+        Connections with an outdated client certificate are closed.
         """
         with self._lock:
             if self._idle is None:
@@ -131,7 +131,7 @@ class ConnectionPool:
 
 
 class ServerResponse:
-    """The response to one request, before its body is read. The thread that reads must release it."""
+    """The response to one request, before its body is read. The reading thread must release it."""
 
     def __init__(self, connections: ConnectionPool, connection: _Connection, exchange: _Exchange) -> None:
         self._connections = connections
@@ -150,7 +150,9 @@ class ServerResponse:
         return body
 
     def read_chunk(self, idle: float) -> bytes:
-        """Return the next part of the body after at most `idle` seconds, with no limit on the whole; b"" at the end."""
+        """Return the next part of the body; b"" at the end. The wait is limited to `idle` seconds, the whole body is
+        not.
+        """
         self._limit.deadline, self._limit.idle = inf, idle
         chunk = self._response.read1(_CHUNK)
         if not chunk and self._response.length:  # read() raises, read1() does not
@@ -159,13 +161,13 @@ class ServerResponse:
         return chunk
 
     def abort(self) -> None:
-        """Break the connection, from any thread: the reading thread gets an error or the end at once."""
-        with contextlib.suppress(OSError):  # it has ended already
+        """Break the connection, from any thread: the reading thread gets an error or the end of the body at once."""
+        with contextlib.suppress(OSError):  # the connection has ended already
             # not SSLSocket's own shutdown, which removes the encryption while another thread reads
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def release(self) -> None:
-        """Put the connection back where the body was read to its end, else close it."""
+        """Put the connection back if the body was read to its end, otherwise close it."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -177,15 +179,15 @@ class ServerResponse:
 
 
 class _Limit:
-    """The limit on the waits of a connection."""
+    """The limit on each wait of a connection."""
 
     deadline = inf
-    """The end of the whole exchange, by the monotonic clock."""
+    """The end of the whole exchange, on the monotonic clock."""
     idle = inf
     """The longest wait for the next bytes, in seconds."""
 
     def remaining(self) -> float | None:
-        """Return the seconds to wait now; None for no limit. Raises TimeoutError."""
+        """Return the seconds that remain for the next wait; None for no limit. Raises TimeoutError."""
         seconds = min(self.idle, self.deadline - time.monotonic())
         if seconds <= 0:
             raise TimeoutError("timed out")
@@ -193,7 +195,7 @@ class _Limit:
 
 
 class _Socket(socket.socket):
-    """A socket on which no wait exceeds a limit, so that a response of single bytes ends in time as well."""
+    """A socket on which no wait exceeds a limit, so even a response that trickles in byte by byte ends in time."""
 
     limit = _Limit()
 
@@ -207,7 +209,7 @@ class _Socket(socket.socket):
 
 
 class _EncryptedSocket(_Socket, ssl.SSLSocket):
-    """The same, encrypted."""
+    """The same with TLS."""
 
 
 _Exchange = tuple[HTTPResponse, _Socket]
@@ -226,12 +228,12 @@ class _Connection(HTTPConnection):
         self._tls = tls
         self._name = name
         self.certificate_version = certificate_version
-        """Of the client's certificate in the TLS context."""
+        """Version of the client's certificate in the TLS context."""
         self._parts: list[bytes] = []
-        """Of a request that is not sent yet."""
+        """Parts of a request that is not sent yet."""
 
     def connect(self) -> None:
-        # closed where a limit has passed or an option is refused; wrap_socket and detach take the descriptor over
+        # closed if a limit has passed or an option is refused; wrap_socket and detach take over the descriptor
         with _connected_socket(self.host, self.port, self.limit) as plain:
             for option in _SOCKET_OPTIONS:
                 plain.setsockopt(*option)
@@ -244,7 +246,7 @@ class _Connection(HTTPConnection):
         self.sock.limit = self.limit
 
     def exchange(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> _Exchange:
-        """Send a request; return the head of its response, and the socket of the body."""
+        """Send a request; return the head of its response, and the socket from which to read the body."""
         if self.sock is None:
             self.connect()
         sock = cast("_Socket", self.sock)
@@ -255,11 +257,11 @@ class _Connection(HTTPConnection):
         return self.getresponse(), sock
 
     def send(self, data: object) -> None:
-        """Take a part of a request: head and body go out at once, in one record of TLS and one packet."""
+        """Buffer a part of a request: head and body are sent together, in one TLS record and one packet."""
         self._parts.append(cast("bytes", data))
 
     def is_quiet(self) -> bool:
-        """Tell whether the server has neither closed the connection nor sent anything unrequested."""
+        """Return whether the server has neither closed the connection nor sent unrequested data."""
         poll = select.poll()
         poll.register(cast("_Socket", self.sock), select.POLLIN)
         return not poll.poll(0)
@@ -268,7 +270,7 @@ class _Connection(HTTPConnection):
 def _connected_socket(host: str, port: int, limit: _Limit) -> socket.socket:
     """Return a connection to the first address of a host that responds. Raises OSError.
 
-    Each address has an equal part of the time that is left (Go src/net/dial.go partialDeadline).
+    Each address gets an equal share of the remaining time (Go src/net/dial.go partialDeadline).
     """
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for left in range(len(addresses), 0, -1):
@@ -288,7 +290,7 @@ def _connected_socket(host: str, port: int, limit: _Limit) -> socket.socket:
 
 
 def _file_versions(certificate: Certificate | None) -> _FileVersions:
-    """Return the versions of a certificate's files; none where one is absent."""
+    """Return the versions of a certificate's files; none if a file is absent."""
     try:
         files = [os.stat(name) for name in certificate or () if name]
     except OSError:
@@ -297,7 +299,7 @@ def _file_versions(certificate: Certificate | None) -> _FileVersions:
 
 
 def _tls_context(config: Config) -> ssl.SSLContext:
-    """Return the TLS context: the authorities that verify the server, and the client's certificate."""
+    """Return the TLS context, with the authorities that verify the server and the client's certificate."""
     inline = config.ca.startswith("-----BEGIN")
     try:
         context = ssl.create_default_context(

@@ -1,4 +1,6 @@
-"""Bearer tokens and their sources, read again as they change. No token is ever printed: a repr names the source."""
+"""Bearer tokens and their sources, which are read again when they change. No token is ever printed: a repr names the
+source.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RELOAD_SECONDS = 60.0
-"""Seconds until a token file is read again. The kubelet replaces a token of an hour after 80 % of its life
-(pkg/kubelet/token/token_manager.go), so that a minute is early enough. client-go has the same value
-(transport/token_source.go)."""
+"""Seconds until a token file is read again. The kubelet replaces a one-hour token after 80 % of its lifetime
+(pkg/kubelet/token/token_manager.go), so a minute is soon enough. client-go uses the same value
+(transport/token_source.go).
+"""
 
 
 class Credentials(Protocol):
     """The client's identity, as the value of a header."""
 
     def header(self, *, fresh: bool = False) -> str:
-        """Return the value of Authorization; with `fresh`, after a 401, one read from the source again.
+        """Return the value of Authorization; with `fresh`, after a 401, read it from the source again.
 
-        Raises ConfigError where there is none.
+        Raises ConfigError if there is none.
         """
         ...
 
@@ -47,7 +50,7 @@ class StaticToken:
 
 
 class FileToken:
-    """The token of a service account; the kubelet renews it in its file."""
+    """The token of a service account, in a file that the kubelet renews."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -77,10 +80,12 @@ class FileToken:
 
 
 class KubeconfigToken:
-    """The credentials of a kubeconfig, as the official client reads them: a token, a password, a program's output."""
+    """The credentials of a kubeconfig, as the official client reads them: a token, a password, or the output of a
+    program.
+    """
 
     def __init__(self, loaded: Any, load: Callable[[], Any]) -> None:  # noqa: ANN401 -- it is not typed
-        """Wrap a `kubernetes.client.Configuration`, with a function that loads it again."""
+        """Wrap a `kubernetes.client.Configuration` and the function that loads it again."""
         self._loaded = loaded
         self._load = load
         self._lock = threading.Lock()
@@ -88,7 +93,7 @@ class KubeconfigToken:
     def header(self, *, fresh: bool = False) -> str:
         """Return the value of Authorization; the official client renews it when it expires.
 
-        A kubeconfig without a token, and a program that fails, leave the last token in place.
+        If the kubeconfig has no token or the program fails, the last token stays in use.
         """
         with self._lock:
             loaded = self._load() if fresh else self._loaded
@@ -103,18 +108,18 @@ class KubeconfigToken:
 def _authorization(loaded: Any) -> str:  # noqa: ANN401 -- it is not typed
     try:
         setting: dict[str, Any] = loaded.auth_settings().get("BearerToken", {})
-    except Exception as error:  # of any type: it may run a program, or send a request
+    except Exception as error:  # any type is possible: it may run a program, or send a request
         raise ConfigError(f"the token cannot be renewed: {error}") from error
     return checked_token(str(setting.get("value") or ""))
 
 
 def checked_token(token: str) -> str:
-    """Return a token without the space around it. Raises ConfigError, which does not quote it."""
+    """Return a token without surrounding whitespace. Raises ConfigError, whose message does not contain the token."""
     token = token.strip()
     if not token:
         raise ConfigError("the token is empty")
     if not token.isascii() or not token.isprintable():
-        # http.client would reject it too, with a message that quotes it
+        # http.client would reject it too, but its message would contain the token
         raise ConfigError("the token contains characters that are not allowed in a header")
     return token
 

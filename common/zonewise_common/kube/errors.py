@@ -15,7 +15,7 @@
             TooManyRequests     429
             ServerError         500 and above
 
-Errors of the libraries below are chained, never leaked.
+Errors of the underlying libraries are chained, never leaked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 _MAX_TEXT = 200
-"""Characters of a response that is no Status (a proxy's HTML page) in a message."""
+"""Maximum characters in a message of a response that is not a Status, such as a proxy's HTML page."""
 
 
 class KubeError(Exception):
@@ -63,14 +63,14 @@ class ApiError(KubeError):
     ) -> None:
         super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
         self.status = status
-        """The HTTP status code."""
+        """The HTTP status."""
         self.reason = reason
-        """A CamelCase word such as "AlreadyExists"; empty where the response is no Status."""
+        """A CamelCase word such as "AlreadyExists"; empty if the response is not a Status."""
         self.message = message
         self.retry_after = retry_after
-        """Seconds that the server wants the client to wait; None where it sets no wait."""
+        """Seconds that the client should wait; None if the server sets no wait."""
         self.details = details or {}
-        """The object, and the causes field by field, as in the Status."""
+        """The object and the causes by field, as in the Status."""
 
     @property
     def causes(self) -> frozenset[str]:
@@ -80,7 +80,7 @@ class ApiError(KubeError):
 
 
 class Unauthorized(ApiError):
-    """401: no or no valid credentials."""
+    """401: missing or invalid credentials."""
 
 
 class Forbidden(ApiError):
@@ -96,7 +96,7 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409 with the reason AlreadyExists: the object to create exists."""
+    """409 with the reason AlreadyExists: the object to be created exists."""
 
 
 class Gone(ApiError):
@@ -104,7 +104,7 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the object is not valid."""
+    """422: the object is invalid."""
 
 
 class TooManyRequests(ApiError):
@@ -145,8 +145,8 @@ def error_from_status(
 ) -> ApiError:
     """Return the error of a response.
 
-    `status` is the HTTP status; 0 for a Status in an event of a watch, whose own code counts. `now` is the time in
-    seconds since 1970 that a date in Retry-After is compared with.
+    `status` is the HTTP status, or 0 for a Status in a watch event, whose own code is used. `now`, in seconds since
+    1970, is subtracted from a date in Retry-After.
     """
     try:
         decoded = _STATUS.decode(body)
@@ -165,7 +165,7 @@ def error_from_status(
 
 
 def _seconds(header: str, now: float) -> float | None:
-    """Read Retry-After, which is seconds or a date (RFC 9110, section 10.2.3); None where it is neither."""
+    """Read Retry-After, which is seconds or a date (RFC 9110, section 10.2.3); return None if it is neither."""
     if header.strip().isdecimal():
         return float(header)
     try:

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 MAX_MESSAGE = 1024
-"""Bytes of the message of an Event (pkg/apis/core/validation/events.go)."""
+"""Maximum bytes in the message of an Event (pkg/apis/core/validation/events.go)."""
 NODE_NAMESPACE = "default"
-"""Where Events of objects without a namespace are (client-go tools/record/event.go)."""
+"""The namespace for Events of objects without a namespace (client-go tools/record/event.go)."""
 _MAX_NAME = 253  # characters: a DNS subdomain
 
 
 class Occurrences(NamedTuple):
-    """How often the thing that an Event tells has happened."""
+    """How often an Event has occurred, and when."""
 
     first: datetime
     last: datetime
@@ -21,12 +21,12 @@ class Occurrences(NamedTuple):
 
 
 def utc_now() -> datetime:
-    """Return the time now."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 def node_reference(name: str) -> dict[str, str]:
-    """Return the object that an Event on a Node involves. Its UID is the name, as in the kubelet's own Events."""
+    """Return the reference to the Node that an Event involves. Its UID is the name, as in the kubelet's own Events."""
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
 
 
@@ -40,7 +40,7 @@ def event(
     event_type: str,
     seen: Occurrences,
 ) -> dict[str, Any]:
-    """Return an Event of the type "Normal" or "Warning", with the name NAME.SUFFIX; a long message is cut."""
+    """Return an Event of the type "Normal" or "Warning", named NAME.SUFFIX; a long message is truncated."""
     namespace = involved.get("namespace", NODE_NAMESPACE)
     name = involved["name"][: _MAX_NAME - 1 - len(suffix)].rstrip("-.")
     return {
@@ -60,5 +60,5 @@ def event(
 
 
 def timestamp(time: datetime) -> str:
-    """Return a time as the API server writes it, to the second (apimachinery pkg/apis/meta/v1/time.go)."""
+    """Return a time in the API server's format, to the second (apimachinery pkg/apis/meta/v1/time.go)."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

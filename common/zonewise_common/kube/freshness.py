@@ -1,4 +1,4 @@
-"""Since when the copy of a reflector is no longer known to be current. It does no I/O."""
+"""How long ago the copy of a reflector was last known to be current. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Freshness:
-    """The signs of life of one watch; thread-safe. Times are seconds of a clock that never goes back.
+    """Signs of life of one watch; thread-safe. Times are seconds on a monotonic clock.
 
     | event | the copy is known to be current until |
     |---|---|
@@ -17,7 +17,7 @@ class Freshness:
     """
 
     def __init__(self, due: float, now: float | None = None) -> None:
-        """Take the seconds after which the next sign of life of an open watch is due."""
+        """Set the number of seconds after which the next sign of life of an open watch is due."""
         self._due = due
         self._lock = threading.Lock()
         self._last_sign = time.monotonic() if now is None else now
@@ -25,18 +25,18 @@ class Freshness:
         self._is_open = False
 
     def confirm(self, now: float) -> None:
-        """Note a listing, an event or a bookmark."""
+        """Record a listing, an event or a bookmark."""
         with self._lock:
             self._confirm(now)
 
     def begin(self, now: float) -> None:
-        """Note that a watch is open."""
+        """Record that a watch is open."""
         with self._lock:
             self._confirm(now)
             self._is_open = True
 
     def end(self, now: float) -> None:
-        """Note that the watch has ended, if one was open."""
+        """Record that the watch has ended, if one was open."""
         with self._lock:
             if self._is_open:
                 self._current_until = max(self._current_until, min(now, self._last_sign + self._due))
@@ -48,7 +48,7 @@ class Freshness:
             return max(0.0, now - self._last_sign)
 
     def age(self, now: float) -> float:
-        """Return the seconds since the copy was last known to be current; 0 while it is."""
+        """Return the seconds since the copy was last known to be current; 0 while it is current."""
         with self._lock:
             current_until = self._last_sign + self._due if self._is_open else self._current_until
             return max(0.0, now - current_until)

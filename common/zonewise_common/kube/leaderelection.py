@@ -1,8 +1,9 @@
 """Leader election on a Lease.
 
-Invariant: of all processes that compete for the same lease, at most one leads. The clocks need not agree.
+Invariant: at most one of the processes that compete for a lease leads. Their clocks need not agree.
 
-1. Every write names the resource version that it replaces. Of two processes that acquire the lease at once, one fails.
+1. Every write names the resource version that it replaces. If two processes acquire the lease at once, one of them
+   fails.
 2. A holder stops leading `renew_deadline` seconds after it *sent* its last successful renewal.
 3. Another process acquires the lease no earlier than `lease_duration` seconds after it *saw* that renewal. It saw the
    renewal after the holder sent it.
@@ -37,23 +38,25 @@ Object = dict[str, Any]
 
 
 def since_boot() -> float:
-    """Return seconds of a clock that runs while a machine is suspended: a resumed leader must know the delay."""
+    """Return the seconds of a clock that also runs while a machine is suspended: a resumed leader must notice the
+    delay.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LeaseTimes(NamedTuple):
-    """The times of an election, in seconds; the defaults are those of kube-scheduler."""
+    """The durations of an election, in seconds; the defaults are kube-scheduler's."""
 
     lease_duration: float = 15.0
-    """A lease without renewal is free after this time."""
+    """Seconds after which a lease without renewal is free."""
     renew_deadline: float = 10.0
-    """A holder that cannot renew the lease stops leading after this time."""
+    """Seconds after which a holder that cannot renew the lease stops leading."""
     retry_period: float = 2.0
     """The time between two attempts."""
 
 
 class LeaseClient(Protocol):
-    """The methods of a Client that an election needs."""
+    """The methods of Client that an election needs."""
 
     timeout: float
 
@@ -86,11 +89,11 @@ class ObservedLease(NamedTuple):
     lease: Object
     spec: LeaseSpec
     observed_at: float
-    """The time at which this resource version was first read, by the local clock."""
+    """When this resource version was first read, on the local clock."""
 
 
 def may_acquire(observed: ObservedLease, identity: str, now: float) -> bool:
-    """Tell whether a lease is free, observed by this identity, or expired since it was observed."""
+    """Return whether a lease is free, held by this identity, or expired since it was observed."""
     holder, duration = observed.spec.holder_identity, observed.spec.lease_duration_seconds
     return not holder or holder == identity or now >= observed.observed_at + (duration or 0)
 
@@ -98,7 +101,7 @@ def may_acquire(observed: ObservedLease, identity: str, now: float) -> bool:
 class LeaderElector:
     """One process that competes for a lease.
 
-    Check `is_leader` before every action of a leader: it turns false by the clock, even while a request hangs. The
+    Check `is_leader` before every action of a leader: the clock makes it false, even while a request hangs. The
     callbacks run in the elector's thread and must return soon.
     """
 
@@ -114,10 +117,10 @@ class LeaderElector:
         times: LeaseTimes = LeaseTimes(),  # noqa: B008 -- immutable
         clock: Callable[[], float] = since_boot,
     ) -> None:
-        """Create an elector for a lease, with an identity that no other process has or had.
+        """Create an elector for a lease, with an identity that no other process uses or has used.
 
-        Raises ValueError where the times and the client's timeout do not fit: a renewal that hangs has to end before
-        another process acquires the lease.
+        Raises ValueError if the durations do not suit the client's timeout: a hanging renewal must end before another
+        process acquires the lease.
         """
         if (
             not 0
@@ -146,20 +149,20 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether this process leads now."""
+        """Return whether this process currently leads."""
         return self._clock() < self._leads_until
 
     @property
     def holder(self) -> str | None:
-        """Return the holder of the lease when it was last read; None where it was free."""
+        """Return the holder of the lease when it was last read; None if it was free."""
         return (self._observed.spec.holder_identity or None) if self._observed else None
 
     def start(self) -> None:
-        """Start to compete, in a thread of its own."""
+        """Start to compete in a separate thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop competing: a leader stops leading, its callback returns, and then the lease is released."""
+        """Stop competing. A leader first stops leading, then its callback returns, and then the lease is released."""
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(self._times.lease_duration)
@@ -167,12 +170,12 @@ class LeaderElector:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self.step()
-            # the leader retries at a fixed rate, the others at random times
+            # the leader retries at a fixed rate, the other processes at random times
             self._stopping.wait(self._times.retry_period * (1 if self.is_leader else 1 + random.random()))  # noqa: S311
         self.release()
 
     def step(self) -> None:
-        """Try once to acquire or renew the lease, and call back where the leadership has changed."""
+        """Try once to acquire or renew the lease, and run the callback if the leadership has changed."""
         try:
             self._try()
         except KubeError as error:
@@ -182,7 +185,7 @@ class LeaderElector:
         self._report()
 
     def release(self) -> None:
-        """Stop leading, call back, and only then release the lease."""
+        """Stop leading, run the callback, and only then release the lease."""
         observed = self._observed if self.is_leader else None
         self._leads_until = float("-inf")
         self._report()
@@ -201,14 +204,14 @@ class LeaderElector:
         try:
             self._acquire()
         except (Conflict, AlreadyExists, NotFound):
-            # another writer: this process, in a renewal whose response was lost, or another leader
+            # another writer: another leader, or this process in a renewal whose response was lost
             if self.is_leader:
                 self._refresh()
                 if self.holder != self._identity:
                     self._leads_until = float("-inf")
 
     def _refresh(self) -> None:
-        """Read the lease; a new resource version is observed now."""
+        """Read the lease; a new resource version counts as observed from now on."""
         try:
             lease = self._client.get(LEASES, self._name, namespace=self._namespace)
         except NotFound:
@@ -267,5 +270,5 @@ def _version(lease: Object) -> str:
 
 
 def _now() -> str:
-    """Return the time in a Lease's notation, for people only: no decision depends on it."""
+    """Return the current time in the notation of a Lease. It is for people only: no decision depends on it."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

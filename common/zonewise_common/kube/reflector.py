@@ -1,4 +1,4 @@
-"""A copy of a server's objects: list once, watch from that version, and list again only where the history is lost.
+"""A copy of a server's objects: list once, watch from that version, and list again only if the history is lost.
 
 | state | event | action, next state |
 |---|---|---|
@@ -8,14 +8,14 @@
 | following | the watch ends in an error or in an invalid line | lost |
 | following | the watch has been silent since it was opened | lost |
 | following | an event or a bookmark is from before the watch | lost |
-| following | two attempts to watch in a row end without an answer, or with a status of 500 and above | lost |
+| following | two attempts to watch in a row end without a response, or with a status of 500 and above | lost |
 | any | a failure, or a watch that ends at once | wait first: exponential, jittered, at least Retry-After |
-| any | a status of failure after attempts without an answer | the waits begin anew: the server is back |
+| any | a status of failure after attempts without a response | the waits start over: the server is back |
 
-The last three ways to `lost` find an etcd that was restored from a backup. An API server does not reject a watch from a
-version that its etcd does not have yet. It sends nothing, not even bookmarks, until its versions exceed this one
-(apiserver pkg/storage/cacher/cache_watcher.go process). A listing tells the truth. Three listings in a row that are
-older than the copy count as a restored history.
+The last three ways to `lost` detect an etcd that was restored from a backup. An API server does not reject a watch from
+a version that its etcd does not have yet. It sends nothing, not even bookmarks, until its versions exceed this one
+(apiserver pkg/storage/cacher/cache_watcher.go process). A listing shows the actual state. Three listings in a row that
+are older than the copy count as a restored history.
 
 Source of the other rules: client-go tools/cache/reflector.go.
 """
@@ -50,34 +50,36 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _STALE_LISTINGS = 3
-"""After so many older listings in a row the server's history itself is older: etcd was restored from a backup."""
+"""After this many older listings in a row, the server's history itself is older: etcd was restored from a backup."""
 _UNANSWERED = 2
-"""After so many attempts in a row to open a watch without a usable answer the history may be another one."""
+"""After this many failed attempts in a row to open a watch, the history may be a different one."""
 
 
 class WatchTimes(NamedTuple):
-    """The times of a watch, in seconds."""
+    """The durations of a watch, in seconds."""
 
     watch_timeout: tuple[int, int] = (300, 600)
     """A watch ends after a random time between these (client-go: minWatchTimeout, 5 to 10 minutes). The watches of all
-    nodes then do not end at once, and spread over the servers again."""
+    nodes then do not end together, and are distributed over the servers again.
+    """
     idle_timeout: float = 90.0
-    """A watch that is silent for so long is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
+    """A watch that is silent for this long is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
     pkg/storage/cacher/cacher.go, DefaultEventFreshDuration)."""
     healthy_after: float = 5.0
-    """A watch that ends earlier counts as a failure, whatever ended it."""
+    """A watch that ends earlier counts as a failure, whatever the cause."""
     backoff: Backoff = Backoff(cap=5.0)
-    """client-go waits up to 30 s. The API server sheds load itself, with 429 and Retry-After, and a node that joins
-    after an outage must not wait for half a minute."""
+    """client-go waits up to 30 s. The API server sheds load itself, with 429 and Retry-After. A node that joins after
+    an outage must not wait for half a minute.
+    """
     bookmark_due: float = 75.0
-    """While a watch is open, the copy is current for so long after the last event or bookmark."""
+    """While a watch is open, the copy counts as current for this long after the last event or bookmark."""
 
 
 class Selection(NamedTuple):
     """The selected objects of a resource."""
 
     namespace: str | None = None
-    """None for all."""
+    """None for all namespaces."""
     label_selector: str = ""
     field_selector: str = ""
 
@@ -85,8 +87,8 @@ class Selection(NamedTuple):
 class Reflector(Generic[T]):
     """A copy of all selected objects, each decoded by a function.
 
-    The handler gets (None, new), (old, new) and (old, None), one call at a time, in order, in the reflector's own
-    thread. Changes of an object between two calls may be skipped, but are never reordered.
+    The handler is called with (None, new), (old, new) or (old, None): one call at a time, in order, in the reflector's
+    own thread. Changes of an object between two calls may be skipped, but are never reordered.
     """
 
     def __init__(
@@ -101,31 +103,33 @@ class Reflector(Generic[T]):
         draw: Callable[[], float] = random.random,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """Create a reflector of a resource, with a handler of changes.
+        """Create a reflector of a resource, with a handler for changes.
 
         `decode` returns the cached value of an object's JSON, and raises msgspec.DecodeError or ValueError for an
-        invalid one. `draw` returns random numbers from 0 to 1. `wait` waits a number of seconds, or until close().
+        invalid one. `draw` returns random numbers from 0 to 1. `wait` sleeps for a number of seconds, or until close().
         """
         self._client = client
         self._resource = resource
         self._decode = decode
         self._handler = handler
         self.on_listing: Callable[[int], object] = lambda _version: None
-        """Gets the resource version of each listing, after the handler got its changes. To be set before start()."""
+        """Called with the resource version of each listing, after the handler has processed its changes. Set it before
+        start().
+        """
         self._selection = selection
         self._times = times
         self._draw = draw
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
-        self._lock = threading.Lock()  # around the cache and the open watch
+        self._lock = threading.Lock()  # guards the cache and the open watch
         self._cache: Cache[T] = Cache()
         self._open: Watch | None = None
         self._synced = threading.Event()
         self._lost = True
         self._stale_listings = 0
         self._unanswered = 0  # attempts in a row to open a watch
-        self._is_unheard = True  # no event or bookmark of the open watch has come
-        self._opened_at = inf  # the time of the open watch
+        self._is_unheard = True  # the open watch has delivered no event or bookmark yet
+        self._opened_at = inf  # when the open watch was opened
         self._backoff = WatchBackoff(times.backoff)
         self._freshness = Freshness(times.bookmark_due)
         name = f"reflector-{resource.plural}"
@@ -135,11 +139,11 @@ class Reflector(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Tell whether the handler has been called for all objects of the first listing."""
+        """Return whether the handler has been called for all objects of the first listing."""
         return self._synced.is_set()
 
     def wait_synced(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for has_synced, and return it."""
+        """Wait up to `timeout` seconds for has_synced, and return it."""
         return self._synced.wait(timeout)
 
     @property
@@ -149,7 +153,7 @@ class Reflector(Generic[T]):
             return self._cache.version
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """Return one object of the copy; None where there is none."""
+        """Return one object of the copy, or None if there is none."""
         with self._lock:
             return self._cache.get((namespace, name))
 
@@ -160,31 +164,33 @@ class Reflector(Generic[T]):
 
     @property
     def age(self) -> float:
-        """Return the seconds since the copy was last known to be current; 0 while it is.
+        """Return the seconds since the copy was last known to be current; 0 while it is current.
 
-        It is current after a listing, and while a watch is open. A watch without other events has bookmarks, so that
-        one without either for WatchTimes.bookmark_due seconds may be dead, and the age grows.
+        The copy is current after a listing and while a watch is open. A watch without other events still delivers
+        bookmarks. A watch that delivers neither for WatchTimes.bookmark_due seconds may be dead, and the age grows.
         """
         return self._freshness.age(time.monotonic())
 
     # --- lifecycle
 
     def resume(self, ended: Reflector[T]) -> None:
-        """Know the objects of a closed reflector with the same handler: the first listing reports what differs.
+        """Start with the objects of a closed reflector with the same handler: the first listing reports only the
+        differences.
 
-        To be called before start().
+        Call it before start().
         """
-        with ended._lock:  # its thread may still wait for a response
+        with ended._lock:  # the old reflector's thread may still wait for a response
             self._cache = ended._cache.copy()
 
     def start(self) -> None:
-        """Start to list and watch, in a thread of its own."""
+        """Start to list and watch in a separate thread."""
         self._thread.start()
 
     def close(self, timeout: float = 1.0) -> None:
         """Stop at once: an open watch is aborted, and the handler is not called again.
 
-        A thread that waits for the response to a list gets `timeout` seconds, and then ends later by itself.
+        A thread that waits for the response to a list has `timeout` seconds to end; after that, it ends later by
+        itself.
         """
         self._stopping.set()
         with self._lock:
@@ -200,7 +206,7 @@ class Reflector(Generic[T]):
                 self._wait(delay)
 
     def _list_and_watch(self) -> float:
-        """List where the history is lost, watch until the watch ends, and return the seconds to wait then."""
+        """List if the history is lost, watch until the watch ends, and return the seconds to wait afterwards."""
         failure: KubeError | None = None
         self._opened_at = inf
         try:
@@ -253,7 +259,7 @@ class Reflector(Generic[T]):
             watch = self._open_watch()
         except KubeError as error:
             self._unanswered += isinstance(error, TransportError | ServerError)
-            # a version newer than the server's: the server lags behind, or was restored from a backup
+            # the version is newer than the server's: the server lags behind, or was restored from a backup
             too_large = isinstance(error, ApiError) and "ResourceVersionTooLarge" in error.causes
             self._lost = isinstance(error, Gone) or too_large or self._unanswered >= _UNANSWERED
             raise
@@ -283,12 +289,12 @@ class Reflector(Generic[T]):
         )  # fmt: skip
         with self._lock:
             self._open = watch
-            if self._stopping.is_set():  # meanwhile
+            if self._stopping.is_set():  # stopped meanwhile
                 watch.abort()
         return watch
 
     def _follow(self, watch: Watch, start: int) -> None:
-        """Apply the events of a watch from the version `start` on."""
+        """Apply the events of a watch that starts from the version `start`."""
         for event in watch:
             if self._stopping.is_set():
                 return
@@ -359,7 +365,7 @@ def _number(version: str) -> int:
 
 
 def _not_before(start: int, version: int) -> int:
-    """Return the version of an event. Raises BadResponse for one from before the start of its watch."""
+    """Return the version of an event. Raises BadResponse if the event is older than the start of its watch."""
     if version < start:
         raise BadResponse(f"an event of resource version {version} in a watch from {start}: the history went back")
     return version

@@ -13,9 +13,9 @@ class Resource(NamedTuple):
     """Empty for the core group."""
     version: str
     plural: str
-    """As in paths and in RBAC: "pods"."""
+    """The name in paths and in RBAC: "pods"."""
     kind: str
-    """As in objects: "Pod"."""
+    """The name in objects: "Pod"."""
     namespaced: bool
 
     @property
@@ -26,8 +26,8 @@ class Resource(NamedTuple):
     def path(self, name: str = "", namespace: str | None = None, subresource: str = "") -> str:
         """Return the path of one object, or of all objects in a namespace or in the cluster.
 
-        Raises ValueError for a missing or superfluous namespace and for an invalid name: the path would be that of
-        another resource. Source of the rules: apiserver pkg/endpoints/request/requestinfo.go and apimachinery
+        Raises ValueError for a missing or superfluous namespace or an invalid name: the path would address another
+        resource. Source of the rules: apiserver pkg/endpoints/request/requestinfo.go and apimachinery
         pkg/api/validation/path/name.go.
         """
         for part in (name, namespace or ""):

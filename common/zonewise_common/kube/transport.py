@@ -1,4 +1,4 @@
-"""Requests to one API server: bytes out, bytes in, and the errors of this package."""
+"""Requests to one API server: it sends and receives bytes, and raises the errors of this package."""
 
 from __future__ import annotations
 
@@ -34,41 +34,42 @@ log = logging.getLogger(__name__)
 
 JSON = "application/json"
 _READ_ERRORS = (OSError, HTTPException, ValueError)
-"""The errors of reading a response: the connection broke, it is no HTTP, a length in it is no number."""
+"""Errors while reading a response: the connection broke, the response is not HTTP, or a length in it is not a number.
+"""
 
 
 class Transport:
     """Requests to one server; thread-safe.
 
-    A request is repeated in one case: after a 401, where there is a newer token, or a newer certificate of the client.
+    A request is repeated in one case only: after a 401, if there is a newer token or client certificate.
     """
 
     def __init__(self, config: Config, *, timeout: float, user_agent: str) -> None:
-        """Create a transport whose requests may last `timeout` seconds each. Raises ConfigError."""
+        """Create a transport whose requests may take `timeout` seconds each. Raises ConfigError."""
         self.timeout = timeout
         self._credentials = config.credentials
         self._user_agent = user_agent
-        self._connections = ConnectionPool(config)  # checks the URL
+        self._connections = ConnectionPool(config)  # also checks the URL
         self._prefix = urlsplit(config.url).path.rstrip("/")
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()
         self._date = ""
-        """Of the last response that had one."""
+        """The header Date of the last response that had one."""
 
     @property
     def failures(self) -> dict[tuple[str, str], int]:
-        """Return the number of failed requests that a repetition may mend, by method and reason.
+        """Return the number of failed requests that a retry may fix, by method and reason.
 
-        The reasons are "429", "5xx" and "connection": no response in time, none at all, or a broken one.
+        The reasons are "429", "5xx" and "connection": no response, a late one, or a broken one.
         """
         with self._lock:
             return dict(self._failures)
 
     @property
     def server_time(self) -> float | None:
-        """Return the time of the last response by the server's clock, in seconds since 1970; None: it has sent none.
+        """Return the server's clock at its last response, in seconds since 1970; None if it has sent no time.
 
-        It is the header Date, which has whole seconds (RFC 9110, section 6.6.1).
+        The source is the header Date, which has whole seconds (RFC 9110, section 6.6.1).
         """
         try:
             return parsedate_to_datetime(self._date).timestamp()
@@ -84,9 +85,9 @@ class Transport:
         content_type: str = JSON,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Send a request, with more headers than every request has, and return the body of its response.
+        """Send a request with additional headers, and return the body of its response.
 
-        Raises ApiError for a response of failure, TransportError where there is none in time.
+        Raises ApiError for an error response, TransportError if no response arrives in time.
         """
         deadline = time.monotonic() + self.timeout
         with self._counting(method):
@@ -95,15 +96,17 @@ class Transport:
     def stream(
         self, path: str, query: Mapping[str, object], *, idle: float, headers: Mapping[str, str] | None = None
     ) -> Stream:
-        """Send a GET whose response does not end; after `idle` seconds of silence it counts as dead."""
-        # the head must come within the timeout of any response
+        """Send a GET request whose response does not end; after `idle` seconds of silence, the connection counts as
+        dead.
+        """
+        # the head must arrive within the usual timeout
         with self._counting("GET"):
             return Stream(
                 self._exchange(time.monotonic() + self.timeout, "GET", path, query, more_headers=headers), idle
             )
 
     def close(self) -> None:
-        """Close the connections that no request holds."""
+        """Close the connections that are not in use."""
         self._connections.close()
 
     @contextlib.contextmanager
@@ -126,7 +129,7 @@ class Transport:
         content_type: str = JSON,
         more_headers: Mapping[str, str] | None = None,
     ) -> ServerResponse:
-        """Return a response of success, before its body is read."""
+        """Return a successful response, before its body is read."""
         parameters = {name: _text(value) for name, value in query.items() if value != "" and value is not None}
         target = self._prefix + path + (f"?{urlencode(parameters)}" if parameters else "")
         headers = {"Accept": JSON, "User-Agent": self._user_agent, **(more_headers or {})}
@@ -145,7 +148,9 @@ class Transport:
         return response
 
     def _renew(self, headers: dict[str, str], refused: ServerResponse) -> bool:
-        """Read the client's identity again, its token into the headers; tell whether it is newer than the refused."""
+        """Read the client's identity again, and put its token into the headers; return whether it is newer than the
+        refused one.
+        """
         token = headers.get("Authorization")
         try:
             if self._credentials:
@@ -170,18 +175,18 @@ class Transport:
 
 
 class Stream:
-    """The body of a response that does not end, line by line."""
+    """The body of a response without an end, line by line."""
 
     def __init__(self, response: ServerResponse, idle: float) -> None:
         self._response = response
         self._idle = idle
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield whole lines as they arrive; the last one may lack its end.
+        """Yield whole lines as they arrive; the last one may be incomplete.
 
-        Raises TransportError where the connection breaks, is silent for too long, or ends without the last chunk.
+        Raises TransportError if the connection breaks, is silent for too long, or ends without the last chunk.
         """
-        pending: list[bytes] = []  # parts of one line: joined once, for lines of megabytes
+        pending: list[bytes] = []  # parts of one line, joined only once: a line may have megabytes
         while chunk := self._chunk():
             first, *lines = chunk.split(b"\n")
             pending.append(first)
@@ -192,11 +197,11 @@ class Stream:
         yield b"".join(pending)
 
     def abort(self) -> None:
-        """End the stream from any thread: the reading thread gets its end, or a TransportError, at once."""
+        """End the stream, from any thread: the reading thread gets the end or a TransportError at once."""
         self._response.abort()
 
     def close(self) -> None:
-        """Release the connection; for the thread that reads."""
+        """Release the connection; call it in the reading thread."""
         self._response.release()
 
     def _chunk(self) -> bytes:
@@ -207,7 +212,7 @@ class Stream:
 
 
 def _error(response: ServerResponse) -> ApiError:
-    """Return the error of a response of failure, and release the connection."""
+    """Return the error of an error response, and release the connection."""
     return error_from_status(_body(response), response.status, response.headers)
 
 

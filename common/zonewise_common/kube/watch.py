@@ -20,9 +20,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """A change of one object (apimachinery pkg/apis/meta/v1/watch.go)."""
 
     type: str
-    """ADDED, MODIFIED, DELETED or BOOKMARK, or the type of a newer server."""
+    """ADDED, MODIFIED, DELETED or BOOKMARK, or a type that a newer server introduced."""
     object: msgspec.Raw
-    """JSON; the reader decodes the fields that it needs."""
+    """The object as JSON; the reader decodes the fields that it needs."""
 
 
 _EVENT = msgspec.json.Decoder(Event)
@@ -35,7 +35,7 @@ class Watch:
         self._stream = stream
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield events. Raises ApiError for an event that is an error, TransportError where the stream breaks."""
+        """Yield events. Raises ApiError for an event that is an error, TransportError if the stream breaks."""
         for line in self._stream:
             if not line or line.isspace():
                 continue
@@ -52,7 +52,7 @@ class Watch:
         self._stream.abort()
 
     def close(self) -> None:
-        """Close the connection; for the thread that iterates."""
+        """Close the connection; call it in the iterating thread."""
         self._stream.close()
 
     def __enter__(self) -> Self:

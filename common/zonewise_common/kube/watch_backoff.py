@@ -1,4 +1,4 @@
-"""The wait of a reflector between two watches."""
+"""How long a reflector waits between two watches."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 class WatchBackoff:
-    """The failures in a row, and the wait that follows from them.
+    """Counts consecutive failures, and derives the wait from them.
 
     A watch whose version is too old (410) is no failure: the server works, and a listing is due at once. A second 410
-    without a healthy watch in between counts, so that a server with a defect is not asked without a pause. An error
-    status after attempts without an answer tells that the server is back: the waits begin anew.
+    without a healthy watch in between counts, so that a defective server is not queried without a pause. An error
+    status after attempts without a response means that the server is back: the waits start over.
     """
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
         self._failures = 0
         self._was_answered = True
-        self._has_relisted = False  # at once, since the last healthy watch
+        self._has_relisted = False  # without a wait, since the last healthy watch
 
     def delay(self, failure: KubeError | None, jitter: float, *, healthy: bool) -> float:
         """Return the seconds to wait after a watch.
 
-        `failure` is what ended it; None for a watch that the server ended. `healthy`: it lasted long enough.
+        `failure` is the error that ended it; None if the server ended it. `healthy`: the watch lasted long enough.
         """
         if healthy:
             self._failures, self._has_relisted = 0, False

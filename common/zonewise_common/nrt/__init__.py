@@ -1,1 +1,1 @@
-"""NodeResourceTopology: names, notations and fingerprints, written by the agent and read by the scheduler."""
+"""NodeResourceTopology: names, notations and fingerprints that the agent writes and the scheduler reads."""

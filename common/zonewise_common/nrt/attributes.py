@@ -1,10 +1,10 @@
-"""The attributes of a NodeResourceTopology object, written and read: the list, and the notations of values.
+"""Writing and reading the attributes of a NodeResourceTopology object: the list, and the notations of values.
 
     pairs     "name=value", by name, separated by commas
     amounts   pairs with the value "capacity/allocatable/available"
     zones     ids separated by "," or "+"; a device of several zones is "resource@0+1"
 
-Lists of CPUs and lists of zones are in the kernel's notation (k8s.cpuset).
+Lists of CPUs and of zones use the kernel's list notation (k8s.cpuset).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 MAX_NUMA_NODES = 1024
-"""Ids from here on are damage: the kernel's MAX_NUMNODES is at most 1 << 10."""
+"""Upper bound of NUMA node ids. Ids from here on are errors: the kernel's MAX_NUMNODES is at most 1 << 10."""
 
 _STRINGS = {str}
 
@@ -43,7 +43,7 @@ def write_pairs(pairs: Mapping[str, object]) -> str:
 
 
 def read_pairs(text: str) -> dict[str, str]:
-    """Return the pairs of a text; raise ValueError, naming the part, for a part that is no pair."""
+    """Return the pairs of a text; raise ValueError, naming the part, if a part is not a pair."""
     pairs: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, separator, value = part.partition("=")
@@ -57,12 +57,12 @@ def read_pairs(text: str) -> dict[str, str]:
 
 
 def write_amounts(amounts: Mapping[str, tuple[int, int, int]]) -> str:
-    """Return the text of amounts, each as capacity, allocatable and available."""
+    """Return the text of amounts, each written as capacity/allocatable/available."""
     return write_pairs({name: "/".join(map(str, amount)) for name, amount in amounts.items()})
 
 
 def read_amounts(text: str, field: str, problems: list[str]) -> Iterator[tuple[str, ResourceInfo]]:
-    """Yield the amounts of a text by name; a damaged one is a problem of the field."""
+    """Yield the amounts of a text by name; damaged ones are reported as problems of the field."""
     try:
         pairs = read_pairs(text)
     except ValueError as error:
@@ -86,13 +86,13 @@ def _read_amount(text: str) -> ResourceInfo:
 
 
 def write_zones(zones: Iterable[int]) -> str:
-    """Return the text of zones, as MEMORY_GROUP has it."""
+    """Return the text of zones in the notation of MEMORY_GROUP."""
     return ",".join(map(str, zones))
 
 
 @lru_cache(1 << 10)
 def read_zones(text: str, separator: str = ",") -> int:
-    """Return the zones of a text as bits; raise ValueError for other texts, and for ids from MAX_NUMA_NODES on."""
+    """Return the zones of a text as bits; raise ValueError for other texts, and for ids of MAX_NUMA_NODES or more."""
     bits = 0
     for part in text.split(separator):
         if not (part.isascii() and part.isdecimal()) or len(part) > 4 or int(part) >= MAX_NUMA_NODES:
@@ -102,12 +102,12 @@ def read_zones(text: str, separator: str = ",") -> int:
 
 
 def write_shared_resource(resource: str, zones: Iterable[int]) -> str:
-    """Return the name under which SHARED_DEVICES and EXCLUDED have a resource of some zones."""
+    """Return the name of a resource of some zones, as SHARED_DEVICES and EXCLUDED write it."""
     return f"{resource}@{'+'.join(map(str, zones))}"
 
 
 def read_shared_resource(name: str) -> tuple[str, int]:
-    """Return the resource and its zones as bits, 0 for none; raise ValueError for another text."""
+    """Return the resource and its zones as bits, 0 if the text names no zones; raise ValueError for other texts."""
     resource, separator, zones = name.rpartition("@")
     return resource, read_zones(zones, "+") if zones or not separator else 0
 
@@ -116,15 +116,16 @@ def read_shared_resource(name: str) -> tuple[str, int]:
 
 
 def write_attributes(pairs: Iterable[tuple[str, object]]) -> list[Object]:
-    """Return a list of attributes, by name; one that is None, for unknown, is left out."""
+    """Return a list of attributes sorted by name; values of None are unknown and omitted."""
     known = {name: str(value) for name, value in pairs if value is not None}
     return [{"name": name, "value": known[name]} for name in sorted(known)]
 
 
 def read_attributes(owner: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, str]:
-    """Return the attributes of an object or of a zone by name, of equal names the first; a damaged one is a problem.
+    """Return the attributes of an object or a zone by name. Of equal names the first counts; damaged ones are reported
+    as problems.
 
-    Every report of every node passes through this function: a sound list is read in one comprehension.
+    Every report of every node passes through this function, so a valid list is read in one comprehension.
     """
     items = owner.get("attributes")
     try:

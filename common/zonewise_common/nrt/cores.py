@@ -1,14 +1,14 @@
-"""Which CPUs are one core, as one short text: "0-31/64-95".
+"""The CPUs of each core, as one short text: "0-31/64-95".
 
-A text has groups of cores with equally many threads, separated by ";". A group has one of two notations, after the two
-ways in which machines number their CPUs:
+A text consists of groups separated by ";". The cores of a group have the same number of threads. There are two
+notations, for the two ways in which machines number their CPUs:
 
-- "0-31/64-95": CPU lists separated by "/"; the first CPUs of all the lists are a core, the second ones another. A list
-  alone has cores of one thread.
-- "0-31*2": one CPU list; its first two CPUs are a core, the next two another.
+- "0-31/64-95": CPU lists separated by "/"; the first CPUs of all lists form a core, the second ones another. A single
+  list describes cores of one thread.
+- "0-31*2": one CPU list; its first two CPUs form a core, the next two another.
 
-Lists are in the kernel's notation and ascending. Every partition of CPUs into cores has such a text: at worst with a
-group for each core.
+Lists are ascending, in the kernel's notation. Every partition of CPUs into cores can be written this way, at worst with
+a group for each core.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _Core = tuple[int, ...]
-"""Its CPUs, ascending."""
+"""CPUs of a core, ascending."""
 
 
 def write_cores(cores: Iterable[CpuSet]) -> str:
-    """Return the text of disjoint cores, the same for any order of them; empty cores are left out."""
+    """Return the text of disjoint cores. It does not depend on their order; empty cores are omitted."""
     by_threads: dict[int, list[_Core]] = defaultdict(list)
     for core in sorted(tuple(core) for core in cores if core):
         by_threads[len(core)].append(core)
@@ -36,7 +36,7 @@ def write_cores(cores: Iterable[CpuSet]) -> str:
 
 
 def read_cores(text: str) -> tuple[CpuSet, ...]:
-    """Return the cores of a text by their first CPUs; raise ValueError, naming the group, for an invalid one."""
+    """Return the cores of a text, sorted by their first CPUs; raise ValueError, naming the group, if one is invalid."""
     cores = [core for group in text.split(";") if text for core in _read(group)]
     cpus = EMPTY
     for core in cores:
@@ -47,7 +47,7 @@ def read_cores(text: str) -> tuple[CpuSet, ...]:
 
 
 def _groups(cores: list[_Core]) -> list[list[_Core]]:
-    """Partition cores of equally many threads, in order, into groups that have a notation."""
+    """Partition cores with the same number of threads, in order, into groups that the notation can express."""
     if _is_consecutive(cores):
         return [cores]
     groups: list[list[_Core]] = []

@@ -1,17 +1,18 @@
-"""What each pod holds of a zone, in a few bytes: the scheduler computes from it what the end of some pods frees.
+"""The resources of a zone that each pod holds, in a few bytes. From them, the scheduler computes what the end of some
+pods frees.
 
-Each zone has one text of entries separated by ";". An entry has the pods that hold equal amounts, and these amounts:
+Each zone has one text of entries separated by ";". An entry lists the pods that hold equal amounts, and these amounts:
 
     k3Zp:4-7,36-39&M.vv:8-11,40-43|memory=4Gi|nvidia.com/gpu=1;-:|memory@0+1=0
 
-The parts of an entry are separated by "|". The first part has "key:CPU list" of each pod, separated by "&". Each other
-part is an amount of one resource, which each of these pods holds. Behind "@" are the zones of an amount that is of
-several zones together; it stands in the text of the lowest of them. The text of the node itself has the devices of no
-zone. A key has 24 bits of the pod's hash in pod fingerprints. Two pods of a node may share one, rarely: what either
-holds is then unknown. A pod takes about 8 bytes beside the amounts. The texts of a node have at most as many pods as it
-has exclusive CPUs and devices.
+The parts of an entry are separated by "|". The first part lists "key:CPU list" of each pod, separated by "&". Each
+other part is an amount of one resource, which each of these pods holds. If an amount belongs to several zones together,
+"@" and the zones follow. Such an amount is in the text of the lowest of its zones. The text of the node itself lists
+the devices of no zone. A key has 24 bits of the pod's hash in pod fingerprints. In rare cases, two pods of a node share
+a key: the holdings of both are then unknown. A pod takes about 8 bytes beside the amounts. The texts of a node have at
+most as many pods as it has exclusive CPUs and devices.
 
-The key "-" stands for what belongs to no listed pod: init containers that have ended, and excluded pods.
+The key "-" stands for resources that belong to no listed pod: those of finished init containers and of excluded pods.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ _SYMBOLS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_."
 _SYMBOLS_OF_KEY = 4
 
 UNATTRIBUTED = "-"
-"""The key of what belongs to no listed pod."""
+"""The key of resources that belong to no listed pod."""
 
 NODE = -1
-"""The id under which the text of the node itself is passed."""
+"""The id for the text of the node itself."""
 
 
 class Holdings(NamedTuple):
-    """What one pod holds."""
+    """The resources that one pod holds."""
 
     cpus: int = 0
-    """Bits."""
+    """Exclusive CPUs as bits."""
     amounts: tuple[tuple[str, int, int], ...] = ()
-    """(resource, zones as bits, amount), sorted: bytes of memory, counts of devices. Zones 0: no zone is known."""
+    """(resource, zones as bits, amount), sorted: bytes of memory, counts of devices. Zones are 0 if no zone is known.
+    """
 
 
 def holdings_key(namespace: str, name: str) -> str:
@@ -54,7 +56,7 @@ def holdings_key(namespace: str, name: str) -> str:
 def write_holdings(holdings: Iterable[tuple[str, Holdings]], zone_cpus: Mapping[int, CpuSet]) -> dict[int, str]:
     """Return the text of each zone, and of the node under NODE. `zone_cpus` has every zone with its CPUs.
 
-    Equal holdings give equal texts, in whatever order they are passed.
+    Equal holdings give equal texts, whatever their order.
     """
     entries: dict[int, dict[str, list[str]]] = {zone: {} for zone in (*zone_cpus, NODE)}
     for key, held in holdings:
@@ -78,8 +80,8 @@ def write_holdings(holdings: Iterable[tuple[str, Holdings]], zone_cpus: Mapping[
 def read_holdings(texts: Iterable[tuple[int, str]]) -> dict[str, Holdings]:
     """Return the holdings by key, from the texts of zones, each with its id or NODE.
 
-    A key that occurs twice in one text is of two pods, so it is left out. Raises ValueError, naming the part, for a
-    damaged text.
+    A key that occurs twice in one text belongs to two pods, so it is omitted. Raises ValueError, naming the part, if a
+    text is damaged.
     """
     cpus: dict[str, int] = {}
     amounts: dict[str, list[tuple[str, int, int]]] = {}

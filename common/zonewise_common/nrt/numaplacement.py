@@ -1,8 +1,8 @@
-"""The zone of each container, in a few bytes: scheduler-plugins reads it to select pods to preempt.
+"""The zone of each container, in a few bytes. scheduler-plugins reads it to select pods to preempt.
 
 This is version v001 of github.com/k8stopologyawareschedwg/numaplacement. Writer and reader sort the same containers by
-the same hash. A container is then a number, and a zone a list of numbers, whose differences are in base 89. The zone
-with most containers is left out: it has all the containers that are in no other zone.
+the same hash. A container then becomes a number, and a zone a list of numbers whose differences are written in base 89.
+The zone with the most containers is omitted: its containers are those that are in no other zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PREFIX = "npv0v001"
 
 _SYMBOLS = "".join(symbol for symbol in map(chr, range(0x21, 0x7F)) if symbol not in '"&<>\\')
-"""89 symbols that need no escape in JSON, YAML and XML."""
+"""89 symbols that need no escaping in JSON, YAML or XML."""
 _TERMINAL = 64
 """The first 64 symbols end a number, the other 25 continue it."""
 _CONTINUATION = len(_SYMBOLS) - _TERMINAL
@@ -31,15 +31,15 @@ class NumaPlacement(NamedTuple):
     """Containers by zone, in the published form."""
 
     metadata: str
-    """Of the node."""
+    """Metadata for the node."""
     vectors: dict[int, str]
-    """By zone, ascending, without the zone with most containers and the zones without any."""
+    """Vectors by zone, ascending, without the zone with the most containers and without empty zones."""
 
 
 def encode(containers: Mapping[ContainerName, int], zones: int) -> NumaPlacement:
-    """Return the placement of containers with their zones.
+    """Return the placement of containers, which maps them to zones.
 
-    Raises ValueError for a zone that is not below the number of zones.
+    Raises ValueError if a zone is not below the number of zones.
     """
     numbers: dict[int, list[int]] = defaultdict(list)
     for number, name in enumerate(sorted(containers, key=_hash)):
@@ -53,9 +53,9 @@ def encode(containers: Mapping[ContainerName, int], zones: int) -> NumaPlacement
 
 
 def decode(placement: NumaPlacement, containers: Iterable[ContainerName]) -> dict[ContainerName, int]:
-    """Return the zone of each of the containers, which must be those of encode().
+    """Return the zone of each container; the containers must be those passed to encode().
 
-    Raises ValueError for a damaged placement, and for one of other containers.
+    Raises ValueError if the placement is damaged or belongs to other containers.
     """
     ordered = sorted(containers, key=_hash)
     facts = _facts(placement.metadata)

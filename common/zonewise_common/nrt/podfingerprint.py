@@ -1,7 +1,7 @@
-"""The pod fingerprint: a short text for a set of pods. A scheduler compares a report's pods with its own by it.
+"""The pod fingerprint: a short text for a set of pods. With it, a scheduler compares a report's pods with its own.
 
 This is version v001 of github.com/k8stopologyawareschedwg/podfingerprint. The order of pods does not matter, and two
-pods of one name count twice. It has no UIDs: a pod and its successor of the same name are equal.
+pods of one name count twice. The fingerprint ignores UIDs: a pod and its successor of the same name are equal.
 
 A search for the pods behind a fingerprint tries many sets of the same pods:
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _START = "pfp0v001"
-"""The name and the version of the algorithm."""
+"""The name and version of the algorithm."""
 _DIGITS = frozenset("0123456789abcdef")
 
 
@@ -31,7 +31,7 @@ def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
 
 
 def parse_fingerprint(text: str) -> int:
-    """Return the number of a fingerprint; raise ValueError for a text that is no fingerprint of this version."""
+    """Return the number of a fingerprint; raise ValueError if the text is not a fingerprint of this version."""
     digits = text.removeprefix(_START)
     if not text.startswith(_START) or len(digits) != 16 or not _DIGITS.issuperset(digits):
         raise ValueError(f"not a pod fingerprint of version {_START}: {text[:80]!r}")
@@ -54,5 +54,5 @@ def unpack_hashes(packed: bytes) -> Iterator[int]:
 
 
 def fingerprint_number(ascending: Iterable[bytes]) -> int:
-    """Return the number of the fingerprint of pods, from their packed hashes in ascending order of the hashes."""
+    """Return the fingerprint number of pods from their packed hashes, in ascending order of the hashes."""
     return xxh64_intdigest(b"".join(ascending))

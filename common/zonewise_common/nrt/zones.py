@@ -1,8 +1,8 @@
-"""The zones of a NodeResourceTopology object, written and read: types and names, resources, costs.
+"""Writing and reading the zones of a NodeResourceTopology object: types and names, resources, costs.
 
-The rules of names are those of the API's helpers (pkg/apis/topology/v1alpha2/helper) and of scheduler-plugins
+The naming rules are those of the API's helpers (pkg/apis/topology/v1alpha2/helper) and of scheduler-plugins
 (pkg/noderesourcetopology/pluginhelpers.go createNUMANodeList): a NUMA node is a zone of type Node named "node-<id>".
-The other types are ours, and other consumers pass over them.
+The other types are ours, and other consumers ignore them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODE = "Node"
 MEMORY_ONLY = "MemoryOnly"
 DEVICE_MEMORY = "DeviceMemory"
 NODE_BEYOND_LIMIT = "NodeBeyondLimit"
-"""A NUMA node with CPUs, and with an id from MAX_NODE_ZONES on."""
+"""Type of a NUMA node with CPUs whose id is at least MAX_NODE_ZONES."""
 PACKAGE = "Package"
 L3 = "L3"
 GPU = "GPU"
@@ -42,7 +42,7 @@ PREFIXES = {
     GPU: "gpu-",
     NIC: "nic-",
 }
-"""The beginnings of the names of zones by type: an id follows, or the PCI address of a device."""
+"""Prefixes of zone names by type; an id or a device's PCI address follows."""
 NUMA_TYPES = (NODE, MEMORY_ONLY, DEVICE_MEMORY, NODE_BEYOND_LIMIT)
 """The types of NUMA nodes."""
 _MAX_DIGITS = 5
@@ -55,7 +55,7 @@ def zone_name(zone_type: str, identity: int | str) -> str:
 
 
 def zone_id(name: object, zone_type: str) -> int | None:
-    """Return the id in the name of a zone of a type; None for another name, and for an id from MAX_NUMA_NODES on."""
+    """Return the id in the name of a zone of a type; None for other names, and for ids of MAX_NUMA_NODES or more."""
     if not isinstance(name, str) or len(name) > _MAX_NAME_LENGTH:
         return None
     return _zone_id(name, zone_type)
@@ -63,7 +63,7 @@ def zone_id(name: object, zone_type: str) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _zone_id(name: str, zone_type: str) -> int | None:
-    """Return zone_id(); each report repeats the names, as often as it has pairs of zones."""
+    """Implement zone_id(), cached: each report repeats the names once for each pair of zones."""
     prefix = PREFIXES[zone_type]
     digits = name.removeprefix(prefix)
     if len(digits) == len(name) or not (digits.isascii() and digits.isdecimal()) or len(digits) > _MAX_DIGITS:
@@ -78,7 +78,7 @@ def _zone_id(name: str, zone_type: str) -> int | None:
 def write_resources(amounts: Mapping[str, tuple[int, int, int]]) -> list[Object]:
     """Return a list of resources, each with its capacity, allocatable and available amount.
 
-    Quantities are strings, as the API machinery writes them: numbers of JSON lose bytes above 2^53.
+    Quantities are strings, as the API machinery writes them: JSON numbers lose precision above 2^53.
     """
     return [
         {"name": name, "capacity": str(capacity), "allocatable": str(allocatable), "available": str(available)}
@@ -87,7 +87,7 @@ def write_resources(amounts: Mapping[str, tuple[int, int, int]]) -> list[Object]
 
 
 def read_resources(zone: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, ResourceInfo]:
-    """Return the resources of a zone by name, of equal names the first; a damaged one is a problem."""
+    """Return the resources of a zone by name. Of equal names the first counts; damaged ones become problems."""
     field = f"{path}.resources"
     resources: dict[str, ResourceInfo] = {}
     for index, item in sound_objects(zone.get("resources"), field, problems):
@@ -112,12 +112,12 @@ def read_resources(zone: Mapping[str, Any], path: str, problems: list[str]) -> d
 
 
 def write_costs(costs: Iterable[tuple[str, int]]) -> list[Object]:
-    """Return a list of costs, by names of zones."""
+    """Return a list of costs by zone name."""
     return [{"name": name, "value": cost} for name, cost in costs]
 
 
 def read_costs(zone: Mapping[str, Any], path: str, problems: list[str]) -> dict[int, int]:
-    """Return the distances of a zone to Node zones by id; a damaged one is a problem."""
+    """Return the distances from a zone to Node zones by id; damaged ones are reported as problems."""
     field = f"{path}.costs"
     costs: dict[int, int] = {}
     for index, item in sound_objects(zone.get("costs"), field, problems):

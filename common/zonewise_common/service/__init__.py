@@ -1,1 +1,1 @@
-"""What our long-running programs share: settings, logs, TLS, and the HTTP server of metrics and health."""
+"""Code that our long-running programs share: settings, logs, TLS, and the HTTP server for metrics and health."""

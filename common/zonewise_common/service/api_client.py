@@ -1,4 +1,4 @@
-"""The client of the API server that the settings name."""
+"""The client for the API server that the settings select."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from zonewise_common.service.options import SettingsError
 
 
 def open_client(api_server: str, kubeconfig: str, otherwise: str = "", *, timeout: float = 10.0) -> Client:
-    """Return a client of a URL, of a kubeconfig file, or of the cluster that runs this pod.
+    """Return a client for a URL, for a kubeconfig file, or for the cluster in which this pod runs.
 
-    `otherwise` ends the error message with another way out; `timeout`, seconds, is that of each request. Raises
-    SettingsError.
+    `otherwise` is an alternative that the error message mentions at its end; `timeout` is in seconds, for each request.
+    Raises SettingsError.
     """
     try:
         if api_server:

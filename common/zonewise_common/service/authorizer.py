@@ -1,13 +1,13 @@
-"""Access to /metrics and /debug: for bearers of a token whose user the API server allows to get that path.
+"""Access to /metrics and /debug, for tokens of users that the API server allows to get the path.
 
-The other components of a cluster do the same. A TokenReview returns the user of a token, and a SubjectAccessReview
-whether that user may `get` the path as a non-resource URL. Prometheus has that right by a ClusterRole.
+The other components of a cluster do the same. A TokenReview returns the user of a token. A SubjectAccessReview states
+whether that user may `get` the path as a non-resource URL. A ClusterRole grants Prometheus that right.
 
-A path of the read API is reviewed below REVIEWED_PREFIX. Each user of a cluster may `get` /api/*, for discovery:
-ClusterRole system:discovery (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
+A path of the read API is reviewed with REVIEWED_PREFIX before it. Every user of a cluster may `get` /api/* for
+discovery: ClusterRole system:discovery (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go).
 
 The API server's proxy to a Service removes the header Authorization (apiserver pkg/endpoints/filters/authentication.go)
-and passes others on. So a token may come in TOKEN_HEADER instead.
+and passes on the others. A token may therefore be in TOKEN_HEADER instead.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
 
 TOKEN_HEADER = "x-zonewise-token"  # noqa: S105 -- the name of a header
-"""The header with a bearer token, for clients behind the API server's proxy; the value is the token alone."""
+"""The header for a bearer token of clients behind the API server's proxy; its value is only the token."""
 REVIEWED_PREFIX = "/zonewise"
-"""What is before /api/ in the non-resource URLs of reviews."""
+"""The prefix before /api/ in the non-resource URLs of reviews."""
 CACHE_SECONDS = 60.0
-"""Seconds for which a decision is cached. Prometheus comes with one token every 15 s or so. A withdrawn token works for
-a minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
+"""Seconds for which a decision is cached. Prometheus sends one token about every 15 s. A revoked token works for a
+minute longer. (controller-runtime caches positive decisions for a minute as well.)
+"""
 _MAX_CACHED = 256
-"""Decisions in each cache, so that guessed tokens cost no memory. The oldest one is dropped for a new one."""
+"""Maximum decisions in each cache, so that guessed tokens cost no memory. A new decision replaces the oldest one."""
 
 
 class Decision(NamedTuple):
-    """An HTTP status, with the reason of a rejection."""
+    """An HTTP status, with the reason for a rejection."""
 
     status: int
     reason: str = ""
@@ -58,7 +59,7 @@ class _Cached(NamedTuple):
 
 
 class ReviewClient(Protocol):
-    """The methods of a Client that an authorizer needs."""
+    """The methods of Client that an authorizer needs."""
 
     def create(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
         """Create a review, and return it with its status."""
@@ -66,19 +67,19 @@ class ReviewClient(Protocol):
 
 
 class Authorizer:
-    """Decides by reviews of the API server, and caches decisions for a minute. Safe for several threads.
+    """Decides through reviews by the API server, and caches decisions for a minute. Thread-safe.
 
-    Reviews of unknown tokens have a budget, beyond which their bearers get 429. A token that was allowed by its last
-    review is outside of that budget, and has a cache of its own. Its bearer gets the path, whatever strangers send.
+    Reviews of unknown tokens have a budget; beyond it, their bearers get 429. Tokens that their last review allowed do
+    not use that budget, and have a separate cache. Their bearers get the path, whatever requests others send.
     """
 
     def __init__(self, client: ReviewClient, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the client of the API server, and a clock in seconds that never goes back."""
+        """Create an authorizer from the client of the API server and a monotonic clock in seconds."""
         self._client = client
         self._clock = clock
         self._budget = ReviewBudget(clock)
         self._lock = threading.Lock()
-        self._allowed: dict[bytes, _Cached] = {}  # expired ones too: until their next review they are no strangers
+        self._allowed: dict[bytes, _Cached] = {}  # expired ones too, whose bearers still count as known
         self._rejected: dict[bytes, _Cached] = {}
         self._rejections: Counter[int] = Counter()
 
@@ -89,12 +90,12 @@ class Authorizer:
             return dict(self._rejections)
 
     def authorize_headers(self, headers: Mapping[str, str], path: str, address: str) -> Decision:
-        """Decide as `authorize` does, with the headers of a request by name in lower case."""
+        """Decide as `authorize` does, from the headers of a request by lower-case name."""
         authorization, token = headers.get("authorization", ""), headers.get(TOKEN_HEADER, "")
         return self.authorize(authorization or (f"Bearer {token}" if token else ""), path, address)
 
     def authorize(self, authorization: str, path: str, address: str) -> Decision:
-        """Decide whether the bearer of an Authorization header, who comes from an IP address, may get a path."""
+        """Decide whether the bearer of an Authorization header may get a path; `address` is the client's IP address."""
         decision = self._decide(authorization, path, address)
         if decision.status != 200:
             with self._lock:
@@ -105,7 +106,7 @@ class Authorizer:
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return Decision(401, "a bearer token is required")
-        key = hashlib.sha256(f"{path}\0{token.strip()}".encode()).digest()  # the cache has no tokens
+        key = hashlib.sha256(f"{path}\0{token.strip()}".encode()).digest()  # the cache holds no tokens
         with self._lock:
             allowed = self._allowed.get(key)
             cached = allowed or self._rejected.get(key)

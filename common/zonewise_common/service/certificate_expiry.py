@@ -1,4 +1,4 @@
-"""When certificates expire, from PEM: the standard library reads the fields of a peer's certificate alone.
+"""The expiry of certificates, read from PEM: the standard library reads only the fields of a peer's certificate.
 
 Source: RFC 5280 section 4.1 (the fields and their order), ITU-T X.690 (DER).
 """

@@ -1,4 +1,4 @@
-"""The setting that names conditions of nodes: those for which gangs avoid a node."""
+"""The setting that names conditions of nodes which gangs avoid."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zonewise_common.service.options import Option
 HARDWARE = "hardware"
 """All conditions that the agent sets for hardware faults."""
 _TYPE = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-"""A qualified name, as the API server demands it of a condition's type."""
+"""A qualified name, as the API server requires it for a condition's type."""
 
 
 def condition_types(value: object) -> tuple[str, ...]:
-    """Accept types of conditions, as a list or separated by commas; "hardware" stands for those of the agent."""
+    """Parse condition types, as a list or separated by commas; "hardware" stands for the agent's conditions."""
     items = cast("list[object]", value) if isinstance(value, list) else str(value).split(",")
     if not isinstance(value, str | list) or not all(isinstance(item, str) for item in items):
         raise ValueError(f'must be types of node conditions, separated by commas, or "{HARDWARE}"')

@@ -1,4 +1,4 @@
-"""One client of the HTTP server: a socket that never blocks, TLS, and the bytes on their way."""
+"""One client connection of the HTTP server: a socket that never blocks, TLS, and the bytes in transit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zonewise_common.service.tls import Certificates
 
 _MAX_READ = 1 << 20
-"""Bytes that are read at once from one connection, before it is another one's turn."""
+"""Maximum bytes that are read at once from one connection, before the next one is served."""
 
 
 class Connection:
-    """Used by one thread at a time."""
+    """A connection that only one thread uses at a time."""
 
     __slots__ = (
         "_certificates", "_stream", "_unsent", "address", "closing", "deadline", "draining", "established",
@@ -42,7 +42,7 @@ class Connection:
         self.address = address
         """The IP address of the client."""
         self.events = select.EPOLLIN
-        """What the connection waits for."""
+        """The poll events for which the connection waits."""
         self.handshaking = False
         self.started = False
         """Whether the client has begun a request or a TLS handshake."""
@@ -55,31 +55,31 @@ class Connection:
         self.responding = False
         """Whether a response is being sent."""
         self.draining = False
-        """Whether the last response is sent, and what the client still sends is discarded."""
+        """Whether the last response is sent, and further bytes from the client are discarded."""
         self.deadline = 0.0
         self.stream: ResponseStream | None = None
-        """The rest of the response, which lasts; None: the response ends by itself."""
+        """The rest of a streamed response; None if the response ends by itself."""
         self.stream_end = 0.0
-        """When the stream is closed at the latest."""
+        """The time by which the stream is closed."""
 
     @property
     def sending(self) -> bool:
-        """Tell whether a part of a response is not sent."""
+        """Return whether a part of a response is still unsent."""
         return bool(self._unsent)
 
     @property
     def pending(self) -> bool:
-        """Tell whether TLS has decrypted bytes, which the socket no longer shows."""
+        """Return whether TLS holds decrypted bytes, which the socket no longer signals."""
         return isinstance(self._stream, ssl.SSLSocket) and not self.handshaking and self._stream.pending() > 0
 
     @property
     def size(self) -> int:
-        """Return the bytes in memory for this connection."""
+        """Return the number of bytes in memory for this connection."""
         request = self.request
         return self.reader.size + len(self._unsent) + (len(request.body) if request is not None else 0)
 
     def receive(self) -> None:
-        """Read what has arrived, up to the end of one request. Raises HttpError, and OSError where the client left."""
+        """Read the received bytes, up to the end of one request. Raises HttpError, and OSError if the client left."""
         self.events = select.EPOLLIN
         try:
             self._shake_hands()
@@ -92,7 +92,7 @@ class Connection:
                     raise ConnectionResetError("closed by the client")
                 self.reader.feed(data)
                 if len(data) < size and not isinstance(self._stream, ssl.SSLSocket):
-                    break  # nothing else has arrived
+                    break  # no more bytes have arrived
                 budget -= len(data)
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
@@ -103,12 +103,12 @@ class Connection:
             self.send(CONTINUE)
 
     def send(self, data: bytes) -> None:
-        """Send as much as the socket takes. Raises OSError where the client left."""
+        """Send as many bytes as the socket accepts. Raises OSError if the client left."""
         self._unsent = memoryview(data)
         self.flush()
 
     def flush(self) -> None:
-        """Continue to send. Raises OSError where the client left."""
+        """Continue to send. Raises OSError if the client left."""
         self.events = select.EPOLLOUT
         try:
             while self._unsent:
@@ -122,7 +122,7 @@ class Connection:
         self.events = select.EPOLLIN
 
     def drain(self) -> None:
-        """Discard what arrives after the last response. Raises OSError where the client left.
+        """Discard bytes that arrive after the last response. Raises OSError if the client left.
 
         Closing a socket with unread bytes resets the connection, and the client could lose the response.
         """
@@ -132,7 +132,7 @@ class Connection:
         self.skip()
 
     def skip(self) -> None:
-        """Discard what has arrived. Raises OSError where the client left."""
+        """Discard received bytes. Raises OSError if the client left."""
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not self._stream.recv(_MAX_READ):
                 raise ConnectionResetError("closed by the client")
@@ -143,9 +143,9 @@ class Connection:
             self._stream.close()
 
     def _shake_hands(self) -> None:
-        # TLS begins with the first byte: a silent connection costs neither its memory nor its computations
+        # TLS begins with the first byte: a silent connection costs neither its memory nor its computation
         if self._certificates is not None:
-            # wrap_socket would leave the socket of a client open that has reset the connection
+            # wrap_socket would leave the socket open if the client has reset the connection
             if not self._stream.recv(1, socket.MSG_PEEK):
                 raise ConnectionResetError("closed by the client")
             context, self._certificates = self._certificates.context(), None

@@ -1,16 +1,16 @@
-"""All connections of an HTTP server: accepts, receives and sends without blocking, within budgets and deadlines.
+"""The loop that serves all connections of an HTTP server without blocking, within budgets and deadlines.
 
 A request must arrive within REQUEST_TIMEOUT, and a response must be read within RESPONSE_TIMEOUT, however many bytes
-arrive meanwhile. Connections and bytes in memory have limits. Beyond one of them, silent connections are closed in the
-order of ConnectionTable.
+arrive meanwhile. The numbers of connections and of bytes in memory have limits. If one is exceeded, silent connections
+are closed in the order of ConnectionTable.
 
 The leader works in rounds, and serves a request at the end of the round that completes it. A round first receives from
 all established connections. Then it handles a few events of strangers and new connections, and closes a few connections
-whose deadline has passed. So the length of a round, and with it the wait of a client, does not grow with the number of
-strangers.
+whose deadline has passed. The length of a round, and thus the wait of a client, therefore does not grow with the number
+of strangers.
 
-The body of some responses is a stream. Its connection is silent, and costs no thread: the leader looks from time to
-time for what is to be sent next. Nothing waits for a client that does not read: its stream has one part in memory.
+The body of some responses is a stream. Its connection is silent and occupies no thread: the leader checks periodically
+for the next part to send. A client that does not read delays nothing: its stream has one part in memory.
 """
 
 from __future__ import annotations
@@ -41,36 +41,39 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 2048
-"""Of one server without TLS. A silent one costs about 3 KiB, with the kernel's part."""
+"""Maximum connections of a server without TLS. A silent one costs about 3 KiB, including the kernel's part."""
 MAX_TLS_CONNECTIONS = 512
-"""Of one server with TLS, which costs up to 50 KiB once a client begins its handshake. Both are more than requests may
-wait, so some connections can always be closed."""
+"""Maximum connections of a server with TLS, which cost up to 50 KiB once a client begins its handshake. Both limits
+exceed the number of requests that may wait, so some connections can always be closed.
+"""
 REQUEST_TIMEOUT = 10.0
-"""Seconds from the first byte of a request, or of a TLS handshake before it, to the last."""
+"""Seconds from the first to the last byte of a request, including the TLS handshake before it."""
 RESPONSE_TIMEOUT = 30.0
 STREAM_TIMEOUT = 300.0
-"""Seconds of a stream. Its client then comes again, and its token is reviewed again."""
+"""Maximum seconds of a stream. Its client then reconnects, and its token is reviewed again."""
 MAX_STREAMS = 64
 _STREAM_PERIOD = 0.25
-"""Seconds between two looks at what the streams have to send."""
+"""Seconds between two checks for new parts of the streams."""
 _DRAIN_TIMEOUT = 2.0
 _STOP_TIMEOUT = 2.0
-"""Seconds that requests have to end when the server stops."""
+"""Seconds that requests have to finish when the server stops."""
 _TICK = 0.5
-"""Seconds between two looks at the deadlines."""
+"""Seconds between two checks of the deadlines."""
 _EXPIRED_AT_ONCE = 8
 _EXPIRED_PAUSE = 0.02
-"""Seconds between two groups of expired connections. Otherwise clients that connected together are closed together,
-connect together again, and delay new clients each time. Some are closed late: 2,048 of them within 5 s."""
+"""Seconds between two groups of expired connections. Otherwise, clients that connected together would be closed
+together, reconnect together, and delay new clients each time. The pause closes some of them late: 2,048 of them within
+5 s.
+"""
 _BUFFERED = 8 << 20
-"""Bytes of requests and responses in memory, beside two bodies of the largest size."""
+"""Maximum bytes of requests and responses in memory, in addition to two bodies of the largest size."""
 _EVENTS_AT_ONCE = 8
-"""Events of strangers in one round."""
+"""Maximum events of strangers in one round."""
 _ACCEPTED_AT_ONCE = 8
 
 
 class ConnectionLoop:
-    """Serves the connections of a listener. The leader of the threads alone touches silent connections."""
+    """Serves the connections of a listener. Only the leading thread touches silent connections."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class ConnectionLoop:
         certificates: Certificates | None,
         idle: float,
     ) -> None:
-        """Take the function that responds to a request; its second argument is the IP address of the client.
+        """Create a loop around the function that responds to a request; its second argument is the client's IP address.
 
         `idle` is the time in seconds after which a connection without a request is closed.
         """
@@ -94,7 +97,7 @@ class ConnectionLoop:
         self._epoll.register(self._strangers, select.EPOLLIN)
         self._strangers.register(listener, select.EPOLLIN)
         self._mutex = threading.Lock()
-        """Guards the table and the listener, for moments only."""
+        """Guards the table and the listener; held only briefly."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         limit = MAX_CONNECTIONS if certificates is None else MAX_TLS_CONNECTIONS
         self._table = ConnectionTable(max(min(limit, files // 4), 16))
@@ -102,7 +105,7 @@ class ConnectionLoop:
         self._large = False
         self._next_tick = 0.0
         self._streams: dict[int, Connection] = {}
-        """By file descriptor; changed under the mutex."""
+        """Streams by file descriptor; changed under the mutex."""
         self._next_parts = 0.0
 
     def start(self) -> None:
@@ -110,7 +113,7 @@ class ConnectionLoop:
         self._threads.start()
 
     def stop(self) -> None:
-        """Free the port, let requests end that are being served, and close all connections."""
+        """Free the port, let active requests finish, and close all connections."""
         with self._mutex:
             if self._closing:
                 return
@@ -119,7 +122,7 @@ class ConnectionLoop:
         ended = self._threads.stop(lambda: os.eventfd_write(self._wake, 1), _STOP_TIMEOUT)
         for connection in self._table.all():
             self._close(connection)
-        if ended:  # a thread that is late ends with the process
+        if ended:  # a late thread ends with the process
             self._strangers.close()
             self._epoll.close()
             os.close(self._wake)
@@ -162,7 +165,7 @@ class ConnectionLoop:
             self._close(connection)
 
     def _send_parts(self, now: float) -> None:
-        """Send each stream its next part, where its client has read the last one."""
+        """Send each stream its next part, if its client has read the last one."""
         self._next_parts = now + _STREAM_PERIOD
         with self._mutex:
             streams = list(self._streams.values())
@@ -220,7 +223,7 @@ class ConnectionLoop:
         return connection is not None
 
     def _advance(self, connection: Connection) -> None:
-        """Send and receive what is possible on a silent connection."""
+        """Send and receive on a silent connection, as far as possible without blocking."""
         try:
             connection.flush()
             if connection.sending:
@@ -244,7 +247,7 @@ class ConnectionLoop:
             self._close(connection)
 
     def _expect_request(self, connection: Connection) -> None:
-        """Let a whole request wait for a thread, and an incomplete one for its next bytes. Raises HttpError."""
+        """Queue a whole request for a thread, or wait for the next bytes of an incomplete one. Raises HttpError."""
         request = connection.reader.take()
         if request is not None:
             self._enqueue(connection, request)
@@ -284,7 +287,7 @@ class ConnectionLoop:
         self._send(connection, format_response(response, keep_alive=keep_alive, with_body=with_body))
 
     def _reject(self, connection: Connection, error: HttpError) -> None:
-        """Respond to what cannot be read, and close the connection once the client has the response."""
+        """Respond to an unreadable request, and close the connection once the client has the response."""
         log.debug("%d %s", error.status, error.reason)
         connection.closing, connection.request = True, None
         response = text_response(error.status, f"{error.reason}\n")
@@ -306,7 +309,7 @@ class ConnectionLoop:
             self._close(connection)
 
     def _finish(self, connection: Connection) -> None:
-        """Go on after a whole response. Raises HttpError and OSError."""
+        """Continue after a whole response. Raises HttpError and OSError."""
         rejected = connection.closing and connection.request is None
         connection.request, connection.responding = None, False
         if connection.establishes and not connection.established:
@@ -334,7 +337,7 @@ class ConnectionLoop:
             self._epoll.register(connection.fd, select.EPOLLONESHOT)
 
     def _release(self, connection: Connection) -> None:
-        """Hand a connection to the leader, which waits for its client."""
+        """Return a connection to the leader, which waits for its client."""
         if connection.size >= LARGE:
             self._large = True
         epoll = self._epoll if connection.established else self._strangers

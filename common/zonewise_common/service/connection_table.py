@@ -1,11 +1,11 @@
-"""The connections of one HTTP server: which are silent, and which of those is closed first.
+"""The connections of one HTTP server: which are silent, and in which order they are closed.
 
-A connection is active while its request waits for its response; otherwise it is silent. Only silent ones are closed in
-favour of new ones: first those of strangers, whose connections have completed no request, then established ones. In
-both groups the one that has been silent longest is the first. Strangers keep their place while they send: a client that
-sends one byte at a time is as silent as one that sends none.
+A connection is active while its request waits for the response; otherwise it is silent. Only silent ones are closed in
+favour of new ones: first those of strangers, which have completed no request, then established ones. In both groups,
+the one that has been silent longest is closed first. Sending does not change a stranger's position: a client that sends
+one byte at a time counts as silent.
 
-No operation looks at all connections, so their number delays no request.
+No operation iterates over all connections, so their number delays no request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_common.service.connection import Connection
 
 LARGE = 64 << 10
-"""Bytes of a connection that is closed where all connections together have too many."""
+"""Size in bytes from which a connection is closed if all connections together exceed their budget."""
 
 
 class ConnectionTable:
@@ -40,7 +40,7 @@ class ConnectionTable:
 
     @property
     def full(self) -> bool:
-        """Tell whether another connection needs the place of one of these."""
+        """Return whether a new connection requires another one to be closed."""
         return len(self) >= self._limit
 
     def silent(self, fd: int) -> Connection | None:
@@ -48,9 +48,9 @@ class ConnectionTable:
         return self._strangers.get(fd) or self._established.get(fd)
 
     def release(self, connection: Connection) -> None:
-        """Take a new connection, or one whose response is sent, as the one that became silent last.
+        """Record a new connection, or one whose response is sent, as the one that became silent last.
 
-        A connection that is silent already keeps its place; its size and its deadline are taken anew.
+        A connection that is already silent keeps its position; its size and deadline are updated.
         """
         group = self._established if connection.established else self._strangers
         if group.get(connection.fd) is not connection:
@@ -63,7 +63,7 @@ class ConnectionTable:
             self._large.pop(connection.fd, None)
 
     def activate(self, connection: Connection) -> None:
-        """Protect a connection while its request waits for its response."""
+        """Mark a connection as active, which protects it while its request waits for the response."""
         self.remove(connection)
         self._active[connection.fd] = connection
         self._measure(connection)
@@ -78,21 +78,21 @@ class ConnectionTable:
                 self._large.pop(connection.fd, None)
 
     def longest_silent(self) -> Connection | None:
-        """Return the connection to close in favour of a new one; None where all are active."""
+        """Return the connection to close in favour of a new one, or None if all are active."""
         return next(iter(self._strangers.values()), None) or next(iter(self._established.values()), None)
 
     def take_expired(self, now: float, most: int) -> list[Connection]:
-        """Forget and return at most so many of the silent connections whose deadline has passed."""
+        """Remove and return up to `most` silent connections whose deadline has passed."""
         expired = self._deadlines.take_passed(now, most)
         for connection in expired:
             self.remove(connection)
         return expired
 
     def over_budget(self, budget: int) -> list[Connection]:
-        """Return silent connections to close, so that all together have at most so many bytes in memory.
+        """Return silent connections to close, so that all together have at most `budget` bytes in memory.
 
-        They are those of strangers before established ones, of the connections with many bytes. The last one of them
-        stays: a single response may be larger than the budget.
+        They are large ones, those of strangers first. The last one is not closed: a single response may be larger than
+        the budget.
         """
         excess = self._size - budget
         if excess <= 0:

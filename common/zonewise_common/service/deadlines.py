@@ -1,4 +1,4 @@
-"""A timer wheel: sets and moves a deadline in constant time, and returns passed ones in small batches.
+"""A timer wheel: it sets and moves a deadline in constant time, and returns expired deadlines in small batches.
 
 Source: Varghese and Lauck, "Hashed and hierarchical timing wheels" (SOSP 1987), scheme 6, with a heap of the slots.
 """
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from zonewise_common.service.connection import Connection
 
 SLOT = 0.25
-"""Seconds of one slot: a deadline counts as passed at the end of its slot."""
+"""Seconds of one slot: a deadline expires at the end of its slot."""
 
 
 class Deadlines:
-    """The deadlines of connections, each at most SLOT late."""
+    """The deadlines of connections; each expires at most SLOT late."""
 
     def __init__(self) -> None:
         self._slots: dict[int, dict[int, Connection]] = {}  # by the end of the slot, then by file descriptor
@@ -24,7 +24,7 @@ class Deadlines:
         self._slot_of: dict[int, int] = {}
 
     def set(self, connection: Connection) -> None:
-        """Take a connection's deadline, in place of its last one."""
+        """Set a connection's deadline, in place of its previous one."""
         end = int(connection.deadline / SLOT) + 1
         if self._slot_of.get(connection.fd) == end:
             return
@@ -42,7 +42,7 @@ class Deadlines:
             del self._slots[end][connection.fd]
 
     def take_passed(self, now: float, most: int) -> list[Connection]:
-        """Forget and return at most so many connections whose deadline has passed, the longest passed slot first."""
+        """Remove and return up to `most` connections whose deadline has passed, starting with the oldest slot."""
         passed: list[Connection] = []
         while len(passed) < most and self._ends and self._ends[0] * SLOT <= now:
             slot = self._slots[self._ends[0]]

@@ -1,4 +1,4 @@
-"""Threads that work on tasks, each once it is due."""
+"""Threads that run tasks, each when it is due."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STOP_TIMEOUT = 1.0
-"""Seconds for which all threads may take to stop."""
+"""Seconds that all threads together have to stop."""
 
 
 class DelayedTasks(Generic[T]):
-    """See the module. Works while the context is entered; tasks that are left then are dropped."""
+    """Runs tasks when they are due. It works while the context is entered; remaining tasks are dropped at the end."""
 
     def __init__(self, work: Callable[[T], object], *, threads: int, name: str) -> None:
-        """`work` may submit its task again; no task is None. An exception of it ends its thread."""
+        """Create the threads. `work` may submit its task again; a task must not be None. An exception in it ends the
+        thread.
+        """
         self._work = work
         self._condition = threading.Condition()
-        self._tasks: list[tuple[float, int, T]] = []  # a heap: when due, in which order submitted
+        self._tasks: list[tuple[float, int, T]] = []  # a heap: due time, order of submission
         self._submitted = 0
         self._stopping = False
         self._threads = [threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(threads)]
@@ -43,7 +45,7 @@ class DelayedTasks(Generic[T]):
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def submit(self, task: T, delay: float = 0.0) -> None:
-        """Work on a task in so many seconds; tasks that are due together go in the order of their submission."""
+        """Run a task after `delay` seconds; tasks that are due at the same time run in the order of submission."""
         with self._condition:
             self._submitted += 1
             heapq.heappush(self._tasks, (time.monotonic() + delay, self._submitted, task))
@@ -54,7 +56,7 @@ class DelayedTasks(Generic[T]):
             self._work(task)
 
     def _next(self) -> T | None:
-        """Wait for a task that is due; None: stop."""
+        """Wait for a task that is due; return None to stop."""
         with self._condition:
             while not self._stopping:
                 wait = self._tasks[0][0] - time.monotonic() if self._tasks else None

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _TEXT = "text/plain; charset=utf-8"
 UNAUTHENTICATED_PATHS = ("/healthz", "/readyz")
-"""Probes come from the kubelet, which has no token; their responses are one sentence, and made without waiting."""
+"""Paths of probes by the kubelet, which has no token; the responses are one sentence, produced without waiting."""
 LOCAL_PREFIXES = ("/debug/", "/api/")
-"""Paths with details about nodes, pods and workloads: for local clients, or for bearers of a token."""
+"""Paths with details about nodes, pods and workloads: only for local clients and bearers of a token."""
 PUBLIC_PREFIXES = ("/page/",)
 """Static files, which are the same in every cluster: a browser loads them before its user has entered a token."""
 
@@ -23,23 +23,23 @@ class Request(NamedTuple):
     """A request of a client."""
 
     method: str
-    """GET or POST; HEAD is GET here."""
+    """GET or POST; HEAD is mapped to GET."""
     path: str
-    """Without the query."""
+    """The path without the query."""
     accept: str = ""
     """The header Accept."""
     body: bytes = b""
     query: str = ""
-    """Without the question mark."""
+    """The query without the question mark."""
     headers: Mapping[str, str] = {}
-    """By name in lower case."""
+    """Headers by lower-case name."""
 
 
 class ResponseStream(Protocol):
-    """The body of a response that lasts: the server takes the next part once the client has read the last one."""
+    """The body of a long-lived response: the server takes the next part once the client has read the last one."""
 
     def __call__(self) -> bytes | None:
-        """Return the next part without waiting, b"" where there is none yet; None: the body ends."""
+        """Return the next part without waiting; b"" if there is none yet, None at the end of the body."""
         ...
 
 
@@ -50,33 +50,33 @@ class Response(NamedTuple):
     content_type: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
-    """Others than those of every response."""
+    """Headers in addition to those of every response."""
     stream: ResponseStream | None = None
-    """What follows `body`, until the server or the client closes the connection; None: nothing."""
+    """The stream that follows `body`, until the server or the client closes the connection; None if there is none."""
 
 
 class Handler(Protocol):
-    """The responses of one program; called by several threads at once."""
+    """The responses of one program; several threads call it at once."""
 
     max_body: int
-    """Bytes of a request's body; a larger request is rejected unread."""
+    """Maximum bytes of a request's body; a larger request is rejected unread."""
 
     def methods(self, path: str) -> Collection[str]:
-        """Return the methods of a path, "GET" or "POST"; none for an unknown path."""
+        """Return the methods that a path allows, "GET" or "POST"; none for an unknown path."""
         ...
 
     def handle(self, request: Request) -> Response:
-        """Return the response to a request with a method of its path."""
+        """Return the response to a request, whose method its path allows."""
         ...
 
 
 class GetHandler:
-    """A handler of GET requests alone."""
+    """A handler of GET requests only."""
 
     max_body = 0
 
     def __init__(self, handlers: Mapping[str, Callable[[Request], Response]]) -> None:
-        """Create a handler from one function for each path; one that ends with "/*" stands for all paths below."""
+        """Create a handler from one function for each path; a path that ends with "/*" stands for all paths below."""
         self._handlers = {path: handler for path, handler in handlers.items() if not path.endswith("/*")}
         self._below = {path[:-1]: handler for path, handler in handlers.items() if path.endswith("/*")}
 
@@ -100,12 +100,12 @@ class GetHandler:
 
 
 def is_public(path: str) -> bool:
-    """Tell whether a path needs no token, so that a response to it says nothing about the client."""
+    """Return whether a path needs no token, in which case a response to it proves nothing about the client."""
     return path in {"/", *UNAUTHENTICATED_PATHS} or path.startswith(PUBLIC_PREFIXES)
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an IP address is of the loopback interface; IPv4 may be mapped into IPv6."""
+    """Return whether an IP address belongs to the loopback interface; IPv4 may be mapped into IPv6."""
     return address == "::1" or address.removeprefix("::ffff:").startswith("127.")
 
 

@@ -1,4 +1,4 @@
-"""HTTP/1.1 messages as bytes: requests from a client's bytes in any pieces, and responses.
+"""HTTP/1.1 messages as bytes: it parses requests that arrive in any pieces, and formats responses.
 
 Source: RFC 9112 (message syntax) and RFC 9110 (semantics). Chunked request bodies are not supported.
 """
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from zonewise_common.service.handlers import Response
 
 MAX_HEAD = 16 << 10
-"""Bytes of a request line with its headers. The largest header is a bearer token, of 1 to 8 KiB."""
+"""Maximum bytes of a request line and its headers. The largest header is a bearer token, of 1 to 8 KiB."""
 METHODS = ("GET", "HEAD", "POST")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""The interim response to a client that waits for it before it sends the body."""
+"""The interim response for a client that waits for it before it sends the body."""
 
 RETRY_AFTER = 1
 """Seconds after which a client with status 429 may try again."""
 
 _END = b"\r\n\r\n"
 _MAX_DIGITS = 18
-"""Of a Content-Length: int() of very many of them is an error."""
+"""Maximum digits of a Content-Length: int() raises an error for very many."""
 _REQUEST_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) HTTP/([0-9])\.([0-9])")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -34,7 +34,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class HttpError(Exception):
-    """A request that is no valid HTTP, or larger than a limit. The connection cannot be used any longer."""
+    """A request that is invalid HTTP or exceeds a limit. The connection cannot be used any longer."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -48,14 +48,14 @@ class HttpRequest(NamedTuple):
     method: str
     """One of METHODS."""
     path: str
-    """Without the query."""
+    """The path without the query."""
     headers: Mapping[str, str]
-    """By name in lower case; the values of one name are joined by a comma."""
+    """Headers by lower-case name; several values of one name are joined with commas."""
     keep_alive: bool
     """Whether the client may send another request on the connection."""
     body: bytes = b""
     query: str = ""
-    """As it was sent, without the question mark."""
+    """The query as it was sent, without the question mark."""
 
 
 class _Head(NamedTuple):
@@ -65,7 +65,7 @@ class _Head(NamedTuple):
 
 
 class RequestReader:
-    """Takes the bytes of one connection, and returns whole requests. It buffers at most one head and one body."""
+    """Collects the bytes of one connection, and returns whole requests. It buffers at most one head and one body."""
 
     def __init__(self, max_body: int) -> None:
         """Create a reader; a body of more than `max_body` bytes is an error before it is read."""
@@ -73,34 +73,34 @@ class RequestReader:
         self._buffer = bytearray()
         self._head: _Head | None = None
         self.continue_due = False
-        """Whether the client waits for CONTINUE; who sends it clears this."""
+        """Whether the client waits for CONTINUE; the sender clears it."""
 
     @property
     def size(self) -> int:
-        """Return the bytes in the buffer."""
+        """Return the number of bytes in the buffer."""
         return len(self._buffer)
 
     @property
     def started(self) -> bool:
-        """Tell whether a part of a request has arrived."""
+        """Return whether a part of a request has arrived."""
         return bool(self._buffer) or self._head is not None
 
     @property
     def missing(self) -> int:
-        """Return how many bytes the request may still have; 0 once it is whole."""
+        """Return how many bytes the request may still need; 0 once it is whole."""
         if self._head is not None:
             return max(self._head.length - len(self._buffer), 0)
         return MAX_HEAD - len(self._buffer)
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Raises HttpError."""
+        """Add the next bytes. Raises HttpError."""
         searched = max(len(self._buffer) - len(_END), 0)
         self._buffer += data
         if self._head is None:
             self._read_head(searched)
 
     def take(self) -> HttpRequest | None:
-        """Return the next request once it is whole, otherwise None. Raises HttpError."""
+        """Return the next request if it is whole, otherwise None. Raises HttpError."""
         if self._head is None or len(self._buffer) < self._head.length:
             return None
         request, length = self._head
@@ -112,7 +112,7 @@ class RequestReader:
         return request._replace(body=body)
 
     def check_end(self) -> None:
-        """Take the end of the client's bytes. Raises HttpError where a request is incomplete."""
+        """Handle the end of the client's bytes. Raises HttpError if a request is incomplete."""
         if self._head is not None:
             raise HttpError(400, f"the body ends after {len(self._buffer)} of {self._head.length} bytes")
         if self._buffer:
@@ -176,13 +176,13 @@ def _body_length(request: HttpRequest, max_body: int) -> int:
 
 
 def format_response(response: Response, *, keep_alive: bool, with_body: bool = True) -> bytes:
-    """Return the bytes of a response, up to its stream. A response to HEAD is without its body."""
+    """Return the bytes of a response, up to its stream. A response to HEAD has no body."""
     lines = [
         f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}",
         "Server: zonewise",
         f"Date: {http_date(time.time())}",
     ]
-    if response.status != 304:  # RFC 9110 section 15.4.5: its headers would be those of the body that it lacks
+    if response.status != 304:  # RFC 9110 section 15.4.5: the headers would describe the body that it lacks
         lines.append(f"Content-Type: {response.content_type}")
         if response.stream is None:
             lines.append(f"Content-Length: {len(response.body)}")
@@ -198,7 +198,7 @@ def format_response(response: Response, *, keep_alive: bool, with_body: bool = T
 
 
 def http_date(seconds: float) -> str:
-    """Return a date as RFC 9110 section 5.6.7 has it, whatever the locale."""
+    """Return a date in the format of RFC 9110 section 5.6.7, whatever the locale."""
     utc = time.gmtime(seconds)
     day = f"{_DAYS[utc.tm_wday]}, {utc.tm_mday:02} {_MONTHS[utc.tm_mon - 1]} {utc.tm_year}"
     return f"{day} {utc.tm_hour:02}:{utc.tm_min:02}:{utc.tm_sec:02} GMT"

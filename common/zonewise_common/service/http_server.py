@@ -1,4 +1,4 @@
-"""The HTTP server around a handler: addresses, authorization, and the life of the server.
+"""The HTTP server around a handler: addresses, authorization, start and stop.
 
 A connection costs a thread only while its whole request is served: see connection_loop.py and request_threads.py.
 """
@@ -36,7 +36,7 @@ _BACKLOG = 1024
 
 
 class HttpServer:
-    """Serves a handler in threads of its own."""
+    """Serves a handler in its own threads."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class HttpServer:
         public_paths: Collection[str] = (),
         idle: float = REQUEST_TIMEOUT,
     ) -> None:
-        """Listen at "ADDRESS:PORT" or ":PORT" (every address, IPv6 too where there is). Raises OSError.
+        """Listen at "ADDRESS:PORT" or ":PORT" (every address, including IPv6 if available). Raises OSError.
 
-        `public_paths` need no token, beside those of is_public. `idle` is the time in seconds after which a connection
-        without a request is closed.
+        `public_paths` need no token, in addition to those of is_public. `idle` is the time in seconds after which a
+        connection without a request is closed.
         """
         self._handler, self._authorizer, self._public_paths = handler, authorizer, public_paths
         host, _, port = listen.rpartition(":")
@@ -63,7 +63,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """Return the port; the system selected it where the address has port 0."""
+        """Return the port; if the address has port 0, the system selects it."""
         return self._port
 
     def start(self) -> None:
@@ -71,7 +71,7 @@ class HttpServer:
         self._loop.start()
 
     def close(self) -> None:
-        """Free the port, and stop serving once the requests have ended that are being served."""
+        """Free the port, let active requests finish, and stop serving."""
         self._loop.stop()
 
     def _respond(self, request: HttpRequest, address: str) -> Response:
@@ -110,10 +110,10 @@ class HttpServer:
 
 
 def _is_address(headers: Mapping[str, str]) -> bool:
-    """Tell whether a request names the server by an IP address, as localhost, or not at all.
+    """Return whether a request names the server by an IP address, as localhost, or not at all.
 
-    A page from elsewhere may have a name of its own resolved to this host, to read with the browser of a local user
-    ("DNS rebinding"). Such a request has that name.
+    A foreign web page may let its own name resolve to this host, in order to read with the browser of a local user
+    ("DNS rebinding"). Such a request contains that name.
     """
     name = headers.get("host", "").rpartition("]")[0].lstrip("[") or headers.get("host", "").partition(":")[0]
     if name in {"", "localhost"}:
@@ -134,7 +134,7 @@ def serving(
     certificates: Certificates | None = None,
     idle: float = REQUEST_TIMEOUT,
 ) -> Generator[HttpServer]:
-    """Serve within a context. Raises SettingsError where the address is not available."""
+    """Serve within a context. Raises SettingsError if the address is not available."""
     try:
         server = HttpServer(listen, handler, authorizer=authorizer, certificates=certificates, idle=idle)
     except OSError as error:
@@ -151,7 +151,7 @@ def _listen(host: str, port: int) -> socket.socket:
     if not host:
         with contextlib.suppress(OSError):  # a kernel without IPv6
             return _bind(socket.AF_INET6, "::", port)
-    # Prometheus and the kubelet come from elsewhere
+    # Prometheus and the kubelet connect from other addresses
     return _bind(socket.AF_INET6 if ":" in host else socket.AF_INET, host or "0.0.0.0", port)  # noqa: S104
 
 

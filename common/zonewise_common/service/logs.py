@@ -1,4 +1,4 @@
-"""Logging to standard error: one line for each event, as text for people or as JSON for programs."""
+"""Logging to standard error: one line per event, as text for people or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, style: str) -> None:
-    """Log events of a level and above ("debug", "info", "warning", "error"), in the style "text" or "json"."""
+    """Log events from a level on ("debug", "info", "warning", "error"), in the style "text" or "json"."""
     handler = logging.StreamHandler(sys.stderr)
     if style == "json":
         handler.setFormatter(_JsonFormatter())

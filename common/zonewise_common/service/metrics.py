@@ -1,4 +1,4 @@
-"""Metrics that long-running programs share: certificates, rejected clients, failed requests, ages of watches."""
+"""Metrics that long-running programs share: certificates, rejected clients, failed requests, and ages of watches."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from zonewise_common.service.tls import Certificates
 
 _REJECTIONS = {401: "unauthenticated", 403: "forbidden", 429: "rate_limited", 503: "unavailable"}
-"""The reasons of an Authorizer, by HTTP status."""
+"""An Authorizer's reasons for rejections, by HTTP status."""
 
 
 class ServiceMetrics(Collector):
-    """The metrics of one program, read when they are collected."""
+    """The metrics of one program, which are read when they are collected."""
 
     def __init__(self, request_failures: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        """Take the counts of Client.request_failures()."""
+        """Create the metrics from a function that returns the counts of Client.request_failures()."""
         self._request_failures = request_failures
         self._certificates: dict[str, Certificates] = {}
         self._authorizer: Authorizer | None = None
 
     def add_certificates(self, certificates: Certificates | None) -> None:
-        """Export when certificates expire; None is a server without TLS."""
+        """Export when certificates expire; None means a server without TLS."""
         if certificates is not None:
             self._certificates[certificates.file] = certificates
 
     def add_authorizer(self, authorizer: Authorizer | None) -> None:
-        """Export which clients were rejected; None is a server that reviews no tokens."""
+        """Export the number of rejected clients; None means a server that reviews no tokens."""
         self._authorizer = authorizer
 
     def collect(self) -> Iterator[Metric]:
@@ -74,7 +74,7 @@ class WatchAges(Collector):
     """The age of each watch."""
 
     def __init__(self, ages: Callable[[], Mapping[str, float]]) -> None:
-        """`ages` returns seconds by resource."""
+        """Create the metric; `ages` returns seconds by resource."""
         self._ages = ages
 
     def collect(self) -> Iterator[Metric]:

@@ -1,6 +1,6 @@
-"""Settings from four sources: flags, environment, file, defaults. The first source that has a setting wins.
+"""Settings from four sources: flags, environment, file, defaults. The first source that defines a setting wins.
 
-Every setting has one key, and the other names follow from it. `publish.labels` in the file is `--publish-labels` on the
+The other names of a setting derive from its key. `publish.labels` in the file is `--publish-labels` on the
 command line and `ZONEWISE_PUBLISH_LABELS` in the environment.
 """
 
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
 
 PREFIX = "ZONEWISE_"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
-"""The path of the settings file, where no flag has it."""
+"""The environment variable for the path of the settings file, used if there is no flag."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class SettingsError(Exception):
-    """An invalid setting; the message has its source, its name, its value, and the valid values."""
+    """An invalid setting; the message contains its source, name and value, and the valid values."""
 
 
 class Option(NamedTuple):
     """One setting, with its names."""
 
     key: str
-    """In the file: camelCase, with a dot between levels."""
+    """The key in the file: camelCase, with dots between levels."""
     parse: Callable[[object], Any]
-    """Raises ValueError with the valid values."""
+    """Function that parses the value. Raises ValueError with the valid values."""
     help: str
     metavar: str = "TEXT"
     environment: tuple[str, ...] = ()
-    """Further names in the environment, which manifests set by the Downward API."""
+    """Further environment variables, which manifests set through the Downward API."""
 
     @property
     def field(self) -> str:
-        """Return the name of its value."""
+        """Return the name of the field that holds its value."""
         return _field(self.key)
 
     @property
     def flag(self) -> str:
-        """Return the name on the command line."""
+        """Return its name on the command line."""
         return "--" + self.field.replace("_", "-")
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Return the names in the environment; the first that is set counts."""
+        """Return its environment variables; the first that is set counts."""
         return (PREFIX + self.field.upper(), *self.environment)
 
 
@@ -59,7 +59,9 @@ class Options:
     """All settings of one program."""
 
     def __init__(self, options: Sequence[Option], nested: Mapping[str, Callable[[object], Any]] | None = None) -> None:
-        """Take the options, and by key the parsers of structured settings, which only a file can have."""
+        """Create the options; `nested` holds, by key, the parsers of structured settings, which only a file can
+        contain.
+        """
         self._options = options
         self._by_key = {option.key: option for option in options}
         self._groups = {option.key.partition(".")[0] for option in options if "." in option.key}
@@ -74,16 +76,16 @@ class Options:
             parser.add_argument(option.flag, dest=option.field, metavar=option.metavar, help=option.help)
 
     def flag_values(self, arguments: Namespace) -> dict[str, str | None]:
-        """Return the flags of parsed arguments by field, None where absent."""
+        """Return the flags of parsed arguments by field, None for absent ones."""
         return {option.field: getattr(arguments, option.field) for option in self._options}
 
     def read(
         self, flags: Mapping[str, str | None], environment: Mapping[str, str], content: str | None, file: str
     ) -> dict[str, Any]:
-        """Return the values of all settings that any source has, by field.
+        """Return, by field, the values of all settings that any source defines.
 
-        `flags` are those of flag_values(). `content` is the text of the settings file, None where there is none, and
-        `file` its name in messages. Raises SettingsError.
+        `flags` are those of flag_values(). `content` is the text of the settings file or None, and `file` is its name
+        in messages. Raises SettingsError.
         """
         values = dict(self._read_file(content, file)) if content is not None else {}
         for option in self._options:
@@ -131,7 +133,7 @@ class Options:
 
 
 def read_settings_file(path: str | None, default: str) -> str | None:
-    """Return the text of the settings file; None where the default file does not exist. Raises SettingsError."""
+    """Return the text of the settings file, or None if the default file does not exist. Raises SettingsError."""
     try:
         with open(path or default, encoding="utf-8") as file:
             return file.read()
@@ -146,7 +148,7 @@ def read_settings_file(path: str | None, default: str) -> str | None:
 
 
 def settings_digest(settings: tuple[object, ...]) -> str:
-    """Return a hash of settings, so that a metric tells whether replicas and nodes have equal ones."""
+    """Return a hash of settings, so that a metric shows whether replicas and nodes have equal settings."""
     return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
 
 
@@ -154,14 +156,14 @@ def settings_digest(settings: tuple[object, ...]) -> str:
 
 
 def text(value: object) -> str:
-    """Accept any text."""
+    """Parse any text."""
     if not isinstance(value, str):
         raise ValueError("must be a string")
     return value
 
 
 def boolean(value: object) -> bool:
-    """Accept true or false, yes or no, 1 or 0."""
+    """Parse true or false, yes or no, 1 or 0."""
     known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     if isinstance(value, bool):
         return value
@@ -171,7 +173,7 @@ def boolean(value: object) -> bool:
 
 
 def duration(value: object) -> float:
-    """Return seconds of 30, "30", "30s", "500ms", "5m" or "1h"; raise ValueError for others, and below 0.1 s."""
+    """Return the seconds of 30, "30", "30s", "500ms", "5m" or "1h"; raise ValueError for others and below 0.1 s."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|)", str(value)) if not isinstance(value, bool) else None
     if match is None:
         raise ValueError('must be a duration, such as "30s", "5m" or "500ms"')
@@ -194,7 +196,7 @@ def whole_number(minimum: int, maximum: int) -> Callable[[object], int]:
 
 
 def choice(*names: str) -> Callable[[object], str]:
-    """Return a parser that accepts some names."""
+    """Return a parser that accepts only these names."""
 
     def parse(value: object) -> str:
         if value is False and "off" in names:
@@ -207,7 +209,7 @@ def choice(*names: str) -> Callable[[object], str]:
 
 
 def listen_address(value: object) -> str:
-    """Accept an address to listen at."""
+    """Parse an address at which to listen."""
     if not isinstance(value, str) or not re.fullmatch(r"|(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}", value):
         raise ValueError('must be ADDRESS:PORT, :PORT, or "" for no server')
     if value and int(value.rpartition(":")[2]) > 65535:
@@ -216,7 +218,7 @@ def listen_address(value: object) -> str:
 
 
 def _field(key: str) -> str:
-    """Return the name of the value of a key: job_kinds of jobKinds, tls_cert of tls.cert."""
+    """Return the field name of a key: job_kinds for jobKinds, tls_cert for tls.cert."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
 
 

@@ -1,8 +1,8 @@
-"""The threads of an HTTP server, by the pattern Leader/Followers (Schmidt and others, POSA volume 2).
+"""The threads of an HTTP server, in the Leader/Followers pattern (Schmidt and others, POSA volume 2).
 
 One thread, the leader, polls all connections. When a whole request has arrived, the leader serves it at once, and
-another thread becomes the leader. So no request passes from one thread to another, which would cost a switch of the
-interpreter. One thread serves nothing but probes: these are served whatever the other threads wait for.
+another thread becomes the leader. No request therefore passes from one thread to another, which would cost a thread
+switch of the interpreter. One thread serves only probes, so probes are served whatever the other threads wait for.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 THREADS = 16
-"""They start when they are needed: two serve one client that sends one request at a time."""
+"""Maximum threads. They start as needed: a client that sends one request at a time needs two."""
 MAX_WAITING = 256
-"""Requests that wait for a thread."""
+"""Maximum requests that wait for a thread."""
 _PAUSE = 0.1
-"""Seconds after a failed poll, so that a lasting failure does not occupy a CPU."""
+"""Seconds of pause after a failed poll, so that a persistent failure does not occupy a CPU."""
 
 
 class RequestThreads:
     """Polls and serves until it is stopped."""
 
     def __init__(self, poll: Callable[[], None], serve: Callable[[Connection], None]) -> None:
-        """Take the function that polls all connections once, and the one that serves a request."""
+        """Create the threads from two functions: one polls all connections once, the other serves a request."""
         self._poll = poll
         self._serve = serve
         self._leadership = threading.Lock()
@@ -49,7 +49,7 @@ class RequestThreads:
             self._start_thread()
 
     def stop(self, wake: Callable[[], None], timeout: float) -> bool:
-        """Stop all threads, and return whether each ended in time; `timeout` in seconds."""
+        """Stop all threads, and return whether all of them ended within `timeout` seconds."""
         self._stopping = True
         wake()
         deadline = time.monotonic() + timeout
@@ -58,7 +58,7 @@ class RequestThreads:
         return not any(thread.is_alive() for thread in self._threads)
 
     def enqueue(self, connection: Connection, *, probe: bool) -> bool:
-        """Let a connection with a whole request wait for a thread; return False where too many wait already."""
+        """Queue a connection with a whole request for a thread; return False if too many wait already."""
         with self._mutex:
             if probe:
                 self._probes.append(connection)
@@ -77,14 +77,14 @@ class RequestThreads:
         while (connection := self._next_connection()) is not None:
             try:
                 self._serve(connection)
-            except Exception:  # a defect in one request must not end a thread, of which there are few
+            except Exception:  # a defect in one request must not end a thread, since there are few
                 log.exception("a request failed")
             with self._mutex:
                 self._busy -= 1
 
     def _next_connection(self) -> Connection | None:
         """Return a connection with a whole request; None when the threads stop."""
-        connection = self._take()  # it waited while all threads were busy, and the leader may sleep
+        connection = self._take()  # the request waited while all threads were busy, and the leader may sleep
         if connection is not None:
             return connection
         with self._leadership:
@@ -94,13 +94,13 @@ class RequestThreads:
                     return connection
                 try:
                     self._poll()
-                except Exception:  # a defect on one connection must not end the service of all
+                except Exception:  # a defect in one connection must not end the service for all
                     log.exception("polling the connections failed")
                     time.sleep(_PAUSE)
         return None
 
     def _take(self) -> Connection | None:
-        """Return the connection that this thread serves, if any."""
+        """Return the connection that this thread serves next, if any."""
         with self._mutex:
             if self._stopping:
                 return None

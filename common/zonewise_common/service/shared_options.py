@@ -1,4 +1,4 @@
-"""The settings that all our programs have. `--help` imports this module, and with it neither a client nor TLS."""
+"""The settings that all our programs share. `--help` imports this module, which imports neither a client nor TLS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOGS = (
 
 
 def tls_options(serving: str, clients: str) -> tuple[Option, ...]:
-    """Return the options of TLS. `serving` and `clients` begin their help texts: "serve", "accept clients"."""
+    """Return the TLS options. `serving` and `clients` begin their help texts: "serve", "accept clients"."""
     return (
         Option("tls.cert", text, f"{serving} over TLS with this certificate, reread when it changes", "FILE"),
         Option("tls.key", text, "private key of that certificate", "FILE"),
@@ -43,6 +43,6 @@ class _TlsFiles(Protocol):
 
 
 def check_tls(settings: _TlsFiles) -> None:
-    """Raise SettingsError where only one of certificate and key is named."""
+    """Raise SettingsError if only one of certificate and key is set."""
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise SettingsError("tls.cert and tls.key must be set together: one of them is missing")

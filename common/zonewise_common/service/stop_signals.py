@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def stop_event(*, on_hangup: bool = False) -> threading.Event:
     """Return an event that SIGTERM and SIGINT set from now on; for the main thread.
 
-    With `on_hangup` SIGHUP sets it too, as a terminal that closes sends it, unless it is ignored, as under nohup.
+    With `on_hangup`, SIGHUP, which a closing terminal sends, sets it as well, unless it is ignored as under nohup.
     """
     stop = threading.Event()
     numbers = [signal.SIGTERM, signal.SIGINT]

@@ -1,4 +1,4 @@
-"""TLS of our servers, with certificates that are renewed while they run."""
+"""TLS for our servers, with certificates that are renewed while they run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """A certificate with its key, and the CA of clients, from files that are re-read when they change."""
+    """A certificate with its key, and the clients' CA. The files are read again when they change."""
 
     def __init__(self, cert: str, key: str, client_ca: str = "") -> None:
-        """Read the files. Raises OSError (ssl.SSLError is one) where they cannot be used."""
+        """Read the files. Raises OSError (which includes ssl.SSLError) if they cannot be used."""
         self._files = tuple(file for file in (cert, key, client_ca) if file)
         self._cert, self._key, self._client_ca = cert, key, client_ca
         self._signature = self._stat_files()
@@ -24,16 +24,16 @@ class Certificates:
 
     @property
     def file(self) -> str:
-        """Return the path of the certificate."""
+        """Return the path of the certificate file."""
         return self._cert
 
     def expiry(self) -> float | None:
-        """Return when the first certificate of the chain expires, in seconds since 1970; None where it is unknown."""
+        """Return when the first certificate of the chain expires, in seconds since 1970; None if it is unknown."""
         self.context()
         return self._expiry
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for the next connection. Where changed files are invalid, the last valid ones stay."""
+        """Return the context for the next connection. If changed files are invalid, the last valid ones stay in use."""
         try:
             signature = self._stat_files()
             if signature != self._signature:
@@ -67,7 +67,7 @@ class Certificates:
 
 
 def open_certificates(cert: str, key: str, client_ca: str) -> Certificates | None:
-    """Return the certificates of the settings tls.*; None where they name none. Raises SettingsError."""
+    """Return the certificates of the settings tls.*; None if these are unset. Raises SettingsError."""
     if not cert:
         return None
     try:
