@@ -152,8 +152,7 @@ def _keeps_to_hint(zones: _Zones, step: AlignmentStep) -> Bools:
 
 
 def _late_containers(zones: _Zones, request: AlignmentRequest, widths: I64) -> I64:
-    """Return (rows,): the number of containers from the first whose CPUs or devices may need more than the width.
-    """
+    """Return (rows,): the number of containers from the first whose CPUs or devices may need more than the width."""
     late = np.zeros(zones.rows.size, np.int64)
     layout = zones.view.layout
     if layout.policies.topology == "restricted":

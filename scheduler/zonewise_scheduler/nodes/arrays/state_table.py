@@ -112,8 +112,7 @@ class NodeStateTable:
         return self._cache.get_or_compute(("admitted", shape), self.rows, decide).copy()
 
     def judge(self, row: int, shape: PodShape) -> bool:
-        """Return whether the kubelet of a row admits the pod, and store the verdict, which rows of one state share.
-        """
+        """Return whether the kubelet of a row admits the pod, and store the verdict, which rows of one state share."""
         state = self._states[row]
         if state is None:
             return False

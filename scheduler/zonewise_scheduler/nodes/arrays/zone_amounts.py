@@ -105,8 +105,7 @@ class ZoneAmounts:
         return suffices
 
     def lowest_zones(self, amounts: IndexedAmounts, out: I8) -> I8:
-        """Write the position of each row's lowest zone that serves all amounts: -1 if none does, 0 without amounts.
-        """
+        """Write the position of each row's lowest zone that serves all amounts: -1 if none does, 0 without amounts."""
         if not amounts:
             out[:] = 0
             return out
