@@ -34,7 +34,7 @@ class PodGroup(NamedTuple):
     priority: int | None = None
     """Priority of the group; None: the priority of its pods."""
     schedule_timeout: float = SCHEDULE_TIMEOUT
-    """Seconds for which all its pods stay assumed while not all of them are bound."""
+    """Seconds for which all its pods remain assumed while not all of them are bound."""
     level: str = ""
     """Label key for which the nodes of all pods must have the same value; "": any nodes."""
     min_resources: Resource = NO_RESOURCES
