@@ -1,1 +1,1 @@
-"""Assumed pods: sent to a node by us or bound by others, and not yet in the node's report."""
+"""Assumed pods, which the extender sent to a node or others bound, and which the node's report does not include yet."""

@@ -1,9 +1,9 @@
 """The orders in which pods may arrive at a kubelet, and the node states that result.
 
-A kubelet may see pods in another order than that in which they were assumed, and may never see some of them. It gives
-each pod the best zones at that moment. So a prediction holds only if every order admits every pod.
+A kubelet may see pods in a different order than they were assumed in, and may never see some of them. It gives each pod
+the best zones at that moment. So a prediction holds only if every order admits every pod.
 
-1. An order in which some pods never arrive is the beginning of an order in which all arrive.
+1. An order in which some pods never arrive is a prefix of an order in which all arrive.
 2. Pods of equal shape are interchangeable.
 3. Orders that lead to equal states have equal continuations.
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import Admit
 
 ShapeIndices = tuple[int, ...]
-"""Pods that have arrived: indices of their shapes in ArrivalOrders.shapes, ascending."""
+"""Pods that have arrived, as ascending indices of their shapes in ArrivalOrders.shapes."""
 
 MAX_STATES = 65
-"""The number of beginnings of the 24 orders of four different pods. One more state per pod is allowed."""
+"""The number of prefixes of the 24 orders of four different pods. One more state per pod is allowed."""
 
 
 class ArrivalOrders(NamedTuple):
     """The states to which the assumed pods may lead."""
 
     shapes: tuple[PodShape, ...]
-    """Without duplicates."""
+    """Distinct shapes of the pods."""
     pods: ShapeIndices
     """All assumed pods."""
     reachable: Mapping[ShapeIndices, tuple[NodeState, ...]]
-    """The states after some of the pods; sets with fewer pods come first."""
+    """States after each set of pods has arrived; sets with fewer pods come first."""
 
 
 def initial_orders(state: NodeState) -> ArrivalOrders:
-    """Return the orders of no pods."""
+    """Return the orders without any pods."""
     return ArrivalOrders((), (), {(): (state,)})
 
 
 def extend_orders(orders: ArrivalOrders, shape: PodShape, admit: Admit) -> ArrivalOrders | str:
     """Return the orders with one more pod, at any position among the others.
 
-    Return a message instead where one of the orders rejects a pod, or where there are too many orders.
+    Return a message instead if one of the orders rejects a pod, or if there are too many orders.
     """
     shapes = orders.shapes if shape in orders.shapes else (*orders.shapes, shape)
     index = shapes.index(shape)
@@ -75,7 +75,7 @@ def _states_after(
     reachable: Mapping[ShapeIndices, tuple[NodeState, ...]],
     admit: Admit,
 ) -> tuple[NodeState, ...] | None:
-    """Return the states after all the pods, for each choice of the last one; None if a pod may be rejected."""
+    """Return the states after all the pods, for each choice of the last pod, or None if a pod may be rejected."""
     states: dict[NodeState, None] = {}
     for last in dict.fromkeys(pods):
         position = pods.index(last)

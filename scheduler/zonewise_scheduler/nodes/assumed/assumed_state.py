@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class AssumedState:
     """Assumed pods on top of a report, in their order.
 
-    `base` is the node by its report. `state` is the node with all the pods; None where one of them is rejected.
+    `base` is the node according to its report. `state` is the node with all the pods, or None if one of them is
+    rejected.
     """
 
     __slots__ = ("_orders", "base", "shapes", "state")
@@ -34,7 +35,7 @@ class AssumedState:
 
     @classmethod
     def from_shapes(cls, base: NodeState, shapes: Sequence[PodShape], admit: Admit) -> AssumedState:
-        """Add pods one by one; the other orders of arrival are computed on demand."""
+        """Add pods one by one; other orders of arrival are computed on demand."""
         state: NodeState | None = base
         for shape in shapes:
             if state is None:
@@ -45,7 +46,7 @@ class AssumedState:
     def assume(self, shape: PodShape, admit: Admit) -> tuple[Verdict, AssumedState]:
         """Return the verdict on one more pod and the state with it; the state is unchanged if the pod is rejected.
 
-        The reason is BLOCKED_BY_ASSUMED where the pod fits, but not in every order of arrival.
+        The reason is BLOCKED_BY_ASSUMED if the pod fits, but not in every order of arrival.
         """
         current = self.state
         if current is None:
@@ -64,9 +65,9 @@ class AssumedState:
         return verdict, AssumedState(self.base, (*self.shapes, shape), verdict.after, orders)
 
     def final_states(self, admit: Admit) -> tuple[NodeState, ...]:
-        """Return the states to which the pods lead, in whatever order they arrive; none where one of them is rejected.
+        """Return the states to which the pods lead in all orders of arrival; none if one of them is rejected.
 
-        Without pods, it is the report's state.
+        Without pods, this is the report's state.
         """
         orders = self._all_orders(admit)
         return () if isinstance(orders, str) else orders.reachable[orders.pods]
@@ -81,7 +82,7 @@ class AssumedState:
 
 
 def exhausted(state: NodeState) -> NodeState:
-    """Return a node with nothing free: the state where the assumed pods no longer fit."""
+    """Return a node with nothing free, which is the state if the assumed pods no longer fit."""
     return state._replace(
         free_cpus=0,
         memory_free=tuple((0,) * len(zone) for zone in state.memory_free),

@@ -1,4 +1,4 @@
-"""Which pods hold resources that a node's state counts."""
+"""Determines which pods hold resources that a node's state counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1 << 14)
 def holds_resources(kind: NodeKind, pod: PodShape) -> bool:
-    """Tell whether a pod takes CPUs, memory or devices that a node's state counts. Other pods need not be assumed."""
+    """Return whether a pod takes CPUs, memory or devices that a node's state counts. Other pods need not be assumed."""
     return any(
         _has_cpus_or_memory(request) or _has_devices(request)
         for request in _aligned_requests(kind, pod, podresources_only=False)
@@ -26,11 +26,11 @@ def holds_resources(kind: NodeKind, pod: PodShape) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def has_exclusive_resources(kind: NodeKind, pod: PodShape) -> bool:
-    """Tell whether a pod counts for the fingerprint method "with-exclusive-resources".
+    """Return whether a pod counts for the fingerprint method "with-exclusive-resources".
 
     It does if the PodResources API lists CPUs, memory of a zone or a device of a zone for any of its containers
-    (resource-topology-exporter pkg/podres/filter/numalocality). This API lists no ordinary init containers. A resource
-    may have devices with zones and without. A pod with such a device counts.
+    (resource-topology-exporter pkg/podres/filter/numalocality). This API does not list ordinary init containers. A
+    resource may have devices both with and without zones. A pod with a device of such a resource counts.
     """
     zoned = {device.resource for device in kind.devices if device.zones}
     return any(
@@ -41,9 +41,9 @@ def has_exclusive_resources(kind: NodeKind, pod: PodShape) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def admitted_holdings(kind: NodeKind, pod: PodShape) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """Return what a pod holds at least once its kubelet has admitted all of it: CPUs, and amounts by resource.
+    """Return the minimum that a pod holds once its kubelet has fully admitted it: CPUs, and amounts by resource.
 
-    Nothing for a pod whose containers share what the pod has as a whole.
+    The minimum is nothing for a pod whose containers share the resources of the pod as a whole.
     """
     if uses_pod_level_managers(pod, kind.policies):
         return 0, ()

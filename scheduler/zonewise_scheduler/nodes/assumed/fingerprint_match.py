@@ -1,7 +1,7 @@
-"""The pods that a report covers: the set of known pods that has the report's fingerprint.
+"""Finds the pods that a report covers: the set of known pods with the report's fingerprint.
 
-A set is the text of its fingerprint: the packed hashes of its pods, ascending. A neighbour of a set is then made by
-cutting this text, so that a candidate costs less than a microsecond.
+A set is represented by the text of its fingerprint: the packed hashes of its pods, ascending. Cutting this text yields
+a neighbour of a set, so a candidate costs less than a microsecond.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.pod_state import PodState
 
 MAX_FLIPPED = 1 << 9
-"""Sets that a search tries after the likeliest ones: less than a millisecond, and all subsets of nine pods."""
+"""Sets that a search tries after the likeliest ones: they take less than a millisecond, and cover all subsets of nine
+pods."""
 _MIN_FLIPPED = 1 << 5
 _HASH_BYTES = 8
 
@@ -27,9 +28,9 @@ _HASH_BYTES = 8
 class FingerprintMatcher:
     """The searches for the fingerprints of one node's reports, by one method.
 
-    A fingerprint may have no set of known pods: a kubelet also lists pods that the API does not have. So equal inputs
-    are not searched again, and each failure in a row halves the effort of the next search. A fingerprint that has a set
-    again has one of the likeliest sets, which every search tries.
+    A fingerprint may match no set of known pods: a kubelet also lists pods that the API does not have. So equal inputs
+    are not searched again, and each failure in a row halves the effort of the next search. When a fingerprint matches
+    again, it matches one of the likeliest sets, which every search tries.
     """
 
     __slots__ = ("_failed_inputs", "_flipped")
@@ -53,12 +54,12 @@ class FingerprintMatcher:
 
 
 def match_fingerprint(number: int, pods: Sequence[PodState], flipped: int = MAX_FLIPPED) -> frozenset[str] | None:
-    """Return the UIDs of the pods of a fingerprint, given as its number; None where no likely set of pods has it.
+    """Return the UIDs of the pods of a fingerprint, given as a number, or None if no likely set of pods has it.
 
-    `pods` are in the order in which the ledger added them, but for removed ones whose successor is surely reported. Of
-    several pods of one name, all but one are removed, and the older ones match first. A late report may still include a
-    removed pod, and a new pod must stay assumed until a report surely includes it. `flipped` is the number of sets to
-    try after the likeliest ones.
+    `pods` are in the order in which the ledger added them, except removed ones whose successor is surely reported. Of
+    several pods with one name, all but one are removed, and the older ones match first. A late report may still include
+    a removed pod, and a new pod must remain assumed until a report surely includes it. `flipped` is the number of sets
+    to try after the likeliest ones.
     """
     for text in chain(_likely_texts(pods), islice(_flipped_texts(pods), flipped)):
         if fingerprint_number((text,)) == number:
@@ -67,7 +68,7 @@ def match_fingerprint(number: int, pods: Sequence[PodState], flipped: int = MAX_
 
 
 def _likely_texts(pods: Sequence[PodState]) -> Iterator[bytes]:
-    """Yield the likeliest sets: a report may lack the last pods that were added, and include pods that were removed."""
+    """Yield the likeliest sets: a report may lack the pods added last, and include pods that were removed."""
     covered, uncovered, removed = _hashes(pods)
     for late_removed in ([], removed) if removed else ([],):
         present = sorted((*covered, *uncovered, *late_removed))
@@ -81,17 +82,17 @@ def _likely_texts(pods: Sequence[PodState]) -> Iterator[bytes]:
 
 
 def _hashes(pods: Sequence[PodState]) -> tuple[list[int], list[int], list[int]]:
-    """Return the hashes of covered, of uncovered and of removed pods."""
+    """Return the hashes of covered, uncovered and removed pods."""
     covered = [pod.hash for pod in pods if pod.covered and pod.removed_at is None]
     uncovered = [pod.hash for pod in pods if not pod.covered and pod.removed_at is None]
     return covered, uncovered, [pod.hash for pod in pods if pod.removed_at is not None]
 
 
 def _flipped_texts(pods: Sequence[PodState]) -> Iterator[bytes]:
-    """Yield the sets that differ from the living pods in one pod, in two, and so on.
+    """Yield the sets that differ from the living pods in one pod, in two pods, and so on.
 
-    A flip is the hash of a pod, and whether it is alive. The flips of a set are applied from the highest hash to the
-    lowest. Each changes the text behind its own index only, and so leaves the indices of the others right.
+    A flip is the hash of a pod, and whether the pod is alive. The flips of a set are applied from the highest hash to
+    the lowest. Each changes the text only behind its own index, so the indices of the other flips remain valid.
     """
     covered, uncovered, removed = _hashes(pods)
     flips = [(pod, True) for pod in reversed(uncovered)]

@@ -1,4 +1,4 @@
-"""The ledger predicts the zones of each pod that is sent to a node. It subtracts them until a report covers the pod."""
+"""The ledger predicts the zones of each pod sent to a node, and subtracts them until a report covers the pod."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUTS = LedgerTimeouts()
 
 _CACHED_VERDICTS = 1 << 12
-"""Cached verdicts, a few megabytes: nodes of one kind are often in equal states, and orders of arrival meet."""
+"""Maximum cached verdicts (a few megabytes): nodes of one kind often have equal states, and orders of arrival
+converge."""
 
 
 class Ledger:
     """The reports of all nodes with their assumed pods.
 
-    The ledger takes the place of the OverReserve cache of scheduler-plugins, which subtracts a pod from every zone of
-    its node (pkg/noderesourcetopology/cache/overreserve.go). The rules by which an assumed pod leaves are in
-    node_ledger.py. Times are those of the caller's clock, which must not go back, but for stamps (types.py).
+    The ledger replaces the OverReserve cache of scheduler-plugins, which subtracts a pod from every zone of its node
+    (pkg/noderesourcetopology/cache/overreserve.go). The rules for removing an assumed pod are in node_ledger.py. All
+    times except stamps (types.py) come from the caller's clock, which must not go back.
     """
 
     def __init__(self, admit: Admit = kubelet_admits, timeouts: LedgerTimeouts = _DEFAULT_TIMEOUTS) -> None:
@@ -66,10 +67,11 @@ class Ledger:
     def update_report(
         self, report: NodeReport, at: float, *, published: float | None = None, replaces: str = ""
     ) -> None:
-        """Store a node's report; a report that is not newer than the current one, by its version, changes nothing.
+        """Store a node's report; a report whose version is not newer than the current one changes nothing.
 
         `published`: the stamp of the report, if known (the latest time in metadata.managedFields). `replaces`: the
-        version of the report that this one replaces by the order of its source; it is then stored whatever its own.
+        version of the report that this one replaces in the order of the source. The report is then stored whatever its
+        own version.
         """
         if published is not None:
             self._api_clock.observe(published, at)
@@ -79,7 +81,7 @@ class Ledger:
             self._settle(report.node, node_ledger, at)
 
     def replace_state(self, node: str, state: NodeState, at: float) -> None:
-        """Replace the state of a node's report by that under other facts of the node."""
+        """Replace the state of a node's report because facts of the node have changed."""
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is not None and node_ledger.reported is not None:
             node_ledger.replace_state(state)
@@ -87,7 +89,7 @@ class Ledger:
             self._settle(node, node_ledger, at)
 
     def remove_report(self, node: str, at: float) -> None:
-        """Remove a node's report; the node's pods stay."""
+        """Remove a node's report, but not the node's pods."""
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is not None:
             node_ledger.drop_report()
@@ -95,7 +97,7 @@ class Ledger:
             self._settle(node, node_ledger, at)
 
     def add_pod(self, pod: BoundPod, at: float) -> None:
-        """Add a pod that is bound to a node, or update it; to be called for every change of the pod."""
+        """Add a pod that is bound to a node, or update it; must be called for every change of the pod."""
         tracked = self._pods.get(pod.uid)
         if tracked is not None and tracked.node != pod.node and tracked.removed_at is None:
             self._counts["forgotten"] += not tracked.bound
@@ -119,7 +121,7 @@ class Ledger:
         self._touched.add(pod.node)
 
     def remove_pod(self, uid: str, at: float) -> None:
-        """Mark a pod that the API deleted, or whose kubelet has reported the end (phase Succeeded or Failed)."""
+        """Mark a pod that the API deleted, or whose end its kubelet has reported (phase Succeeded or Failed)."""
         tracked = self._pods.get(uid)
         if tracked is None or tracked.removed_at is not None:
             return
@@ -134,9 +136,9 @@ class Ledger:
         self._settle(tracked.node, node_ledger, at)
 
     def reject_pod(self, uid: str, reason: str, message: str, at: float) -> Misprediction | None:
-        """Remove a pod that a kubelet rejected (phase Failed with a reason of admission).
+        """Remove a pod that a kubelet rejected (phase Failed with an admission reason).
 
-        If the ledger had assumed the pod, this is a misprediction. It is returned, and the node backs off for pods of
+        If the ledger had assumed the pod, this is a misprediction: it is returned, and the node backs off for pods of
         this shape.
         """
         self._rejected[reason] += 1
@@ -155,21 +157,21 @@ class Ledger:
         )  # fmt: skip
 
     def set_outdated(self, *, outdated: bool) -> None:
-        """Note that events no longer arrive, so that every report counts as stale; or that they arrive again."""
+        """Record that events no longer arrive, so that every report counts as stale, or that they arrive again."""
         if self._is_outdated and not outdated:
             for node in self._node_ledgers:
                 self.mark_changed(node)
         self._is_outdated = outdated
 
     def mark_changed(self, node: str) -> None:
-        """Let a node count as changed even if its state is equal: pods that it rejected are worth another look."""
+        """Mark a node as changed even if its state is equal, so that pods that it rejected are checked again."""
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is not None:
             node_ledger.last_state = None
             self._touched.add(node)
 
     def tick(self, at: float) -> None:
-        """Apply the timeouts; to be called about once a second. Nodes without assumed pods cost nothing."""
+        """Apply the timeouts; must be called about once a second. Nodes without assumed pods cost nothing."""
         for node in tuple(self._unsettled):
             self._settle(node, self._node_ledgers[node], at)
         self._backoff.expire(at)
@@ -179,10 +181,10 @@ class Ledger:
     def assume(self, pod: PendingPod, node: str, at: float, *, allow_unreported: bool = False) -> Verdict:
         """Predict a kubelet's verdict on a pod, and assume the pod on the node if it is admitted.
 
-        A pod is assumed on one node at most. To assume it again on the same node changes nothing and returns the same
-        verdict. To assume it on another node moves it, if that node admits it. A rejection has a reason of the kubelet
-        or of types.py. `allow_unreported`: assume the pod on a node without a report as well; its zones are predicted
-        once there is a report. Otherwise such a node rejects with the reason NO_REPORT.
+        A pod is assumed on at most one node. Assuming it again on the same node changes nothing and returns the same
+        verdict. Assuming it on another node moves it, if that node admits it. A rejection has a reason of the kubelet
+        or of types.py. `allow_unreported`: also assume the pod on a node without a report; its zones are predicted once
+        there is a report. Otherwise such a node rejects the pod with the reason NO_REPORT.
         """
         tracked = self._pods.get(pod.uid)
         if tracked is not None and (tracked.bound or tracked.removed_at is not None or tracked.node == node):
@@ -232,7 +234,7 @@ class Ledger:
             tracked.held_until = until
 
     def forget(self, uid: str, at: float) -> None:  # noqa: ARG002 -- every event has a time
-        """Remove an assumed pod; a pod that is bound by now stays."""
+        """Remove an assumed pod, unless it has been bound meanwhile."""
         tracked = self._pods.get(uid)
         if tracked is not None and not tracked.bound:
             self._counts["forgotten"] += 1
@@ -246,10 +248,10 @@ class Ledger:
         return self._admit
 
     def assumed_state(self, node: str) -> AssumedState | None:
-        """Return a node's report with its assumed pods; None without a report.
+        """Return a node's report with its assumed pods, or None without a report.
 
-        AssumedState.assume() with the ledger's admit fills the cache of verdicts that assume() then uses. So a caller
-        may predict a verdict without the lock that protects the ledger.
+        AssumedState.assume() with the ledger's admit fills the cache of verdicts that assume() uses. So a caller may
+        predict a verdict without holding the lock that protects the ledger.
         """
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is None or node_ledger.reported is None:
@@ -258,19 +260,19 @@ class Ledger:
         return node_ledger.assumed_state(node_ledger.reported, self._admit)
 
     def node_of(self, uid: str) -> str | None:
-        """Return the node on which a pod is assumed or bound; None for other pods."""
+        """Return the node on which a pod is assumed or bound, or None for other pods."""
         tracked = self._pods.get(uid)
         return tracked.node if tracked is not None and tracked.removed_at is None else None
 
     def bound_node(self, uid: str) -> str | None:
-        """Return the node to which a pod is bound; None for other pods."""
+        """Return the node to which a pod is bound, or None for other pods."""
         tracked = self._pods.get(uid)
         return tracked.node if tracked is not None and tracked.bound and tracked.removed_at is None else None
 
     def state(self, node: str) -> NodeState | None:
         """Return a node's report with its assumed pods in their predicted zones.
 
-        None without a report. Where the assumed pods do not fit, nothing is free.
+        Return None without a report. If the assumed pods do not fit, nothing is free.
         """
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is None:
@@ -309,12 +311,12 @@ class Ledger:
         )
 
     def predicted_verdict(self, uid: str) -> Verdict | None:
-        """Return the verdict on a pod that is or was assumed; None for other pods."""
+        """Return the verdict on a pod that is or was assumed, or None for other pods."""
         tracked = self._pods.get(uid)
         return tracked.prediction.verdict if tracked is not None and tracked.prediction is not None else None
 
     def occupancy(self, node: str) -> NodeOccupancy | None:
-        """Return a node with all that its last report says of its pods; None where that is not known."""
+        """Return a node with its last report's holdings of its pods, or None if these are unknown."""
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is None:
             return None
@@ -327,10 +329,10 @@ class Ledger:
         )
 
     def is_stale(self, node: str, at: float, limit: float) -> bool:
-        """Tell whether a pod has run on a node for more than `limit` seconds without being in the node's report.
+        """Return whether a pod has run on a node for more than `limit` seconds without being in the node's report.
 
-        A report that may come late has LedgerTimeouts.report_lag more: an agent may poll once a minute. Where events
-        no longer arrive, every report is stale.
+        For a report that may be late, LedgerTimeouts.report_lag is added: an agent may poll once a minute. If events no
+        longer arrive, every report is stale.
         """
         node_ledger = self._node_ledgers.get(node)
         if node_ledger is None or node_ledger.reported is None:
@@ -347,7 +349,7 @@ class Ledger:
         )
 
     def counters(self) -> LedgerCounters:
-        """Return counts of events and of the present state."""
+        """Return counts of events and of the current state."""
         unsettled = [self._node_ledgers[node] for node in self._unsettled]
         return LedgerCounters(
             assumed_total=self._counts["assumed_total"],
@@ -369,7 +371,7 @@ class Ledger:
         return node_ledger
 
     def _settle(self, node: str, node_ledger: NodeLedger, at: float) -> None:
-        """Apply report and timeouts to a node's pods."""
+        """Apply the report and the timeouts to a node's pods."""
         self._match_report(node, node_ledger)
         if node_ledger.is_time_dependent():
             stamp = self._api_clock.stamp(at)

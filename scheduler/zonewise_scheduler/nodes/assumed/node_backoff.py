@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class NodeBackoff:
-    """By node and shape: the number of mispredictions, and the end of the backoff."""
+    """The number of mispredictions and the end of the backoff, by node and shape."""
 
     def __init__(self, timeouts: LedgerTimeouts) -> None:
         self._initial, self._max = timeouts.initial_backoff, timeouts.max_backoff
@@ -23,11 +23,11 @@ class NodeBackoff:
         self._backoffs[node, shape] = mispredictions, at + backoff
 
     def remaining(self, node: str, shape: PodShape, at: float) -> float:
-        """Return the remaining seconds of a backoff; 0 outside of one."""
+        """Return the remaining seconds of a backoff, or 0 without a backoff."""
         return max(0.0, self._backoffs.get((node, shape), (0, at))[1] - at) if self._backoffs else 0.0
 
     def forget(self, node: str, shape: PodShape) -> None:
-        """Reset a backoff: the node has admitted such a pod."""
+        """Reset a backoff because the node has admitted such a pod."""
         self._backoffs.pop((node, shape), None)
 
     def expire(self, at: float) -> None:

@@ -3,32 +3,32 @@
 Invariant: each living pod of a node, assumed or bound, counts exactly once. Either the numbers of the last report
 include the pod (it is covered), or the ledger subtracts the pod from the report (it is assumed).
 
-Proof. No pod is left out, so no zone is given out twice: add() makes each pod assumed. An assumed pod stops being
-subtracted only by one of these rules. No pod is subtracted forever, so no capacity leaks: one rule applies to each pod.
+Proof. No pod is left out, so no zone is allocated twice: add() makes each pod assumed, and only the following rules
+stop its subtraction. No pod is subtracted forever, so no capacity leaks: one rule applies to each pod.
 
-1. The fingerprint of a report is that of a set of pods. A pod in this set is covered. A covered pod that is missing in
-   the set of a later report was released by the kubelet. The pod is assumed again until the API confirms its end, since
-   a kubelet that has just started may report too few pods. It then leaves at once.
-   A report may be of a moment in the middle of an admission. The kubelet lists a pod before it allocates, and allocates
-   container by container. So a pod stays assumed while the report shows less than the pod requests (nrt.holdings),
+1. The fingerprint of a report identifies a set of pods. A pod in this set is covered. If a covered pod is missing in
+   the set of a later report, the kubelet has released it. The pod is assumed again until the API confirms its end,
+   since a kubelet that has just started may report too few pods. It is then removed at once.
+   A report may show a moment in the middle of an admission. The kubelet lists a pod before it allocates, and allocates
+   container by container. So a pod remains assumed while the report shows less than the pod requests (nrt.holdings),
    until ADMISSION_TIME after its start.
-   A removed pod and its successor of the same name have one hash. It stands for the removed pod, unless the report was
-   published after the successor's admission.
-2. A report may have no fingerprint, or one that no set of known pods has. Each pod then stays as it was. An assumed pod
-   becomes covered once it has surely run for LedgerTimeouts.report_lag: the report of that time has then arrived. The
-   ledger knows a pod's start by two clocks. By its own clock, that is when it first saw the start. By the API server's,
-   that is when the kubelet's status was stored. Either one is enough, and the clock of the node does not count. Where
-   the agent is down no report has arrived. So the report must have been published after the start as well. This start
-   is an estimate. It may be too early by the time from binding to admission: a node's clock that is behind shows the
-   binding.
-3. A pod that ended, was rejected or was deleted leaves at once. Its kubelet may still be stopping it. But the next
-   admission releases first what pods hold that the API no longer has (removeStaleState() in cpu_manager.go and
+   A removed pod and its successor of the same name have the same hash. The hash stands for the removed pod, unless the
+   report was published after the successor's admission.
+2. A report may have no fingerprint, or one that matches no set of known pods. Each pod then keeps its state. An assumed
+   pod becomes covered once it has surely run for LedgerTimeouts.report_lag: the report of that time has then arrived.
+   The ledger knows a pod's start by two clocks. By its own clock, the start is when the ledger first saw it. By the API
+   server's clock, the start is when the kubelet's status was stored. Either one is enough, and the node's clock does
+   not count. If the agent is down, no report has arrived. So the report must also have been published after the start.
+   This start is an estimate. It may be too early by the time from binding to admission: if the node's clock is behind,
+   it is the time of the binding.
+3. A pod that ended, was rejected or was deleted is removed at once. Its kubelet may still be stopping it. But the next
+   admission first releases the resources of pods that the API no longer has (removeStaleState() in cpu_manager.go and
    memory_manager.go, UpdateAllocatedDevices() in devicemanager/manager.go; kubelet_pods.go, GetActivePods()). The
    kubelet sees the deletion before it sees a pod that was bound later.
-4. A pod that is assumed and not bound leaves when it is forgotten, or once LedgerTimeouts.assume_timeout has passed.
-   A caller may hold it for longer.
+4. An assumed pod that is not bound is removed when it is forgotten, or once LedgerTimeouts.assume_timeout has passed. A
+   caller may hold it for longer.
 
-State machine. A rejection by the kubelet removes a pod in any state. "-" stands for no change.
+State machine. A rejection by the kubelet removes a pod in any state. "-" means no change.
 
 | state            | report includes it | report lacks it | ended or deleted | time             |
 |------------------|--------------------|-----------------|------------------|------------------|
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
 
 
 ADMISSION_TIME = 5.0
-"""Seconds after a pod's start in which a report may be of the middle of its admission."""
+"""Seconds after a pod's start during which a report may show the middle of its admission."""
 STAMP_UNIT = 1.0
-"""Stamps are whole seconds: of two that are equal, either may be the earlier one."""
+"""Stamps are whole seconds: of two equal stamps, either may be the earlier one."""
 
 
 class NodeLedger:
@@ -97,23 +97,23 @@ class NodeLedger:
 
     def __init__(self) -> None:
         self.reported: NodeState | None = None
-        """The node by its last report; None without a report."""
+        """The node according to its last report; None without a report."""
         self.pods: dict[str, PodState] = {}
-        """By UID, in the order in which they are subtracted from the report."""
+        """Pods by UID, in the order in which they are subtracted from the report."""
         self.holdings: tuple[tuple[int, str], ...] | None = None
-        """What each pod holds by the last report (NodeReport.holdings)."""
+        """Holdings of each pod according to the last report (NodeReport.holdings)."""
         self.last_state: NodeState | None = None
         """The state that Ledger.changed_nodes() last compared."""
         self.is_polled = False
-        """The report may be up to LedgerTimeouts.report_lag late: see NodeReport.is_polled."""
+        """True if the report may be up to LedgerTimeouts.report_lag late: see NodeReport.is_polled."""
         self._report_version = -1
         self._published_at = 0.0
         self._fingerprints: dict[str, int] = {}  # by method
         self._held: dict[str, Holdings] | None = None  # by key; None: not read yet
-        self._in_admission: set[str] = set()  # pods of the fingerprint that the report shows in part
+        self._in_admission: set[str] = set()  # pods of the fingerprint that the report shows only partly
         self._matchers: dict[str, FingerprintMatcher] = {}  # by method
-        self._matched_method: str | None = None  # of the fingerprint that matched a set of pods
-        self._match_pending = False  # the report is not yet matched with the pods
+        self._matched_method: str | None = None  # method of the fingerprint that matched a set of pods
+        self._match_pending = False  # the report has not been matched with the pods yet
         self._assumed_state: AssumedState | None = None
         self._has_no_assumed = False  # no pod is assumed, and no state is cached
 
@@ -122,8 +122,8 @@ class NodeLedger:
     def update_report(self, report: NodeReport, published: float, replaces: str = "") -> bool:
         """Store a report; return False for a report that is not newer than the current one.
 
-        `published` is a stamp. `replaces` is the version of the report that the source replaces by this one. The order
-        of the source counts, since versions go back where etcd is restored from a backup.
+        `published` is a stamp. `replaces` is the version of the report that this one replaces in the source. The order
+        of the source counts, since versions go back if etcd is restored from a backup.
         """
         version = _version_number(report.version)
         replaces_current = bool(replaces) and _version_number(replaces) == self._report_version
@@ -143,13 +143,13 @@ class NodeLedger:
         return True
 
     def replace_state(self, state: NodeState) -> None:
-        """Replace the state of the report by that under other facts of the node."""
+        """Replace the state of the report because facts of the node have changed."""
         self.reported = state
         self._match_pending = True
         self.invalidate()
 
     def drop_report(self) -> None:
-        """Remove the report; the pods stay."""
+        """Remove the report, but not the pods."""
         self.reported = None
         self.holdings = None
         self._report_version = -1
@@ -170,17 +170,17 @@ class NodeLedger:
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Drop the cached state: the report or the pods have changed."""
+        """Drop the cached state because the report or the pods have changed."""
         self._assumed_state = None
         self._has_no_assumed = False
 
     def confirm_start(self, pod: PodState) -> None:
-        """Match the fingerprint again where a pod's predecessor of the same name may have been taken for it."""
+        """Match the fingerprint again if a predecessor of the same name may have been confused with a pod."""
         if any(earlier.hash == pod.hash and earlier is not pod for earlier in self.pods.values()):
             self._match_pending = True
 
     def retry_match(self) -> None:
-        """Match the fingerprint again if no set of pods matched it: the pods have changed."""
+        """Match the fingerprint again after the pods have changed, if no set of pods matched it."""
         self._match_pending = self._match_pending or self._matched_method is None
 
     # --- pods that are covered or expire
@@ -204,9 +204,9 @@ class NodeLedger:
         return []
 
     def _predecessors_last(self, pods: Sequence[PodState]) -> Sequence[PodState]:
-        """Return pods in the order in which they match, with the removed ones last whose names others have by now.
+        """Return pods in matching order; removed pods whose names are in use again come last.
 
-        A report that was published after a pod had been admitted includes that pod, and no predecessor of its name.
+        A report that was published after a pod's admission includes that pod, and no predecessor of its name.
         """
         admitted = {pod.hash for pod in pods if pod.removed_at is None and self._is_before_report(pod.confirmed)}
         return sorted(pods, key=lambda pod: pod.removed_at is not None and pod.hash in admitted)
@@ -232,7 +232,7 @@ class NodeLedger:
         return newly
 
     def end_admissions(self, at: float, stamp: float) -> list[PodState]:
-        """Mark the pods that rule 1 has left assumed for ADMISSION_TIME; return them. `stamp` as in presume_covered."""
+        """Cover and return the pods that rule 1 has left assumed for ADMISSION_TIME. `stamp`: as in presume_covered."""
         ended: list[PodState] = []
         for uid in list(self._in_admission):
             pod = self.pods.get(uid)
@@ -246,13 +246,13 @@ class NodeLedger:
         return ended
 
     def _is_in_admission(self, pod: PodState) -> bool:
-        """Tell whether the report shows less of a pod's CPUs, memory or devices than the pod requests."""
+        """Return whether the report shows less of a pod's CPUs, memory or devices than the pod requests."""
         if self.reported is None or self.holdings is None:
             return False
         if self._held is None:
             try:
                 self._held = read_holdings(self.holdings)
-            except ValueError:  # damaged: the reader of reports has said so
+            except ValueError:  # damaged: the reader of reports has reported it
                 self._held, self.holdings = {}, None
                 return False
         held = self._held.get(holdings_key(pod.namespace, pod.name), Holdings())
@@ -263,9 +263,9 @@ class NodeLedger:
         return held.cpus.bit_count() < cpus or any(shown[resource] < amount for resource, amount in amounts)
 
     def presume_covered(self, at: float, stamp: float, timeouts: LedgerTimeouts) -> list[PodState]:
-        """Mark the pods that the report must include by rule 2 of the module; return them.
+        """Cover and return the pods that the report must include by rule 2 of the module.
 
-        `stamp` is a time that the API server's clock has surely reached at `at`.
+        `stamp` is a time that the API server's clock has surely reached when the caller's clock shows `at`.
         """
         if self.reported is None or self._matched_method == ALL_PODS:
             return []
@@ -282,7 +282,7 @@ class NodeLedger:
         return presumed
 
     def may_lag(self, pod: PodState) -> bool:
-        """Tell whether the report may lack a pod for LedgerTimeouts.report_lag, though its agent works."""
+        """Return whether the report may lack a pod for LedgerTimeouts.report_lag although its agent works."""
         return self.reported is not None and (self.is_polled or self._is_unmatched(pod, self.reported))
 
     def _is_unmatched(self, pod: PodState, state: NodeState) -> bool:
@@ -292,10 +292,10 @@ class NodeLedger:
         """Return the pods to remove: released, deleted for long enough, or assumed for too long."""
         return [pod for pod in self.pods.values() if not pod.is_tracked(at, timeouts)]
 
-    # --- the state that results
+    # --- the resulting state
 
     def assumed_pods(self) -> list[PodState]:
-        """Return the assumed pods in their order, without those that hold nothing that a state counts."""
+        """Return the assumed pods in their order, without pods that hold nothing that a state counts."""
         kind = None if self.reported is None else self.reported.kind
         return [
             pod for pod in self.pods.values() if pod.is_assumed and (kind is None or holds_resources(kind, pod.shape))
@@ -316,14 +316,14 @@ class NodeLedger:
         self._assumed_state = assumed_state if assumed_state.shapes else None
 
     def state(self, admit: Admit) -> NodeState | None:
-        """Return the node with its assumed pods; exhausted where these do not fit; None without a report."""
+        """Return the node with its assumed pods: exhausted if these do not fit, None without a report."""
         if self.reported is None or self._has_no_assumed:
             return self.reported
         state = self.assumed_state(self.reported, admit).state
         return exhausted(self.reported) if state is None else state
 
     def is_blocked(self, admit: Admit) -> bool:
-        """Tell whether the assumed pods do not fit on the report."""
+        """Return whether the assumed pods do not fit on the report."""
         return (
             self.reported is not None
             and not self._has_no_assumed
@@ -331,12 +331,12 @@ class NodeLedger:
         )
 
     def is_time_dependent(self) -> bool:
-        """Tell whether the passing of time alone may change anything."""
+        """Return whether the mere passing of time may change anything."""
         return any(not pod.covered or pod.removed_at is not None for pod in self.pods.values())
 
 
 def _version_number(version: str) -> int:
-    """Return a resource version; -1 for none."""
+    """Return a resource version as a number, or -1 if there is none."""
     return int(version) if version.isdecimal() else -1
 
 

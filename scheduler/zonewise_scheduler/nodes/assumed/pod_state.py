@@ -18,9 +18,9 @@ class Prediction(NamedTuple):
     at: float
     verdict: Verdict
     state: NodeState | None
-    """The node by its report; None where the node had no report."""
+    """The node according to its report; None if the node had no report."""
     assumed: tuple[PodShape, ...]
-    """The node's assumed pods before it."""
+    """The node's assumed pods before this pod."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,25 +35,25 @@ class PodState:
     hash: int
     """The pod's hash in pod fingerprints."""
     prediction: Prediction | None = None
-    """None: others bound the pod, or it was bound before the ledger was created."""
+    """None if others bound the pod, or if it was bound before the ledger was created."""
     held_until: float = 0.0
-    """While it is assumed and not bound, it expires no earlier."""
+    """Time before which the pod does not expire while it is assumed and not bound."""
     bound: bool = False
     started: float | None = None
-    """Stamp: when the kubelet admitted it, or a little earlier."""
+    """Stamp of the kubelet's admission of the pod, or a little earlier."""
     confirmed: float | None = None
-    """Stamp: a time by which the kubelet had admitted it for sure."""
+    """Stamp of a time by which the kubelet had surely admitted the pod."""
     observed_start: float | None = None
-    """When the ledger first saw that it had started."""
+    """Time when the ledger first saw that the pod had started."""
     removed_at: float | None = None
-    """When the API deleted it or showed it as finished."""
+    """Time when the API showed the pod as deleted or finished."""
     covered: bool = False
-    """The numbers of the current report include it."""
+    """True if the numbers of the current report include the pod."""
     was_covered: bool = False
-    """The numbers of this report or of an earlier one included it."""
+    """True if the numbers of this report or of an earlier one included the pod."""
 
     def note_start(self, pod: BoundPod, at: float) -> None:
-        """Note the start of the pod, if it has started; stamps of later changes of its status may be later."""
+        """Record the start of the pod, if it has started; stamps of later status changes may be later."""
         if pod.started is None:
             self.started = self.confirmed = self.observed_start = None
             return
@@ -62,18 +62,18 @@ class PodState:
         self.observed_start = at if self.observed_start is None else self.observed_start
 
     def has_started_before(self, at: float, stamp: float) -> bool:
-        """Tell whether it surely had started by a time: by the caller's clock, or by the API server's."""
+        """Return whether the pod had surely started by a time, according to the caller's or the API server's clock."""
         return (self.observed_start is not None and self.observed_start <= at) or (
             self.confirmed is not None and self.confirmed <= stamp
         )
 
     @property
     def is_assumed(self) -> bool:
-        """Tell whether the pod must be subtracted from the report (the rules are in node_ledger.py)."""
+        """Return whether the pod must be subtracted from the report (the rules are in node_ledger.py)."""
         return not self.covered and self.removed_at is None
 
     def is_tracked(self, at: float, timeouts: LedgerTimeouts) -> bool:
-        """Tell whether the ledger must still remember the pod (the rules are in node_ledger.py)."""
+        """Return whether the ledger must still remember the pod (the rules are in node_ledger.py)."""
         if self.removed_at is not None:
             return self.removed_at + timeouts.report_lag > at and not (self.was_covered and not self.covered)
         if self.bound or self.covered or self.prediction is None:

@@ -1,7 +1,7 @@
 """Mispredictions as JSON, for storage and replay: the inputs, the prediction and the outcome.
 
 A value is an object with its fields by name; a tuple is an array. An integer of more than 53 bits (a set of CPUs) is
-the text "0x...", since other readers of JSON would round it.
+the string "0x...", since other JSON readers would round it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _JSON_NAMES: dict[tuple[object, str], str] = {
     (Misprediction, "assumed_before"): "ahead",
     (Misprediction, "predicted"): "foretold",
 }
-"""Fields whose name in a case differs."""
+"""Fields whose names in a case differ."""
 
 
 class CaseError(ValueError):
-    """A text that is not a case; the message names the field and its value."""
+    """A text is not a case; the message names the field and its value."""
 
 
 def case_json(misprediction: Misprediction) -> str:
@@ -39,7 +39,7 @@ def case_json(misprediction: Misprediction) -> str:
 
 
 def read_case(text: str) -> Misprediction:
-    """Return a misprediction from the result of case_json(); raise CaseError for any other text."""
+    """Return the misprediction from a result of case_json(); raise CaseError for any other text."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -48,7 +48,7 @@ def read_case(text: str) -> Misprediction:
 
 
 def replay(misprediction: Misprediction, admit: Admit = kubelet_admits) -> Verdict:
-    """Return the prediction of today's rules for the inputs of a misprediction."""
+    """Return the prediction that the current rules make for the inputs of a misprediction."""
     assumed_state = AssumedState.from_shapes(misprediction.state, misprediction.assumed_before, admit)
     return assumed_state.assume(misprediction.shape, admit)[0]
 

@@ -1,7 +1,7 @@
-"""Values that go into the ledger and out of it.
+"""Inputs and outputs of the ledger.
 
-Times are seconds of two clocks. `at` and the times of the ledger's own values are of the caller's clock. Stamps in
-objects are of the API server's clock, and are so named. Clocks of nodes count for nothing.
+Times are in seconds, from two clocks. `at` and the ledger's own times are from the caller's clock. Stamps in objects
+are from the API server's clock, and are called stamps. The nodes' clocks are not used.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from zonewise_scheduler.admission.verdict import Verdict
 
 Admit = Callable[[NodeState, PodShape], Verdict]
 
-# Reasons of the ledger, beside those of a kubelet.
+# Reasons of the ledger, in addition to those of a kubelet.
 NO_REPORT = "NoReport"
 """The node has no report."""
 BLOCKED_BY_ASSUMED = "InFlight"
 """The node's assumed pods block the pod until a report covers them."""
 NODE_BACKOFF = "SetAside"
-"""The node's kubelet lately rejected such a pod, against the prediction."""
+"""The node's kubelet recently rejected such a pod, against the prediction."""
 BOUND = "Bound"
-"""The pod is bound to a node already, or has ended: a reason of the pod, not of the node."""
+"""The pod is already bound to a node, or has ended: this reason is about the pod, not the node."""
 
 
 class PendingPod(NamedTuple):
@@ -42,19 +42,19 @@ class BoundPod(NamedTuple):
     shape: PodShape
     node: str
     started: float | None = None
-    """Stamp: when the kubelet admitted it, or a little earlier; None: not yet."""
+    """Stamp of the kubelet's admission of the pod, or a little earlier; None: not yet admitted."""
     confirmed: float | None = None
-    """Stamp: a time by which the kubelet had admitted it for sure; None: unknown."""
+    """Stamp of a time by which the kubelet had surely admitted the pod; None: unknown."""
 
 
 class LedgerTimeouts(NamedTuple):
     """The ledger's time limits, in seconds."""
 
     report_lag: float = 90.0
-    """After this time a report includes every change of its node. Agents that poll report at least once a minute, and
-    reports and events need at most half a minute to arrive."""
+    """After this time, a report includes every change of its node. Polling agents report at least once a minute, and
+    reports and events arrive within half a minute."""
     assume_timeout: float = 120.0
-    """An assumed pod that is not bound by then expires."""
+    """Time after which an assumed pod that is not bound expires."""
     initial_backoff: float = 10.0
     """The first backoff of a node for a shape of pod; each further misprediction doubles it."""
     max_backoff: float = 600.0
@@ -73,16 +73,16 @@ class AssumedPod(NamedTuple):
 
 
 class NodeOccupancy(NamedTuple):
-    """A node, and what each of its pods holds."""
+    """A node and the holdings of each of its pods."""
 
     reported: NodeState
-    """The node by its report."""
+    """The node according to its report."""
     state: NodeState
-    """The same with the assumed pods."""
+    """The node with its assumed pods."""
     holdings: tuple[tuple[int, str], ...]
-    """The report's texts of nrt.holdings."""
+    """The texts of nrt.holdings in the report."""
     assumed: tuple[tuple[str, PodShape], ...]
-    """UID and shape of each assumed pod, in their order; no other pod is missing in the report."""
+    """UID and shape of each assumed pod, in their order; the report includes all other pods."""
 
 
 class Misprediction(NamedTuple):
@@ -94,18 +94,18 @@ class Misprediction(NamedTuple):
     name: str
     shape: PodShape
     state: NodeState
-    """The node by its report, at the time of the prediction."""
+    """The node according to its report, at the time of the prediction."""
     assumed_before: tuple[PodShape, ...]
     """The node's assumed pods at that time, in their order."""
     predicted: Verdict
     reason: str
-    """The kubelet's."""
+    """The kubelet's reason."""
     message: str
     at: float
 
 
 class LedgerCounters(NamedTuple):
-    """Counts of events since the ledger was created, and of the present state."""
+    """Counts of events since the ledger was created, and of the current state."""
 
     assumed_total: int
     covered: int
@@ -113,10 +113,10 @@ class LedgerCounters(NamedTuple):
     forgotten: int
     expired: int
     rejected: tuple[tuple[str, int], ...]
-    """Pods rejected by kubelets, by reason; pods that others bound included."""
+    """Pods rejected by kubelets, by reason, including pods that others bound."""
     mispredicted: tuple[tuple[str, int], ...]
-    """Those of them that the ledger had assumed, by reason."""
+    """Rejected pods that the ledger had assumed, by reason."""
     assumed: int
-    """Pods that are assumed at present."""
+    """Pods that are currently assumed."""
     blocked: int
-    """Nodes that admit no pod at present, since their assumed pods no longer fit on their report."""
+    """Nodes that currently admit no pod, because their assumed pods no longer fit on their report."""
