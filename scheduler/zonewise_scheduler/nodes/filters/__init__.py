@@ -1,1 +1,1 @@
-"""kube-scheduler's filters that need nothing but nodes and pods."""
+"""The filters of kube-scheduler that need only nodes and pods."""

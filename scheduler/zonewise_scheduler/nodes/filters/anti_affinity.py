@@ -1,4 +1,4 @@
-"""The required anti-affinity of other pods: which pods it may keep away from some nodes."""
+"""Required anti-affinity of pods, and the other pods that it may keep away from some nodes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class AntiAffinityTerm(NamedTuple):
-    """A required anti-affinity of a pod, without its topology key: the pods that it may keep away from some nodes."""
+    """A required anti-affinity term without its topology key; it matches pods that it may keep off some nodes."""
 
     namespaces: tuple[str, ...] | None
-    """None: all."""
+    """Namespaces that the term selects; None: all."""
     selector: tuple[Requirement, ...]
 
     def may_exclude(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a pod may be kept away from some nodes."""
+        """Return whether the term may keep a pod away from some nodes."""
         return (self.namespaces is None or namespace in self.namespaces) and selects(self.selector, labels)
 
 
@@ -34,11 +34,11 @@ class AntiAffinityIndex:
         self._term_counts: Counter[AntiAffinityTerm] = Counter()
 
     def __bool__(self) -> bool:
-        """Tell whether any pod has such a term."""
+        """Return whether any pod has such a term."""
         return bool(self._term_counts)
 
     def set_terms(self, pod: str, terms: tuple[AntiAffinityTerm, ...]) -> bool:
-        """Set the terms of a pod, by its UID or name; empty: it has none, or is gone. Return whether they change."""
+        """Set the terms of a pod by UID or name (empty: none, or the pod is gone); return whether they change."""
         old = self._terms.pop(pod, ())
         if terms:
             self._terms[pod] = terms
@@ -52,14 +52,14 @@ class AntiAffinityIndex:
         return True
 
     def may_exclude(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether another pod may keep a pod away from some nodes."""
+        """Return whether another pod may keep a pod away from some nodes."""
         return any(term.may_exclude(namespace, labels) for term in self._term_counts)
 
 
 def read_anti_affinity(pod: Mapping[str, Any]) -> tuple[AntiAffinityTerm, ...]:
     """Return the required anti-affinity of a v1.Pod; a term that cannot be read excludes every pod.
 
-    Selectors of namespaces are taken to select all of them. Source: pkg/scheduler/framework/types.go
+    A namespace selector is assumed to select all namespaces. Source: pkg/scheduler/framework/types.go
     GetPodAntiAffinityTerms.
     """
     try:
@@ -78,7 +78,7 @@ _EVERY_POD = AntiAffinityTerm(None, ())
 def _term(term: Json, own_namespace: str) -> AntiAffinityTerm:
     selector = object_in(term, "labelSelector", "")
     if term.get("matchLabelKeys") or term.get("mismatchLabelKeys"):
-        selector = {}  # the values are those of the pod's labels: to be on the safe side, any
+        selector = {}  # the values come from the pod's labels: to be safe, any value matches
     labels = tuple(Requirement(key, "In", (value,)) for key, value in string_map_in(selector, "matchLabels", ""))
     requirements = labels + read_requirements(selector, "matchExpressions", "")
     if not all(requirement.is_valid() for requirement in requirements):

@@ -1,4 +1,4 @@
-"""The constraints of a pod on its node, apart from zones."""
+"""The constraints of a pod on its node, except zones."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _CHECKED_VOLUMES = (
     "persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile",
     "cinder", "portworxVolume", "vsphereVolume", "rbd", "iscsi",
 )  # fmt: skip
-"""Kinds that VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits check, migrated ones included."""
+"""Volume types that VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits check, including migrated
+ones."""
 
 
 class Constraints(NamedTuple):
-    """The inputs of the filters from a pod; pods of one template have equal constraints."""
+    """A pod's inputs to the filters; pods of one template have equal constraints."""
 
     requests: Resource = Resource(0, 0, 1, 0)
-    """`pods` is 1."""
+    """Requests of the pod; `pods` is 1."""
     node_name: str = ""
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[Requirement, ...] = ()
     terms: tuple[NodeSelectorTerm, ...] | None = None
-    """Of the required node affinity; one must match. None: no such affinity."""
+    """Terms of the required node affinity, one of which must match; None: no such affinity."""
     ports: tuple[HostPort, ...] = ()
     scheduler_only: tuple[str, ...] = ()
     """Constraints that only kube-scheduler checks: scheduler_only_constraints()."""
@@ -43,8 +44,8 @@ class Constraints(NamedTuple):
 def read_constraints(pod: Mapping[str, Any], *, comparisons: bool = False) -> Constraints:
     """Return the constraints of a v1.Pod or of a pod template.
 
-    `comparisons`: the cluster's gate TaintTolerationComparisonOperators. Raises FieldError, naming field and value, for
-    an object that the API server would reject.
+    `comparisons`: the state of the cluster's feature gate TaintTolerationComparisonOperators. Raises FieldError, which
+    names field and value, for an object that the API server would reject.
     """
     spec = object_in(pod, "spec", "")
     return Constraints(
@@ -66,8 +67,9 @@ def scheduler_name(pod: Mapping[str, Any]) -> str:
 def scheduler_only_constraints(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the constraints of a pod that only kube-scheduler can check, since they depend on more than nodes.
 
-    Some of "volumes", "pod affinity", "topology spread", "resource claims", sorted. The anti-affinity of other pods is
-    kube-scheduler's too: it may keep any pod away from their nodes. Raises FieldError.
+    The result contains some of "volumes", "pod affinity", "topology spread" and "resource claims", sorted. Likewise,
+    only kube-scheduler checks the anti-affinity of other pods, which may keep any pod away from their nodes. Raises
+    FieldError.
     """
     spec = object_in(pod, "spec", "")
     uses = {

@@ -1,9 +1,9 @@
-"""Filters of kube-scheduler that need nothing but the node and its pods, exactly as its plugins (1.36).
+"""The filters of kube-scheduler that need only the node and its pods, exactly as in its plugins (1.36).
 
 pkg/scheduler/framework/plugins: nodeunschedulable, nodename, tainttoleration, nodeaffinity, nodeports, noderesources.
-Each is a function of a pod's constraints and a node. It returns kube-scheduler's reason for a rejection, or None. A
-resource that a DeviceClass gives by its extendedResourceName (KEP-5004) counts as missing where no device plugin has
-it.
+Each filter is a function of a pod's constraints and a node. It returns kube-scheduler's reason for a rejection, or
+None. A resource that a DeviceClass provides by its extendedResourceName (KEP-5004) counts as missing if no device
+plugin provides it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FilterRejection(NamedTuple):
 
     plugin: str
     reason: str
-    """As in the events of kube-scheduler; several are joined by ", "."""
+    """Reason as in the events of kube-scheduler; several are joined by ", "."""
 
 
 def node_unschedulable(pod: Constraints, node: NodeInfo) -> str | None:
@@ -42,7 +42,7 @@ def node_unschedulable(pod: Constraints, node: NodeInfo) -> str | None:
 
 
 def node_name(pod: Constraints, node: NodeInfo) -> str | None:
-    """Reject all nodes but that of spec.nodeName."""
+    """Reject all nodes except the one in spec.nodeName."""
     return None if pod.node_name in {"", node.name} else "node(s) didn't match the requested node name"
 
 
@@ -83,11 +83,11 @@ FILTERS = {
     "NodePorts": node_ports,
     "NodeResourcesFit": node_resources_fit,
 }
-"""In kube-scheduler's order (pkg/scheduler/apis/config/v1/default_plugins.go)."""
+"""The filters in kube-scheduler's order (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
 
 def run_filter_plugins(pod: Constraints, node: NodeInfo) -> FilterRejection | None:
-    """Return the first rejection, which kube-scheduler reports; None where the node passes."""
+    """Return the first rejection, which kube-scheduler reports, or None if the node passes."""
     for plugin, filter_plugin in FILTERS.items():
         reason = filter_plugin(pod, node)
         if reason is not None:
@@ -96,7 +96,7 @@ def run_filter_plugins(pod: Constraints, node: NodeInfo) -> FilterRejection | No
 
 
 def _matches_term(term: NodeSelectorTerm, node: NodeInfo) -> bool:
-    """Tell whether a node matches a term; a field that nodes do not have is empty (fields/selector.go)."""
+    """Return whether a node matches a term; a field that nodes do not have is empty (fields/selector.go)."""
     return all(requirement.matches(node.label(requirement.key)) for requirement in term.match_expressions) and all(
         requirement.matches(node.name if requirement.key == NAME_FIELD else "") for requirement in term.match_fields
     )

@@ -1,4 +1,4 @@
-"""All nodes at once: the filters as arrays, one row a node."""
+"""Applies the filters to all nodes at once, with arrays that have one row per node."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ UNKNOWN = "no such node"
 """The outcome for a row without a node."""
 
 OUTCOMES = ("", *FILTERS, UNKNOWN)
-"""The meanings of the codes of NodeInfoTable.filter_codes(); "": the node passes."""
+"""Meanings of the codes of NodeInfoTable.filter_codes(); "": the node passes."""
 
 MAX_AMOUNT = 1 << 62
-"""Amounts are cut off here, so that sums of two stay within 64 bits."""
+"""Amounts are capped at this value, so that the sum of two is within 64 bits."""
 
 RequestsByRow = tuple["Resource", "NDArray[np.int64]"]
 """Requests of a pod, and the number of such pods by row, (rows,)."""
@@ -53,9 +53,9 @@ class Column(Generic[V]):
 
     def __init__(self, rows: int, value: V) -> None:
         self.codes: NDArray[np.int64] = np.zeros(rows, np.int64)
-        """By row: the index of its value in `values`."""
+        """Index of each row's value in `values`."""
         self.values: list[V] = [value]
-        """Without duplicates; some may have no row any more."""
+        """Distinct values; some may no longer have a row."""
         self._codes: dict[V, int] = {value: 0}
 
     def copy(self) -> Column[V]:
@@ -92,21 +92,21 @@ class Column(Generic[V]):
 class NodeInfoTable:
     """Nodes by row.
 
-    A changed node costs its own work at the next query. The first query of a label costs one pass over all nodes.
+    At the next query, only changed nodes cost work. The first query of a label costs one pass over all nodes.
     """
 
     def __init__(self, infos: Sequence[NodeInfo | None]) -> None:
         rows = len(infos)
         self.infos: list[NodeInfo | None] = list(infos)
-        """By row; to be changed by set() only."""
+        """Nodes by row; only set() may change this list."""
         self.generation = 0
-        """Changes whenever a row is set. Results that were computed from the nodes may then be outdated."""
+        """Number that changes whenever a row is set. Results that were computed from the nodes may then be outdated."""
         self._pending_rows = set(range(rows))
         self._row_by_name: dict[str, int] = {}
         self._names = [""] * rows
         self._resource_index = {name: index for index, name in enumerate(_FIRST_RESOURCES)}
         self._available: NDArray[np.int64] = np.zeros((len(_FIRST_RESOURCES), rows), np.int64)
-        """Milli-CPU, bytes, counts: allocatable less requested, by resource and row."""
+        """Allocatable minus requested, by resource and row, in milli-CPU, bytes or counts."""
         self._taints: Column[tuple[Taint, ...]] = Column(rows, ())
         self._unschedulable = np.zeros(rows, np.bool_)
         self._ports: Column[tuple[HostPort, ...]] = Column(rows, ())
@@ -129,23 +129,23 @@ class NodeInfoTable:
         return copied
 
     def set(self, row: int, info: NodeInfo | None) -> None:
-        """Set the node of a row; None: no node."""
+        """Set the node of a row; None removes the node."""
         self.infos[row] = info
         self.generation += 1
         self._pending_rows.add(row)
 
     def name(self, row: int) -> str:
-        """Return the name of a row's node; "" without one."""
+        """Return the name of a row's node, or "" without a node."""
         info = self.infos[row]
         return "" if info is None else info.name
 
     def find_row(self, name: str) -> int | None:
-        """Return the row of a node; None: there is no such node."""
+        """Return the row of a node, or None if there is no such node."""
         self._flush()
         return self._row_by_name.get(name)
 
     def label_column(self, key: str) -> Column[str | None]:
-        """Return the values of a label by row, None where a node lacks it; later changes of nodes update the column."""
+        """Return the values of a label by row, None for nodes without it; later changes of nodes update the column."""
         self._flush()
         column = self._labels.get(key)
         if column is None:
@@ -154,7 +154,7 @@ class NodeInfoTable:
         return column
 
     def filter_codes(self, pod: Constraints) -> NDArray[np.int8]:
-        """Return by row the first filter that rejects a pod, as an index of OUTCOMES; (rows,), 0 where it passes."""
+        """Return by row the first filter that rejects a pod, as an index into OUTCOMES; (rows,), 0 if none does."""
         self._flush()
         codes = np.zeros(len(self), np.int8)
         passes = (
@@ -173,13 +173,13 @@ class NodeInfoTable:
         return codes
 
     def available(self, resource: str) -> NDArray[np.int64]:
-        """Return by row the available amount of a resource, below 0 where requests exceed it; (rows,), a view."""
+        """Return by row the available amount of a resource, negative if requests exceed it; (rows,), a view."""
         self._flush()
         index = self._resource_index.get(resource)
         return np.zeros(len(self), np.int64) if index is None else self._available[index]
 
     def pod_counts(self, requests: Resource, assumed: Sequence[RequestsByRow] = ()) -> NDArray[np.int64]:
-        """Return by row how many pods with these requests fit beside assumed pods; (rows,)."""
+        """Return by row how many pods with these requests fit in addition to assumed pods; (rows,)."""
         counts = np.full(len(self), MAX_AMOUNT, np.int64)
         for name, size in amounts_by_resource(requests):
             if size > 0:
@@ -192,7 +192,7 @@ class NodeInfoTable:
     def leftover(self, requests: Resource, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return by row the amounts of the requested resources that remain after `counts` pods; (rows,).
 
-        In thousandths of the largest available amount of a row, summed over all resources but pods.
+        The unit is a thousandth of the largest available amount of a row; all resources except pods are added up.
         """
         leftover = np.zeros(len(self), np.int64)
         for name, size in amounts_by_resource(requests):
@@ -209,7 +209,7 @@ class NodeInfoTable:
             yield self._taints.values[code], int(counts[code])
 
     def names(self, rows: NDArray[np.int64], taints: tuple[Taint, ...]) -> list[str]:
-        """Return the names of those of some rows whose node has exactly these taints."""
+        """Return the names of the nodes in some rows that have exactly these taints."""
         numbers: list[int] = rows.tolist()
         infos = (self.infos[row] for row in numbers)
         return [info.name for info in infos if info is not None and info.taints == taints]

@@ -1,4 +1,4 @@
-"""Why a gang has no placement."""
+"""Explains why a gang has no placement."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 _USED_BY_GANG = "other pods of the gang use what they have available"
 
 _MAX_STATES = 64
-"""Distinct states of rejecting nodes for which verdicts are computed."""
+"""Maximum distinct states of rejecting nodes for which verdicts are computed."""
 
 
 def explain(
     draft: DraftPlacement, group: list[PodSetDemand], verdicts: SequentialVerdicts, *, causes: bool = True
 ) -> GangDiagnosis:
-    """Return why sets that share a domain do not fit beside the pods of a draft, for the set that fits worst.
+    """Return why sets that share a domain do not fit in addition to the pods of a draft, for the set that fits worst.
 
-    `causes`: with the causes of the nodes.
+    `causes`: include the causes of the nodes.
     """
     pod_counts = [draft.pod_counts(demand) for demand in group]
     fits = [int(counts.sum()) for counts in pod_counts]
@@ -70,7 +70,7 @@ def _diagnose(
 
 
 def _domain_name(snapshot: NodeSnapshot, level: int, domain: int) -> str:
-    """Return the label's value of a domain."""
+    """Return the label value of a domain."""
     row = int(snapshot.levels.order[snapshot.levels.bounds[level][domain]])
     info = snapshot.nodes.infos[row]
     return (info.label(snapshot.levels.keys[level]) if info is not None else None) or ""
@@ -86,7 +86,7 @@ def _filter_causes(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[n
             continue
         if outcome == UNKNOWN:
             reported = sum(snapshot.table.state(row) is not None for row in rejecting.tolist())
-            if reported:  # a row with nothing at all is free for another node
+            if reported:  # a row with neither a report nor a node is unused
                 yield Cause(reported, "", "only their zones are known")
         elif outcome == "TaintToleration":
             yield from _taint_causes(snapshot, demand, rejecting)
@@ -141,7 +141,7 @@ def _format_available(resource: str, size: int) -> str:
 def _kubelet_causes(
     draft: DraftPlacement, demand: PodSetDemand, rows: NDArray[np.int64], verdicts: SequentialVerdicts
 ) -> Iterator[Cause]:
-    """Yield the kubelets' reasons, equal ones together, and the number of nodes without a computed verdict."""
+    """Yield the kubelets' reasons, grouped if equal, and the number of nodes without a computed verdict."""
     by_state: dict[NodeState | None, list[int]] = {}
     for row in rows[demand.filter_codes[rows] == 0].tolist():
         by_state.setdefault(draft.state(row), []).append(row)

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class PodSetDemand:
-    """A set of pods, and the number of them that fits on each node of the snapshot."""
+    """A set of pods, and the number of these pods that fit on each node of the snapshot."""
 
     def __init__(self, snapshot: NodeSnapshot, pods: GangPodSet) -> None:
         self.pods = pods
         self.filter_codes = snapshot.nodes.filter_codes(pods.constraints)
-        """(rows,): the filter that rejects them, as an index of filters.info_table OUTCOMES."""
+        """(rows,): the filter that rejects the pods, as an index into filters.info_table OUTCOMES."""
         self.pod_counts = self._pod_counts(snapshot)
-        """(rows,): the number that kubelets admit on nodes that pass the filters, at most the size of the set."""
+        """(rows,): the number of pods that kubelets admit on nodes that pass the filters, up to the size of the set."""
 
     def _pod_counts(self, snapshot: NodeSnapshot) -> NDArray[np.int64]:
         counts = np.minimum(snapshot.nodes.pod_counts(self.pods.constraints.requests), self.pods.size)
@@ -45,7 +45,7 @@ class DraftPlacement:
     def __init__(self, snapshot: NodeSnapshot, verdicts: SequentialVerdicts) -> None:
         self.snapshot = snapshot
         self.states: dict[int, NodeState] = {}
-        """Of the nodes with pods, by row."""
+        """States of the nodes with pods of the draft, by row."""
         self.placements: dict[str, GangPodSetPlacement] = {}
         self._verdicts = verdicts
         self._counts_by_set: list[tuple[GangPodSet, NDArray[np.int64]]] = []
@@ -63,7 +63,7 @@ class DraftPlacement:
         return self.states.get(row) or self.snapshot.table.state(row)
 
     def pod_counts(self, demand: PodSetDemand) -> NDArray[np.int64]:
-        """Return by position the number of pods of a set that fit beside the pods of the draft; (rows,)."""
+        """Return by position the number of pods of a set that fit in addition to the pods of the draft; (rows,)."""
         counts = self._counts_beside(demand) if self.states else demand.pod_counts
         if demand.pods.constraints.ports:
             counts = np.minimum(counts, 1)
@@ -75,7 +75,7 @@ class DraftPlacement:
         return np.add.reduceat(self.pod_counts(demand) * levels.labelled[level], levels.bounds[level][:-1])
 
     def nodes_in_use(self) -> NDArray[np.bool_]:
-        """Return by position which nodes have pods of the draft; (rows,)."""
+        """Return by position whether the node has pods of the draft; (rows,)."""
         mask = np.zeros(len(self.snapshot.nodes), np.bool_)
         mask[list(self.states)] = True
         return mask[self.snapshot.levels.order]
@@ -125,7 +125,7 @@ class DraftPlacement:
         return fitting
 
     def _confirm(self, demand: PodSetDemand, pod_counts: NDArray[np.int64]) -> bool:
-        """Predict the verdicts on all pods, one by one; if a node admits fewer, store the number and return False."""
+        """Predict the verdicts on all pods one by one; if a node admits fewer, store that number and return False."""
         levels = self.snapshot.levels
         positions = np.flatnonzero(pod_counts)
         rows = levels.order[positions]

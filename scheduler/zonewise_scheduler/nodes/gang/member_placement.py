@@ -1,4 +1,4 @@
-"""Placement of a gang of plain pods, which have no template: all of them, or at least the required number."""
+"""Placement of a gang of plain pods without a template: all of them, or at least the required number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UnplacedMember(NamedTuple):
     shape: PodShape
     constraints: Constraints = Constraints()
     excluded: frozenset[int] = frozenset()
-    """Rows of nodes that something outside of the snapshot rules out for this pod."""
+    """Rows of nodes that are ruled out for this pod by something outside the snapshot."""
 
 
 class PlacedMember(NamedTuple):
@@ -36,7 +36,7 @@ class PlacedMember(NamedTuple):
     uid: str
     node: str
     verdict: Verdict
-    """Its kubelet's predicted verdict, after the members before it."""
+    """The kubelet's predicted verdict on the pod, after the members before it."""
 
 
 def place_members(
@@ -48,13 +48,13 @@ def place_members(
     limits: Mapping[PodShape, Mapping[int, int]] = _NO_LIMITS,
     causes: bool = True,
 ) -> tuple[PlacedMember, ...] | GangDiagnosis:
-    """Place as many members as fit together, in the order in which they must reach kubelets; or return why not.
+    """Place as many members as fit together, in the order in which they must reach kubelets, or return a diagnosis.
 
-    `members` are in the order of precedence. Where all do not fit, the last ones of a shape are left out first, as long
-    as `required` members remain. If all members are alike, the result is exact: it is a diagnosis only if fewer than
-    `required` fit. `level`: the label key of which one domain must hold all of them. `limits`: by shape and row, the
-    highest number of such members on a node. `causes`: as in place_gang. Equal input gives equal output. Raises
-    ValueError, as place_gang.
+    `members` are in order of precedence. If not all fit, the last ones of a shape are left out first, as long as
+    `required` members remain. If all members are alike, the result is exact: it is a diagnosis only if fewer than
+    `required` fit. `level`: the label key that defines the domains, one of which must hold all members. `limits`: by
+    shape and row, the maximum number of such members on a node. `causes`: as in place_gang. Equal input gives equal
+    output. Raises ValueError, as place_gang does.
     """
     selected = list(members)
     diagnosis: GangDiagnosis | None = None
@@ -74,13 +74,13 @@ def place_members(
 
 
 def _excess(diagnosis: GangDiagnosis) -> int:
-    """Return the number of pods of the set of a diagnosis that do not fit, at least 1."""
+    """Return how many pods of the diagnosed set do not fit, at least 1."""
     fitting = min(diagnosis.fitting_pods, diagnosis.domain_pods) if diagnosis.level else diagnosis.fitting_pods
     return max(diagnosis.size - fitting, 1)
 
 
 def _members_by_set(members: Sequence[UnplacedMember]) -> dict[str, list[UnplacedMember]]:
-    """Return members that are alike together, by the name of the first."""
+    """Return groups of members that are alike, by the name of the first member."""
     groups: dict[object, list[UnplacedMember]] = {}
     for member in members:
         groups.setdefault((member.shape, member.constraints, member.excluded), []).append(member)

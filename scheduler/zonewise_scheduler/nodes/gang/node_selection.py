@@ -1,4 +1,4 @@
-"""How many pods each domain and each node takes: as few domains and nodes as possible, and those with the best fit."""
+"""Selects domains and nodes, with a number of pods for each: as few as possible, and those with the best fit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class NodeSupply(NamedTuple):
     pod_counts: NDArray[np.int64]
     """The number of pods that fit on a node."""
     in_use: NDArray[np.bool_]
-    """The node has pods of the gang already."""
+    """True if the node already has pods of the gang."""
     leftover: NDArray[np.int64]
-    """The amount that remains of a node full of these pods, in any unit."""
+    """The amount that remains on a node that is full of these pods, in any unit."""
 
 
 def fitting_domains(pod_counts: NDArray[np.int64], count: int) -> list[int]:
-    """Return the domains where this number of pods fits: the smallest capacity first, then by index."""
+    """Return the domains that fit this number of pods: the smallest capacity first, then by index."""
     enough = np.flatnonzero(pod_counts >= count)
     return enough[np.argsort(pod_counts[enough], kind="stable")].tolist()
 
@@ -34,9 +34,9 @@ def select_nodes(
 ) -> NDArray[np.int64]:
     """Return the number of pods at each position, of `count` pods in a range where they fit; (rows,).
 
-    The range consists of whole domains of `level`. On each level, from there inwards, the smallest possible number of
-    domains is selected. These are the ones with the highest capacity, and for the rest the one with the best fit. Nodes
-    with pods of the gang come first.
+    The range consists of whole domains of `level`. From that level inwards, the smallest possible number of domains is
+    selected on each level. These are the domains with the highest capacity and, for the remaining pods, the domain with
+    the best fit. Nodes with pods of the gang come first.
     """
     counts = np.zeros(len(supply.pod_counts), np.int64)
     _descend(levels, supply, counts, count, begin, end, level)
@@ -74,7 +74,7 @@ def _select_in_domain(supply: NodeSupply, count: int, begin: int, end: int) -> N
 
 
 def _fewest_shares(sizes: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
-    """Return indices and shares that sum up to `count`, of sizes that descend and suffice."""
+    """Return indices and shares that add up to `count`; the sizes must be descending and sufficient."""
     if not count:
         return []
     sums = np.cumsum(sizes)

@@ -25,13 +25,13 @@ def place_gang(
 ) -> GangPlacement | GangDiagnosis:
     """Return the nodes of all pods of all sets, or why there is no placement; the snapshot is not changed.
 
-    For one set the result is exact at any level: it is rejected only if its pods do not fit. Several sets are placed
-    one after another, in a few orders and without backtracking, so a rejection of them is no proof. Each pod of a
-    placement is admitted by admission.admit on its node's state, after the pods before it. Equal input gives equal
-    output. `causes`: a diagnosis has the causes of the nodes, which cost far more than the rejection itself.
+    For one set the result is exact at any level: the set is rejected only if its pods do not fit. Several sets are
+    placed one after another, in a few orders and without backtracking, so their rejection proves nothing. For each pod
+    of a placement, admission.admit admits the pod on its node's state, after the pods before it. Equal input gives
+    equal output. `causes`: include the nodes' causes in a diagnosis; they cost far more than the rejection itself.
 
     Raises ValueError for a snapshot whose parts have different numbers of rows, a set without pods, or duplicate names.
-    Raises it too for an unknown level, and for a group whose sets have different levels.
+    Also raises ValueError for an unknown level, and for a group whose sets have different levels.
     """
     _check(snapshot, pod_sets)
     verdicts = SequentialVerdicts()
@@ -63,7 +63,7 @@ def _orders(demands: list[PodSetDemand]) -> Iterator[list[DemandGroup]]:
 
 
 def _capacity_ratio(demand: PodSetDemand) -> float:
-    """Return how many times a set fits, by itself."""
+    """Return how many times a set would fit by itself."""
     return int(demand.pod_counts.sum()) / demand.pods.size
 
 
@@ -115,7 +115,7 @@ def _place_in_domain(draft: DraftPlacement, group: DemandGroup, level: int) -> D
 
 
 def _candidates(draft: DraftPlacement, group: DemandGroup, level: int) -> list[int]:
-    """Return the domains that hold each of the sets alone, the best fit of the first set first."""
+    """Return the domains that can hold each of the sets by itself, ordered by the fit of the first set, best first."""
     domain_counts = [draft.domain_pod_counts(demand, level) for demand in group]
     all_fit = np.logical_and.reduce(
         [counts >= demand.pods.size for counts, demand in zip(domain_counts, group, strict=True)]

@@ -1,4 +1,4 @@
-"""Verdicts on equal pods that reach a kubelet one after another, cached for equal node states."""
+"""Caches verdicts on equal pods that reach a kubelet one after another, for equal node states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topology of gang placements: domains within domains by node labels, such as block, rack and host."""
+"""The topology for gang placement: nested domains by node labels, such as block, rack and host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = re.compile(r"[0-9]+", re.ASCII)
 _DIGITS = 20
-"""Numbers of names with up to this number of digits are compared as numbers."""
+"""Digit strings in names are compared as numbers up to this number of digits."""
 
 
 class TopologyLevels(NamedTuple):
@@ -27,21 +27,21 @@ class TopologyLevels(NamedTuple):
     order: NDArray[np.int64]
     """(rows,): the row at each position."""
     bounds: tuple[NDArray[np.int64], ...]
-    """By level: the first position of each domain, and last the number of rows."""
+    """By level: the first position of each domain, followed by the number of rows."""
     labelled: NDArray[np.bool_]
-    """(levels, rows), by position: the node has the label. Nodes without it share a range that is no domain."""
+    """(levels, rows), by position: whether the node has the label. Nodes without it share a range that is no domain."""
 
     def domains(self, level: int, begin: int, end: int) -> NDArray[np.int64]:
-        """Return the first positions of a level's domains in a range of whole domains, and last the range's end."""
+        """Return the first positions of a level's domains in a range of whole domains, followed by the range's end."""
         first, last = np.searchsorted(self.bounds[level], (begin, end))
         return self.bounds[level][first : last + 1]
 
 
 def build_levels(nodes: NodeInfoTable, keys: Sequence[str]) -> TopologyLevels:
-    """Return the levels of label keys, the widest first.
+    """Return the levels for label keys, the widest first.
 
-    Domains with one name in different outer domains are different. Domains, and the nodes of the innermost ones, are
-    sorted by name. Numbers in names are compared as numbers: rack-9 is before rack-10.
+    Domains with the same name in different outer domains are distinct. Domains, and the nodes of the innermost ones,
+    are sorted by name. Numbers in names are compared as numbers: rack-9 comes before rack-10.
     """
     rows = len(nodes)
     names = _ranks([None if info is None else info.name for info in nodes.infos])
@@ -66,7 +66,7 @@ def _ranks(names: Sequence[str | None]) -> NDArray[np.int64]:
 
 
 def natural_key(name: str | None) -> tuple[bool, str, str]:
-    """Return a key that compares numbers in names as numbers; the name itself decides between 1 and 01."""
+    """Return a sort key that compares numbers in names as numbers; the name itself decides between 1 and 01."""
     return (True, "", "") if name is None else (False, _NUMBERS.sub(_padded, name), name)
 
 

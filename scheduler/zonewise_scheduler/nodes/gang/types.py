@@ -19,10 +19,10 @@ _NO_LIMITS: Mapping[int, int] = MappingProxyType({})
 
 
 class NodeSnapshot(NamedTuple):
-    """Nodes by row, the same in all parts; with all assumed pods."""
+    """Nodes by row, with all assumed pods; a node has the same row in all parts."""
 
     table: NodeStateTable
-    """The states of the nodes' zones; None without a report."""
+    """States of the nodes' zones; None without a report."""
     nodes: NodeInfoTable
     levels: TopologyLevels
 
@@ -36,13 +36,13 @@ class GangPodSet(NamedTuple):
     shape: PodShape
     constraints: Constraints = Constraints()
     required: str = ""
-    """The level of which one domain must hold all pods; "": none."""
+    """Level at which one domain must hold all pods; "": none."""
     preferred: str = ""
-    """The level of which one domain should hold all pods. Otherwise one domain of a wider level does, or any nodes."""
+    """Level at which one domain should hold all pods. If none can, one domain of a wider level does, or any nodes."""
     group: str = ""
-    """Sets of one group share a domain, as a leader and its workers. Their levels must be equal."""
+    """Sets of one group share a domain, for example a leader and its workers. Their levels must be equal."""
     limits: Mapping[int, int] = _NO_LIMITS
-    """By row: the highest number of these pods on a node, where something beside its kubelet limits it."""
+    """By row: the maximum number of these pods on a node, if something other than its kubelet limits it."""
 
 
 class GangPodSetPlacement(NamedTuple):
@@ -50,7 +50,7 @@ class GangPodSetPlacement(NamedTuple):
 
     name: str
     rows: NDArray[np.int64]
-    """Of the snapshot; neighbours in rank are neighbours in the topology."""
+    """Rows of the snapshot; neighbours in rank are neighbours in the topology."""
     nodes: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
     """The kubelets' predicted verdicts: assignments of zones, and what is uncertain about them."""
@@ -60,18 +60,18 @@ class GangPlacement(NamedTuple):
     """Nodes for all pods at once; nothing is assumed yet."""
 
     sets: tuple[GangPodSetPlacement, ...]
-    """In the order of the input."""
+    """Placements in the order of the input sets."""
     order: tuple[str, ...]
     """The names of the sets, in the order in which pods that share a node must reach its kubelet.
     Another order may lead to other verdicts. Pods of one set may come in any order."""
     after: dict[int, NodeState]
-    """The nodes that change, by row, with all the pods."""
+    """The states of the changed nodes, by row, with all the pods."""
     scheduler_only: tuple[str, ...] = ()
     """Constraints of these pods that only kube-scheduler checks (filters.constraints scheduler_only_constraints)."""
 
 
 class Cause(NamedTuple):
-    """Why a number of nodes admit none of the pods."""
+    """The reason why a number of nodes admit none of the pods."""
 
     nodes: int
     """The number of nodes."""
@@ -83,18 +83,18 @@ class Cause(NamedTuple):
 
 
 class GangDiagnosis(NamedTuple):
-    """Why there is no placement, for the first set without one."""
+    """The reason why there is no placement, for the first set without one."""
 
     pod_set: str
     size: int
     fitting_pods: int
-    """The number of its pods that fit at once, on any nodes."""
+    """The number of its pods that fit together, on any nodes."""
     causes: tuple[Cause, ...] = ()
-    """Sorted by the number of nodes, highest first."""
+    """Causes, sorted by the number of nodes, highest first."""
     level: str = ""
     """The level that prevents a placement; "": even all nodes together do not suffice."""
     domain: str = ""
-    """The level's domain that fits most pods, by the value of its label."""
+    """Label value of the level's domain that fits the most pods."""
     domain_pods: int = 0
     """The number of pods that fit in this domain."""
     scheduler_only: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Nodes that gangs avoid for a condition of theirs, such as GPUHardwareFault: a taint that only this program sees.
+"""Keeps gangs off nodes with certain conditions, such as GPUHardwareFault, by a taint that only this program sees.
 
-An avoided condition that is True counts as a taint with the effect NoSchedule. A pod alone tolerates it: where the node
-fails, one pod is lost, and of a gang all pods. A Node's own taint keeps every pod off.
+An avoided condition that is True counts as a taint with the effect NoSchedule. Single pods tolerate it: if the node
+fails, only one pod is lost, but a gang loses all its pods. A taint of the Node itself keeps every pod off.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
 
 KEY = "zonewise.dev/avoided-condition"
-"""Of the taint, which is on no Node of the API server."""
+"""Key of the taint, which is never on a Node in the API."""
 SINGLE_POD = Toleration(KEY, "Exists")
-"""What a pod has that is no part of a gang."""
+"""Toleration of a pod that is not part of a gang."""
 _MAX_NAMES = 3
 _MAX_VALUE = 200
 
@@ -44,13 +44,13 @@ def without_avoided_conditions(node: NodeInfo) -> NodeInfo:
 
 
 def describe_condition(taint: Taint, nodes: Sequence[str]) -> str:
-    """Return why a gang avoids nodes: "node-7: GPUHardwareFault XID79"."""
+    """Return why a gang avoids nodes, for example "node-7: GPUHardwareFault XID79"."""
     more = len(nodes) - _MAX_NAMES
     names = ", ".join(nodes[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
     return f"{names}: {taint.value}"
 
 
 def _value(condition: Mapping[str, Any]) -> str:
-    """Return type and reason; the value of no real taint has a space."""
+    """Return type and reason, separated by a space, which the value of a real taint never contains."""
     reason = condition.get("reason")
     return f"{condition['type']} {reason if isinstance(reason, str) else ''}".strip()[:_MAX_VALUE]

@@ -17,7 +17,7 @@ _HIGHEST = 65535
 
 
 class HostPort(NamedTuple):
-    """A port of the host."""
+    """A port of the node's host network."""
 
     ip: str
     protocol: str
@@ -27,8 +27,8 @@ class HostPort(NamedTuple):
 def host_ports(pod: Mapping[str, Any]) -> tuple[HostPort, ...]:
     """Return the host ports of a pod's containers and sidecars, sorted (pkg/scheduler/util/utils.go GetHostPorts).
 
-    With hostNetwork each container port is one (pkg/apis/core/v1/defaults.go defaultHostNetworkPorts). Raises
-    FieldError, naming field and value, for an invalid port.
+    With hostNetwork, each container port is a host port (pkg/apis/core/v1/defaults.go defaultHostNetworkPorts). Raises
+    FieldError, which names field and value, for an invalid port.
     """
     spec = object_in(pod, "spec", "")
     on_host = spec.get("hostNetwork") is True
@@ -48,7 +48,7 @@ def host_ports(pod: Mapping[str, Any]) -> tuple[HostPort, ...]:
 
 
 def ports_conflict(requested: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Tell whether a requested port is in use: on the same address, or with either of the two on all addresses."""
+    """Return whether a requested port is in use on the same address, or if either of the two is on all addresses."""
     used_ports = tuple(used)
     return any(
         port.port == used_port.port

@@ -1,6 +1,6 @@
-"""What the filters need of a v1.Node and of its pods, less than 1 KB of each.
+"""The parts of a v1.Node and its pods that the filters need, less than 1 KB of each.
 
-Nodes of a kind share their labels and taints. Only labels that repeat the node's name differ.
+Nodes of one kind share their labels and taints, except labels that repeat the node's name.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _RELEASE = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?:[.+-].*)?", re.ASCII)
 
 
 class Labels(NamedTuple):
-    """Labels, in parts that nodes share."""
+    """Labels, split into parts that nodes share."""
 
     keys: tuple[str, ...] = ()
-    """Sorted."""
+    """Sorted keys of the other labels."""
     values: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     """Sorted keys of the labels whose value is the node's name."""
@@ -47,16 +47,16 @@ class NodeInfo(NamedTuple):
     unschedulable: bool = False
     allocatable: Resource = NO_RESOURCES
     release: tuple[int, int] | None = None
-    """Of its kubelet; None where unknown."""
+    """Release of the kubelet; None if unknown."""
     requested: Resource = NO_RESOURCES
-    """`pods` is the number of pods."""
+    """Sum of the pods' requests; `pods` is the number of pods."""
     ports: tuple[HostPort, ...] = ()
-    """In use on the host, sorted."""
+    """Host ports in use, sorted."""
     device_capacity: tuple[tuple[str, int], ...] = ()
-    """Extended resources by name, sorted: their capacity counts unhealthy devices too."""
+    """Capacity of the extended resources, sorted by name; it includes unhealthy devices."""
 
     def label(self, key: str) -> str | None:
-        """Return the value of a label; None without it."""
+        """Return the value of a label, or None without it."""
         keys, values, named = self.labels
         index = bisect_left(keys, key)
         if index < len(keys) and keys[index] == key:
@@ -74,7 +74,7 @@ class PodInfo(NamedTuple):
 def read_node_info(node: Mapping[str, Any], pods: Iterable[PodInfo] = ()) -> NodeInfo:
     """Return the NodeInfo of a v1.Node with its pods; finished pods must be left out.
 
-    Raises FieldError, naming field and value, for an object that the API server would reject.
+    Raises FieldError, which names field and value, for an object that the API server would reject.
     """
     metadata, spec, status = (object_in(node, name, "") for name in ("metadata", "spec", "status"))
     name = string_in(metadata, "name", "metadata.")
@@ -113,12 +113,12 @@ def remove_pod(node: NodeInfo, pod: PodInfo) -> NodeInfo:
 
 
 def available(node: NodeInfo) -> Resource:
-    """Return allocatable less requested; below 0 where the requests exceed it."""
+    """Return allocatable minus requested; negative if the requests exceed it."""
     return add_resources(node.allocatable, node.requested, -1)
 
 
 def add_resources(base: Resource, addend: Resource, times: int = 1) -> Resource:
-    """Return a sum, with the addend counted `times` times."""
+    """Return the sum of `base` and `times` times the addend."""
     scalar_resources = dict(base.scalar_resources)
     for name, size in addend.scalar_resources:
         scalar_resources[name] = scalar_resources.get(name, 0) + times * size
@@ -132,21 +132,21 @@ def add_resources(base: Resource, addend: Resource, times: int = 1) -> Resource:
 
 
 def with_name_label(node: NodeInfo, key: str) -> NodeInfo:
-    """Return a node whose label is its name, unless the node has the label."""
+    """Return a node with its name as the value of a label, unless the node already has the label."""
     if node.label(key) is not None:
         return node
     return node._replace(labels=node.labels._replace(named=_interned(tuple(sorted((*node.labels.named, key))))))
 
 
 def kubelet_facts(node: NodeInfo | None) -> NodeFacts:
-    """Return what a node tells of its kubelet; None: it is unknown, and its kubelet counts as the newest known one."""
+    """Return the facts about a node's kubelet; None: unknown, so the kubelet counts as the newest known one."""
     if node is None:
         return NodeFacts(DEFAULT_RELEASE)
     return NodeFacts(node.release or DEFAULT_RELEASE, node.device_capacity)
 
 
 def _interned(value: T) -> T:
-    """Return the first value that was equal to this one, so that nodes share it."""
+    """Return the first value seen that is equal to this one, so that nodes share it."""
     return cast("T", _first_equal(value))
 
 

@@ -1,7 +1,7 @@
-"""What a pod requests of a node, as NodeResourcesFit counts it (pkg/scheduler/framework/types.go Resource).
+"""The requests of a pod on a node, as NodeResourcesFit counts them (pkg/scheduler/framework/types.go Resource).
 
-Quantities are added in thousandths of their unit and rounded up once. Requests have the API server's defaults for pods
-(pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template counts as its pods will.
+Quantities are added in thousandths of their unit and rounded up once. Requests include the API server's defaults for
+pods (pkg/apis/core/v1/defaults.go SetDefaults_Pod), so that a template counts as its pods will.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 NO_RESOURCES = Resource(0, 0, 0, 0)
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Resources that are a DeviceClass by name (pkg/apis/resource ResourceDeviceClassPrefix). No node has them."""
+"""Prefix of resources that name a DeviceClass (pkg/apis/resource ResourceDeviceClassPrefix). No node has them."""
 
 
 def pod_requests(pod: Mapping[str, Any]) -> Resource:
     """Return the requests of a pod without a node, or of a template; `pods` is 1.
 
-    Raises FieldError, naming field and value, for an invalid quantity.
+    Raises FieldError, which names field and value, for an invalid quantity.
     """
     return _to_resource(pod_milli_requests(pod))
 
 
 def pod_milli_requests(pod: Mapping[str, Any]) -> Sums:
-    """Return the same by resource in thousandths of its unit, with every resource that is named, even with amount 0.
+    """Return the requests by resource in thousandths of its unit, with every resource that the pod names, even with 0.
 
-    Raises FieldError, as pod_requests.
+    Raises FieldError, as pod_requests does.
     """
     return _requests(object_in(pod, "spec", ""), {})
 
 
 def bound_pod_requests(pod: Mapping[str, Any]) -> Resource:
-    """Return the requests of a pod on a node; with an in-place resize the maximum of desired, actual and allocated.
+    """Return the requests of a pod on a node; during an in-place resize, the maximum of desired, actual and allocated.
 
-    Raises FieldError, as pod_requests. Source: helpers.go determineEffectiveRequests. The gates
+    Raises FieldError, as pod_requests does. Source: helpers.go determineEffectiveRequests. The gates
     InPlacePodVerticalScaling (on since 1.33) and InPlacePodLevelResourcesVerticalScaling (on since 1.36) are assumed to
     be on.
     """
@@ -65,7 +65,7 @@ def bound_pod_requests(pod: Mapping[str, Any]) -> Resource:
 
 
 def new_resource(thousandths: Sums) -> Resource:
-    """Return amounts as a Resource (NewResource), without names that the scheduler does not count."""
+    """Return amounts as a Resource (NewResource), without resources that the scheduler does not count."""
     sizes = {name: -(-amount // 1000) for name, amount in thousandths.items() if name != CPU}
     scalar_resources = tuple(
         sorted((name, size) for name, size in sizes.items() if size and is_scalar_resource_name(name))
@@ -80,7 +80,7 @@ def new_resource(thousandths: Sums) -> Resource:
 
 
 def requests_device_class(spec: Json) -> bool:
-    """Tell whether any container requests a resource that is a DeviceClass by name; raise FieldError."""
+    """Return whether any container requests a resource that names a DeviceClass. Raises FieldError."""
     return any(name.startswith(DEVICE_CLASS) for _, requests in _containers(spec, {}) for name in requests)
 
 
@@ -106,7 +106,7 @@ def _requests(spec: Json, status: Json) -> Sums:
 
 
 def _containers(spec: Json, status: Json) -> Iterator[tuple[Role, Sums]]:
-    """Yield the roles and requests of the containers, by their status where there is one."""
+    """Yield the roles and requests of the containers, according to their status if there is one."""
     statuses = {
         string_in(entry, "name", "status."): entry
         for kind in ("containerStatuses", "initContainerStatuses")
@@ -136,7 +136,7 @@ def _pod_level_requests(spec: Json, container_requests: Sums) -> Sums:
 
 
 def _effective_requests(status: Json, requested: Sums, actual: Sums, allocated: Sums) -> Sums:
-    """Return the maximum of each; desired amounts do not count if the kubelet has reported the resize as infeasible."""
+    """Return the maximum for each resource, without desired amounts if the kubelet reports the resize infeasible."""
     conditions = objects_in(status, "conditions", "status.")
     pending = [condition.get("reason") for condition in conditions if condition.get("type") == "PodResizePending"]
     effective = {} if pending[:1] == ["Infeasible"] else dict(requested)

@@ -1,8 +1,8 @@
-"""The plugin NodeResourceTopologyMatch of kubernetes-sigs/scheduler-plugins, exactly, quirks included.
+"""An exact model of the plugin NodeResourceTopologyMatch of kubernetes-sigs/scheduler-plugins, including its quirks.
 
-It serves comparisons with the plugin: which pods it lets through that a kubelet rejects, and whether scores of the same
-names are equal. Inputs are objects of the API. The rules are those of pkg/noderesourcetopology at 903da7df (2026) with
-the cache that reserves nothing. Where the plugin panics, the status says so.
+It serves comparisons: whether the plugin passes pods that a kubelet rejects, and whether scores of the same names are
+equal. Inputs are API objects. The rules are those of pkg/noderesourcetopology at 903da7df (2026) with the cache that
+reserves nothing. If the plugin panics, the status shows it.
 """
 
 from zonewise_scheduler.nodes.noderesourcetopology.filter import filter_node

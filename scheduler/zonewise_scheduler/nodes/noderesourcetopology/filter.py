@@ -36,13 +36,13 @@ _UNALIGNED_MESSAGES: dict[Role, str] = {
 
 
 def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatable: Iterable[str]) -> FilterStatus:
-    """Return whether the plugin lets a pod go to a node.
+    """Return whether the plugin passes a node for a pod.
 
     Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the names of the resources in the node's
-    status.allocatable. Raises FieldError, naming field and value.
+    status.allocatable. Raises FieldError, which names field and value.
 
-    The plugin enforces single-numa-node only. It compares each init container and sidecar with zones that no other
-    container uses. It subtracts app containers from the lowest zone that has enough, as the kubelet does.
+    The plugin enforces only single-numa-node. It compares each init container and sidecar with the zones as if no other
+    container used them. It subtracts app containers from the lowest zone that has enough, as the kubelet does.
     """
     plugin_pod = read_plugin_pod(pod)
     if nrt is None or (plugin_pod.qos == "BestEffort" and not plugin_pod.include_non_native()):
@@ -62,9 +62,9 @@ def filter_node(nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], allocatab
 
 
 def _is_enough(qos: Qos, name: str, amount: int, available: int) -> bool:
-    """Tell whether an amount is enough (isNUMAAffineResource).
+    """Return whether an amount is enough (isNUMAAffineResource).
 
-    Any amount is, where zones give the resource to Guaranteed pods only.
+    Any amount is enough if zones provide the resource only to Guaranteed pods, and the pod is not Guaranteed.
     """
     return (qos != "Guaranteed" and is_compute(name)) or available >= amount
 
@@ -81,10 +81,10 @@ def _filter_by_container(zones: list[NUMANode], pod: PluginPod, known: frozenset
 
 
 def _zones_that_fit(zones: list[NUMANode], requests: Amounts, qos: Qos, known: frozenset[str]) -> int:
-    """Return bits of the zones with enough of everything (resourcesAvailableInAnyNUMANodes); all 64 if all is enough.
+    """Return a bit per zone with enough of everything (resourcesAvailableInAnyNUMANodes); all 64 if all is enough.
 
-    A host-level resource that no zone lists is ignored. A native one that no zone lists (memory, hugepages) rejects,
-    even for pods to which the kubelet would allocate it from any zone.
+    A host-level resource that no zone lists is ignored. A native resource that no zone lists (memory, hugepages) causes
+    a rejection, even of pods to which the kubelet would allocate it from any zone.
     """
     fitting = _EVERY_ZONE
     for name, amount in requests.items():
@@ -106,7 +106,7 @@ def _bits(zones: Iterable[NUMANode]) -> int:
 
 
 def _subtract(zones: list[NUMANode], lowest: int, qos: Qos, requests: Amounts) -> bool:
-    """Subtract requests from a zone; False where another zone of the same name has too little."""
+    """Subtract requests from a zone; return False if another zone of the same name has too little."""
     for zone in zones:
         if zone.id == lowest:
             for name, amount in requests.items():

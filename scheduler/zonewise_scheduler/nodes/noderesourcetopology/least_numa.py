@@ -1,4 +1,4 @@
-"""The plugin's strategy LeastNUMANodes (least_numa.go): a pod should need few zones, and close ones."""
+"""The plugin's strategy LeastNUMANodes (least_numa.go): a pod should need few zones that are close together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.noderesourcetopology.pluginhelpers import NUMANode, TopologyManagerConfig
 
 _UNKNOWN_COST = 255
-"""The cost where a report has none: unreachable, as in the SLIT (ACPI 5.2.17)."""
+"""The cost if a report states none: unreachable, as in the SLIT (ACPI 5.2.17)."""
 
 
 class _ZoneSet(NamedTuple):
@@ -22,13 +22,13 @@ class _ZoneSet(NamedTuple):
 
     ids: tuple[int, ...]
     close: bool
-    """No set of as many zones is closer together, whether it fits or not."""
+    """True if no set of the same size is closer together, whether it fits or not."""
 
 
 def least_numa_score(zones: list[NUMANode], requests_list: Sequence[Amounts], manager: TopologyManagerConfig) -> int:
-    """Return 100 less a step for each zone of the widest request, plus half a step if all requests get closest sets.
+    """Return 100 minus a step for each zone of the widest request, plus half a step if all requests get closest sets.
 
-    The requests are those of each container, or with scope pod the sum of all. Raises PanicError.
+    The requests are those of each container or, with scope pod, the sum of all. Raises PanicError.
     """
     widest, close = 0, True
     for requests in requests_list:
@@ -65,14 +65,14 @@ def _distance(zone_set: Iterable[NUMANode]) -> int:
 
 
 def _fits(zone_set: Sequence[NUMANode], requests: Amounts) -> bool:
-    """Tell whether zones have enough together; each must list every requested resource, also those with amount 0."""
+    """Return whether zones have enough together; each must list every requested resource, even with amount 0."""
     return all(name in zone.available for zone in zone_set for name in requests) and all(
         amount == 0 or sum(zone.available[name] for zone in zone_set) >= amount for name, amount in requests.items()
     )
 
 
 def _subtract(zones: list[NUMANode], requests: Amounts, ids: Sequence[int]) -> None:
-    """Subtract requests from the zones with the ids, which the plugin uses as indices of its list."""
+    """Subtract requests from the zones with the given ids, which the plugin uses as indices into its list."""
     for name, amount in requests.items():
         remaining = amount
         for index in ids:

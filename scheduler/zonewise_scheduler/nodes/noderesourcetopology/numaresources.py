@@ -1,4 +1,4 @@
-"""Amounts and classes of resources as the plugin has them."""
+"""Amounts and classes of resources as the plugin defines them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Amounts = dict[str, int]
-"""By resource, in thousandths of its unit: the API server stores nothing finer of these resources."""
+"""Amounts by resource, in thousandths of its unit: the API server stores nothing finer for these resources."""
 
 _ALWAYS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
-"""The resources of each NodeInfo, even if the node does not list them (pkg/util/resource.go ResourceList)."""
+"""Resources that each NodeInfo has, even if the node does not list them (pkg/util/resource.go ResourceList)."""
 
 
 def ceil_units(amount: int) -> int:
@@ -29,7 +29,7 @@ def ceil_units(amount: int) -> int:
 
 
 def is_host_level_resource(name: str) -> bool:
-    """Tell whether zones need not have the resource: storage, and every resource that is not native."""
+    """Return whether zones need not list the resource: storage, and every resource that is not native."""
     return name in {EPHEMERAL_STORAGE, "storage"} or not is_native_resource(name)
 
 

@@ -22,13 +22,13 @@ _POLICIES = {"none", "best-effort", "restricted", SINGLE_NUMA_NODE}
 _SCOPES = {"container", "pod"}
 _MAX_ZONES = 1024
 _HIGHEST_ID = 64
-"""The highest id of a zone that the plugin does not skip; its table ends before this id."""
+"""The highest zone id that the plugin does not skip; its table ends before this id."""
 _ZONE_NAME = re.compile(r"node-([+-]?[0-9]{1,18})", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class TopologyManagerConfig(NamedTuple):
-    """The Topology Manager of a node, as its report has it (nodeconfig/topologymanager.go)."""
+    """The Topology Manager configuration in a node's report (nodeconfig/topologymanager.go)."""
 
     policy: str = "none"
     scope: str = "container"
@@ -43,7 +43,7 @@ _DEPRECATED = {
     "BestEffortPodLevel": TopologyManagerConfig("best-effort", "pod"),
     "BestEffortContainerLevel": TopologyManagerConfig("best-effort", "container"),
 }
-"""Values of topologyPolicies, which is deprecated since v1alpha2 and still read."""
+"""Values of topologyPolicies, which is deprecated since v1alpha2 but still read."""
 
 
 class NUMANode(NamedTuple):
@@ -51,13 +51,13 @@ class NUMANode(NamedTuple):
 
     id: int
     available: Amounts
-    """Filters and scores read nothing else of a resource."""
+    """Available amounts; filters and scores read nothing else of a resource."""
     costs: dict[int, int]
-    """By zone."""
+    """Costs by zone."""
 
 
 def read_topology_manager(nrt: Mapping[str, Any]) -> TopologyManagerConfig:
-    """Return the attributes, else the first of topologyPolicies, else the defaults; invalid values are ignored."""
+    """Return the attributes, or else the first of topologyPolicies, or else the defaults; ignore invalid values."""
     manager = TopologyManagerConfig()
     for deprecated_policy in strings_in(nrt, "topologyPolicies", "")[:1]:
         manager = _DEPRECATED.get(deprecated_policy, manager)
@@ -75,8 +75,8 @@ def read_topology_manager(nrt: Mapping[str, Any]) -> TopologyManagerConfig:
 def create_numa_node_list(nrt: Mapping[str, Any]) -> list[NUMANode]:
     """Return the zones in the object's order (pluginhelpers.go createNUMANodeList).
 
-    Zones of other types, with other names than node-N, and with a too high N are left out. Raises FieldError, naming
-    field and value, and PanicError for node-64, which the plugin does not skip.
+    Zones of other types, with names other than node-N, or with too high an N are left out. Raises FieldError, which
+    names field and value, and PanicError for node-64, which the plugin does not skip.
     """
     available_by_id: list[tuple[int, Amounts]] = []
     costs: dict[int, dict[int, int]] = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ContainerRequests(NamedTuple):
-    """A container."""
+    """A container and its requests."""
 
     role: Role
     requests: Amounts
@@ -36,13 +36,14 @@ class PluginPod(NamedTuple):
     overhead: Amounts
 
     def include_non_native(self) -> bool:
-        """Tell whether the pod names a resource that is not native, even with 0 (resourcerequests IncludeNonNative)."""
+        """Return whether the pod names a non-native resource, even with 0 (resourcerequests IncludeNonNative)."""
         return any(not is_native_resource(name) for container in self.containers for name in container.requests)
 
     def effective_requests(self) -> Amounts:
         """Return the requests of the whole pod (pkg/util/resource.go GetPodEffectiveRequest).
 
-        A sidecar counts like an init container that ends, so it is not added to the containers that run beside it.
+        A sidecar counts like an init container that ends, so it is not added to the containers that run at the same
+        time.
         """
         total: Counter[str] = Counter()
         for container in self.containers:
@@ -61,7 +62,7 @@ class PluginPod(NamedTuple):
 def read_plugin_pod(pod: Mapping[str, Any]) -> PluginPod:
     """Return a v1.Pod as the API server shows it, with requests filled in from limits.
 
-    Raises FieldError, naming field and value.
+    Raises FieldError, which names field and value.
     """
     spec = object_in(pod, "spec", "")
     owners: list[tuple[Role, _RequestsAndLimits]] = [

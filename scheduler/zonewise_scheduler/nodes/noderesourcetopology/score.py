@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
     Weights = Mapping[str, int]
     ZoneScorer = Callable[[Amounts, Amounts, Weights], int]
-    """Scores requests by the available amounts of a zone and weights."""
+    """Scores requests, given the available amounts of a zone and weights."""
 
 Strategy = Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 _INVALID_INT64 = -(1 << 63)
-"""The result of Go on x86-64 for NaN and for values beyond an int64."""
+"""The result of Go's conversion on x86-64 for NaN and for values beyond an int64."""
 
 
 def score_node(
     nrt: Mapping[str, Any] | None, pod: Mapping[str, Any], strategy: Strategy, weights: Weights | None = None
 ) -> ScoreStatus:
-    """Return the plugin's score of a node by a scoringStrategy.type: 100 is best.
+    """Return the plugin's score of a node for a scoringStrategy.type; 100 is best.
 
     Takes the node's NodeResourceTopology (None: there is none), a v1.Pod, and the weights of scoringStrategy.resources,
-    1 for any other. Raises FieldError, naming field and value.
+    1 for any other resource. Raises FieldError, which names field and value.
 
     Every node scores 100 for a pod that is not Guaranteed. A node without a NodeResourceTopology scores 0. Only
-    LeastNUMANodes scores nodes of other policies than single-numa-node. Its time grows with the number of sets of
-    zones, as the plugin's does.
+    LeastNUMANodes scores nodes with policies other than single-numa-node. Its time grows with the number of sets of
+    zones, as in the plugin.
     """
     plugin_pod = read_plugin_pod(pod)
     if plugin_pod.qos != "Guaranteed":
@@ -74,7 +74,7 @@ def _score_zones(
 
 
 def _worst_zone(zones: list[NUMANode], requests: Amounts, scorer: ZoneScorer, weights: Weights) -> int:
-    """Return the lowest score but 0, which stands for a zone that does not fit (scoreForEachNUMANode)."""
+    """Return the lowest score except 0, which stands for a zone that does not fit (scoreForEachNUMANode)."""
     worst = 0
     for zone in zones:
         score = scorer(requests, zone.available, weights)
@@ -94,7 +94,7 @@ def _most_allocated(requests: Amounts, available: Amounts, weights: Weights) -> 
 
 
 def _share(available: int, amount: int, *, remaining: bool) -> int:
-    """Return the requested part of the available amount, or the remaining part, in hundredths; 0 where it lacks."""
+    """Return the requested or remaining fraction of the available amount in hundredths; 0 if it is too small."""
     if available == 0 or amount > available:
         return 0
     requested = ceil_units(amount)
@@ -112,13 +112,14 @@ def _balanced_allocation(requests: Amounts, available: Amounts, weights: Weights
     """Return how similar the requested fractions are.
 
     The plugin computes in double precision with gonum's stat.Variance (v0.16.0, the corrected two-pass algorithm), and
-    cuts the result to an integer. It adds in the random order of a map, which matters with three resources and more.
+    truncates the result to an integer. It adds in the random order of a map, which matters with three or more
+    resources.
     """
     fractions = [_fraction(requests[name], available.get(name, 0)) for name in sorted(requests)]
     if any(fraction > 1 for fraction in fractions):
         return 0
     if len(fractions) < 2:
-        return _INVALID_INT64  # the plugin divides by the number of resources less one
+        return _INVALID_INT64  # the plugin divides by the number of resources minus one
     mean = _sum(fractions) / len(fractions)
     deviations = [fraction - mean for fraction in fractions]
     compensation = _sum(deviations)
@@ -129,7 +130,7 @@ def _balanced_allocation(requests: Amounts, available: Amounts, weights: Weights
 
 
 def _sum(numbers: Iterable[float]) -> float:
-    """Add without compensation: since Python 3.12 sum() compensates for rounding."""
+    """Add without compensation: from Python 3.12 on, sum() compensates for rounding."""
     return reduce(add, numbers, 0.0)
 
 

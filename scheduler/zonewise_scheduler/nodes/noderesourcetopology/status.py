@@ -10,11 +10,11 @@ class FilterStatus(NamedTuple):
 
     outcome: Literal["passes", "rejects", "crashes"]
     message: str = ""
-    """The plugin's message, as in the pod's status; the message of Go's runtime where it crashes."""
+    """The plugin's message, as in the pod's status; the message of Go's runtime if it crashes."""
 
     @property
     def passes(self) -> bool:
-        """Tell whether the pod may go to the node."""
+        """Return whether the node passes the filter."""
         return self.outcome == "passes"
 
 
@@ -22,7 +22,7 @@ class ScoreStatus(NamedTuple):
     """The score of a node."""
 
     outcome: Literal["scored", "invalid", "crashes"]
-    """"invalid": outside of 0..100, for which kube-scheduler fails the scheduling of the pod."""
+    """"invalid": outside 0..100, in which case kube-scheduler fails the scheduling of the pod."""
     score: int = 0
     message: str = ""
 
@@ -32,5 +32,5 @@ class PanicError(Exception):
 
     @classmethod
     def index_panic(cls, index: int, length: int) -> Self:
-        """Return the panic of an index beyond the end of a list."""
+        """Return the panic for an index beyond the end of a list."""
         return cls(f"runtime error: index out of range [{index}] with length {length}")

@@ -1,13 +1,14 @@
-"""Bin packing with several resources: which items, in which bins, have the highest total weight.
+"""Bin packing with several resources: selects items for bins so that their total weight is highest.
 
-The search goes from bin to bin. Its states are the numbers of items used so far; of equal states it keeps the best, and
-of all states a bounded number (a beam). The work of one search is bounded too, in steps, so that it takes about as long
-for many bins as for few. Each bin gets its share of the steps that are left, and the best states come first. With few
+The search goes from bin to bin. Its states are the numbers of items used so far. Of equal states it retains the best,
+and of all states a bounded number (a beam). The work of one search is also bounded, in steps, so that it takes about as
+long for many bins as for few. Each bin gets its share of the remaining steps, and the best states come first. With few
 kinds of items and bounds that are never reached, the result is optimal:
 
-1. Let an optimal packing leave room in a bin for an item that is in a later bin. Moving the item keeps the weight.
+1. Suppose that an optimal packing leaves space in a bin for an item that is in a later bin. Moving the item does not
+   change the weight.
 2. So some optimal packing fills each bin maximally with the items that earlier bins have left.
-3. The search tries all such fillings of each bin, and drops only states that are equal to a better one.
+3. The search tries all such fillings of each bin, and drops only states for which an equal one is at least as good.
 """
 
 from __future__ import annotations
@@ -18,27 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Amounts = tuple[int, ...]
-"""By resource."""
+"""Amounts by resource."""
 Counts = tuple[int, ...]
-"""By kind of item."""
+"""Numbers by kind of item."""
 
 _MAX_VISITED = 2000
-"""Partial fillings of one bin that are tried: a bound on the time for large bins with small items."""
+"""Maximum partial fillings of one bin that are tried: a bound on the time for large bins with small items."""
 _MAX_FILLINGS = 32
-"""Fillings of one bin that are followed, the heaviest first."""
+"""Maximum fillings of one bin that are followed, the heaviest first."""
 _BEAMS = ((6, 256), (12, 16))
-"""The number of states, by the highest number of kinds of items."""
+"""Pairs of a maximum number of kinds of items and the number of states for it."""
 _MAX_STEPS = 25_000
-"""Steps of one search, some tens of milliseconds: partial fillings that are tried, and fillings that are followed."""
+"""Maximum steps of one search (some tens of milliseconds): partial fillings that are tried, and fillings that are
+followed."""
 _KINDS_PER_STEP = 4
-"""So many kinds are looked at in a step."""
+"""Number of kinds that are examined in one step."""
 
 
 class PackBin(NamedTuple):
     """A bin."""
 
     group: int
-    """Bins of a group have the same resources, and take the same items."""
+    """Bins of one group have the same resources and accept the same items."""
     free: Amounts
 
 
@@ -46,20 +48,20 @@ class PackItem(NamedTuple):
     """Items of one kind."""
 
     amounts: tuple[Amounts | None, ...]
-    """By group of bins; None: these bins take no such item."""
+    """Amounts by group of bins; None: these bins accept no such item."""
     weight: int
-    """Of one item, more than 0."""
+    """Weight of one item, more than 0."""
     number: int
 
 
 class _State(NamedTuple):
     weight: int
     concentration: int
-    """The sum of the squares of what the bins have left: of equal weights, the one with whole bins left is better."""
+    """The sum of the squares of the bins' leftovers: of equal weights, the state with whole bins left is better."""
     before: _State | None
-    """Without the last bin; None: no bin is filled."""
+    """The state without the last bin; None: no bin is filled."""
     filling: Counts
-    """Of the last bin."""
+    """Filling of the last bin."""
 
 
 def pack(bins: Sequence[PackBin], items: Sequence[PackItem]) -> list[Counts]:
@@ -90,7 +92,7 @@ class _PackSearch:
         self._fillings: dict[tuple[PackBin, Counts], list[tuple[int, int, Counts]]] = {}
 
     def fill(self, states: Sequence[tuple[Counts, _State]], bin_: PackBin, steps: int) -> dict[Counts, _State]:
-        """Return the states after one more bin: of the first states, as many as so many steps allow, and of one."""
+        """Return the states after one more bin, for as many of the first states as `steps` allows, but at least one."""
         most = tuple(fitting(bin_.free, item.amounts[bin_.group]) for item in self._items)
         after: dict[Counts, _State] = {}
         end = self.steps_left - steps
@@ -108,7 +110,7 @@ class _PackSearch:
     def _maximal_fillings(self, bin_: PackBin, caps: Counts, end: int) -> list[tuple[int, int, Counts]]:
         """Return weight, leftover of the first resource, and counts of each filling to which nothing can be added.
 
-        `end`: the steps that are to be left after this bin.
+        `end`: the steps that must be left after this bin.
         """
         key = bin_, caps
         cached = self._fillings.get(key)
@@ -138,9 +140,9 @@ def fitting(free: Amounts, amounts: Amounts | None) -> int:
 def _enumerate(
     bin_: PackBin, caps: Counts, items: Sequence[PackItem], visits: int
 ) -> tuple[list[tuple[int, int, Counts]], int]:
-    """Return maximal fillings of one bin, and the number of partial fillings tried: so many, or more for the first one.
+    """Return maximal fillings of one bin, and how many partial fillings were tried: `visits`, or more to find one.
 
-    The first that are tried have as many heavy items as possible.
+    The first fillings that are tried have as many heavy items as possible.
     """
     kinds = sorted((kind for kind, cap in enumerate(caps) if cap), key=lambda kind: -items[kind].weight)
     amounts = [items[kind].amounts[bin_.group] or () for kind in kinds]
@@ -153,7 +155,7 @@ def _enumerate(
         visited += 1
         choice = depth, count, free, weight, chosen = stack.pop()
         if count:
-            stack.append(_Choice(depth, count - 1, free, weight, chosen))  # tried after all that follows the higher one
+            stack.append(_Choice(depth, count - 1, free, weight, chosen))  # tried after all that follow the higher one
         if depth < len(kinds):
             free = tuple(have - count * amount for have, amount in zip(free, amounts[depth], strict=True))
             weight += count * items[kinds[depth]].weight
@@ -174,13 +176,13 @@ def _enumerate(
 
 
 class _Choice(NamedTuple):
-    """So many items of one kind, after choices for the kinds before it."""
+    """A number of items of one kind, after choices for the kinds before it."""
 
     depth: int
     """Index of the kind; the number of kinds if none fits."""
     number: int
     free: Amounts
-    """Without these items."""
+    """Free amounts without these items."""
     weight: int
     before: _Choice | None
 

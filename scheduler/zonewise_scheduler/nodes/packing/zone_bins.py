@@ -1,4 +1,4 @@
-"""Nodes as bins: each zone where kubelets allocate from one zone, the node as a whole where they do not."""
+"""Nodes as bins: each zone is a bin if kubelets allocate from one zone; otherwise the node as a whole is one bin."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class NodeBins(NamedTuple):
 
     layout: Layout
     free: tuple[Amounts, ...]
-    """By zone in ascending order, by resource; one entry where the node is one bin."""
+    """Free amounts by zone in ascending order, by resource; one entry if the node is one bin."""
     largest: Amounts | None
-    """By resource, of the zone with the most, allocated units included: a pod that requests more is allocated from
-    several zones. None where the node is one bin."""
+    """Amounts by resource of the zone with the most, including allocated units: a pod that requests more is allocated
+    from several zones. None if the node is one bin."""
 
 
 @lru_cache(maxsize=1024)
@@ -55,10 +55,10 @@ def node_bins(state: NodeState) -> NodeBins:
 
 @lru_cache(maxsize=1 << 14)
 def bin_amounts(layout: Layout, shape: PodShape) -> Amounts | None:
-    """Return what a pod takes of one bin, by resource; None where its bin cannot be told from amounts alone.
+    """Return the amounts that a pod takes from one bin, by resource, or None if amounts do not determine its bin.
 
-    That holds for several containers aligned one by one, for devices that belong to several zones, and for limits of 0,
-    which have hints.
+    The result is None for several containers aligned one by one, and for devices that belong to several zones. It is
+    also None for limits of 0, which produce hints.
     """
     request = alignment_request(layout, shape)
     if request.impossible or not request.exact or not request.steps or request.reuses:
@@ -77,7 +77,7 @@ def bin_amounts(layout: Layout, shape: PodShape) -> Amounts | None:
 
 
 def is_packable(bins: NodeBins, shape: PodShape) -> bool:
-    """Tell whether a pod takes its amounts of one bin of a node, whichever that is."""
+    """Return whether a pod takes its amounts from a single bin of a node."""
     amounts = bin_amounts(bins.layout, shape)
     return amounts is not None and (bins.largest is None or all(map(le, amounts, bins.largest)))
 

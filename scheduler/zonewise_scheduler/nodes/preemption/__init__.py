@@ -1,1 +1,1 @@
-"""Preemption for zones: which pods of lower priority must end so that a kubelet admits a pod."""
+"""Preemption for zones: selects the pods of lower priority that must end so that a kubelet admits a pod."""

@@ -1,4 +1,4 @@
-"""Whether a kubelet admits a pod once some of its pods have ended."""
+"""Predicts whether a kubelet admits a pod once some of the node's pods have ended."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class Admissions:
-    """Answers for one node and one pod, and counts the admissions computed.
+    """Predictions for one node and one pod, with the number of admissions computed.
 
-    A pod that is assumed may reach its kubelet before or after the victims have ended. Both must do.
+    A pod that is assumed may reach its kubelet before or after the victims have ended. The pod must be admitted in both
+    cases.
     """
 
     def __init__(self, node: OccupiedNode, shape: PodShape) -> None:
@@ -30,7 +31,7 @@ class Admissions:
         self._terminating = tuple(pod for pod in node.pods if pod.terminating and pod.holdings is not None)
 
     def admitted(self, victims: Sequence[RunningPod]) -> bool:
-        """Tell whether the kubelet surely admits the pod after the victims and the terminating pods have ended."""
+        """Return whether the kubelet surely admits the pod after the victims and the terminating pods have ended."""
         node = self._node
         ended = (*self._terminating, *victims)
         uids = {pod.uid for pod in ended}
@@ -65,7 +66,7 @@ class Admissions:
         return available
 
     def _assumed_zones(self) -> int:
-        """Return the zones of which assumed pods hold memory."""
+        """Return the zones in which assumed pods hold memory."""
         reported, state = self._node.reported, self._node.state
         zones = state.memory_assigned & ~reported.memory_assigned
         rows = zip(state.kind.zones, reported.memory_free, state.memory_free, strict=False)
@@ -75,7 +76,7 @@ class Admissions:
 
 
 def _after(state: NodeState, shapes: Iterable[PodShape]) -> NodeState | None:
-    """Return the state once pods have come, in their order; None where the kubelet rejects one of them."""
+    """Return the state after pods have arrived in their order, or None if the kubelet rejects one of them."""
     after: NodeState | None = state
     for shape in shapes:
         after = None if after is None else admit(after, shape).after

@@ -1,4 +1,4 @@
-"""The cost of victims: which of two sets kube-scheduler would rather preempt."""
+"""The cost of victims, by which kube-scheduler chooses between sets of victims."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import RunningPod, Victims
 
 _OFFSET = 1 << 31
-"""Added to each priority, so that none is below 0 and each further victim costs more."""
+"""Added to each priority, so that none is negative and each further victim costs more."""
 
 Cost = tuple[float, int, int, float]
 
 
 def victims_cost(victims: Sequence[RunningPod]) -> Cost:
-    """Return the cost: the lower one is to be preempted.
+    """Return the cost; the set with the lowest cost is preempted.
 
-    Highest priority, sum of the priorities, number of victims, and the latest start of the victims of the highest
-    priority. Source: pickOneNodeForPreemption of pkg/scheduler/framework/preemption/preemption.go. Its first
-    criterion, violations of PodDisruptionBudgets, is 0 here for every set.
+    It consists of the highest priority, the sum of the priorities, the number of victims, and the latest start among
+    the highest-priority victims. Source: pickOneNodeForPreemption of pkg/scheduler/framework/preemption/preemption.go.
+    Its first criterion, violations of PodDisruptionBudgets, is 0 here for every set.
     """
     if not victims:
         return (float("-inf"), 0, 0, 0.0)
@@ -30,15 +30,15 @@ def victims_cost(victims: Sequence[RunningPod]) -> Cost:
 
 
 def priority_cost(pod: RunningPod) -> int:
-    """Return what one victim adds to the sum of priorities."""
+    """Return the contribution of one victim to the sum of priorities."""
     return pod.priority + _OFFSET
 
 
 def by_importance(victims: Iterable[RunningPod]) -> tuple[RunningPod, ...]:
-    """Return pods with the most important one first: the higher priority, then the earlier start (MoreImportantPod)."""
+    """Return pods, the most important one first: higher priority, then earlier start (MoreImportantPod)."""
     return tuple(sorted(victims, key=lambda pod: (-pod.priority, pod.started, pod.uid)))
 
 
 def cheapest(candidates: Iterable[Victims]) -> Victims | None:
-    """Return the victims that cost least, of equal ones the first; None without candidates."""
+    """Return the victims that cost least (the first of equal ones), or None without candidates."""
     return min(candidates, key=lambda victims: victims_cost(victims.pods), default=None)

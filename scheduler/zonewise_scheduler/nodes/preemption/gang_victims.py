@@ -1,11 +1,11 @@
 """The victims for a gang: pods of lower priority whose end lets kubelets admit all its members.
 
-1. The members are placed one by one, each on the node whose victims cost least. Victims that are chosen already count
-   as ended, and members that are placed already as present.
-2. Victims are spared one by one, the most important one first, as long as all members still fit. The members keep
-   their nodes, or are placed anew on the nodes in use. This is repeated until none can be spared.
+1. The members are placed one by one, each on the node whose victims cost least. Victims already chosen count as ended,
+   and members already placed count as present.
+2. Victims are spared one by one, the most important one first, as long as all members still fit. The members keep their
+   nodes, or are placed again on the nodes in use. This is repeated until no victim can be spared.
 
-The first step is greedy, so that another set may cost less. PodDisruptionBudgets are kept for all victims together.
+The first step is greedy, so another set may cost less. All victims together respect the PodDisruptionBudgets.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Placed = dict[str, list["PodShape"]]
 
 
 class GangVictims(NamedTuple):
-    """What must end for a gang."""
+    """The pods that must end for a gang."""
 
     nodes: tuple[str, ...]
     """The node of each member."""
     victims: tuple[Victims, ...]
-    """By node; empty: pods that end already suffice, or the nodes admit all members as they are."""
+    """Victims by node; empty if terminating pods suffice, or if the nodes admit all members as they are."""
 
 
 def select_gang_victims(
     nodes: Sequence[OccupiedNode], members: Sequence[Preemptor], budgets: Budgets
 ) -> GangVictims | None:
-    """Return the victims for all members together; None where no set of victims is known to suffice."""
+    """Return the victims for all members together, or None if no set of victims is known to suffice."""
     search = _GangSearch(nodes, members, budgets)
     return search.result() if search.place() else None
 
@@ -57,7 +57,7 @@ class _GangSearch:
         self._found: dict[tuple[str, PodShape, int], Victims | None] = {}
 
     def place(self) -> bool:
-        """Choose a node and its victims for each member; return False where a member has none."""
+        """Choose a node and its victims for each member; return False if a member has none."""
         for member in self._members:
             victims = self._cheapest(member)
             if victims is None:
@@ -71,7 +71,7 @@ class _GangSearch:
         return True
 
     def result(self) -> GangVictims:
-        """Return the victims of which none can be spared."""
+        """Return victims none of which can be spared."""
         while self._spare_once():
             pass
         victims = (Victims(name, by_importance(pods), optimal=False) for name, pods in self._ended.items() if pods)
@@ -112,7 +112,7 @@ class _GangSearch:
         return spared
 
     def _place_anew(self, ended: dict[str, tuple[RunningPod, ...]]) -> list[str] | None:
-        """Return a node for each member, each the first in use that admits it; None where a member has none."""
+        """Return for each member the first node in use that admits it, or None if a member has no such node."""
         names = [name for name in self._nodes if name in ended or name in self._where]
         placed: Placed = {name: [] for name in names}
         full: set[tuple[str, PodShape]] = set()
@@ -131,13 +131,13 @@ class _GangSearch:
         return where
 
     def _fits(self, name: str, ended: Sequence[RunningPod], shapes: Sequence[PodShape]) -> bool:
-        """Tell whether a node admits pods, one after another, once its victims have ended."""
+        """Return whether a node admits pods, one after another, once its victims have ended."""
         if not shapes:
             return True
         return Admissions(self._node(name, ended, shapes[:-1]), shapes[-1]).admitted(())
 
     def _node(self, name: str, ended: Sequence[RunningPod], shapes: Sequence[PodShape]) -> OccupiedNode:
-        """Return a node of which pods end, and to which others come first."""
+        """Return a node on which the given pods are terminating, and for which other pods are nominated first."""
         node = self._nodes[name]
         uids = {pod.uid for pod in ended}
         pods = tuple(pod._replace(terminating=True) if pod.uid in uids else pod for pod in node.pods)
@@ -145,6 +145,6 @@ class _GangSearch:
 
     def _placed(self) -> Placed:
         placed: Placed = {}
-        for name, member in zip(self._where, self._members, strict=False):  # the others have no node yet
+        for name, member in zip(self._where, self._members, strict=False):  # the other members have no node yet
             placed.setdefault(name, []).append(member.shape)
         return placed

@@ -13,23 +13,24 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Budgets, OccupiedNode, Preemptor, Victims
 
 MAX_CANDIDATES = 100
-"""Nodes with victims among which the cheapest are chosen (minCandidateNodesAbsolute of default_preemption.go)."""
+"""Maximum nodes with victims from which the cheapest are chosen (minCandidateNodesAbsolute of
+default_preemption.go)."""
 
 
 class PreemptionPlan(NamedTuple):
-    """What is to be done for a preemptor."""
+    """The decision for a preemptor."""
 
     victims: Victims | None = None
-    """None: no preemption helps, or none is needed."""
+    """The victims; None if no preemption helps, or none is needed."""
     waiting_for: str = ""
-    """A node that will admit the preemptor once the pods have ended that end already; empty: there is none."""
+    """A node that will admit the preemptor once the node's terminating pods have ended; empty if there is none."""
 
 
 def plan_preemption(nodes: Iterable[OccupiedNode], preemptor: Preemptor, budgets: Budgets) -> PreemptionPlan:
     """Return the cheapest victims on any node.
 
-    Nodes should come in ascending order of the lowest priority of their pods. Victims of a higher priority than the
-    best ones so far are not searched for.
+    Nodes should be in ascending order of the lowest priority of their pods. Victims of a higher priority than the best
+    ones so far are not considered.
     """
     candidates: list[Victims] = []
     highest = float("inf")

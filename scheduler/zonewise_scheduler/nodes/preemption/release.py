@@ -32,7 +32,7 @@ def release(state: NodeState, ended: Iterable[Holdings], held_zones: int) -> Nod
 
 
 def memory_zones(holdings: Holdings | None) -> int:
-    """Return the zones of which a pod holds memory; all zones where its holdings are unknown."""
+    """Return the zones in which a pod holds memory, or all zones if its holdings are unknown."""
     if holdings is None:
         return -1
     zones = 0
@@ -52,7 +52,7 @@ def _free_cpus(kind: NodeKind, ended: tuple[Holdings, ...]) -> int:
 
 
 def _free_devices(state: NodeState, ended: tuple[Holdings, ...]) -> tuple[int, ...]:
-    """Return the free devices of each class. Holdings have zones 0 for devices of NO_ZONE as well."""
+    """Return the free devices of each class. In holdings, zones 0 also stands for devices of NO_ZONE."""
     counts: dict[tuple[str, int], int] = {}
     for pod in ended:
         for resource, zones, amount in pod.amounts:
@@ -69,7 +69,7 @@ def _free_devices(state: NodeState, ended: tuple[Holdings, ...]) -> tuple[int, .
 def _free_memory(
     state: NodeState, ended: tuple[Holdings, ...], held_zones: int
 ) -> dict[str, tuple[tuple[int, ...], ...] | tuple[int, ...] | int]:
-    """Return the fields of the state's memory; of the zones of an amount the lowest get theirs back first."""
+    """Return the memory fields of the state; of the zones of an amount, the lowest get their share back first."""
     kind = state.kind
     if kind.policies.memory != "Static" or not state.memory_free:
         return {}

@@ -1,4 +1,4 @@
-"""Values that go into the choice of victims, and out of it."""
+"""Inputs and outputs of the selection of victims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 Budgets = Mapping[str, int]
-"""How many pods each PodDisruptionBudget still allows to be disrupted, by "namespace/name"."""
+"""Number of disruptions that each PodDisruptionBudget still allows, by "namespace/name"."""
 
 
 class Preemptor(NamedTuple):
@@ -33,15 +33,15 @@ class RunningPod(NamedTuple):
     shape: PodShape
     priority: int
     started: float
-    """status.startTime in seconds since the epoch."""
+    """Value of status.startTime in seconds since the epoch."""
     holdings: Holdings | None
-    """None: unknown, so the pod is no victim."""
+    """Held resources; None if unknown, so that the pod cannot be a victim."""
     terminating: bool = False
-    """It is deleted, and its kubelet is stopping it."""
+    """True if the pod is deleted and its kubelet is stopping it."""
     budgets: tuple[str, ...] = ()
-    """The PodDisruptionBudgets that select it."""
+    """The PodDisruptionBudgets that select the pod."""
     static: bool = False
-    """Its kubelet runs it from a file, so the API server cannot evict it (a mirror pod)."""
+    """True for a mirror pod: its kubelet runs it from a file, so the API server cannot evict it."""
 
 
 class OccupiedNode(NamedTuple):
@@ -49,21 +49,21 @@ class OccupiedNode(NamedTuple):
 
     name: str
     reported: NodeState
-    """The node by its report."""
+    """The node according to its report."""
     state: NodeState
-    """The same with the assumed pods."""
+    """The node with its assumed pods."""
     assumed: tuple[PodShape, ...]
     """Pods that are assumed on the node and not in its report."""
     pods: tuple[RunningPod, ...]
     """All pods on the node."""
     unattributed: int = 0
-    """The zones with memory that belongs to no listed pod."""
+    """Zones with memory that belongs to no listed pod."""
     leaving: tuple[Holdings, ...] = ()
-    """What the report still has of pods that are gone."""
+    """Holdings that the report still contains of pods that are gone."""
     nominated: tuple[PodShape, ...] = ()
-    """Pods of at least the preemptor's priority that wait for room on the node; they come before the preemptor."""
+    """Pods of at least the preemptor's priority that wait for capacity on the node; they come before the preemptor."""
     available: Resource | None = None
-    """The node's allocatable less the requests of all its pods, assumed ones included; None: do not check."""
+    """The node's allocatable minus the requests of all its pods, including assumed ones; None: do not check."""
 
 
 class Victims(NamedTuple):
@@ -71,6 +71,6 @@ class Victims(NamedTuple):
 
     node: str
     pods: tuple[RunningPod, ...]
-    """The most important one first: by priority, then by start time. Empty: pods that end already suffice."""
+    """Pods, the most important one first: by priority, then by start time. Empty if terminating pods suffice."""
     optimal: bool = True
-    """False: the search was cut short. No victim can be spared, but another set of victims may cost less."""
+    """False if the search was cut short. No victim can be spared, but another set of victims may cost less."""

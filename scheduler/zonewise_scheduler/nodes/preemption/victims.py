@@ -1,13 +1,13 @@
-"""The victims on one node: the fewest and the lowest pods whose end lets the kubelet admit the preemptor.
+"""The victims on one node: the fewest pods of the lowest priority whose end lets the kubelet admit the preemptor.
 
-The order of sets of victims is that of cost.py, and PodDisruptionBudgets are kept: a set that would violate one is no
-candidate. Pods of the preemptor's priority or above are none either (isPreemptionAllowed of default_preemption.go).
+Sets of victims are ordered as in cost.py, and PodDisruptionBudgets are respected: a set that would violate one is no
+candidate. Neither are pods of the preemptor's priority or above (isPreemptionAllowed of default_preemption.go).
 
-The search has two steps for each priority, the lowest first, up to which the end of all pods suffices.
+The search takes priorities from the lowest up. If ending all pods up to a priority suffices, it has two steps.
 
 1. Pods are spared one by one, the most important one first, as long as the kubelet still admits the preemptor
    (SelectVictimsOnNode of default_preemption.go). This gives some victims.
-2. All sets that would cost less are tried. Where there are too many of them, the search stops at a limit.
+2. All sets that would cost less are tried. If there are too many of them, the search stops at a limit.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import Budgets, OccupiedNode, Preemptor, RunningPod
 
 MAX_ADMISSIONS = 600
-"""Admissions computed for one node, each 30 to 300 microseconds; at the limit the best victims so far count."""
+"""Maximum admissions computed for one node, each 30 to 300 microseconds; at the limit, the best victims so far
+count."""
 MAX_SETS = 20_000
-"""Sets of victims considered for one node, each a few microseconds."""
+"""Maximum sets of victims considered for one node, each a few microseconds."""
 
 
 def select_victims(
     node: OccupiedNode, preemptor: Preemptor, budgets: Budgets, *, at_most: float = float("inf")
 ) -> Victims | None:
-    """Return the victims; None where no set of victims of the priority `at_most` or below is known to suffice.
+    """Return the victims, or None if no set of victims of the priority `at_most` or below is known to suffice.
 
-    Without victims: the pods that end already suffice, or the node admits the pod as it is.
+    The result has no victims if terminating pods suffice, or if the node admits the pod as it is.
     """
     return _Search(node, preemptor, budgets).run(at_most)
 
@@ -98,7 +99,7 @@ class _Search:
         return all(count <= self._budgets[budget] for budget, count in used.items())
 
     def _spare(self, pods: Sequence[RunningPod]) -> tuple[RunningPod, ...]:
-        """Return victims of which none can be spared; none where all of them do not suffice."""
+        """Return victims none of which can be spared; the result is empty if not even all of them suffice."""
         victims = list(pods)
         if not self._admissions.admitted(victims):
             return ()
@@ -111,7 +112,7 @@ class _Search:
     def _cheaper(
         self, pods: Sequence[RunningPod], level: int, victims: tuple[RunningPod, ...]
     ) -> tuple[tuple[RunningPod, ...], bool]:
-        """Return the cheapest victims with one of the priority `level`, and whether all cheaper sets were tried."""
+        """Return the cheapest victims, one of them of the priority `level`, and whether all cheaper sets were tried."""
         best = victims
         costs = [priority_cost(pod) for pod in pods]
         for count in range(1, len(pods) + 1):
@@ -136,9 +137,9 @@ class _Search:
 
 
 class _CpuBound:
-    """A quick test that rules out victims with too few CPUs.
+    """A quick test that rules out victims that free too few CPUs.
 
-    Enough CPUs must be free on the node, and under single-numa-node in one zone for the largest container.
+    Enough CPUs must be free on the node and, under single-numa-node, in one zone for the largest container.
     """
 
     def __init__(self, node: OccupiedNode, preemptor: Preemptor) -> None:
@@ -155,7 +156,7 @@ class _CpuBound:
         self._domains = [bits for _, bits in kind.cpus.zones] if single else [kind.cpus.cpus]
 
     def may_suffice(self, victims: Sequence[RunningPod]) -> bool:
-        """Tell whether the victims may suffice."""
+        """Return whether the victims may suffice."""
         free = self._free
         for pod in victims:
             free |= pod.holdings.cpus if pod.holdings is not None else 0

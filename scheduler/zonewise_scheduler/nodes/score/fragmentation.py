@@ -1,8 +1,8 @@
-"""Free amounts that a pod leaves in the zone that it is predicted to be allocated from.
+"""Scores the free amounts that a pod leaves in the zone from which it is predicted to be allocated.
 
-The kubelet allocates from the lowest zone that fits. So a scheduler cannot choose the zone; it chooses the node by the
-amounts that remain in that zone. Only this zone counts, since the others stay as they are. The node counts as one zone
-where no single zone is predicted. That is so with sets of several zones, policies without zones, and rows that the
+The kubelet allocates from the lowest zone that fits. So a scheduler cannot choose the zone, but it can choose a node by
+the amounts that remain in that zone. Only this zone counts, since the other zones are unchanged. If no single zone is
+predicted, the node counts as one zone. This applies to sets of several zones, policies without zones, and rows that the
 arrays do not decide.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_NODE_SCORE = 100
 """The best score; the worst is 0 (pkg/scheduler/framework MaxNodeScore)."""
 _MAX_SCORED_STEPS = 8
-"""The work grows with the square of the steps."""
+"""Maximum steps that are scored: the work grows with their square."""
 
 
 class PendingShape(NamedTuple):
@@ -35,22 +35,22 @@ class PendingShape(NamedTuple):
 
     shape: PodShape
     pod_count: int
-    """The weight among the pending shapes; more than 0."""
+    """Number of pods, the weight of this shape among the pending shapes; more than 0."""
 
 
 class ScoredStep(NamedTuple):
-    """A step that keeps its amounts as long as the pod runs."""
+    """A step that holds its amounts as long as the pod runs."""
 
     step: AlignmentStep
     zone: I8
-    """(rows,): the zone by position, of the scored rows; -1 where no single one is predicted."""
+    """(rows,): the position of the zone in each scored row; -1 if no single zone is predicted."""
 
 
 class ZoneChange(NamedTuple):
     """One step of a pod: the free amounts of its zone before the step, and the amounts of the step."""
 
     before: dict[int, I64]
-    """By resource index, (rows,)."""
+    """Free amounts by resource index, (rows,)."""
     amounts: dict[int, int]
 
 
@@ -91,7 +91,7 @@ def pod_amounts(request: AlignmentRequest) -> dict[int, int]:
 
 
 def least_fragmentation(layout: Layout, changes: Sequence[ZoneChange], pending: Sequence[PendingShape]) -> I64:
-    """Return (rows,): 100 where pending pods lose no placement, 0 where they lose as many as the pod can cost.
+    """Return (rows,): 100 if pending pods lose no placement, 0 if they lose as many as the pod can cost.
 
     The loss of a shape is the number of its pods that fit in the zone before, less the number that fit after. It is
     weighted by the number of pending pods.
@@ -112,9 +112,10 @@ def least_fragmentation(layout: Layout, changes: Sequence[ZoneChange], pending: 
 
 
 def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I64:
-    """Return (rows,): how full the zone is afterwards, in the mean of the requested resources; 0 where all is free.
+    """Return (rows,): how full the zone is afterwards, averaged over the requested resources; 0 if all is free.
 
-    With no pending pods, whole zones and whole nodes are the scarce resource. So a pod is best placed beside others.
+    Without pending pods, whole zones and whole nodes are the scarce resource. So a pod is best placed beside other
+    pods.
     """
     free = np.zeros(_row_count(changes))
     for change in changes:
@@ -126,18 +127,18 @@ def zone_fullness(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> 
 
 
 def whole_groups(view: ArrayView, rows: I64, changes: Sequence[ZoneChange]) -> I64:
-    """Return (rows,): 100 where as few cores and L3 groups are broken as possible, 0 where one more is.
+    """Return (rows,): 100 if as few cores and L3 groups as possible are broken, 0 if one more is.
 
-    Free CPUs are counted as if they were in whole groups, as far as their number allows.
+    Free CPUs are counted as if they formed whole groups, as far as their number allows.
     """
     core, cache = (sizes[rows] for sizes in view.group_sizes)
-    if (core == core[0]).all() and (cache == cache[0]).all():  # a division by one number is faster
+    if (core == core[0]).all() and (cache == cache[0]).all():  # dividing by a single number is faster
         return _whole_groups(changes, np.array([int(core[0]), int(cache[0])])[:, None])
     return _whole_groups(changes, np.stack([core, cache]))
 
 
 def _whole_groups(changes: Sequence[ZoneChange], sizes: I64) -> I64:
-    """Return the mean over changes and sorts of groups; `sizes`: (2, rows) or (2, 1)."""
+    """Return the mean over changes and types of groups; `sizes`: (2, rows) or (2, 1)."""
     core, cache = sizes
     total, count = np.zeros(_row_count(changes), np.int64), np.zeros(core.shape, np.int64)
     for size, counts in ((core, core > 1), (cache, (cache > 1) & (cache != core))):
@@ -159,7 +160,7 @@ def _row_count(changes: Sequence[ZoneChange]) -> int:
 
 
 def _max_lost_pods(allocated: dict[int, int], required: dict[int, int]) -> int:
-    """Return the highest number of pods of the required amounts that lose their placement by an allocation."""
+    """Return the maximum number of pods of the required amounts that lose their placement through an allocation."""
     return max((-(-allocated.get(index, 0) // amount) for index, amount in required.items()), default=0)
 
 

@@ -38,16 +38,16 @@ class ScoreWeights(NamedTuple):
     """Weights of the three parts; integers, of which at least one is more than 0."""
 
     fragmentation: int = 6
-    """For placements that pending pods keep; with no pending pods, for filling zones in use."""
+    """Weight of placements that pending pods keep or, without pending pods, of filling zones in use."""
     closeness: int = 3
-    """For containers that are allocated from one zone."""
+    """Weight of containers that are allocated from one zone."""
     whole_groups: int = 1
-    """For cores and L3 groups that stay whole."""
+    """Weight of cores and L3 groups that remain whole."""
 
 
 DEFAULT_WEIGHTS = ScoreWeights()
-"""A lost placement is lost as long as the pod runs, so fragmentation weighs most. Closeness differs only between nodes
-that do not require one zone. A broken L3 group costs speed, not placements."""
+"""A lost placement remains lost as long as the pod runs, so fragmentation weighs most. Closeness differs only between
+nodes that do not require one zone. A broken L3 group costs speed, not placements."""
 
 
 def score(
@@ -56,7 +56,7 @@ def score(
     pending: tuple[PendingShape, ...] = (),
     weights: ScoreWeights = DEFAULT_WEIGHTS,
 ) -> I64:
-    """Return (rows,): 0 to 100, best, for a pod on each node; 0 where its kubelet rejects the pod.
+    """Return (rows,): the score of each node for a pod, 0 to 100 (best); 0 if its kubelet rejects the pod.
 
     Rows that the arrays do not decide are scored as if the kubelet admitted the pod from no zone in particular.
     """
@@ -112,11 +112,11 @@ def _weighted(
 
 
 def closeness(view: ArrayView, steps: Sequence[ScoredStep], rows: I64) -> I64:
-    """Return a score of some rows: 100 where each step is allocated from one zone, else 100 by the number of zones.
+    """Return a score of some rows: 100 if each step is allocated from one zone, or else 100 divided by the zones.
 
-    The score is the mean of the steps. All zones of the node share a step where a kubelet matches nothing to zones, or
-    where the arrays do not determine the zones. The policy best-effort uses one zone where one has enough, so the steps
-    of such pods are compared with the zones.
+    The score is the mean over the steps. A step counts as spread over all zones if the kubelet matches nothing to
+    zones, or if the arrays do not determine the zones. The policy best-effort uses one zone if one has enough, so the
+    steps of such pods are compared with the zones.
     """
     all_zones = MAX_NODE_SCORE // view.zones
     total = np.zeros(rows.size, np.int64)

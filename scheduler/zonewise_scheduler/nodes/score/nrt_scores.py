@@ -1,8 +1,8 @@
 """The scores of scheduler-plugins' NodeResourceTopologyMatch for all rows at once (score.go and its strategies).
 
-nodes.noderesourcetopology has the same for one node, from objects of the API and with the plugin's panics. In these
-arrays amounts are whole units of free amounts. Zones of a memory group count as having none free. Every node is assumed
-to list all of its zones.
+The package nodes.noderesourcetopology computes the same for one node, from API objects and with the plugin's panics. In
+these arrays, free amounts are whole units. Zones of a memory group count as having none free. Every node is assumed to
+list all of its zones.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.noderesourcetopology import Strategy
 
 Distances = tuple[tuple[int, ...], ...]
-"""From zone to zone; empty where unknown."""
+"""Distances from zone to zone; empty if unknown."""
 
 ShapeRequests = dict[str, int]
-"""By resource: CPUs in milli-CPU, bytes, counts."""
+"""Requests by resource: CPUs in milli-CPU, bytes, counts."""
 
 _MAX_SCORE = 100
 _UNKNOWN_COST = 255
-"""The distance where a report has none (least_numa.go)."""
+"""The distance if a report states none (least_numa.go)."""
 
 
 def nrt_match_score(
@@ -41,8 +41,8 @@ def nrt_match_score(
 ) -> I64:
     """Return (rows,): the plugin's score, 0 to 100; 0 for rows without a state.
 
-    Pods that are not Guaranteed score 100. Only LeastNUMANodes scores nodes of other policies than single-numa-node.
-    The weights are those of scoringStrategy.resources, 1 for any other.
+    Pods that are not Guaranteed score 100. Only LeastNUMANodes scores nodes with policies other than single-numa-node.
+    The weights are those of scoringStrategy.resources, 1 for any other resource.
     """
     sorted_weights = tuple(sorted((weights or {}).items()))
     key = ("nrt_match_score", strategy, shape, sorted_weights)
@@ -79,7 +79,7 @@ def _score_view(
 
 
 def container_requests(container: Container) -> ShapeRequests:
-    """Return the requests of a container as the plugin sees them, storage included."""
+    """Return the requests of a container as the plugin sees them, including storage."""
     requests = dict(container.memory) | dict(container.devices)
     if container.milli_cpus:
         requests["cpu"] = container.milli_cpus
@@ -89,7 +89,7 @@ def container_requests(container: Container) -> ShapeRequests:
 
 
 def effective_requests(shape: PodShape) -> ShapeRequests:
-    """Return the plugin's own sum (pkg/util/resource.go GetPodEffectiveRequest): sidecars count as init containers."""
+    """Return the plugin's sum (pkg/util/resource.go GetPodEffectiveRequest): sidecars count as init containers."""
     apps: ShapeRequests = {}
     peak: ShapeRequests = {}
     for container in shape.containers:
@@ -105,7 +105,7 @@ def effective_requests(shape: PodShape) -> ShapeRequests:
 
 
 class _Available:
-    """Free amounts of zones by resource name: whole units, (zones, rows)."""
+    """Free amounts of zones by resource name, in whole units, (zones, rows)."""
 
     def __init__(self, view: ArrayView) -> None:
         self._layout: Layout = view.layout
@@ -113,7 +113,7 @@ class _Available:
         self._zero = np.zeros(view.free.shape[1:], np.int64)
 
     def has(self, name: str) -> bool:
-        """Tell whether zones list the resource."""
+        """Return whether zones list the resource."""
         return self._index(name) is not None
 
     def amounts(self, name: str) -> I64:
@@ -144,7 +144,7 @@ def _units(name: str, amount: int) -> int:
 
 
 def _lowest_score(scores: I64) -> I64:
-    """Return the lowest score of (zones, rows) but 0, which stands for a zone that does not fit."""
+    """Return the lowest score of (zones, rows) except 0, which stands for a zone that does not fit."""
     worst = np.where(scores == 0, np.iinfo(np.int64).max, scores).min(axis=0)
     return np.where(scores.any(axis=0), worst, 0)
 
@@ -174,7 +174,7 @@ def _most_allocated(available: _Available, requests: ShapeRequests, weights: Map
 
 
 def _balanced_allocation(available: _Available, requests: ShapeRequests, weights: Mapping[str, int]) -> I64:
-    """Return how similar the requested fractions are, in the order and the precision of nodes.noderesourcetopology."""
+    """Return how similar the requested fractions are, with the order and precision of nodes.noderesourcetopology."""
     del weights  # unused by balanced_allocation.go
     fractions = [_fraction(available.amounts(name), _units(name, requests[name])) for name in sorted(requests)]
     if len(fractions) < 2:
@@ -209,7 +209,7 @@ def _least_numa(
     *,
     pod_scope: bool,
 ) -> I64:
-    """Return 100 less a step for each zone of the widest request, plus half a step if all requests get closest sets."""
+    """Return 100 minus a step per zone of the widest request, plus half a step if all requests get closest sets."""
     widest, close = np.zeros(view.rows, np.int64), np.ones(view.rows, np.bool_)
     failed = np.zeros(view.rows, np.bool_)
     for requests in requests_list:
