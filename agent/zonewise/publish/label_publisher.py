@@ -205,8 +205,8 @@ class LabelPublisher:
             log.info("took over %d labels that %s had set: %s", len(names), manager, ", ".join(names))
 
     def _is_master_absent(self, labels: Mapping[str, str], metadata: Object) -> bool:
-        """Return whether no master has set our labels for long enough; only labels that no one but our object requests
-        count.
+        """Return whether no master has set our labels for long enough; only labels that no other object
+        requests count.
         """
         only_ours = {name for name in labels if name.startswith(f"{OWN}/")} or labels.keys()
         if not claimed_by_nfd(metadata).isdisjoint(only_ours):

@@ -36,7 +36,7 @@ class EventIdentity(NamedTuple):
     """Suffix of its name, after the name of the Node."""
     reason: str
     subject: str
-    """Its subject, for the log if the Event cannot be written: "tells of the repairs"."""
+    """Clause about its content, for the log message if it cannot be written: "tells of the repairs"."""
     interval: float
     """Seconds between two writes. API servers keep an Event for an hour after its last write (--event-ttl)."""
 
