@@ -1,1 +1,1 @@
-"""`zonewise agent`: waits for an event, scans the node, and publishes what changed."""
+"""`zonewise agent`: waits for an event, scans the node, and publishes the changes."""

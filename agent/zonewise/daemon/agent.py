@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KUBELET_BACKOFF = Backoff(base=0.1, cap=1.0)
-"""Pauses between two polls of a kubelet that is down or not ready. It starts within a second or so, and often a device
-plugin follows. Its socket and files wake the loop as well; the pauses cover changes that leave no trace in a file."""
+"""Pauses between two polls of a kubelet that is down or not ready. The kubelet starts within a second or so, often
+followed by a device plugin. The kubelet's socket and files wake the loop as well; the pauses cover changes that leave
+no trace in a file."""
 
 UNWATCHED_INTERVAL, QUIET_INTERVAL = 0.1, 1.0
-"""Seconds between two polls of a kubelet that makes no cgroups (cgroupsPerQOS: false) and has pods, the second where
-nothing has changed for QUIET_AFTER seconds. The kubelet removes an ended pod from List at once, and from its files up
-to ten seconds later. Nothing else on the node shows the end of a pod. A poll costs about 1.5 ms of CPU time."""
+"""Seconds between two polls of a kubelet that makes no cgroups (cgroupsPerQOS: false) and has pods. The second value
+applies if nothing has changed for QUIET_AFTER seconds. The kubelet removes an ended pod from List at once, and from its
+files up to ten seconds later. Nothing else on the node shows the end of a pod. A poll costs about 1.5 ms of CPU time.
+"""
 QUIET_AFTER = 10.0
 
 _POLL_ONLY = frozenset({Reason.POLL})
@@ -53,23 +55,23 @@ EXIT_REASONS = frozenset({Reason.STOP, Reason.RELOAD})
 
 
 class Events(Protocol):
-    """What wakes the loop."""
+    """The source of the events that wake the loop."""
 
     def wait(self, timeout: float | None) -> frozenset[Reason]:
-        """Return why to scan again; nothing after the timeout, in seconds."""
+        """Return the reasons to scan again; no reason after the timeout, in seconds."""
         ...
 
 
 class MachineScanner(Protocol):
-    """What scans the machine: a zonewise.machine Scanner."""
+    """Scans the machine: a zonewise.machine Scanner."""
 
     def scan(self) -> Scan:
-        """Return the state of the machine now."""
+        """Return the current state of the machine."""
         ...
 
 
 class KubeletPolls(Protocol):
-    """What polls the kubelet: a KubeletPoller."""
+    """Polls the kubelet: a KubeletPoller."""
 
     def poll(self, reasons: frozenset[Reason], /) -> PollResult:
         """Return the state of the kubelet. Raises KubeletError."""
@@ -85,23 +87,23 @@ class Sink(Protocol):
 
 
 class AgentOptions(NamedTuple):
-    """How to compute and how often to publish the reports."""
+    """How to compute the reports and how often to publish them."""
 
     node_name: str
     options: NrtOptions
     excluded: Callable[[PodResources], bool]
     interval: float
-    """Seconds after which to scan again without any event."""
+    """Seconds after which to scan again without an event."""
     feature_groups: tuple[str, ...] = ()
-    """Groups of raw features that are published besides."""
+    """Groups of raw features to publish in addition."""
     local_features: Callable[[], LocalFeatures] = lambda: NO_LOCAL_FEATURES
-    """Return the content of the feature files now."""
+    """Returns the current content of the feature files."""
     label_config: Callable[[], LabelConfig] = lambda: DEFAULT_LABEL_CONFIG
-    """Return what configuration files decide about labels now."""
+    """Returns the current decisions of configuration files about labels."""
     rules: NodeRules | None = None
-    """None: rules are not evaluated here."""
+    """The rules to evaluate; if None, rules are not evaluated here."""
     health: HealthMonitor | None = None
-    """What judges the hardware; None where health is off."""
+    """Monitors the health of the hardware; None if health is off."""
 
 
 class Agent:
@@ -119,7 +121,7 @@ class Agent:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        """Make an agent; without a kubelet it publishes no usage and no report."""
+        """Create an agent; without a kubelet it publishes neither usage nor a report."""
         self._scanner = scanner
         self._kubelet = kubelet
         self._sinks = sinks
@@ -141,7 +143,7 @@ class Agent:
         self._changed_at = clock()
 
     def run(self, events: Events) -> frozenset[Reason]:
-        """Loop until a reason ends it; return those reasons."""
+        """Loop until a reason to exit occurs; return the reasons of the last pass."""
         reasons = frozenset({Reason.START})
         next_scan = self._clock() + self._options.interval
         while not reasons & EXIT_REASONS:
@@ -152,28 +154,28 @@ class Agent:
             again, why = (retry_after, Reason.RETRY) if retry_after is not None else (self._poll_after(), Reason.POLL)
             reasons = events.wait(min(again, left))
             if self._clock() >= next_scan:
-                reasons |= {Reason.TIMER}  # beside the other reasons: a storm of events must not delay it
+                reasons |= {Reason.TIMER}  # in addition to the other reasons: a storm of events must not delay it
             elif not reasons:
                 reasons = frozenset({why})
         return reasons
 
     def _poll_after(self) -> float:
-        """Return the seconds after which to poll a kubelet that sends no event."""
+        """Return the seconds after which to poll a kubelet that sends no events."""
         if self._last is None or not self._last.unwatched or not self._last.report.pods:
             return math.inf
         return UNWATCHED_INTERVAL if self._clock() - self._changed_at < QUIET_AFTER else QUIET_INTERVAL
 
     def _run_guarded(self, reasons: frozenset[Reason]) -> float | None:
-        """Scan once and survive a defect. Without its heartbeat the agent turns unhealthy if the defect lasts."""
+        """Scan once and survive a defect. If the defect lasts, the agent becomes unhealthy for lack of a heartbeat."""
         try:
             return self.run_once(reasons)
-        except Exception:  # the top of the loop: one malformed pod must not end publishing labels
+        except Exception:  # the top of the loop: one malformed pod must not stop the publishing of labels
             log.exception("a scan failed because of a defect; published objects remain, and the agent retries")
             return self._retry_delay(False)
 
     def run_once(self, reasons: frozenset[Reason]) -> float | None:
-        """Scan once and submit a snapshot; return the seconds until the next poll of the kubelet, None where it
-        answered.
+        """Scan once and submit a snapshot; return the seconds until the next poll of the kubelet, None if the poll
+        succeeded.
         """
         started = self._clock()
         for reason in reasons:
@@ -215,7 +217,7 @@ class Agent:
                 )
                 self._publishes_labels = config.worker is not None and not config.worker.no_publish
                 self._inputs = inputs
-            # stored last: after a defect the next scan makes the labels again
+            # stored last: after a defect the next scan builds the labels again
             self._scan = scan if machine is scan.machine else scan._replace(machine=machine)
         return self._scan
 
@@ -223,7 +225,7 @@ class Agent:
         if self._kubelet is None:
             return None, ()
         if self._failures:
-            reasons |= {Reason.RETRY}  # beside the other reasons: cached responses are not valid any more
+            reasons |= {Reason.RETRY}  # in addition to the other reasons: cached responses are no longer valid
         try:
             result = self._kubelet.poll(reasons)
         except KubeletError as error:
@@ -267,7 +269,7 @@ class Agent:
         return snapshot._replace(faults=self._health.faults, fault_counts=dict(self._health.counts))
 
     def _apply_rules(self, machine: Machine) -> tuple[dict[str, str] | None, Evaluation | None, tuple[str, ...]]:
-        """Return the labels with those of rules, which override; None where they are not published or not known."""
+        """Return the labels, overridden by those of rules; None if labels are not published or not known."""
         own = self._labels.values if self._publishes_labels else None
         if self._options.rules is None or self._inputs is None:
             return own, None, ()
@@ -286,7 +288,7 @@ class Agent:
         return KUBELET_BACKOFF.delay(self._failures - 1, self._draw())
 
     def _log_problems(self, problems: tuple[str, ...]) -> None:
-        """Log each problem when it appears and when it is resolved, and not at every scan in between."""
+        """Log each problem when it appears and when it is resolved, but not at every scan in between."""
         for problem in problems:
             if problem not in self._logged_problems:
                 log.warning("%s", problem)

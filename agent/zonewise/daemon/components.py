@@ -1,4 +1,4 @@
-"""Makes the components of an agent from its settings, and closes them in order."""
+"""Creates the components of an agent from its settings, and closes them in order."""
 
 from __future__ import annotations
 
@@ -64,30 +64,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KUBELET_TIMEOUT = 3.0
-"""Seconds for one response of the kubelet; a stop waits for a call under way."""
+"""Seconds for one response of the kubelet; a stop waits for a call in progress."""
 KUBELET_RETRY_TIMEOUT = 0.3
-"""Seconds for which a call is repeated while the kubelet is down or throttles. After that the loop polls again. The
+"""Seconds for which a call is repeated while the kubelet is down or throttles. After that the loop polls again; the
 loop also reacts to signals and to the kubelet's new socket."""
 UNHEALTHY_INTERVALS = 3.0
 """Intervals without a heartbeat of the loop after which the agent is unhealthy."""
 MAX_PASS_SECONDS = 20.0
-"""Seconds that one healthy pass of the loop may take. They cover two calls to a kubelet that does not respond, four
-tries of its /configz, and a scan of a large machine under load."""
+"""Maximum seconds of one healthy pass of the loop. This covers two calls to an unresponsive kubelet, four attempts to
+read its /configz, and a scan of a large machine under load."""
 PUBLISH = "publish"
-"""The mode of health in which conditions and events are written."""
+"""The health mode in which conditions and events are written."""
 _REPLACED = "..data"
-"""The link in a mounted ConfigMap or Secret that is replaced when its content changes. The files beside it are links
-through it and stay as they are (pkg/volume/util/atomic_writer.go)."""
+"""The link in a mounted ConfigMap or Secret that is replaced when the content changes. The files beside it are links
+through it and do not change (pkg/volume/util/atomic_writer.go)."""
 
 
 class Publishers(NamedTuple):
-    """The sinks of one agent, and those among them that publish in a thread."""
+    """The sinks of one agent, and those of them that publish in a thread."""
 
     sinks: tuple[Sink, ...]
     workers: tuple[PublishingSink, ...]
 
     def wait(self, seconds: float) -> bool:
-        """Wait until everything is published; return whether that took less than the given seconds."""
+        """Wait until everything is published; return whether that took less than the given number of seconds."""
         end = time.monotonic() + seconds
         return all(worker.wait(max(0.0, end - time.monotonic())) for worker in self.workers)
 
@@ -96,7 +96,7 @@ class Publishers(NamedTuple):
 def open_publishing(
     settings: Settings, client: Client | None, output: str, status: Status, meters: AgentMetrics
 ) -> Generator[Publishers]:
-    """Make the sinks that the settings ask for; without a client only the file `output`, if any."""
+    """Create the sinks that the settings enable; without a client only the file `output`, if any."""
     with ExitStack() as stack:
         workers: list[PublishingSink] = []
         if client is not None and settings.publish_nrt:
@@ -108,7 +108,7 @@ def open_publishing(
 
             workers.append(fault_sink(client, settings, status, meters))
         expected = [sink.name for sink in workers]
-        if client is not None and settings.rules_enabled:  # readiness does not depend on it: rules are not ours
+        if client is not None and settings.rules_enabled:  # readiness does not depend on it: the rules are not ours
             workers.append(rules_sink(client, settings, status, meters))
         elif client is not None:
             meters.clear_rules()
@@ -142,7 +142,7 @@ def open_kubelet(settings: Settings, meters: AgentMetrics) -> KubeletPoller:
 
 
 class HealthParts(NamedTuple):
-    """What judges the hardware, and the kernel log that wakes the loop."""
+    """The health monitor, and the kernel log that wakes the loop."""
 
     monitor: HealthMonitor | None = None
     channels: tuple[EventChannel, ...] = ()
@@ -150,9 +150,9 @@ class HealthParts(NamedTuple):
 
 @contextmanager
 def open_health(settings: Settings, wake: Callable[[], None]) -> Generator[HealthParts]:
-    """Make what judges the hardware, if the settings ask for it. Its modules are loaded only then.
+    """Create the health monitor if the settings enable it. Its modules are loaded only then.
 
-    Raises SettingsError. `wake` is called when NVML has something new.
+    Raises SettingsError. `wake` is called when NVML has new data.
     """
     if settings.health_mode == OFF:
         yield HealthParts()
@@ -185,7 +185,7 @@ def open_health(settings: Settings, wake: Callable[[], None]) -> Generator[Healt
 
 
 def _host_files(settings: Settings) -> DirectoryFiles:
-    """Return the files below the root: of the host, or of a tree from another machine. Raises SettingsError."""
+    """Return the files below the root: those of the host, or of a tree from another machine. Raises SettingsError."""
     try:
         return DirectoryFiles(settings.root, live=is_running_machine(settings.root))
     except RootError as error:
@@ -202,8 +202,8 @@ def make_agent(
     rules: RuleWatches | None = None,
     health: HealthMonitor | None = None,
 ) -> Agent:
-    """Return the loop; without a kubelet it reports no usage, without watches it evaluates no rules, without a monitor
-    it judges no hardware.
+    """Return the loop. Without a kubelet it reports no usage; without watches it evaluates no rules; without a monitor
+    it does not check the hardware.
 
     Raises SettingsError.
     """
@@ -235,7 +235,7 @@ def _node_rules(settings: Settings, watches: RuleWatches | None) -> NodeRules | 
 
 
 def _label_config(settings: Settings, files: Files, client: Client | None) -> Callable[[], LabelConfig]:
-    """Return the reader of the files that decide about labels."""
+    """Return the reader of the files that determine labels."""
     path = os.path.abspath(settings.gfd_config_file) if settings.gfd_config_file else ""
     device_plugin = DevicePluginConfigFile(
         files,
@@ -265,13 +265,13 @@ def _label_config(settings: Settings, files: Files, client: Client | None) -> Ca
 
 
 class RuleWatches(NamedTuple):
-    """What watches the rules of the cluster."""
+    """The watches of the cluster's rules."""
 
     rules: RuleWatch
     groups: RuleWatch
 
     def wait_known(self, seconds: float) -> bool:
-        """Wait until all are known; return whether that took less than the given seconds."""
+        """Wait until all rules are known; return whether that took less than the given number of seconds."""
         end = time.monotonic() + seconds
         return all(watch.wait_known(max(0.0, end - time.monotonic())) for watch in self)
 
@@ -280,7 +280,7 @@ class RuleWatches(NamedTuple):
 def open_rules(
     settings: Settings, client: Client | None, wake: Wake, meters: AgentMetrics
 ) -> Generator[RuleWatches | None]:
-    """Watch the cluster's rules and groups where the settings enable rules; a change wakes the loop."""
+    """Watch the cluster's rules and groups if the settings enable rules; a change wakes the loop."""
     if client is None or not settings.rules_enabled:
         yield None
         return
@@ -318,13 +318,13 @@ def open_events(settings: Settings, settings_file: str, channels: Iterable[Event
 
 
 def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRule]:
-    """Yield which files wake the agent, and for what reason."""
+    """Yield the files that wake the agent, with the reason of each."""
     kubelet = settings.kubelet_dir
     plugins = os.path.join(kubelet, state.DEVICE_PLUGINS)
     yield WatchRule(kubelet, (state.CPU_STATE, state.MEMORY_STATE, state.DRA_STATE), Reason.STATE)
-    # the sockets of a plugin and of the kubelet appear before the checkpoint has their devices
+    # the sockets of a plugin and of the kubelet appear before the checkpoint contains their devices
     yield WatchRule(plugins, (state.DEVICE_CHECKPOINT, "*.sock"), Reason.DEVICES)
-    # a pod without exclusive resources leaves no other trace, nor does a pod whose end is not in the files yet
+    # a pod without exclusive resources leaves no other trace, nor does a pod whose end is not yet in the files
     for directory in PodCgroups(settings.root).directories():
         yield WatchRule(directory, ("*pod*",), Reason.PODS)
     yield _file(settings.podresources_socket, Reason.SOCKET)
@@ -345,12 +345,12 @@ def watch_rules(settings: Settings, settings_file: str = "") -> Iterator[WatchRu
 
 
 def ensure_notify_file(path: str) -> None:
-    """Create the notification file, and the directories above it, where they are absent.
+    """Create the notification file and its parent directories if they are absent.
 
-    Raises OSError where that is impossible, or where the path is no regular file.
+    Raises OSError if that is impossible, or if the path is not a regular file.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o750, exist_ok=True)
-    # O_NONBLOCK: opening a FIFO would block for ever
+    # O_NONBLOCK: opening a FIFO would block forever
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640))
     if not os.path.isfile(path):
         raise OSError(errno.EINVAL, "is not a regular file", path)
@@ -367,7 +367,7 @@ def _file(path: str, reason: Reason) -> WatchRule:
 
 @contextmanager
 def open_server(settings: Settings, client: Client, status: Status, meters: AgentMetrics) -> Generator[None]:
-    """Serve health and metrics as long as the context lasts, if the settings ask for it. Raises SettingsError."""
+    """Serve health and metrics as long as the context lasts, if the settings enable it. Raises SettingsError."""
     if not settings.listen:
         yield
         return

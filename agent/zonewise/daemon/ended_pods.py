@@ -1,11 +1,12 @@
-"""Which pods of the kubelet's checkpoints have ended, by what was seen of them before.
+"""Which pods in the kubelet's checkpoints have ended, judged by earlier observations of them.
 
-Checkpoints keep the entries of ended pods until the next admission, unmarked, and List has no UIDs. One look cannot
-always tell an ended pod from a listed one whose entries are those of init containers. Two observations can:
+Checkpoints keep the entries of ended pods, unmarked, until the next admission, and List has no UIDs. A single look
+cannot always distinguish an ended pod from a listed one whose entries are those of init containers. Two observations
+can:
 
-1. A CPU or a device belongs to one pod. A UID that shared one with List, and shares none any more, has left List.
+1. A CPU or a device belongs to one pod. A UID that once shared one with List, and no longer shares any, has left List.
 2. The kubelet removes a pod's cgroup after its last container (kubelet.go SyncTerminatedPod). A UID whose cgroup is
-   gone has ended, unless it shares a CPU or a device with List.
+gone has ended, unless it shares a CPU or a device with List.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class EndedPods:
-    """What was seen of the pods in the checkpoints. Not thread-safe."""
+    """Earlier observations of the pods in the checkpoints. Not thread-safe."""
 
     def __init__(self) -> None:
         self._listed = frozenset[str]()
         self._with_cgroup = frozenset[str]()
 
     def note_restart(self) -> None:
-        """Forget the cgroups: the kubelet may make others after a restart (cgroupDriver)."""
+        """Forget the cgroups: the kubelet may create other ones after a restart (cgroupDriver)."""
         self._with_cgroup = frozenset[str]()
 
     def observe(
@@ -38,7 +39,7 @@ class EndedPods:
     ) -> frozenset[str]:
         """Return the UIDs in the checkpoints whose pods have ended.
 
-        `cgroups` are the UIDs of pods that have a cgroup, None where that is not known.
+        `cgroups` are the UIDs of pods that have a cgroup; None if that is not known.
         """
         recorded = frozenset(state.pod_uids())
         listed, unlisted = _listed_uids(_listed_resources(pods), _recorded_resources(state))
@@ -51,7 +52,7 @@ class EndedPods:
 
 
 class _Exclusive(NamedTuple):
-    """Resources that belong to one pod."""
+    """Resources that belong to a single pod."""
 
     cpus: CpuSet
     devices: set[DeviceId]
@@ -61,7 +62,7 @@ class _Exclusive(NamedTuple):
 
 
 def _listed_uids(listed: _Exclusive, recorded: dict[str, _Exclusive]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the UIDs with resources that List shows, and those with resources that it does not show."""
+    """Return the UIDs with resources that List shows, and the UIDs with resources that List does not show."""
     shown = frozenset(uid for uid, resources in recorded.items() if not resources.isdisjoint(listed))
     return shown, frozenset(uid for uid, (cpus, devices) in recorded.items() if cpus or devices) - shown
 

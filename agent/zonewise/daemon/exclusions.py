@@ -1,11 +1,11 @@
 """Exclusions from the report: resources by name, and pods by namespace, name and labels.
 
 An excluded resource is not shown, and nothing else changes. The resources of an excluded pod are removed from the
-node's allocatable amounts, as if they were reserved. The other amounts stay right. Fingerprints and placement include
-excluded pods, since schedulers compare them with all pods of the node.
+node's allocatable amounts, as if they were reserved. The other amounts remain correct. Fingerprints and placement
+include excluded pods, since schedulers compare them with all pods of the node.
 
-resource-topology-exporter's podExclude drops pods from the kubelet's List. Their resources then look available, and the
-fingerprint differs from that of a scheduler (pkg/podres/middleware/podexclude).
+resource-topology-exporter's podExclude drops pods from the kubelet's List instead. Their resources then look available,
+and the fingerprint differs from that of a scheduler (pkg/podres/middleware/podexclude).
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ class Exclusions(NamedTuple):
     """The resources and pods to exclude."""
 
     resources: tuple[tuple[str, str], ...] = ()
-    """(pattern of nodes, pattern of resources), both shell patterns."""
+    """Pairs (pattern of nodes, pattern of resources), both shell patterns."""
     pods: tuple[PodPattern, ...] = ()
 
     def resource_patterns(self, node: str) -> tuple[str, ...]:
-        """Return the patterns of resources that are excluded on one node."""
+        """Return the patterns of the resources that are excluded on one node."""
         return tuple(resource for nodes, resource in self.resources if fnmatchcase(node, nodes))
 
     def needs_labels(self) -> bool:
-        """Return whether a pattern needs the labels of pods, which PodResources does not have."""
+        """Return whether a pattern needs the labels of pods, which PodResources does not provide."""
         return any(pattern.labels for pattern in self.pods)
 
 
 def parse_exclusions(value: object) -> Exclusions:
-    """Return the exclusions of the key `exclude`; raise ValueError naming the field and the value.
+    """Return the exclusions in the key `exclude`; raise ValueError, which names the field and the value.
 
     Resources are a list for all nodes, or lists by node: `resources: {"*": [memory], "login-*": [cpu]}`.
     """

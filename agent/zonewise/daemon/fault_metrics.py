@@ -17,7 +17,7 @@ _SEVERITIES = ("note", "degraded", "failed")
 
 
 class FaultMetrics:
-    """A collector of prometheus_client; without samples where health is off."""
+    """A collector of prometheus_client; it has no samples if health is off."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot

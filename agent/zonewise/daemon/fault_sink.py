@@ -1,4 +1,4 @@
-"""Publishes the faults of each snapshot, in a thread of its own."""
+"""Publishes the faults of each snapshot in its own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges the hardware at each scan, and keeps the state over a restart in a small file."""
+"""Checks the health of the hardware at each scan, and keeps its state over restarts in a small file."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SAVE_INTERVAL = 300.0
-"""Seconds between two writes of the state while no fault changes: counters may be that old after a restart."""
+"""Seconds between two writes of the state while no fault changes: after a restart, counters may be that old."""
 REPEATED_SAVE_INTERVAL = 10.0
-"""Seconds between two writes while known faults only repeat: a program may cause XIDs without end. An agent that was
-killed reads the later ones from the kernel log once more."""
+"""Seconds between two writes while known faults only repeat: a program may cause XIDs without end. After a kill, the
+agent reads the XIDs since the last write from the kernel log again."""
 
 
 class HealthOptions(NamedTuple):
-    """What the settings say."""
+    """The health options from the settings."""
 
     state_file: str = ""
     baseline: Baseline | None = None
@@ -59,7 +59,7 @@ class HealthOptions(NamedTuple):
 
 
 class HealthMonitor:
-    """The health of one node. For one thread."""
+    """The health of one node. For use by a single thread."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class HealthMonitor:
         nvml: NvmlWatch | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take the host's files, and what reads the kernel log and NVML; both are optional."""
+        """Set the host's files, and the readers of the kernel log and NVML; both readers are optional."""
         self._files = files
         self._options = options
         self._log = kernel_log
@@ -98,7 +98,7 @@ class HealthMonitor:
     def check(
         self, machine: Machine, pods: Iterable[PodResources] | None, reasons: frozenset[Reason]
     ) -> tuple[Fault, ...]:
-        """Observe the machine, unless the reasons say nothing about it; return the active faults."""
+        """Observe the machine, unless the reasons do not concern it; return the active faults."""
         held = None if pods is None else held_devices(self._device_ids(machine), pods)
         now = self._clock()
         if reasons <= MACHINE_UNCHANGED:
@@ -123,7 +123,7 @@ class HealthMonitor:
         return device_health(self.faults)
 
     def without_failed(self, machine: Machine, allocatable: Allocatable) -> Allocatable:
-        """Return what can be allocated without the devices that have failed, where that is configured."""
+        """Return the allocatable resources without failed devices, if that is configured."""
         failed = [fault.sign.device for fault in self.faults if fault.sign.severity is Severity.FAILED]
         if not self._options.withhold or not failed:
             return allocatable
@@ -139,13 +139,15 @@ class HealthMonitor:
         self._save(self._clock())
 
     def _device_ids(self, machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
-        """Return the devices by id; the scanner returns the very same machine while nothing changes."""
+        """Return the devices by id; the scanner returns the same machine object while nothing changes."""
         if self._ids is None or self._ids[0] is not machine:
             self._ids = (machine, device_ids(machine))
         return self._ids[1]
 
     def _events(self) -> tuple[tuple[DeviceEvent, ...], int | None]:
-        """Return new events, and the number of the last record; none of those that the state has already."""
+        """Return the new events and the number of the last record; events that the state already contains
+        are left out.
+        """
         records = self._log.take() if self._log is not None else []
         known = self._state.sequence_of(read_boot_id(self._files))
         new = [r for r in records if r.sequence is None or known is None or r.sequence > known]
@@ -176,7 +178,7 @@ class HealthMonitor:
             log.info("%s: %s is over", fault.sign.device, fault.sign.rule)
 
     def _tell_silence(self, silent: frozenset[str], now: float) -> None:
-        """Log once that no baseline can be learned, where a source is silent for longer than a start takes."""
+        """Log once that no baseline can be learned, if a source is silent for longer than a start takes."""
         if not silent or self._state.baseline is not None or self._options.baseline is not None:
             self._silent_since = None
             return
@@ -190,12 +192,12 @@ class HealthMonitor:
 
     def _save_where_due(self, evaluation: Diagnosis, now: float) -> None:
         interval = REPEATED_SAVE_INTERVAL if evaluation.repeated else SAVE_INTERVAL
-        age = abs(now - self._saved_at)  # the clock may be set back
+        age = abs(now - self._saved_at)  # the clock may have been set back
         if evaluation.raised or evaluation.cleared or age >= interval:
             self._save(now)
 
     def _save(self, now: float) -> None:
-        """Write the file whole or not at all. A failure is logged once: health goes on without it."""
+        """Write the file atomically. A failure is logged once: health continues without it."""
         path = self._options.state_file
         if not path:
             return
@@ -219,7 +221,7 @@ class HealthMonitor:
 
 
 def _read_state(path: str) -> HealthState:
-    """Return the state in the file; a new one where there is none or it is damaged."""
+    """Return the state in the file; a new state if there is no file or it is damaged."""
     if not path:
         return HealthState()
     try:
@@ -233,7 +235,7 @@ def _read_state(path: str) -> HealthState:
 
 
 def read_baseline(path: str) -> Baseline | None:
-    """Return the configured baseline, None without a file. Raises SettingsError."""
+    """Return the configured baseline; None without a file. Raises SettingsError."""
     if not path:
         return None
     try:

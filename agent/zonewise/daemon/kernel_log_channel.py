@@ -1,6 +1,6 @@
-"""The kernel log as a source of events: a record that is an event of a device wakes the loop, others do not.
+"""The kernel log as a source of events: only a record that is a device event wakes the loop.
 
-Corrected errors of PCI Express and of memory come by hundreds a second. Their counts are read at each scan.
+Corrected errors of PCI Express and of memory come by the hundreds a second. Their counts are read at each scan.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ log = logging.getLogger(__name__)
 NONE = "none"
 """The setting for no kernel log: an empty environment variable counts as unset."""
 MAX_PENDING = 4096
-"""Records that wait for the loop; of more, the newest."""
+"""Maximum number of records that wait for the loop; the newest are kept."""
 
 
 class KernelLogChannel:
-    """Reads the log as it grows. The loop waits for it, and takes what it has read."""
+    """Reads the log as it grows. The loop waits for the channel and takes the records that it has read."""
 
     def __init__(self, kernel_log: KernelLog) -> None:
         self._log = kernel_log
         self._pending: deque[LogRecord] = deque(maxlen=MAX_PENDING)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable while there are records; -1 for a file, which always is.
+        """Return the descriptor that is readable while there are records; -1 for a file, which is always readable.
 
         A file is read at each scan.
         """
@@ -44,7 +44,7 @@ class KernelLogChannel:
         return -1 if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
 
     def read(self) -> set[Reason]:
-        """Read what is there; return a reason where a record is an event of a device."""
+        """Read the pending records; return a reason if one is a device event."""
         self._keep(self._log.read())
         return {Reason.HEALTH} if self._pending else set()
 
@@ -64,7 +64,7 @@ class KernelLogChannel:
 
 
 def open_kernel_log(path: str) -> KernelLogChannel | None:
-    """Return the channel of the log, None where it cannot be read: NVML then reports XIDs."""
+    """Return the channel of the log, None if it cannot be read: NVML then reports XIDs."""
     if path in ("", NONE):
         return None
     try:

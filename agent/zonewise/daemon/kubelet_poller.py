@@ -1,6 +1,6 @@
 """Polls the kubelet for one consistent state, and makes no call whose response cannot have changed.
 
-Two properties of the kubelet make its responses incomplete for a while. KubeletStart covers the first seconds after its
+Two properties of the kubelet make its responses temporarily incomplete. KubeletStart covers the first seconds after its
 start, NewPods the milliseconds between a pod's admission and its cgroup.
 """
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 PODS_ONLY = frozenset({Reason.STATE, Reason.PODS, Reason.POLL})
-"""Reasons that say that pods came or went. Allocatable resources are then unchanged. Requesting them too would double
-the calls at each pod start, and the kubelet allows 100 a second for all clients."""
+"""Reasons that mean that pods came or went. Allocatable resources are then unchanged. Requesting them too would double
+the calls at each pod start, and the kubelet allows 100 a second for all clients together."""
 
 MAX_ATTEMPTS = 5
-"""How often List is repeated because the checkpoint files changed meanwhile; List takes milliseconds."""
+"""Maximum number of List calls if the checkpoint files change meanwhile; List takes milliseconds."""
 
 
 class PollResult(NamedTuple):
-    """The state of the kubelet, and what was wrong with its responses and files."""
+    """The state of the kubelet, and the problems with its responses and files."""
 
     report: KubeletReport
     problems: tuple[str, ...]
     unwatched: bool = False
-    """Whether a pod may end without an event: the kubelet makes no cgroups, or they are not visible."""
+    """Whether a pod may end without an event: the kubelet creates no cgroups, or they are not visible."""
 
 
 class KubeletSources(NamedTuple):
@@ -58,7 +58,7 @@ class KubeletSources(NamedTuple):
     unreported_devices: UnreportedDevices
     cgroups: PodCgroups
     own_pod: PodName | None = None
-    """The pod that the agent runs in, where known."""
+    """The pod that the agent runs in, if known."""
 
 
 class KubeletPoller:
@@ -77,10 +77,10 @@ class KubeletPoller:
         self._socket: SocketIdentity | None = None
 
     def poll(self, reasons: frozenset[Reason]) -> PollResult:
-        """Return the state of the kubelet. Raises KubeletError where its allocations cannot be read.
+        """Return the state of the kubelet. Raises KubeletError if its allocations cannot be read.
 
         The client repeats calls over a restart of the kubelet, and the event of the new socket may come later. So the
-        socket is looked at before and after the calls.
+        socket is checked before and after the calls.
         """
         socket = self._sources.client.socket_identity()
         if Reason.SOCKET in reasons or self._socket not in (None, socket):
@@ -105,7 +105,7 @@ class KubeletPoller:
         return PollResult(report, tuple(problems), cgroups is None)
 
     def close(self) -> None:
-        """End calls under way."""
+        """End calls in progress."""
         self._sources.client.close()
 
     def _consistent_state(self) -> tuple[StateReading, tuple[PodResources, ...], Allocatable]:
@@ -131,7 +131,7 @@ class KubeletPoller:
         raise Unsettled("pods start and end faster than their allocations can be read")
 
     def _complete_allocatable(self, files: StateFiles) -> Allocatable:
-        """Return what can be allocated; request it again where the registered devices changed."""
+        """Return the allocatable resources; request them again if the registered devices changed."""
         registered = files.devices.registered if files.devices is not None else {}
         if self._allocatable is None or registered != self._registered:
             self._allocatable = self._counted("GetAllocatableResources", self._sources.client.allocatable)
@@ -160,8 +160,8 @@ SETTLING_SECONDS = 10.0
 pods from cpu_manager_state (cpuManagerReconcilePeriod). After that the report is accepted even if it seems incomplete.
 """
 STEADY_SECONDS = 3.0
-"""Seconds without a new pod in List, after which it has all pods, if it has any of the API server's. The kubelet takes
-these over in one step, and lists each before it admits it (pkg/kubelet/kubelet.go HandlePodAdditions)."""
+"""Seconds without a new pod in List after which List is complete, if it has any pod of the API server. The kubelet
+takes these over in one step, and lists each before it admits it (pkg/kubelet/kubelet.go HandlePodAdditions)."""
 
 _ALWAYS = float("-inf")
 
@@ -184,7 +184,7 @@ class KubeletStart:
     """
 
     def __init__(self, clock: Callable[[], float], own_pod: PodName | None) -> None:
-        """Begin with a kubelet that has been running; `own_pod` is the pod that the agent runs in, where known."""
+        """Start with a kubelet that has been running; `own_pod` is the pod that the agent runs in, if known."""
         self._clock = clock
         self._own_pod = own_pod
         self._own_listed = True
@@ -193,9 +193,9 @@ class KubeletStart:
         self._end: float | None = None
         """When an incomplete report is accepted; None before the managers run."""
         self._names: frozenset[PodName] = frozenset()
-        """Of the pods that List has had since the start."""
+        """Names of the pods that List has had since the start."""
         self._steady_at = math.inf
-        """When List has had no new pod for STEADY_SECONDS."""
+        """When List will have had no new pod for STEADY_SECONDS."""
 
     def note_restart(self) -> None:
         """Enter the state "starting": the kubelet restarted, or may have."""
@@ -203,9 +203,9 @@ class KubeletStart:
         self._names, self._steady_at = frozenset(), math.inf
 
     def check(self, report: KubeletReport) -> bool:
-        """Return whether the kubelet's sources are ready. Raise Unsettled where a report may lack pods.
+        """Return whether the kubelet's sources are ready. Raise Unsettled if a report may lack pods.
 
-        A report of managers that do not run yet passes: node_usage detects it.
+        A report from before the managers run passes: node_usage detects it.
         """
         if not_ready_reason(report) is not None:
             self.note_restart()
@@ -239,19 +239,19 @@ class KubeletStart:
 
 
 class NewPods:
-    """Pods that are in the kubelet's files and have no cgroup yet.
+    """Pods that are in the kubelet's files but do not have a cgroup yet.
 
     The cgroup follows a pod's admission within milliseconds, unless the network is not ready. A rejected pod looks the
     same and never gets a cgroup.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Begin with pods that have all been known before."""
+        """Start with pods that have all been known before."""
         self._clock = clock
         self._since: dict[str, float] | None = None
 
     def active_uids(self, active: frozenset[str] | None, recorded: Iterable[str]) -> frozenset[str] | None:
-        """Return the UIDs of pods that have a cgroup, and of recorded pods that are new and never had one."""
+        """Return the UIDs of pods that have a cgroup, and of recorded pods that are new and have never had one."""
         now = self._clock()
         before = dict.fromkeys(recorded, _ALWAYS) if self._since is None else self._since
         alive = active or frozenset()

@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ONESHOT_TIMEOUT = 10.0
-"""Seconds within which a single run must have published: a kubelet that has just started needs a few."""
+"""Seconds within which a single run must have published: a kubelet that has just started needs a few seconds."""
 SHUTDOWN_TIMEOUT = 1.0
-"""Seconds for requests under way at the end, of the 5 that the DaemonSet's pod has."""
+"""Seconds for requests in progress at shutdown, of the 5 that the DaemonSet's pod has."""
 
 _SWITCH_INTERVAL = 0.0005
 """Seconds for which one thread may hold the interpreter while another waits. With the default of 5 ms, a probe would
-wait while a client without credentials is read."""
+wait while data from a client without credentials is read."""
 _FAILED = 1
 _OR_DRY = ", or use --dry-run to write nothing"
 
 
 class RunMode(NamedTuple):
-    """How to run, beside the settings."""
+    """How to run, in addition to the settings."""
 
     oneshot: bool = False
     dry_run: bool = False
-    """Write nothing to the API server, and serve nothing."""
+    """Whether to write nothing to the API server and serve nothing."""
     output: str = ""
     """A file to write the objects to; "-" for standard output, empty for none."""
 
@@ -70,7 +70,7 @@ class _Program(NamedTuple):
 
 
 def run_agent(read: Callable[[], Settings], settings_file: str, mode: RunMode) -> int:
-    """Run, and return the program's exit status. Raises SettingsError where the first settings cannot be used."""
+    """Run, and return the program's exit status. Raises SettingsError if the initial settings are unusable."""
     status, meters = Status(time.monotonic), AgentMetrics()
     meters.watch(status)
     program = _Program(read, settings_file, mode, status, meters)
@@ -84,7 +84,9 @@ def run_agent(read: Callable[[], Settings], settings_file: str, mode: RunMode) -
 
 
 def _run_until_stopped(program: _Program, settings: Settings, stamp: object, signals: Signals) -> int:
-    """Run with the settings, and reload them when they change; unusable new settings leave the old ones in force."""
+    """Run with the settings and reload them when they change; if new settings are unusable, the old ones remain in
+    force.
+    """
     last_good: Settings | None = None
     while True:
         try:
@@ -105,7 +107,7 @@ def _run_until_stopped(program: _Program, settings: Settings, stamp: object, sig
 
 
 def _run_settings(program: _Program, settings: Settings, stamp: object, signals: Signals) -> frozenset[Reason]:
-    """Run with one version of the settings, which was read at the stamp; return why it ended."""
+    """Run with one version of the settings, read at the given stamp; return the reasons for its end."""
     logs.configure_logging(settings.log_level, settings.log_format)
     program.meters.settings.info({"hash": settings.digest()})
     with ExitStack() as stack:
@@ -125,7 +127,7 @@ def _run_settings(program: _Program, settings: Settings, stamp: object, signals:
 
 
 def _run_once(program: _Program, settings: Settings) -> int:
-    """Publish once; return 0, or 1 where that was impossible in time."""
+    """Publish once; return 0, or 1 if that was impossible in time."""
     end = time.monotonic() + ONESHOT_TIMEOUT
     reasons = frozenset({Reason.START})
     with ExitStack() as stack:
@@ -149,12 +151,12 @@ def _run_once(program: _Program, settings: Settings) -> int:
 def _open_components(
     program: _Program, settings: Settings, stack: ExitStack, wake: Wake, health: HealthMonitor | None
 ) -> tuple[Agent, Publishers, Client | None, RuleWatches | None]:
-    """Make the loop and its components; the stack closes them."""
+    """Create the loop and its components; the stack closes them."""
     client = None
     if not program.mode.dry_run:
         client = stack.enter_context(closing(open_client(settings.api_server, settings.kubeconfig, _OR_DRY)))
     kubelet = None
-    if settings.publish_nrt or not program.mode.oneshot:  # metrics of a lasting agent show usage as well
+    if settings.publish_nrt or not program.mode.oneshot:  # the metrics of a long-running agent show usage as well
         kubelet = open_kubelet(settings, program.meters)
         stack.callback(kubelet.close)
     output, status, meters = program.mode.output, program.status, program.meters
@@ -172,7 +174,7 @@ def _keep_settings(program: _Program, error: SettingsError, settings: Settings) 
 
 
 def _file_stamp(path: str) -> object:
-    """Return a value that differs when a file was written or replaced; None where there is none."""
+    """Return a value that differs when a file was written or replaced; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Prometheus metrics of what the agent does; the metrics of the node are in node_metrics."""
+"""Prometheus metrics of the agent's own work; the metrics of the node are in node_metrics."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 """Seconds: a rescan takes about 1 ms, the first scan of a large machine 30 ms to 100 ms."""
 _SIZES = (250, 500, 750, 1000, 1200, 2000, 4000, 8000, 16000, 64000)
-"""Bytes: a patch for one pod is about 600, a whole object of a large machine 20,000."""
+"""Bytes: a patch for one pod is about 600, the whole object of a large machine 20,000."""
 _REMOTE = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0)
 
 
 class AgentMetrics:
-    """The metrics of one agent, in a registry of their own. Safe for several threads."""
+    """The metrics of one agent, in their own registry. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -110,7 +110,7 @@ class AgentMetrics:
         self._watch_ages.pop(resource, None)
 
     def clear_rules(self) -> None:
-        """Remove the counts of rules, which are disabled."""
+        """Remove the counts of rules if rules are disabled."""
         self.rules.clear()
         self.rule_rejections.set(0)
 

@@ -1,7 +1,7 @@
-"""Which configuration of NVIDIA's device plugin the label of the own Node selects, where a ConfigMap has several.
+"""Which configuration of NVIDIA's device plugin the Node's label selects, if a ConfigMap has several.
 
-The plugin's config manager watches the Node (cmd/config-manager/main.go). The agent requests it once in CACHE_SECONDS
-instead. The label changes rarely, and is not worth the cost of a watch of one Node for each agent.
+The plugin's config manager watches the Node (cmd/config-manager/main.go). The agent instead requests it once in
+CACHE_SECONDS. The label changes rarely and does not justify a watch of one Node for each agent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 LABEL = "nvidia.com/device-plugin.config"
 CACHE_SECONDS = 300.0
-"""Seconds for which the label is cached: as often the Node is read to verify its labels (publish.label_publisher)."""
+"""Seconds for which the label is cached: the Node is read as often to verify its labels (publish.label_publisher)."""
 RETRY_SECONDS = 30.0
-"""Seconds until the next request where one has failed. The loop waits for each response."""
+"""Seconds until the next request after one has failed. The loop waits for each response."""
 
 
 class NodeLabelClient(Protocol):
@@ -36,7 +36,7 @@ class NodeLabelClient(Protocol):
 
 
 class NodeConfigName:
-    """Requests the label of a Node, and keeps the last value where no newer one can be read."""
+    """Requests the label of a Node, and keeps the last value if no newer one can be read."""
 
     def __init__(self, client: NodeLabelClient, node: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -46,13 +46,13 @@ class NodeConfigName:
         self._name: str | None = None
 
     def get(self) -> str | None:
-        """Return the name of the configuration; "": the Node has no such label; None: that is not known yet."""
+        """Return the name of the configuration; "" if the Node has no such label, None if that is not known yet."""
         if self._clock() >= self._valid_until:
             self._valid_until = self._clock() + self._request()
         return self._name
 
     def _request(self) -> float:
-        """Set the name, and return for how many seconds it is valid."""
+        """Set the name, and return the seconds for which it is valid."""
         try:
             labels: dict[str, str] = self._client.get(NODES, self._node)["metadata"].get("labels") or {}
         except KubeError as error:

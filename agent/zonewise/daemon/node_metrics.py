@@ -1,7 +1,8 @@
 """The node and its available resources as Prometheus metrics, computed from the last snapshot at each scrape.
 
-Units are base units: bytes, seconds, ratios. An unknown fact has no sample. A fact that node_exporter measures too has
-node_exporter's name and labels (collectors infiniband and pcidevice), so that dashboards and alerts fit either.
+Units are base units: bytes, seconds, ratios. An unknown fact has no sample. If node_exporter measures a fact too, the
+metric has node_exporter's name and labels (collectors infiniband and pcidevice), so that dashboards and alerts work
+with both.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ Sample = tuple[tuple[str, ...], float | None]
 
 _ADDRESS = ("segment", "bus", "device", "function")
 _LINK_ENDS = ("02", "03", "12", "0108", "0b40")
-"""Classes of devices whose link matters to jobs: network, display, accelerators, NVMe, co-processors."""
+"""Classes of devices whose link matters for jobs: network, display, accelerators, NVMe, co-processors."""
 
 PORT_STATES = {"NOP": 0, "DOWN": 1, "INIT": 2, "ARMED": 3, "ACTIVE": 4, "ACTIVE_DEFER": 5}
-"""enum ib_port_state of include/rdma/ib_verbs.h."""
+"""Values of enum ib_port_state in include/rdma/ib_verbs.h."""
 PHYSICAL_STATES = {
     "NOP": 0, "Sleep": 1, "Polling": 2, "Disabled": 3, "Training": 4, "LinkUp": 5, "LinkErrorRecovery": 6, "Phy Test": 7
 }  # fmt: skip
-"""enum ib_port_phys_state, in the words of drivers/infiniband/core/sysfs.c phys_state_show()."""
+"""Values of enum ib_port_phys_state, with the names of drivers/infiniband/core/sysfs.c phys_state_show()."""
 
 
 class NodeMetrics:
-    """A collector of prometheus_client: it works only when scraped."""
+    """A collector of prometheus_client, which works only when scraped."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self._snapshot = snapshot

@@ -1,4 +1,4 @@
-"""The rules and groups of the cluster on this node: evaluated only when they, the machine or feature files change."""
+"""The cluster's rules and groups on this node, evaluated only when they, the machine or feature files change."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ UNKNOWN = "labels are delayed until the NodeFeatureRules are known"
 
 
 class RuleState(NamedTuple):
-    """What the rules give now."""
+    """The current output of the rules."""
 
     evaluation: Evaluation | None = None
-    """None while the rules are unknown: nothing that they set before may be removed then."""
+    """None while the rules are unknown: nothing that they set before may then be removed."""
     problems: tuple[str, ...] = ()
 
 
 class _Inputs(NamedTuple):
-    """What an evaluation depends on."""
+    """The inputs of an evaluation."""
 
     machine: Machine
     local: LocalFeatures
@@ -40,7 +40,7 @@ class _Inputs(NamedTuple):
 
 
 class NodeRules:
-    """Evaluates rules over all raw features of one node. Not for several threads at once."""
+    """Evaluates rules over all raw features of one node. Not thread-safe."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class NodeRules:
         groups: Callable[[], tuple[RuleObject, ...] | None] = tuple,
         policy: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), ""),
     ) -> None:
-        """Take what returns the rules, None while they are unknown, and why they are unknown.
+        """Set `rules`, which returns the rules, None while they are unknown, and `problem`, which returns why they are
+        unknown.
 
         `groups` returns the NodeFeatureGroups, None while they are unknown. `policy`: the fields of a LabelPolicy.
         """
@@ -66,7 +67,7 @@ class NodeRules:
     def state(
         self, machine: Machine, local: LocalFeatures | None, worker: WorkerConfig = DEFAULT_WORKER_CONFIG
     ) -> RuleState:
-        """Return what the rules give on a machine with the content of its feature files.
+        """Return the output of the rules on a machine with the given content of its feature files.
 
         Rules do not see features that the worker's configuration disables or does not publish.
         """

@@ -1,4 +1,4 @@
-"""XIDs from NVML, by a child process that waits for them: a call into the driver may never return."""
+"""XIDs from NVML, through a child process that waits for them: a call into the driver may never return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTART_PAUSE = 600.0
 """Seconds until the child is started again: the driver may be reloaded."""
 _COMMAND = (sys.executable, "-P", "-m", "zonewise.machine.nvml", "events")
 _LOOK = 5.0
-"""Seconds between two looks at whether to stop."""
+"""Seconds between two checks whether to stop."""
 _MAX_LINE = 65536
 _LINE = re.compile(r"(\S+) ([0-9]{1,6})")
 
@@ -31,7 +31,7 @@ _LINE = re.compile(r"(\S+) ([0-9]{1,6})")
 def watch_nvml_events(
     report: Callable[[DeviceEvent], None], stopped: threading.Event, command: Sequence[str] = _COMMAND
 ) -> None:
-    """Report XIDs until stopped; the child is started again when it ends."""
+    """Report XIDs until stopped; the child is restarted when it ends."""
     while not stopped.is_set():
         _run_child(report, stopped, command)
         stopped.wait(RESTART_PAUSE)
@@ -58,7 +58,7 @@ def _run_child(report: Callable[[DeviceEvent], None], stopped: threading.Event, 
 
 
 def _lines(descriptor: int, stopped: threading.Event) -> Iterator[str]:
-    """Yield lines as they come, until the other end is closed or until stopped."""
+    """Yield lines as they arrive, until the other end is closed or until stopped."""
     rest = b""
     while not stopped.is_set() and len(rest) < _MAX_LINE:
         if not select.select([descriptor], [], [], _LOOK)[0]:
@@ -71,7 +71,7 @@ def _lines(descriptor: int, stopped: threading.Event) -> Iterator[str]:
 
 
 def parse_event(line: str) -> DeviceEvent | None:
-    """Return the event in a line of the child; None for anything else, such as what a library prints."""
+    """Return the event in a line from the child; None for other lines, such as those that a library prints."""
     match = _LINE.fullmatch(line.strip())
     if match is None or not is_pci_address(match[1]):
         return None

@@ -1,4 +1,4 @@
-"""Queries NVML in a thread of its own at an interval, so that a slow driver never delays the loop."""
+"""Queries NVML periodically in its own thread, so that a slow driver never delays the loop."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT = 0.2
 UNUSABLE_INTERVAL = 600.0
-"""Seconds between two queries of an NVML that cannot be used: a container without it stays so."""
+"""Seconds between two queries of an NVML that cannot be used: in a container without NVML this does not change."""
 MIN_INTERVAL = 5.0
-"""Seconds between the starts of two queries at least: a program may cause XIDs without end, and each query costs a
+"""Minimum seconds between the starts of two queries: a program may cause XIDs without end, and each query costs a
 process."""
 MAX_EVENTS = 1024
-"""Events that wait for the loop."""
+"""Maximum number of events that wait for the loop."""
 
 
 class NvmlWatch:
-    """NVML's facts, as of the last query, and the events that it reported."""
+    """NVML's facts as of the last query, and the events that it reported."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class NvmlWatch:
         *,
         min_interval: float = MIN_INTERVAL,
     ) -> None:
-        """Call `query` every so many seconds, and `changed` when its facts differ or an event arrives.
+        """Call `query` at an interval in seconds, and `changed` when its facts differ or an event arrives.
 
-        `watch_events` runs in a second thread until the event that it is given is set.
+        `watch_events` runs in a second thread until the event passed to it is set.
         """
         self._query = query
         self._interval = interval
@@ -53,10 +53,10 @@ class NvmlWatch:
         self._threads: list[threading.Thread] = []
         self._events: deque[DeviceEvent] = deque(maxlen=MAX_EVENTS)
         self.facts: NvmlFacts | None = None
-        """None before the first query has ended."""
+        """None before the first query has finished."""
 
     def start(self) -> None:
-        """Begin, if that has not been done: a machine without GPUs needs no thread."""
+        """Start, unless already started: a machine without GPUs needs no thread."""
         if self._threads:
             return
         self._threads = [threading.Thread(target=self._run, name="health-nvml", daemon=True)]
@@ -73,11 +73,13 @@ class NvmlWatch:
         return events
 
     def query_soon(self) -> None:
-        """Query before the interval is over, but not before the least one: an event may have changed the facts."""
+        """Query before the interval is over, but not before the minimum interval: an event may have changed
+        the facts.
+        """
         self._due.set()
 
     def close(self) -> None:
-        """Stop; a query under way ends by itself."""
+        """Stop; a query in progress ends on its own."""
         self._stopped.set()
         self._due.set()
         for thread in self._threads:
@@ -98,7 +100,7 @@ class NvmlWatch:
     def _facts(self) -> NvmlFacts:
         try:
             return self._query()
-        except Exception as error:  # the top of the thread: without it, the last facts would count for ever
+        except Exception as error:  # the top of the thread: without it, the last facts would count forever
             log.exception("a query of NVML failed because of a defect, and will be retried")
             return NvmlFacts(problem=f"the query failed: {error}")
 

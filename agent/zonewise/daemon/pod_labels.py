@@ -1,4 +1,4 @@
-"""Labels of pods, for exclusions by label. PodResources has no labels; the API server has."""
+"""Labels of pods, for exclusions by label. They come from the API server, since PodResources has no labels."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CACHE_SECONDS = 300.0
 old name with new labels."""
 RETRY_SECONDS = 30.0
 """Seconds until the next request for a pod whose labels could not be read. A server that did not respond gets the next
-request after the same time. The loop waits for each response, and must not do so for each pod."""
-_MOST = 1024  # pods in the cache; a node has 110 by default, and 500 where the limit is raised
+request after the same time. The loop waits for each response, and must not wait once for each pod."""
+_MOST = 1024  # maximum number of pods in the cache; a node has 110 by default, and 500 if the limit is raised
 
 _UNKNOWN: Mapping[str, str] = {}
 
@@ -38,9 +38,9 @@ class PodClient(Protocol):
 
 
 class PodLabels:
-    """Requests labels once a pod and caches them, beyond their time where no newer ones can be read.
+    """Requests labels once for each pod and caches them, beyond CACHE_SECONDS if no newer ones can be read.
 
-    A pod whose labels were never read has none, and so is counted.
+    A pod whose labels were never read has no labels here, and so is counted.
     """
 
     def __init__(self, client: PodClient, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,12 +61,12 @@ class PodLabels:
         return labels
 
     def _fetch(self, namespace: str, name: str, before: Mapping[str, str]) -> tuple[Mapping[str, str], float]:
-        """Return the labels, and for how many seconds they are valid."""
+        """Return the labels, and the seconds for which they are valid."""
         if self._clock() < self._unavailable_until:
             return before, self._unavailable_until - self._clock()
         try:
             return self._client.get(PODS, name, namespace=namespace)["metadata"].get("labels") or {}, CACHE_SECONDS
-        except NotFound:  # a static pod without its mirror, or a pod that was just deleted
+        except NotFound:  # a static pod without its mirror pod, or a pod that was just deleted
             return _UNKNOWN, RETRY_SECONDS
         except KubeError as error:
             if isinstance(error, TransportError):
@@ -77,7 +77,7 @@ class PodLabels:
 
 
 def pod_exclusion(exclusions: Exclusions, labels: PodLabels | None) -> Callable[[PodResources], bool]:
-    """Return the predicate of excluded pods; labels are requested only where namespace and name match."""
+    """Return the predicate for excluded pods; labels are requested only if namespace and name match."""
 
     def pod_labels(pod: PodResources) -> Mapping[str, str]:
         return labels.get(pod.namespace, pod.name) if labels is not None else _UNKNOWN

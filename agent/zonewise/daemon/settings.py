@@ -1,4 +1,4 @@
-"""The settings of `zonewise agent`. Nested settings (`exclude`) are in the file only."""
+"""The settings of `zonewise agent`. Nested settings (`exclude`) can be set only in the file."""
 
 from __future__ import annotations
 
@@ -104,24 +104,25 @@ class Settings(NamedTuple):
         return self._replace(**sockets, **directories, kubelet_config=config, node_name=name)
 
     def rules_record(self) -> str:
-        """Return the name under which the agent records what it sets by rules."""
+        """Return the name under which the agent records its outputs of rules."""
         return self.instance or self.namespace or "node"
 
     def digest(self) -> str:
-        """Return a hash of the settings, except those that name the node and the pod."""
+        """Return a hash of the settings except those that name the node and the pod."""
         config = "" if self.kubelet_config == self._configz() else self.kubelet_config
         common = self._replace(node_name="", node_ip="", pod_name="", kubelet_config=config)
         return settings_digest(common)
 
     def kubelet_config_fallback(self) -> str:
-        """Return the file to read the kubelet's configuration from until /configz has answered once; empty for none.
+        """Return the file with the kubelet's configuration to use until /configz has responded once; empty if there is
+        none.
 
-        There is a fallback only where the URL was derived from the node's address: a configured location has none.
+        There is a fallback only if the URL was derived from the node's address: a configured location has none.
         """
         return f"{self.kubelet_dir}/config.yaml" if self.kubelet_config == self._configz() else ""
 
     def _configz(self) -> str:
-        """Return the URL of the kubelet's configuration; empty where the node's address is unknown."""
+        """Return the URL of the kubelet's configuration; empty if the node's address is unknown."""
         return f"https://{_bracketed(self.node_ip)}:10250/configz" if self.node_ip else ""
 
 
@@ -246,7 +247,7 @@ def read_settings(
 ) -> Settings:
     """Merge flags, environment and file into the settings.
 
-    `flags` are by field, None where not set; `content` is the text of the file `path`, None where there is none. Raises
+    `flags` are by field, None if not set; `content` is the text of the file `path`, None if there is no file. Raises
     SettingsError.
     """
     settings = Settings(**OPTIONS.read(flags, environment, content, path))

@@ -1,7 +1,7 @@
-"""The memory of zones, without the steps in which a kernel initialises it.
+"""The memory of zones, without intermediate sizes while a kernel initialises it.
 
-Such a kernel raises MemTotal of a node for up to an hour after the start. Each step would be a write to the API server.
-The kubelet itself reads the sizes once, at its start (cadvisor machine/info.go).
+Such a kernel raises a node's MemTotal for up to an hour after the start. Each step would cause a write to the API
+server. The kubelet itself reads the sizes once, at its start (cadvisor machine/info.go).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SettledMemory:
-    """Shows a new size of a zone once it has been the same in two scans in a row."""
+    """Shows a new size of a zone once two scans in a row have read it."""
 
     def __init__(self) -> None:
         self._last: dict[int, int | None] = {}

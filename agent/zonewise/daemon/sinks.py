@@ -1,4 +1,4 @@
-"""Destinations of snapshots: the API server, each object by a thread of its own, or a file."""
+"""Destinations of snapshots: the API server, with one thread for each object, or a file."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _RIGHTS = {
     "rules": "manifests/components/node-feature-rules grants this right, and node-feature-taints the right to set "
     "taints",
 }
-"""By object, what to add to the manifests where the API server refuses a write of it."""
+"""By object, the manifests that permit its writes: advice for the log if the API server rejects one."""
 
 
 class PublishingSink:
-    """Publishes one object of each snapshot by a worker, and measures the writes."""
+    """Publishes one object of each snapshot through a worker, and measures the writes."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PublishingSink:
         status: Status,
         meters: AgentMetrics,
     ) -> None:
-        """Make a sink for the object `name`; snapshots without it, by `has_object`, are ignored."""
+        """Create a sink for the object `name`; snapshots without the object, according to `has_object`, are ignored."""
         self.name = name
         self._publish = publish
         self._has_object = has_object
@@ -74,7 +74,7 @@ class PublishingSink:
             self._worker.submit(snapshot)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until everything is published; return whether that took less than the given seconds."""
+        """Wait until everything is published; return whether that took less than the given number of seconds."""
         return self._worker.wait_idle(seconds)
 
     def repeat(self) -> None:
@@ -104,7 +104,7 @@ class PublishingSink:
 
 
 class NrtSink(PublishingSink):
-    """Publishes the NodeResourceTopology, and again when another client has changed it."""
+    """Publishes the NodeResourceTopology, and publishes it again after another client has changed it."""
 
     def __init__(
         self, client: Client, node: str, status: Status, meters: AgentMetrics, *, watch_times: WatchTimes = WATCH_TIMES
@@ -149,7 +149,7 @@ class NrtSink(PublishingSink):
 
 
 def labels_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink of the labels and of the raw features for NFD's rules."""
+    """Return the sink for the labels and for the raw features that NFD's rules use."""
     target = LabelTarget(settings.node_name, settings.namespace, settings.pod_name, settings.instance)
     publisher = LabelPublisher(client, target, mode=settings.publish_labels, take_over=settings.publish_take_over)
     logged: set[str] = set()
@@ -169,7 +169,7 @@ def labels_sink(client: Client, settings: Settings, status: Status, meters: Agen
 
 
 def rules_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink of what rules give beside labels: annotations, extended resources, groups, enabled taints."""
+    """Return the sink for what rules give besides labels: annotations, extended resources, groups, enabled taints."""
     from zonewise.publish.node_outputs import NodeOutputs
     from zonewise.publish.output_publisher import OutputPublisher
     from zonewise.publish.rule_event import RuleEvent
@@ -196,7 +196,7 @@ def rules_sink(client: Client, settings: Settings, status: Status, meters: Agent
 
 
 class _EnabledOutputs(NamedTuple):
-    """What the settings let rules set beside labels."""
+    """The outputs besides labels that the settings let rules set."""
 
     annotations: Mapping[str, str]
     extended_resources: Mapping[str, str]
@@ -212,7 +212,7 @@ def _enabled_outputs(evaluation: Evaluation, settings: Settings) -> _EnabledOutp
 
 
 def withdrawal_sink(client: Client, settings: Settings, status: Status, meters: AgentMetrics) -> PublishingSink:
-    """Return the sink that removes, once, what rules gave while they were enabled."""
+    """Return the sink that removes, once, the outputs of rules from the time when they were enabled."""
     from zonewise.publish.output_publisher import OutputPublisher
 
     publisher = OutputPublisher(client, settings.node_name, settings.rules_record())
@@ -252,9 +252,9 @@ class FileSink:
         self._last_warning = ""
 
     def submit(self, snapshot: Snapshot) -> None:
-        """Write the documents if they changed. A file that cannot be written is logged and tried again the next time.
+        """Write the documents if they changed. A file that cannot be written is logged and retried the next time.
 
-        While the kubelet is down, the last NodeResourceTopology stays: an unknown allocation is not an empty one.
+        While the kubelet is down, the last NodeResourceTopology remains: an unknown allocation is not an empty one.
         """
         self._nrt = snapshot.nrt or self._nrt
         objects = documents(snapshot._replace(nrt=self._nrt), self._settings)
@@ -279,13 +279,13 @@ class FileSink:
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        path = os.path.realpath(self._path)  # a symbolic link stays one, and its target is written
+        path = os.path.realpath(self._path)  # a symbolic link is kept, and its target is written
         if os.path.exists(path) and not os.path.isfile(path):
-            # a device or a FIFO, such as /dev/null or /dev/stderr, is written to, never replaced
+            # a device or a FIFO, such as /dev/null or /dev/stderr, is written to and never replaced
             with open(path, "w", encoding="utf-8") as special:
                 special.write(text)
             return
-        # a reader sees the old file or the new one, never a part
+        # a reader sees the old file or the new one, never part of one
         directory = os.path.dirname(path)
         handle, temporary = tempfile.mkstemp(dir=directory, prefix=".zonewise-")
         try:
@@ -301,8 +301,8 @@ class FileSink:
 def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[str, Any]]:
     """Return the objects of a snapshot that the settings publish.
 
-    These are the NodeResourceTopology, and the labels as a Node to apply or, with the mode "nodefeature", as that
-    object. Its owners are left out, since only the API server knows them.
+    These are the NodeResourceTopology, and the labels as a Node to apply or, in the mode "nodefeature", as that object.
+    Its owners are left out, since only the API server knows them.
     """
     result = [snapshot.nrt] if snapshot.nrt is not None and settings.publish_nrt else []
     result += _rule_documents(snapshot, settings)
@@ -320,7 +320,7 @@ def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[s
 
 
 def _rule_documents(snapshot: Snapshot, settings: Settings) -> list[dict[str, Any]]:
-    """Return a Node with what rules give it beside labels; nothing where they give nothing."""
+    """Return a Node with the outputs of rules besides labels; nothing if there are none."""
     if snapshot.rules is None:
         return []
     outputs = _enabled_outputs(snapshot.rules, settings)

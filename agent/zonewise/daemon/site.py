@@ -34,7 +34,7 @@ class AgentSite(GetHandler):
     def __init__(
         self, status: Status, registry: CollectorRegistry, *, silence_limit: float, readiness_limit: float
     ) -> None:
-        """Make the pages; both limits in seconds."""
+        """Create the pages; both limits are in seconds."""
         self._status = status
         self._silence_limit = silence_limit
         self._readiness_limit = readiness_limit

@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 class Snapshot(NamedTuple):
-    """The result of the last scan, a value that never changes: other threads may read it during the next scan."""
+    """The result of the last scan, as an immutable value: other threads may read it during the next scan."""
 
     node_name: str
     machine: Machine = Machine()
     runs: tuple[Run, ...] = ()
     usage: Usage | None = None
-    """None: the kubelet has not reported yet."""
+    """Usage of the node; None if the kubelet has not reported yet."""
     config: KubeletConfig | None = None
     problems: tuple[str, ...] = ()
-    """Current problems with the kubelet's responses and with labels, each a sentence."""
+    """Current problems with the kubelet's responses and with labels; each is a sentence."""
     nrt: dict[str, Any] | None = None
     """The NodeResourceTopology; None as long as there is none to publish."""
     labels: dict[str, str] | None = None
     features: Features = Features({}, {}, {})
-    """Raw features for the rules of Node Feature Discovery, beside the labels."""
+    """Raw features for Node Feature Discovery's rules, in addition to the labels."""
     rules: Evaluation | None = None
-    """What rules give that are evaluated on this node; None where none are, or they are unknown."""
+    """Outputs of the rules that are evaluated on this node; None if none are evaluated or they are unknown."""
     faults: tuple[Fault, ...] | None = None
-    """Active faults of the hardware; None where health is off."""
+    """Active faults of the hardware; None if health is off."""
     fault_counts: dict[tuple[str, str, str], int] = {}  # noqa: RUF012 -- never written to
     """Faults raised and events repeated since the start, by device, rule and verdict."""
 
 
 class Status:
-    """State that threads share. Times are of the given clock, seconds."""
+    """State shared between threads. Times are in seconds of the given clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -67,12 +67,12 @@ class Status:
             self._beat = self._clock()
 
     def expect(self, objects: Iterable[str]) -> None:
-        """Set the names of the objects to publish; publishing times of these are preserved."""
+        """Set the names of the objects to publish; the publishing times of these objects are preserved."""
         with self._lock:
             self._published_at = {name: self._published_at.get(name) for name in objects}
 
     def published(self, name: str, age: float = 0.0) -> None:
-        """Note that one object is published and was seen to match the node, `age` seconds ago."""
+        """Note that one object is published and was seen to match the node `age` seconds ago."""
         with self._lock:
             if name in self._published_at:
                 self._published_at[name] = self._clock() - age
@@ -85,7 +85,7 @@ class Status:
     def age(self) -> float | None:
         """Return the seconds since all published objects were last known to match the node; None before the first time.
 
-        0 where nothing is to be published.
+        Returns 0 if there is nothing to publish.
         """
         with self._lock:
             times = list(self._published_at.values())

@@ -1,7 +1,8 @@
-"""Watches files by their directories, through renames, replacements and removals of the directories.
+"""Watches files by their directories, even if directories are renamed, replaced or removed.
 
-The kubelet and ConfigMaps replace a file by a rename. A watch on the file itself would stay with the old inode; a watch
-on its directory sees the new one. An absent directory is awaited in its nearest existing parent.
+The kubelet and ConfigMaps replace a file by a rename. A watch on the file itself would follow the old inode; a watch on
+its directory sees the new one. If a directory is absent, its nearest existing parent is watched until the directory
+appears.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ITSELF = InotifyMask.DELETE_SELF | InotifyMask.MOVE_SELF
 _ABOVE = InotifyMask.CREATE | InotifyMask.MOVED_TO
 _REMOVED = _ITSELF | InotifyMask.IGNORED | InotifyMask.UNMOUNT
 
-_TRIES = 8  # a path that changes more often is checked again at the next settling
+_TRIES = 8  # a path that changes more often is checked again by the next settle()
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
@@ -40,7 +41,7 @@ class WatchRule(NamedTuple):
 
     directory: str
     names: tuple[str, ...]
-    """Globs."""
+    """Glob patterns."""
     reason: Reason
     touched: bool = False
     """Whether a write without a close, or a change of attributes, counts as well."""
@@ -51,18 +52,18 @@ class WatchRule(NamedTuple):
 
 
 class _WatchedDirectory(NamedTuple):
-    """The directory that is watched for the directory of a rule."""
+    """The directory that is watched on behalf of a rule's directory."""
 
     path: str
     """The rule's directory, or its nearest existing parent."""
     identity: tuple[int, int] | None
-    """Device and inode; None: known to be outdated."""
+    """Device and inode; None if known to be outdated."""
     watch: int | None
-    """None: the kernel rejected the watch, and the directory is polled."""
+    """Number of the watch; if None, the kernel rejected the watch, and the directory is polled."""
 
 
 class FileWatches:
-    """Watches the files of some rules. Not thread-safe."""
+    """Watches the files of several rules. Not thread-safe."""
 
     def __init__(self, rules: Iterable[WatchRule], open_queue: Callable[[], Inotify] = Inotify) -> None:
         self._rules: dict[str, list[WatchRule]] = {}
@@ -81,7 +82,7 @@ class FileWatches:
         return bool(self._polled_signatures)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable while there are events; -1 without a queue of the kernel."""
+        """Return the descriptor that is readable while there are events; -1 without a kernel queue."""
         return -1 if self._queue is None else self._queue.fileno()
 
     def read(self) -> set[Reason]:
@@ -97,10 +98,10 @@ class FileWatches:
         return reasons | self.settle() if unsettled else reasons
 
     def settle(self) -> set[Reason]:
-        """Adapt the watches to the directories as they are now; return the reasons of changes that no event reported.
+        """Adapt the watches to the current directories; return the reasons of changes that no event reported.
 
-        Cheap where nothing changed: one stat for each directory. It detects a mount over a directory, a rename of a
-        parent, and changes in directories that the kernel does not watch.
+        This is cheap if nothing changed: one stat for each directory. It detects a mount over a directory, a rename of
+        a parent, and changes in directories that the kernel does not watch.
         """
         reasons: set[Reason] = set()
         for directory, rules in self._rules.items():
@@ -129,7 +130,7 @@ class FileWatches:
             return None
 
     def _settle_directory(self, directory: str, before: _WatchedDirectory | None) -> _WatchedDirectory:
-        """Return the watched directory for a rule's directory now; `before` where that is still right."""
+        """Return the watched directory for a rule's directory now; `before` if it is still correct."""
         path, identity = _nearest(directory)
         if before is not None and before.watch is not None and (path, identity) == (before.path, before.identity):
             return before
@@ -158,7 +159,7 @@ class FileWatches:
         return watch
 
     def _handle(self, event: InotifyEvent, reasons: set[Reason]) -> bool:
-        """Add the reasons of one event; return whether directories appeared or vanished."""
+        """Add the reasons of one event; return whether directories appeared or disappeared."""
         unsettled = False
         for directory, held in self._held.items():
             if held.watch != event.watch:
@@ -174,7 +175,7 @@ class FileWatches:
         return unsettled
 
     def _release(self, active: set[int | None]) -> None:
-        """Remove the watches that no rule needs any more."""
+        """Remove the watches that no rule needs any longer."""
         for watch in self._watching - active:
             if self._queue is not None:
                 self._queue.remove(watch)
@@ -200,7 +201,7 @@ class FileWatches:
 
 
 def _nearest(directory: str) -> tuple[str, tuple[int, int]]:
-    """Return a directory, or its nearest existing parent, with device and inode."""
+    """Return a directory or its nearest existing parent, with its device and inode."""
     while True:
         try:
             status = os.stat(directory)

@@ -1,4 +1,4 @@
-"""The kernel's inotify, which the standard library does not offer: man 7 inotify, include/uapi/linux/inotify.h."""
+"""The kernel's inotify, which the standard library does not provide: man 7 inotify, include/uapi/linux/inotify.h."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class InotifyEvent(NamedTuple):
     """One event."""
 
     watch: int
-    """-1: not of a watch, but of the queue itself."""
+    """Number of the watch; -1 for an event of the queue itself."""
     mask: int
     name: str
-    """Name in a watched directory; empty: the directory itself."""
+    """Name in the watched directory; empty for the directory itself."""
 
 
 class Inotify:
@@ -56,7 +56,7 @@ class Inotify:
         return self._descriptor
 
     def add(self, directory: str, mask: int) -> int:
-        """Watch a directory, for these events too where it is watched already; return the number of the watch."""
+        """Watch a directory, or add these events to an existing watch of it; return the number of the watch."""
         full_mask = mask | InotifyMask.ONLYDIR | InotifyMask.MASK_ADD
         path = os.fsencode(directory)
         return self._checked(
@@ -64,7 +64,7 @@ class Inotify:
         )
 
     def remove(self, watch: int) -> None:
-        """Stop watching; a watch that the kernel has removed already is no error."""
+        """Stop watching; it is not an error if the kernel has already removed the watch."""
         self._libc.inotify_rm_watch(self._descriptor, watch)
 
     def read(self) -> list[InotifyEvent]:
@@ -89,7 +89,7 @@ class Inotify:
 
 
 def decode(buffer: bytes) -> Iterator[InotifyEvent]:
-    """Yield the events of one read."""
+    """Yield the events from the bytes of one read."""
     position = 0
     while position < len(buffer):
         watch, mask, _, length = _HEADER.unpack_from(buffer, position)

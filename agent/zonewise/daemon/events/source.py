@@ -1,6 +1,7 @@
-"""All events of the agent in one blocking wait, with bursts gathered so that ten files written together cost one scan.
+"""All events of the agent in one blocking wait. Bursts are gathered, so that ten files written together cause one scan.
 
-A pod's admission writes its checkpoints within a few milliseconds, and a NIC's virtual functions appear by hundreds.
+A pod's admission writes its checkpoints within a few milliseconds, and a NIC's virtual functions appear by the
+hundreds.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 QUIET = 0.008
 """Seconds without an event after which a burst is over. A kubelet that admits a pod with CPUs, memory and a GPU writes
-its files up to 10 ms apart, 4 ms in the median. A much shorter pause would publish most pods in two halves."""
+its files up to 10 ms apart (median 4 ms). A much shorter pause would publish most pods in two halves."""
 MAX_BURST = 0.04
-"""Seconds from the first event after which a burst is over in any case."""
+"""Seconds from the first event after which a burst ends in any case."""
 
 
 def burst_deadline(first: float, last: float, quiet: float, max_burst: float) -> float:
-    """Return until when to gather, from the times of the first and the last event."""
+    """Return the time at which gathering ends, from the times of the first and the last event."""
     return min(last + quiet, first + max_burst)
 
 
@@ -40,7 +41,7 @@ def gather(
 ) -> frozenset[Reason]:
     """Return the reasons of the whole burst that has just begun.
 
-    `more` waits at most the given seconds and returns new reasons, possibly none before the time is over. A stop is
+    `more` waits for at most the given seconds and returns new reasons, possibly none before the time is over. A stop is
     returned at once.
     """
     gathered = set(reasons)
@@ -96,7 +97,9 @@ class EventSource:
             self._poll.register(descriptor, select.POLLIN)
 
     def wait(self, timeout: float | None) -> frozenset[Reason]:
-        """Return why to scan again, bursts as one; nothing after the timeout in seconds, None waits for ever."""
+        """Return the reasons to scan again, gathered over a burst; no reason after the timeout in seconds. None waits
+        forever.
+        """
         reasons = self._first(None if timeout is None else self._clock() + timeout)
         return gather(reasons, self._ready, self._clock, self._quiet, self._max_burst) if reasons else frozenset()
 
@@ -124,10 +127,10 @@ class EventSource:
 
 @contextmanager
 def open_event_source(rules: Iterable[WatchRule], channels: Iterable[EventChannel] = ()) -> Generator[EventSource]:
-    """Watch the files of some rules, and the kernel's messages where permitted, as long as the context lasts.
+    """Watch the files of several rules, and the kernel's messages if permitted, as long as the context lasts.
 
-    Every change after the entry is reported, so the first scan belongs after it. Other channels, such as Wake and
-    Signals, outlive the context and lose nothing meanwhile.
+    Every change after entering the context is reported, so the first scan belongs after that. Other channels, such as
+    Wake and Signals, outlive the context and lose nothing meanwhile.
     """
     with ExitStack() as stack:
         watches = FileWatches(rules)

@@ -1,4 +1,6 @@
-"""The kernel's messages about devices, CPUs and memory that appear and vanish: lib/kobject_uevent.c, man 7 netlink."""
+"""The kernel's messages about devices, CPUs and memory that appear or disappear: lib/kobject_uevent.c, man
+7 netlink.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +14,32 @@ from zonewise.daemon.events.reasons import Reason
 log = logging.getLogger(__name__)
 
 _KOBJECT_UEVENT = 15  # include/uapi/linux/netlink.h NETLINK_KOBJECT_UEVENT
-_KERNEL_GROUP = 1  # the kernel's own messages; group 2 is what udevd passes on, in a format of its own
+_KERNEL_GROUP = 1  # the kernel's own messages; udevd uses group 2 for messages in its own format
 _MESSAGE = 8 << 10  # bytes; UEVENT_BUFFER_SIZE is 2 KiB, and the header has a path before that
 
 _SUBSYSTEMS = frozenset(
     {"accel", "block", "cpu", "cxl", "dax", "drm", "infiniband", "memory", "net", "node", "nvme", "pci"}
 )
 _SOFTWARE = frozenset({"block", "net"})
-"""Subsystems that have devices without hardware: a pod's start makes veths, attaching an image makes a loop device."""
+"""Subsystems with devices that are not hardware: a pod's start creates veths, and attaching an image creates a loop
+device."""
 
 _VIRTUAL = "/devices/virtual/"
 _SUBSYSTEM = "SUBSYSTEM="
 
 
 class Uevent(NamedTuple):
-    """One message."""
+    """One uevent message."""
 
     action: str
     """"add", "remove", "change", "move", "online", "offline", "bind" or "unbind"."""
     subsystem: str
     path: str
-    """Below /sys."""
+    """Path below /sys."""
 
     @property
     def matters(self) -> bool:
-        """Whether it may change the description of the machine."""
+        """Return whether it may change the description of the machine."""
         if self.subsystem not in _SUBSYSTEMS:
             return False
         if self.subsystem == "block" and self.action == "change":
@@ -45,7 +48,7 @@ class Uevent(NamedTuple):
 
 
 def parse_uevent(message: bytes) -> Uevent | None:
-    """Decode a message of the kernel: "ACTION@PATH" and KEY=VALUE, each ended by NUL; None for any other message."""
+    """Decode a kernel message: "ACTION@PATH" and KEY=VALUE, each terminated by NUL; None for any other message."""
     header, _, rest = message.partition(b"\0")
     action, at, path = header.decode(errors="replace").partition("@")
     if not at or not path.startswith("/"):
@@ -56,7 +59,7 @@ def parse_uevent(message: bytes) -> Uevent | None:
 
 
 class Uevents:
-    """A socket of the kernel's messages, bound by open_uevents(); tests pass one of a pair."""
+    """A socket of the kernel's messages, bound by open_uevents(); tests pass one end of a socket pair."""
 
     def __init__(self, messages: socket.socket) -> None:
         self._socket = messages
@@ -90,7 +93,7 @@ class Uevents:
 
 
 def open_uevents() -> Uevents | None:
-    """Return the kernel's messages; None where they are not permitted."""
+    """Return the kernel's messages; None if they are not permitted."""
     try:
         messages = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, _KOBJECT_UEVENT)
     except OSError as error:

@@ -45,11 +45,12 @@ class Wake:
 
 
 class Signals:
-    """SIGTERM and SIGINT as STOP, SIGHUP as RELOAD, from construction on; constructed by the main thread, once.
+    """SIGTERM and SIGINT as STOP, SIGHUP as RELOAD. Constructed once, by the main thread; active from then on.
 
-    Python runs handlers between two instructions of the main thread, so that a signal just before a wait would be
-    handled after it. The interpreter's C handler writes the signal's number into a pipe at once (signal.set_wakeup_fd),
-    in whatever thread it runs. That pipe wakes the loop and is read here; the handlers do nothing.
+    Python runs handlers between two instructions of the main thread, so a signal right before a wait would be handled
+    only after the wait. The interpreter's C handler writes the signal's number into a pipe at once
+    (signal.set_wakeup_fd), in whatever thread it runs. That pipe wakes the loop and is read here; the handlers do
+    nothing.
     """
 
     def __init__(self) -> None:
