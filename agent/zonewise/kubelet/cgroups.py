@@ -1,6 +1,6 @@
-"""Which pods have a cgroup: the UIDs of alive pods, which List does not have.
+"""Which pods have a cgroup: the UIDs of alive pods, which List does not provide.
 
-The kubelet makes a pod's cgroup before its first container and removes it after its last (kubelet.go SyncPod,
+The kubelet creates a pod's cgroup before its first container and removes it after its last (kubelet.go SyncPod,
 SyncTerminatedPod). A rejected pod never has one. The names are those of pkg/kubelet/cm pod_container_manager_linux.go
 and cgroup_manager_linux.go. The driver cgroupfs uses kubepods/burstable/pod<UID>. The driver systemd uses
 kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<UID>.slice, with "_" for each "-" of the UID.
@@ -16,26 +16,27 @@ if TYPE_CHECKING:
 
 MOUNT = "sys/fs/cgroup"
 CONTROLLERS = ("cpu", "memory", "cpuset", "pids")
-"""Hierarchies of cgroup v1; every pod is in each existing one."""
+"""Hierarchies of cgroup v1; every pod is in each of them that exists."""
 
 _SLICE = ".slice"
 _ROOT = "kubepods"
 _CLASSES = ("burstable", "besteffort")
-"""Cgroups of the QoS classes; Guaranteed pods are beside these (qos_container_manager_linux.go Start)."""
+"""Cgroups of the QoS classes; the cgroups of Guaranteed pods are beside these
+(qos_container_manager_linux.go Start)."""
 
 
 class PodCgroups:
     """The cgroups of the pods of one machine. Not thread-safe."""
 
     def __init__(self, root: str = "/") -> None:
-        """Look below the root of a host's files."""
+        """Set the root of a host's files, below which to look."""
         self._mount = os.path.join(root, MOUNT)
         self._roots: tuple[str, ...] = ()
 
     def uids(self) -> frozenset[str] | None:
         """Return the UIDs of all pods that have a cgroup.
 
-        None where the kubelet makes none (cgroupsPerQOS: false), or where they are not visible: then nothing is known.
+        Returns None if the kubelet creates none (cgroupsPerQOS: false) or they are not visible: then nothing is known.
         """
         if not self._roots:
             self._roots = tuple(_find_roots(self._mount))
@@ -47,12 +48,14 @@ class PodCgroups:
         return pod_uids(names) if self._roots else None
 
     def directories(self) -> tuple[str, ...]:
-        """Return the directories in which cgroups of pods appear; none where the kubelet makes none."""
+        """Return the directories in which cgroups of pods appear; none if the kubelet creates none."""
         roots = self._roots or tuple(_find_roots(self._mount))
         return tuple(directory for root in roots for directory in (root, *_class_directories(root)))
 
     def forget(self) -> None:
-        """Search the roots again: another kubelet may have another driver, and the old directories stay, empty."""
+        """Search for the roots again: another kubelet may have another driver, and the old directories
+        remain, empty.
+        """
         self._roots = ()
 
 
@@ -65,15 +68,15 @@ def pod_uids(names: Iterable[str]) -> frozenset[str]:
 
 
 def _pod_uid(name: str) -> str:
-    """Return the UID in the name of a pod's cgroup, empty for others."""
+    """Return the UID in the name of a pod's cgroup; empty for other names."""
     last = _last_component(name)
     return last.removeprefix("pod") if last.startswith("pod") else ""
 
 
 def _last_component(cgroup: str) -> str:
-    """Return the last component of the kubelet's own name of a cgroup.
+    """Return the last component of the kubelet's own name for a cgroup.
 
-    The driver systemd joins all components by dashes, and writes "_" for a dash of the kubelet's (ToSystemd).
+    The systemd driver joins all components with dashes and writes "_" for a dash in the kubelet's name (ToSystemd).
     """
     return cgroup.removesuffix(_SLICE).rpartition("-")[2].replace("_", "-") if cgroup.endswith(_SLICE) else cgroup
 
@@ -84,7 +87,7 @@ def _last_component(cgroup: str) -> str:
 def _find_roots(mount: str) -> Iterator[str]:
     """Yield the cgroups "kubepods", at the top or one level below, as under the cgroupRoot of kind (/kubelet/kubepods).
 
-    Not deeper: other kubelets may run there, each in a container.
+    The search goes no deeper: other kubelets may run there, each in a container.
     """
     unified = os.path.exists(os.path.join(mount, "cgroup.controllers"))
     for top in (mount,) if unified else (os.path.join(mount, controller) for controller in CONTROLLERS):
@@ -104,7 +107,7 @@ def _is_root(path: str) -> bool:
 
 
 def _cgroup_names(root: str) -> Iterator[str]:
-    """Yield the names of the pods' cgroups, and of some others, below a root. Raises OSError."""
+    """Yield the names of the pods' cgroups, and of some other cgroups, below a root. Raises OSError."""
     for directory in (root, *_class_directories(root)):
         with os.scandir(directory) as entries:
             yield from (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -116,7 +119,7 @@ def _class_directories(root: str) -> list[str]:
 
 
 def _subdirectories(directory: str) -> list[str]:
-    """Return the directories in one; none where it cannot be read."""
+    """Return the subdirectories of a directory; none if it cannot be read."""
     try:
         with os.scandir(directory) as entries:
             return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))

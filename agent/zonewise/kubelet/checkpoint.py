@@ -1,8 +1,8 @@
 """Tolerant reading of the kubelet's checkpoints: a malformed entry is skipped and reported.
 
-Checksums are not compared, except that of dra_manager_state. The others hash Go's representation of a struct that
-differs between releases (pkg/kubelet/checkpointmanager/checksum). The kubelet replaces files whole (temporary file,
-fsync, rename: pkg/kubelet/util/store/filestore.go), so no file is half written.
+Only the checksum of dra_manager_state is compared. The others hash Go's representation of a struct that differs between
+releases (pkg/kubelet/checkpointmanager/checksum). The kubelet replaces files as a whole (temporary file, fsync, rename:
+pkg/kubelet/util/store/filestore.go), so no file is half written.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UNKNOWN_POD = ""
-"""In place of a pod's UID, which old checkpoints do not have."""
+"""Replaces a pod's UID, which old checkpoints do not contain."""
 
 WHOLE_POD = ""
-"""In place of a container's name, where a pod holds something as a whole."""
+"""Replaces a container's name if a pod holds something as a whole."""
 
 T = TypeVar("T")
 _ZONE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-_LONGEST_NAME = 200  # characters: a pod's UID, a container's name, a resource and an index make about half of it
+_LONGEST_NAME = 200  # characters: a pod's UID, a container's name, a resource and an index make up about half of it
 _MAX_ZONE = 1 << 16  # MAX_NUMNODES of no kernel exceeds 1024 (CONFIG_NODES_SHIFT)
 
 
 class ParsedCheckpoint(NamedTuple, Generic[T]):
-    """The value of a file, and its problems."""
+    """The value of a file, with its problems."""
 
     value: T | None
-    """None: the file is unusable."""
+    """None if the file is unusable."""
     problems: tuple[str, ...] = ()
-    """Sentences that name file, field and value."""
+    """Sentences that name the file, the field and the value."""
 
 
 class CheckpointReader:
@@ -51,12 +51,12 @@ class CheckpointReader:
         return ParsedCheckpoint(value, tuple(self._problems))
 
     def problem(self, field: str, value: object, reason: str) -> None:
-        """Record a malformed field on one line; field names are keys that the file chose."""
+        """Record a malformed field on one line. The file may choose the names of fields."""
         name = field if field.isprintable() else repr(field)
         self._problems.append(f"{self._path}: {name[:_LONGEST_NAME]}: {repr(value)[:80]} {reason}")
 
     def document(self, content: bytes | str) -> Mapping[str, Any]:
-        """Return the fields of a JSON object; none, with a problem, for anything else."""
+        """Return the fields of a JSON object; none, and a problem, for any other content."""
         try:
             decoded: object = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -83,7 +83,7 @@ class CheckpointReader:
             self.problem(field, value, "is not a list")
 
     def text(self, field: str, value: object) -> str | None:
-        """Return a text that is not empty."""
+        """Return a non-empty text."""
         if isinstance(value, str) and value:
             return value
         self.problem(field, value, "is not a name")
@@ -102,7 +102,7 @@ class CheckpointReader:
         return None
 
     def zone(self, field: str, value: object, least: int = 0) -> int | None:
-        """Return the id of a NUMA node, which is a text where it is the key of an object."""
+        """Return the id of a NUMA node, which is a text if it is the key of an object."""
         number = int(value) if isinstance(value, str) and _ZONE.fullmatch(value) else value
         if isinstance(number, int) and not isinstance(number, bool) and least <= number < _MAX_ZONE:
             return number

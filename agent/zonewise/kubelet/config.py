@@ -1,7 +1,8 @@
-"""The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that decide about zones.
+"""The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that affect zones.
 
 Defaults are those of pkg/kubelet/apis/config/v1beta1/defaults.go. Validation follows pkg/kubelet/apis/config/validation
-and the managers' own start: no kubelet runs with a value that is rejected here, so such a document says nothing.
+and the startup checks of the managers. No kubelet runs with a value that is rejected here, so such a document is
+useless.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BOOLEAN_OPTIONS = frozenset({
     "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket", "distribute-cpus-across-cores",
     "strict-cpu-reservation", "prefer-align-cpus-by-uncorecache", "prefer-closest-numa-nodes",
 })  # fmt: skip
-"""Of cm/cpumanager/policy_options.go and cm/topologymanager/policy_options.go."""
+"""Options in cm/cpumanager/policy_options.go and cm/topologymanager/policy_options.go."""
 
 _MAX_ZONES = "max-allowable-numa-nodes"
 _LEAST_MAX_ZONES = 8  # cm/topologymanager/topology_manager.go defaultMaxAllowableNUMANodes
@@ -31,13 +32,13 @@ _PARSE_BOOL = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), "true"),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), "false"),
 }
-"""What Go's strconv.ParseBool accepts."""
+"""Texts that Go's strconv.ParseBool accepts."""
 
 T = TypeVar("T")
 
 
 class KubeletConfigError(ValueError):
-    """A configuration that no kubelet runs with; names the origin, and each field with its value."""
+    """A configuration with which no kubelet runs; the message names the origin, and each field with its value."""
 
 
 def parse_config(document: Mapping[str, object], *, origin: str) -> KubeletConfig:
@@ -82,7 +83,7 @@ class _Fields:
         return str(value)
 
     def cpus(self, field: str) -> CpuSet | None:
-        """Return a CPU set; None where it is absent or empty, which the kubelet treats alike."""
+        """Return a CPU set; None if it is absent or empty, which the kubelet treats alike."""
         value = self._document.get(field)
         return None if value is None else self._parsed(field, value, _cpus, EMPTY) or None
 
@@ -189,7 +190,7 @@ def _bytes(value: object) -> int:
 
 
 def _quantity(value: object) -> str:
-    """Return the text of a quantity, which may be a bare number in YAML and JSON."""
+    """Return a quantity as text; in YAML and JSON it may be a bare number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a quantity")
     if str(value).startswith("-"):

@@ -1,7 +1,8 @@
-"""The kubelet's configuration from its files: that of --config, merged with the drop-ins of --config-dir.
+"""The kubelet's configuration from its files: the file of --config, merged with the drop-ins of --config-dir.
 
-The merge is that of cmd/kubelet/app/server.go mergeKubeletConfigurations(). Command-line flags of the kubelet override
-both and are in no file. A changed file is in force only after the kubelet's restart; /configz has what is in force.
+The merge is that of cmd/kubelet/app/server.go mergeKubeletConfigurations(). The kubelet's command-line flags override
+both and are in no file. A changed file takes effect only after the kubelet's restart; /configz has the configuration in
+force.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _DROP_IN = ".conf"
 
 
 class ConfigFiles:
-    """A configuration file, and the directory of its drop-ins, if any."""
+    """A configuration file, with the directory of its drop-ins, if any."""
 
     def __init__(self, path: str, drop_ins: str = "") -> None:
         self._path = path
@@ -34,7 +35,7 @@ class ConfigFiles:
         return f"{self._path} and {self._drop_ins}/" if self._drop_ins else self._path
 
     def signature(self) -> object | None:
-        """Return a value that differs when any of the files changed; None where only reading shows it."""
+        """Return a value that differs when any of the files changed; None if only reading shows it."""
         try:
             signatures = [(path, files.signature(path)) for path in self._paths()]
         except OSError:
@@ -42,7 +43,9 @@ class ConfigFiles:
         return None if any(signature is None for _, signature in signatures) else tuple(signatures)
 
     def read(self) -> Mapping[str, object]:
-        """Return the merged document. Raises KubeletConfigError, for one bad file too: no kubelet starts with it."""
+        """Return the merged document. Raises KubeletConfigError even for a single bad file: no kubelet
+        starts with it.
+        """
         merged: Mapping[str, object] = {}
         try:
             for path in self._paths():
@@ -58,7 +61,7 @@ class ConfigFiles:
 
 
 def parse_document(content: bytes, path: str) -> Mapping[str, object]:
-    """Return the fields of one file, YAML or JSON; raise KubeletConfigError where it is no KubeletConfiguration."""
+    """Return the fields of one YAML or JSON file; raise KubeletConfigError if it is not a KubeletConfiguration."""
     try:
         document = _decoded(content)
     except (ValueError, RecursionError) as error:
@@ -73,9 +76,9 @@ def parse_document(content: bytes, path: str) -> Mapping[str, object]:
 
 
 def merge(base: Mapping[str, object], patch: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a document with another merged in: a JSON merge patch (RFC 7386).
+    """Return a document with another one merged in: a JSON merge patch (RFC 7386).
 
-    Objects are merged by name, null removes a name, and any other value, lists included, replaces the old one.
+    Objects are merged by name, null removes a name, and any other value, including a list, replaces the old one.
     """
     merged = dict(base)
     for name, value in patch.items():
@@ -96,7 +99,7 @@ def _fields(value: object) -> Mapping[str, object] | None:
 def _decoded(content: bytes) -> object:
     text = content.decode()
     if text.lstrip().startswith("{"):
-        return json.loads(text)  # YAML does not allow tabs as white space, JSON does
+        return json.loads(text)  # JSON allows tabs as white space; YAML does not
     import yaml
 
     try:
@@ -106,7 +109,9 @@ def _decoded(content: bytes) -> object:
 
 
 def _drop_ins(directory: str) -> Iterator[str]:
-    """Yield the drop-ins in the order of Go's filepath.WalkDir: by name, a directory's own at the place of its name."""
+    """Yield the drop-ins in the order of Go's filepath.WalkDir: by name, with a directory's files at the position of
+    its name.
+    """
     with os.scandir(directory) as listing:
         entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
     for entry in entries:

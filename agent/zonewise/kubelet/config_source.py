@@ -1,4 +1,6 @@
-"""Repeated reading of the kubelet's configuration; the last good reading stays in force until a newer one succeeds."""
+"""Repeated reading of the kubelet's configuration. The last good reading remains in force until a newer one
+succeeds.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ log = logging.getLogger(__name__)
 
 
 class ConfigReader(Protocol):
-    """A location of the configuration."""
+    """A reader of the configuration at one location."""
 
     @property
     def origin(self) -> str:
-        """Return the location, for messages; that of the last reading where there are several."""
+        """Return the location, for messages; if there are several, that of the last reading."""
         ...
 
     def signature(self) -> object | None:
-        """Return a value that differs when the configuration changed; None where only reading shows it."""
+        """Return a value that differs when the configuration changed; None if only reading shows it."""
         ...
 
     def read(self) -> Mapping[str, object]:
@@ -53,7 +55,7 @@ class ConfigWithFallback:
         return None
 
     def read(self) -> Mapping[str, object]:
-        """Return the document of the primary, or of the fallback. Raises KubeletConfigError where both fail."""
+        """Return the document of the primary or of the fallback. Raises KubeletConfigError if both fail."""
         self.origin = self._primary.origin
         try:
             document = self._primary.read()
@@ -95,18 +97,18 @@ class ConfigSource:
         self._last: ConfigReading | None = None
 
     def changed(self) -> bool:
-        """Return whether reading may give another result; stats files, and does not request a URL."""
+        """Return whether reading may give another result; checks files by stat, and does not request a URL."""
         signature = self._reader.signature()
         return self._last is None or signature is None or signature != self._signature
 
     def read(self, *, refresh: bool = True) -> ConfigReading:
         """Return the configuration, read again if it changed.
 
-        Without `refresh` the last reading is returned as it is: a running kubelet does not change its configuration.
+        Without `refresh` the last reading is returned unchanged: a running kubelet does not change its configuration.
         """
         if self._last is not None and not (refresh and self.changed()):
             return self._last
-        # before the content: a change in between causes one more reading, and is never missed
+        # taken before the content: a change in between causes one more reading and is never missed
         self._signature = self._reader.signature()
         self._last = self._read(None if self._last is None else self._last.config)
         return self._last
@@ -125,8 +127,8 @@ def open_config(
 ) -> ConfigSource:
     """Return the source for a location: a file, with the directory of its drop-ins if any, or a URL of /configz.
 
-    `ca` and `token` default to the ServiceAccount's own. `fallback` is a file that is read until the URL has succeeded
-    once. Raises KubeletConfigError for an unusable URL.
+    `ca` and `token` default to those of the ServiceAccount. `fallback` is a file that is read until the URL has
+    succeeded once. Raises KubeletConfigError for an unusable URL.
     """
     if "://" not in location:
         return ConfigSource(ConfigFiles(location, drop_ins))

@@ -1,7 +1,7 @@
-"""The kubelet's configuration in force, flags included, from its own server: GET /configz.
+"""The kubelet's configuration in force, including flags, from its own server: GET /configz.
 
 The response is {"kubeletconfig": {...}} (component-base/configz, cmd/kubelet/app/server.go setConfigz()). The kubelet
-is always verified: the request carries the bearer token of the agent's ServiceAccount.
+is always verified, because the request carries the bearer token of the agent's ServiceAccount.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zonewise.kubelet.config import KubeletConfigError
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 TIMEOUT = 2.0
-"""Seconds, for connecting and for each read; the kubelet is on this machine."""
+"""Seconds for connecting and for each read; the kubelet is on this machine."""
 
 _RESPONSE_LIMIT = 4 << 20  # bytes; a response is about 5 KB
 _PORT = 10250
@@ -45,16 +45,16 @@ class _HttpResponse(NamedTuple):
 
 
 class Configz:
-    """The configuration behind one URL, https only.
+    """The configuration at one URL, https only.
 
-    `ca` and `token` are files, read at each request, since both are renewed; an empty `token` sends none. `server_name`
-    is the name of the node, which the kubelet's certificate may have in place of the URL's host. A certificate signed
-    by the cluster has the node's addresses; one that the kubelet signed itself has the node's name only
-    (cmd/kubelet/app/server.go InitializeTLS()).
+    `ca` and `token` are files that are read at each request, since both are renewed; an empty `token` sends none.
+    `server_name` is the name of the node, which the kubelet's certificate may contain instead of the URL's host. A
+    certificate signed by the cluster contains the node's addresses; one that the kubelet signed itself contains only
+    the node's name (cmd/kubelet/app/server.go InitializeTLS()).
     """
 
     def __init__(self, url: str, ca: str, token: str = "", server_name: str = "") -> None:
-        """Raise KubeletConfigError for an unusable URL."""
+        """Set the location. Raises KubeletConfigError for an unusable URL."""
         self.origin = url
         try:
             parts = urlsplit(url)
@@ -75,8 +75,8 @@ class Configz:
         return None
 
     def read(self) -> Mapping[str, object]:
-        """Request the document. Raises KubeletConfigError, which names a remedy where one side does not trust the
-        other.
+        """Request the document. Raises KubeletConfigError, which names a remedy if one side does not trust
+        the other.
         """
         try:
             response = self._verified_response()
@@ -92,7 +92,7 @@ class Configz:
         return _document(response.body, self.origin)
 
     def _verified_response(self) -> _HttpResponse:
-        """Return the response of the first verification that succeeds; the token is sent after it, never before."""
+        """Return the response after the first verification that succeeds; the token is never sent before that."""
         try:
             return self._fetch(self._host)
         except ssl.SSLError:
@@ -117,12 +117,12 @@ class Configz:
 
 
 def _context(ca: str) -> ssl.SSLContext:
-    """Return a context that verifies against the certificates of one file alone."""
+    """Return a context that verifies only against the certificates of one file."""
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
         raise KubeletConfigError(f"{ca}: no CA certificates can be read: {error.strerror or error}") from error
-    # default since Python 3.13; it rejects the authorities of many clusters, which have no key identifier
+    # on by default since Python 3.13; it rejects the authorities of many clusters, which have no key identifier
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 

@@ -1,4 +1,4 @@
-"""cpu_manager_state: the CPUs that containers have exclusively (pkg/kubelet/cm/cpumanager/state/checkpoint.go)."""
+"""cpu_manager_state: the exclusive CPUs of containers (pkg/kubelet/cm/cpumanager/state/checkpoint.go)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def parse_cpu_manager_state(content: bytes, path: str) -> ParsedCheckpoint[CpuManagerState]:
     """Return the state in the file, in any of the three versions.
 
-    - v1 (to 1.17): CPUs by container id; these entries are of the pod UNKNOWN_POD.
+    - v1 (to 1.17): CPUs by container id; these entries belong to the pod UNKNOWN_POD.
     - v2: by pod UID and container.
-    - v3 (gate PodLevelResourceManagers): by pod UID alone as well. That is then the pod's one entry, under the
-      container WHOLE_POD, since the CPUs of its containers are parts of it.
+    - v3 (gate PodLevelResourceManagers): also by pod UID only. That is then the pod's only entry, under the container
+      WHOLE_POD, since it includes the CPUs of the pod's containers.
     """
     file = CheckpointReader(path)
     document = file.document(content)

@@ -1,6 +1,6 @@
 """kubelet_internal_checkpoint: plugin devices allocated to containers, and devices that plugins have registered.
 
-pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go.
+Source: pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go.
 """
 
 from __future__ import annotations

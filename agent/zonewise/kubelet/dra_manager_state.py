@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def parse_dra_manager_state(content: bytes, path: str) -> ParsedCheckpoint[tuple[ClaimInfoState, ...]]:
-    """Return the claims of the file, in either version.
+    """Return the claims in the file, in either version.
 
     Since 1.32 the claims are JSON inside a text, with the CRC-32 of that text. Before, they were in the file itself,
     under "entries", and before 1.31 without the names of devices.

@@ -12,16 +12,18 @@ class KubeletUnavailable(KubeletError):
 
 
 class KubeletTimeout(KubeletError):
-    """The kubelet accepted the call and did not respond in time."""
+    """The kubelet accepted the call but did not respond in time."""
 
 
 class Throttled(KubeletError):
-    """The kubelet rejected the call for its rate: 100 a second and 10 at once, for all clients of the node together."""
+    """The kubelet rejected the call because of its rate limits: 100 a second and 10 at once, for all clients of the
+    node together.
+    """
 
 
 class BadResponse(KubeletError):
-    """The kubelet responded with an error, or with what is no message of its API."""
+    """The kubelet responded with an error, or with something that is not a message of its API."""
 
 
 class Unsettled(KubeletError):
-    """The kubelet's responses contradict each other, or lack alive pods: it has just started, or pods come and go."""
+    """The kubelet's responses contradict each other or lack alive pods: it has just started, or pods come and go."""

@@ -1,4 +1,4 @@
-"""Small files of the kubelet: read whole, and recognised as unchanged without reading."""
+"""Small files of the kubelet: read as a whole, and recognised as unchanged without being read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Signature(NamedTuple):
     inode: int
     size: int
     modified: int
-    """Nanoseconds."""
+    """Time of modification in nanoseconds."""
     changed: int
-    """Nanoseconds; advances even where a program sets the time of modification back."""
+    """Time of change in nanoseconds; advances even if a program sets the time of modification back."""
 
 
 class Content(NamedTuple):
@@ -32,11 +32,11 @@ class Content(NamedTuple):
 
     content: bytes
     signature: Signature | None
-    """None: too fresh to be recognised later."""
+    """None if the file is too fresh to be recognised later."""
 
 
 def signature(path: str) -> Signature | None:
-    """Return a file's signature; None where the file is too fresh, absent or unreadable, and only reading shows a
+    """Return a file's signature; None if the file is too fresh, absent or unreadable, and only reading shows a
     change.
     """
     try:
@@ -47,7 +47,7 @@ def signature(path: str) -> Signature | None:
 
 def read(path: str) -> Content:
     """Return a regular file's whole content with the signature of that content; raise OSError."""
-    # O_NONBLOCK: opening a FIFO would block for ever
+    # O_NONBLOCK: opening a FIFO would block forever
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)

@@ -1,6 +1,6 @@
 """memory_manager_state: the memory of each zone, and the blocks assigned to containers.
 
-pkg/kubelet/cm/memorymanager/state/checkpoint.go and state.go.
+Sources: pkg/kubelet/cm/memorymanager/state/checkpoint.go and state.go.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TABLE = ("total", "systemReserved", "allocatable", "reserved", "free")
 def parse_memory_manager_state(content: bytes, path: str) -> ParsedCheckpoint[MemoryManagerState]:
     """Return the state in the file, in either version.
 
-    v2 (gate PodLevelResourceManagers) has blocks by pod UID alone as well. These are then the pod's one entry, under
-    the container WHOLE_POD: the blocks of its containers are parts of them and would count twice.
+    v2 (gate PodLevelResourceManagers) also has blocks by pod UID only. These are then the pod's only entry, under the
+    container WHOLE_POD: they include the blocks of its containers, which would count twice.
     """
     file = CheckpointReader(path)
     document = file.document(content)

@@ -1,4 +1,4 @@
-"""The kubelet's state files together: each read at most once, and not at all while it is as it was."""
+"""The kubelet's state files together: each is read at most once, and not at all while it is unchanged."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class StateReading(NamedTuple):
-    """The content of the files, and the problems with them."""
+    """The content of the files, with their problems."""
 
     files: StateFiles
     problems: tuple[str, ...]
-    """Sentences that name file, field and value."""
+    """Sentences that name the file, the field and the value."""
 
 
 def device_checkpoint_path(directory: str) -> str:
@@ -59,7 +59,7 @@ class StateReader:
         self._claims = _File(os.path.join(directory, DRA_STATE), parse_dra_manager_state)
 
     def read(self) -> StateReading:
-        """Return the files' content now; an unchanged file gives the very same value again."""
+        """Return the current content of the files; for an unchanged file, the same value object again."""
         cpu, memory, devices, claims = (
             self._cpu.read(),
             self._memory.read(),

@@ -1,4 +1,4 @@
-"""What the kubelet reports, as immutable values: allocations, by the PodResources API and by its checkpoint files.
+"""The kubelet's reports as immutable values: allocations, from the PodResources API and from its checkpoint files.
 
 Zones are the kernel's NUMA node ids. An empty tuple of zones means "no topology known", which is not zone 0.
 """
@@ -11,7 +11,7 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 
 NO_ZONE = -1
-"""As device plugins copy it from /sys/bus/pci/devices/*/numa_node."""
+"""The value as device plugins copy it from /sys/bus/pci/devices/*/numa_node."""
 
 
 class ContainerDevices(NamedTuple):
@@ -24,17 +24,17 @@ class ContainerDevices(NamedTuple):
     ids: tuple[str, ...]
     """Sorted."""
     zones: tuple[int, ...] = ()
-    """Ascending; several where a device is close to several. Empty: the plugin names none. (NO_ZONE,): it names only
-    NUMA nodes that no machine has, such as -1."""
+    """Zones in ascending order; several if a device is close to several. Empty: the plugin names none. (NO_ZONE,): it
+    names only NUMA nodes that no machine has, such as -1."""
 
 
 class MemoryBlock(NamedTuple):
-    """Memory of one type held by one container, or allocatable in one zone."""
+    """Memory of one type that one container holds or that is allocatable in one zone."""
 
     type: str
     """"memory", or "hugepages-2Mi" and so on."""
     size: int
-    """Bytes, of all its zones together: the API does not say how they are split."""
+    """Bytes in all its zones together: the API does not show how they are split."""
     zones: tuple[int, ...] = ()
     """Ascending."""
 
@@ -66,20 +66,20 @@ class PodResources(NamedTuple):
     namespace: str
     name: str
     containers: tuple[ContainerResources, ...] = ()
-    """One named "" has the resources of the pod beyond its containers: its own pool, under pod-level resources (1.37).
-    """
+    """The containers. One named "" has the pod's resources beyond its containers: its own pool, under pod-level
+    resources (1.37)."""
 
 
 class Allocatable(NamedTuple):
-    """Resources that the kubelet can allocate to pods exclusively, whether allocated now or not.
+    """Resources that the kubelet can allocate exclusively to pods, whether allocated now or not.
 
-    Empty for a while after the kubelet's start: it serves the socket before its managers run. So "no CPUs" under the
-    static policy means "not ready", never "none".
+    They are empty for a while after the kubelet's start: it serves the socket before its managers run. So "no CPUs"
+    under the static policy means "not ready", never "none".
     """
 
     cpus: CpuSet = EMPTY
     devices: tuple[ContainerDevices, ...] = ()
-    """The healthy ones only."""
+    """Only healthy devices."""
     memory: tuple[MemoryBlock, ...] = ()
 
 
@@ -91,7 +91,7 @@ class CpuManagerState(NamedTuple):
 
     policy_name: str
     default_cpu_set: CpuSet
-    """CPUs of the shared pool, reserved CPUs included."""
+    """CPUs of the shared pool, including reserved CPUs."""
     entries: dict[str, dict[str, CpuSet]]
     """Exclusive CPUs by pod UID and container, including ended init containers and rejected pods."""
 
@@ -103,7 +103,7 @@ class MemoryTable(NamedTuple):
     system_reserved: int
     allocatable: int
     reserved: int
-    """Assigned to containers."""
+    """Bytes assigned to containers."""
     free: int
 
 
@@ -111,11 +111,11 @@ class NumaNodeState(NamedTuple):
     """The Memory Manager's state of one zone."""
 
     number_of_assignments: int
-    """Count of blocks assigned in it."""
+    """Number of blocks assigned in it."""
     cells: tuple[int, ...]
-    """The group of zones from which memory is allocated as one while anything is assigned; otherwise the zone alone."""
+    """The group of zones from which memory is allocated as one while anything is assigned; otherwise only this zone."""
     memory_map: dict[str, MemoryTable]
-    """By type of memory."""
+    """Tables by type of memory."""
 
 
 class MemoryManagerState(NamedTuple):
@@ -123,20 +123,20 @@ class MemoryManagerState(NamedTuple):
 
     policy_name: str
     machine_state: dict[int, NumaNodeState]
-    """By zone."""
+    """State by zone."""
     entries: dict[str, dict[str, tuple[MemoryBlock, ...]]]
-    """Blocks by pod UID and container; entries of deleted pods stay until the next admission."""
+    """Blocks by pod UID and container; entries of deleted pods remain until the next admission."""
 
 
 class PodDevicesEntry(NamedTuple):
     """Devices of one resource allocated to one container."""
 
     uid: str
-    """Of the pod."""
+    """UID of the pod."""
     container: str
     resource: str
     ids_by_zone: dict[int, tuple[str, ...]]
-    """A device close to several zones is under each of them; -1: no topology."""
+    """Device ids by zone. A device close to several zones is listed under each of them; -1 means no topology."""
 
 
 class DeviceCheckpoint(NamedTuple):
@@ -158,7 +158,7 @@ class ClaimInfoState(NamedTuple):
 
 
 class StateFiles(NamedTuple):
-    """Content of the checkpoint files. None: the file is absent or unreadable."""
+    """Content of the checkpoint files; None for a file that is absent or unreadable."""
 
     cpu: CpuManagerState | None = None
     memory: MemoryManagerState | None = None
@@ -175,7 +175,7 @@ class StateFiles(NamedTuple):
 
 
 class KubeletConfig(NamedTuple):
-    """The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that decide about zones, defaults filled in.
+    """The fields of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that affect zones, defaults filled in.
 
     The defaults are those of pkg/kubelet/apis/config/v1beta1/defaults.go.
     """
@@ -193,16 +193,16 @@ class KubeletConfig(NamedTuple):
     topology_manager_options: tuple[tuple[str, str], ...] = ()
     """topologyManagerPolicyOptions, sorted by name."""
     reserved_cpus: CpuSet | None = None
-    """reservedSystemCPUs; None where the kubelet chooses as many as kubeReserved and systemReserved ask for."""
+    """reservedSystemCPUs; if None, the kubelet selects as many CPUs as kubeReserved and systemReserved require."""
     reserved_milli_cpus: int = 0
-    """systemReserved + kubeReserved cpu, milli-CPU."""
+    """CPU of systemReserved + kubeReserved in milli-CPU."""
     reserved_memory: tuple[tuple[int, str, int], ...] = ()
     """reservedMemory as (zone, type, bytes), sorted."""
     feature_gates: tuple[tuple[str, bool], ...] = ()
     """Sorted by name."""
 
     def max_allowable_numa_nodes(self) -> int:
-        """Return up to how many NUMA nodes a Topology Manager policy works with: max-allowable-numa-nodes, or 8."""
+        """Return the maximum number of NUMA nodes for Topology Manager policies: max-allowable-numa-nodes, or 8."""
         return int(dict(self.topology_manager_options).get("max-allowable-numa-nodes", "8"))
 
 
@@ -212,12 +212,12 @@ class KubeletReport(NamedTuple):
     pods: tuple[PodResources, ...]
     allocatable: Allocatable
     config: KubeletConfig | None = None
-    """None: it could not be read."""
+    """None if it could not be read."""
     state: StateFiles = StateFiles()
     active: frozenset[str] | None = None
-    """UIDs of the pods that have a cgroup, or may not have one yet; None: not known."""
+    """UIDs of the pods that have a cgroup, or may not have one yet; None if not known."""
     ended: frozenset[str] = frozenset()
-    """UIDs of pods that were listed or had a cgroup before, and have ended; a part of those in the checkpoints."""
+    """UIDs of pods that were listed or had a cgroup before and have ended; a subset of those in the checkpoints."""
     sources_ready: bool = True
-    """False: the kubelet has restarted and does not know all of its pods yet (config.SourcesReady). It then releases
+    """False if the kubelet has restarted and does not know all of its pods yet (config.SourcesReady). It then releases
     no entry of its checkpoints."""

@@ -1,7 +1,7 @@
 """Allocatable devices that GetAllocatableResources does not report: those with an empty topology.
 
-A plugin may send an empty topology where it could send none. The kubelet then makes one entry of the device for each of
-its zones, hence no entry at all (pkg/kubelet/cm/container_manager.go containerDevicesFromResourceDeviceInstances). Its
+A plugin may send an empty topology instead of none. The kubelet then makes one entry of the device for each of its
+zones, hence no entry at all (pkg/kubelet/cm/container_manager.go containerDevicesFromResourceDeviceInstances). Its
 checkpoint has the ids of all healthy devices.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from zonewise.kubelet.types import Allocatable
 
 DeviceId = tuple[str, str]
-"""Resource and id."""
+"""Pair of resource and id."""
 
 
 class UnreportedDevices:
-    """Adds unreported devices to what the kubelet reports as allocatable."""
+    """Adds unreported devices to those that the kubelet reports as allocatable."""
 
     def __init__(self, checkpoint: str, socket: str) -> None:
-        """Use the checkpoint, a path, if it was written after the kubelet created its socket.
+        """Use the checkpoint at a path, if it was written after the kubelet created its socket.
 
         A starting kubelet has no devices yet. It leaves the healthy devices of its last run in the checkpoint until it
         writes the file again (devicemanager/manager.go readCheckpoint).
@@ -36,7 +36,7 @@ class UnreportedDevices:
         self._reported: set[DeviceId] = set()
 
     def added_to(self, allocatable: Allocatable, registered: Mapping[str, Iterable[str]]) -> Allocatable:
-        """Return everything allocatable: what was reported, and the registered ids that were never reported.
+        """Return everything allocatable: the reported devices, and the registered ids that were never reported.
 
         A device that was reported once has a zone, or has no topology. If it is not reported now, its plugin is gone,
         which the checkpoint does not show at once (PluginDisconnected).

@@ -39,15 +39,15 @@ _LONGEST_PAUSE = 1.0
 
 
 SocketIdentity = tuple[int, int, int]
-"""Device, inode and time of the last change, in nanoseconds."""
+"""Device, inode and time of the last change in nanoseconds."""
 
 
 class PodResourcesClient:
-    """One kubelet's PodResources API; safe to share among threads.
+    """One kubelet's PodResources API; thread-safe.
 
-    Every call ends within `timeout` seconds, waits and repetitions included. A restarting kubelet re-creates its
-    socket. So a call is repeated where the socket is absent, the connection broke, or the kubelet throttles, for at
-    most `retry_timeout` seconds. All calls only read, so a repetition is harmless.
+    Every call ends within `timeout` seconds, including waits and repetitions. A restarting kubelet re-creates its
+    socket. So a call is repeated for at most `retry_timeout` seconds if the socket is absent, the connection broke, or
+    the kubelet throttles. All calls only read, so a repetition is harmless.
 
     Raises KubeletUnavailable, KubeletTimeout, Throttled or BadResponse.
     """
@@ -61,7 +61,7 @@ class PodResourcesClient:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """Connect at the first call. `clock` and `wait` are in seconds; by default close() ends a wait."""
+        """Prepare to connect at the first call. `clock` and `wait` are in seconds; by default close() ends a wait."""
         self._socket = socket_path
         self._timeout = timeout
         self._retry_timeout = min(retry_timeout, timeout)
@@ -87,7 +87,7 @@ class PodResourcesClient:
         return allocatable
 
     def socket_identity(self) -> SocketIdentity | None:
-        """Return which socket there is; None where there is none. A kubelet makes another one at its start."""
+        """Return the identity of the socket; None if there is none. A kubelet creates a new socket at its start."""
         try:
             status = os.stat(self._socket)
         except OSError:
@@ -96,18 +96,18 @@ class PodResourcesClient:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems in the last responses to list() and allocatable(), and how they were resolved."""
+        """Return the problems in the last responses to list() and allocatable(), and how they were resolved."""
         return tuple(problem for problems in self._problems.values() for problem in problems)
 
     def close(self) -> None:
-        """End every call under way, and the connection; later calls raise KubeletUnavailable."""
+        """End every call in progress and the connection; later calls raise KubeletUnavailable."""
         self._closed.set()
         self._channel.close()
 
     # --- calls
 
     def _method(self, name: str) -> grpc.UnaryUnaryMultiCallable[bytes, bytes]:
-        # bytes in and out: gRPC logs a traceback for a message that it cannot decode
+        # requests and responses as bytes: gRPC logs a traceback for a message that it cannot decode
         return self._channel.unary_unary(f"/{SERVICE}/{name}", request_serializer=None, response_deserializer=None)
 
     def _call(self, name: str, request: bytes) -> bytes:
@@ -145,7 +145,7 @@ class PodResourcesClient:
             return self._methods[name](request, timeout=left)
         except grpc.RpcError as error:
             raise kubelet_error(error, what) from error
-        except ValueError as error:  # a closed channel raises it, where close() came in between
+        except ValueError as error:  # a closed channel raises it, if close() was called in between
             raise KubeletUnavailable(f"{what}: {error}") from error
 
     def _keep_problems(self, name: str, problems: tuple[str, ...]) -> None:

@@ -45,7 +45,7 @@ class ListResponse(NamedTuple):
     """The decoded response of List."""
 
     pods: tuple[PodResources, ...]
-    """By namespace and name; containers in the kubelet's order, restartable init containers first."""
+    """Pods by namespace and name; containers in the kubelet's order, restartable init containers first."""
     problems: tuple[str, ...] = ()
 
 
@@ -57,7 +57,7 @@ class AllocatableResponse(NamedTuple):
 
 
 def decode_list(response: bytes) -> ListResponse:
-    """Decode a ListPodResourcesResponse; raise BadResponse where the bytes are none."""
+    """Decode a ListPodResourcesResponse; raise BadResponse if the bytes are not one."""
     message = _parse(pb.ListPodResourcesResponse, response)
     problems: list[str] = []
     pods = [_pod(pod, problems) for pod in message.pod_resources]
@@ -65,7 +65,7 @@ def decode_list(response: bytes) -> ListResponse:
 
 
 def decode_allocatable(response: bytes) -> AllocatableResponse:
-    """Decode an AllocatableResourcesResponse; raise BadResponse where the bytes are none."""
+    """Decode an AllocatableResourcesResponse; raise BadResponse if the bytes are not one."""
     message = _parse(pb.AllocatableResourcesResponse, response)
     problems: list[str] = []
     allocatable = Allocatable(
@@ -105,7 +105,8 @@ def _container(message: pb.ContainerResources, where: str, problems: list[str]) 
 def _pod_level_resources(
     message: pb.PodResources, containers: tuple[ContainerResources, ...], where: str, problems: list[str]
 ) -> tuple[ContainerResources, ...]:
-    """Return the pod-level resources beyond the containers, as one more container; none where the containers have all.
+    """Return the pod-level resources beyond the containers, as an additional container; none if the containers have all
+    of them.
 
     A container's block is cut from a block of the pod with the same zones (memorymanager/policy_static.go AllocatePod).
     """
@@ -147,7 +148,7 @@ def _devices(entries: Iterable[pb.ContainerDevices], where: str, problems: list[
 
 
 def _joined(zones: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the zones of two entries of a device: NO_ZONE only if neither names another one."""
+    """Return the zones of two entries of a device: NO_ZONE only if neither names another zone."""
     joined = {*zones, *more}
     return tuple(sorted(joined - {NO_ZONE} or joined))
 
@@ -191,7 +192,7 @@ def _claimed(entries: Iterable[pb.DynamicResource]) -> tuple[ClaimedDevice, ...]
 
 
 def _split_range(ids: Iterable[int], end: int) -> tuple[list[int], list[int]]:
-    """Return the ids in 0..end-1, and the others."""
+    """Return the ids in 0..end-1, and the other ids."""
     numbers = list(ids)
     return [number for number in numbers if 0 <= number < end], [number for number in numbers if not 0 <= number < end]
 

@@ -1,8 +1,8 @@
-"""Watches the kubelet's pods where the kubelet has the Pods API: each change of a pod is an event.
+"""Watches the kubelet's pods if the kubelet has the Pods API: each change of a pod is an event.
 
-The API is alpha (KEP-4188, off by default in 1.36), so its absence is the usual case. The watch then retries now and
-then, and logs the absence once. No code may depend on an event: facts are read on demand, and an event only says that
-now is a good time.
+The API is alpha (KEP-4188, off by default in 1.36), so it is usually absent. The watch then retries from time to time,
+and logs the absence once. No code may depend on an event. Facts are read on demand, and an event only means that now is
+a good time to read them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SERVICE = "v1alpha1.Pods"
 FIRST_PAUSE = 1.0
 """Seconds until the next attempt after a working stream has ended."""
 LONGEST_PAUSE = 300.0
-"""Seconds: each failed attempt doubles the pause up to this. A kubelet gets the API by a restart with another
-configuration, which is rare, and the node is scanned periodically anyway."""
+"""Seconds: each failed attempt doubles the pause up to this value. A kubelet gets the API only by a restart with
+another configuration, which is rare, and the node is scanned periodically anyway."""
 
 
 class PodWatch:
@@ -53,7 +53,7 @@ class PodWatch:
         self._stream: grpc.RpcContext | None = None
 
     def start(self) -> None:
-        """Start the thread; once."""
+        """Start the thread; call it once."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,7 +78,7 @@ class PodWatch:
 
     def _watch_once(self, *, logged: bool) -> bool:
         """Follow one stream to its end; return whether it delivered anything."""
-        if not os.path.exists(self._socket):  # the usual case: a channel would cost memory for nothing
+        if not os.path.exists(self._socket):  # the usual case: a channel would waste memory
             log.log(
                 logging.DEBUG if logged else logging.INFO,
                 "pods cannot be watched, will retry: there is no %s",
