@@ -1,1 +1,1 @@
-"""What is wrong with the hardware of a node, and which pod it hit."""
+"""Faults of a node's hardware, and the pods that they hit."""

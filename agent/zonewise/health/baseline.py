@@ -1,7 +1,7 @@
-"""The baseline: what the node has when it is healthy, learned from observations.
+"""The baseline: the devices and performance of a healthy node, learned from observations.
 
-It is learned at the first observation that has no fault and all of its readers. Later it only rises. A link that trains
-wider or a port that comes up belongs to a healthy node. A device that is gone stays expected.
+It is learned at the first observation that has no fault and all of its readings. After that it can only rise. A link
+that trains wider or a port that comes up belongs to a healthy node. A device that is gone remains expected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ N = TypeVar("N", int, float)
 
 
 def learn(observation: HardwareObservation, before: Baseline | None, faults: Iterable[Fault] = ()) -> Baseline | None:
-    """Return the baseline after an observation; None while there is none to learn from."""
+    """Return the baseline after an observation; None while no observation qualifies."""
     if before is None:
         return _risen(observation, Baseline()) if not observation.silent and not any(faults) else None
     risen = _risen(observation, before)

@@ -1,6 +1,6 @@
-"""Counters of errors, and by how much each has risen within the current hour.
+"""Error counters, and how much each has risen within the current hour.
 
-A counter that falls was reset with its device or its driver, and counts from there.
+A counter that falls was reset with its device or driver, and counts from there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from zonewise.health.types import HardwareObservation
 
 WINDOW = 3600.0
-"""Seconds after which a rise is counted anew."""
+"""Seconds after which the rise is counted from the start again."""
 MAX_COUNTERS = 4096
-"""More would be damage: 16 GPUs, 64 ports, 128 DIMMs and 8 packages have a fifth of it."""
+"""Maximum number of counters; more would be damage: 16 GPUs, 64 ports, 128 DIMMs and 8 packages have a
+fifth of this."""
 
 PORT_COUNTERS = (
     "symbol_error",
@@ -28,7 +29,7 @@ PORT_COUNTERS = (
 """Error counters of a port, Documentation/ABI/stable/sysfs-class-infiniband; their source is PortCounters of the
 InfiniBand Architecture Specification."""
 RESET_COUNTERS = ("ecc_corrected", "ecc_uncorrected", "pcie_replays")
-"""Counters of a GPU that start anew with a reset of the GPU or a reload of its driver."""
+"""GPU counters that restart at a reset of the GPU or a reload of its driver."""
 
 
 class Counter(NamedTuple):
@@ -40,7 +41,7 @@ class Counter(NamedTuple):
 
     @property
     def rise(self) -> int:
-        """Return by how much it has risen within the window."""
+        """Return how much the counter has risen within the window."""
         return self.latest - self.reference
 
 
@@ -48,7 +49,7 @@ Counters = dict[str, Counter]
 
 
 def counter_name(device: object, counter: str) -> str:
-    """Return the key of a counter of a device."""
+    """Return the key of a device's counter."""
     return f"{device} {counter}"
 
 
@@ -70,7 +71,7 @@ def counter_values(observation: HardwareObservation) -> Iterator[tuple[str, int]
 
 
 def advance(counters: Mapping[str, Counter], observation: HardwareObservation) -> Counters:
-    """Return the counters after an observation; one that was not read now is as before."""
+    """Return the counters after an observation; a counter that was not read now is unchanged."""
     now = observation.time
     advanced = dict(counters)
     for name, value in counter_values(observation):
@@ -85,7 +86,7 @@ def advance(counters: Mapping[str, Counter], observation: HardwareObservation) -
 
 
 def reset_gpus(counters: Mapping[str, Counter], observation: HardwareObservation) -> frozenset[str]:
-    """Return the addresses of GPUs with a counter that fell: they were reset since the last observation."""
+    """Return the addresses of GPUs with a counter that fell: these were reset since the last observation."""
     return frozenset(
         address
         for address, gpu in (observation.gpus or {}).items()

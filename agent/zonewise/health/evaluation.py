@@ -41,11 +41,11 @@ SAME_EVENT = 5.0
 
 
 class Diagnosis(NamedTuple):
-    """What an observation changed."""
+    """The changes that an observation caused."""
 
     state: HealthState
     raised: tuple[Fault, ...] = ()
-    """Faults that are active now and were not before."""
+    """Faults that became active with this observation."""
     repeated: tuple[Fault, ...] = ()
     """Active faults with a further event."""
     cleared: tuple[Fault, ...] = ()
@@ -62,8 +62,8 @@ def evaluate(
 ) -> Diagnosis:
     """Return the state after an observation.
 
-    `held` is which containers hold which devices now, None where the kubelet is silent. A configured baseline takes the
-    place of the learned one. With `whole_log` events count however old they are.
+    `held` lists which containers hold which devices now, None if the kubelet is silent. A configured baseline replaces
+    the learned one. With `whole_log` events count regardless of their age.
     """
     now = observation.time
     holders = state.holders if held is None else observe_holders(state.holders, held, now, state.time)
@@ -112,7 +112,7 @@ def _rebooted(state: HealthState, observation: HardwareObservation) -> bool:
 
 
 def _needs_no_reset(device: DeviceId, observation: HardwareObservation) -> bool:
-    """Return whether the driver itself says that a GPU needs no recovery now."""
+    """Return whether the driver itself reports that a GPU needs no recovery now."""
     gpu = (observation.gpus or {}).get(device.name) if device.kind == GPU else None
     return gpu is not None and not gpu.lost and gpu.recovery_action == 0
 
@@ -140,7 +140,7 @@ def _seen_reset(fault: Fault, reset: frozenset[str]) -> Fault:
 def _merge_conditions(
     faults: dict[FaultKey, Fault], signs: Iterable[Sign], observation: HardwareObservation
 ) -> set[FaultKey]:
-    """Merge the signs of conditions into the faults; return which are present now."""
+    """Merge the signs of conditions into the faults; return the faults whose sign is present now."""
     now = observation.time
     present: set[FaultKey] = set()
     for sign in signs:
@@ -167,7 +167,7 @@ def _with_pods(fault: Fault, before: Fault) -> Fault:
 
 
 def _ends(fault: Fault, observation: HardwareObservation) -> bool:
-    """Return whether a fault without a sign now is over."""
+    """Return whether a fault that has no sign now is over."""
     if is_silent(fault.sign, observation):
         return False
     if not fault.active:
@@ -186,7 +186,7 @@ def _ends(fault: Fault, observation: HardwareObservation) -> bool:
 
 
 def _bounded(faults: Iterable[Fault]) -> list[Fault]:
-    """Return the faults in canonical order, without the oldest notes where they are too many."""
+    """Return the faults in canonical order, without the oldest notes if there are too many."""
     ordered = sorted(faults, key=lambda fault: (fault.active, fault.sign.severity, fault.last), reverse=True)
     return sorted(ordered[:MAX_FAULTS], key=lambda fault: fault.key)
 
@@ -194,7 +194,7 @@ def _bounded(faults: Iterable[Fault]) -> list[Fault]:
 def _attributed(fault: Fault, holders: Holders) -> Fault:
     """Return an active fault with the pods that it hit.
 
-    An event hit the pods that held the device at that time. A device that has failed hits each pod that holds it.
+    An event hit the pods that held the device at that time. A device that has failed hits every pod that holds it.
     """
     if not fault.active:
         return fault

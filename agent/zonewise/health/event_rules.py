@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 _SOURCES = {"kernel-log": "kernel log", "nvml-events": "NVML event XidCriticalError"}
 _APPLICATION_SETTLE = 600.0
-"""Seconds for which an XID of a program is shown, as gpud does (docs/COMPONENTS.md)."""
+"""Seconds for which an XID caused by a program is shown, as in gpud (docs/COMPONENTS.md)."""
 _FATAL = Severity.FAILED, Clearing.RESET
 _DRIVER_SOURCE = "kernel-open/nvidia/nv.c of the open kernel modules"
 _NVSWITCH = "NVIDIA Fabric Manager user guide, appendix D (docs.nvidia.com/datacenter/tesla)"
 
 
 def event_sign(event: DeviceEvent, now: float) -> Sign:
-    """Return the sign that an event is; an event without a time happened now."""
+    """Return the sign for an event; an event without a time happened now."""
     return _RULES[event.kind](event)._replace(
         source=_SOURCES.get(event.reader, event.reader),
         evidence=(event.text,) if event.text else (),
@@ -51,7 +51,7 @@ def _sxid(event: DeviceEvent) -> Sign:
 
 
 def _off_bus(event: DeviceEvent) -> Sign:
-    """Return the sign of the line without an XID, under the rule of the XID that means the same."""
+    """Return the sign for the off-bus line, which has no XID, under the rule of the XID with the same meaning."""
     return _xid(event._replace(code=FALLEN_OFF_THE_BUS, fatal=None))._replace(
         message="the GPU has fallen off the bus", basis=_DRIVER_SOURCE
     )

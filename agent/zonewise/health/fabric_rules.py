@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _BASELINE = "the baseline of this node"
 _IB = "Documentation/ABI/stable/sysfs-class-infiniband; InfiniBand Architecture Specification, PortCounters"
 _CONFIRM = 30.0
-"""Seconds: a link that trains anew is up again within a few."""
+"""Seconds: a link that retrains is up again within a few."""
 
 _SYMBOL_ERRORS_PER_GBPS = 3.6
-"""Per hour and Gb/s: a bit error rate of 10^-12, the most that the InfiniBand specification allows."""
+"""Errors per hour and Gb/s: a bit error rate of 10^-12, the maximum in the InfiniBand specification."""
 _LIMITS = {
     "link_error_recovery": 1,
     "link_downed": 1,
@@ -28,7 +28,7 @@ _LIMITS = {
     "local_link_integrity_errors": 1,
     "excessive_buffer_overrun_errors": 1,
 }
-"""Per hour."""
+"""Limits of errors per hour."""
 
 
 def fabric_signs(

@@ -1,4 +1,4 @@
-"""Rules for GPUs: their state, memory, clocks and NVLinks, as NVML has them, and their PCI Express link."""
+"""Rules for GPUs: their state, memory, clocks and NVLinks, as NVML reports them, and their PCI Express link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NVML = "NVML API reference (docs.nvidia.com/deploy/nvml-api)"
 _REMAPPING = "NVIDIA GPU memory error management (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt)"
 
 _SLOWDOWNS = {0x8: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "hardware power brake"}
-"""nvmlClocksEventReasons bits that a healthy GPU never has for long; idle, power cap and application clocks are
+"""Bits of nvmlClocksEventReasons that a healthy GPU never has for long; idle, power cap and application clocks are
 normal."""
 IDLE = 0x1
 """nvmlClocksEventReasonGpuIdle: the GPU may have lowered its PCI Express speed to save power."""
@@ -33,9 +33,9 @@ _RECOVERY = {
 }
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, nvmlDeviceGpuRecoveryAction_t."""
 _LONG = 300.0
-"""Seconds of reduced clocks that are no burst of load."""
+"""Seconds of reduced clocks that are longer than a burst of load."""
 _BRIEF = 30.0
-"""Seconds in which a device that restarts is back."""
+"""Seconds within which a device that restarts is back."""
 
 _CORRECTED_PER_HOUR = 1000
 _REPLAYS_PER_HOUR = 1000
@@ -43,7 +43,7 @@ _NVLINK_ERRORS_PER_HOUR = 100
 
 
 def gpu_signs(observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
-    """Yield the signs of GPUs."""
+    """Yield the signs of GPU faults."""
     yield from _absent(observation, baseline)
     for address, gpu in (observation.gpus or {}).items():
         if gpu.lost:

@@ -1,9 +1,8 @@
-"""Which containers hold which devices: the ids of device plugins and of Dynamic Resource Allocation as devices.
+"""Which containers hold which devices: maps the ids of device plugins and Dynamic Resource Allocation to devices.
 
-A GPU's id is its UUID, that of a MIG device of it, its number (deviceIDStrategy=index), or its PCI address (AMD's
-plugin). The id of a shared one has "::<replica>" behind it (NVIDIA k8s-device-plugin internal/rm/devices.go). A NIC's
-id is the PCI address of a virtual or physical function (sriov-network-device-plugin). DRA drivers name GPUs
-"gpu-<minor>".
+A GPU's id is its UUID, the UUID of a MIG device, its number (deviceIDStrategy=index), or its PCI address (AMD's
+plugin). The id of a shared GPU ends in "::<replica>" (NVIDIA k8s-device-plugin internal/rm/devices.go). A NIC's id is
+the PCI address of a virtual or physical function (sriov-network-device-plugin). DRA drivers name GPUs "gpu-<minor>".
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _DRA_DRIVER = "gpu.nvidia.com"
 
 
 def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
-    """Return the devices by each id that a plugin may have for them."""
+    """Return the devices by each id that a plugin may use for them."""
     ids: dict[str, tuple[DeviceId, ...]] = {}
     for gpu in machine.gpus:
         if gpu.address is None:
@@ -52,7 +51,7 @@ def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
 def held_devices(
     ids: Mapping[str, tuple[DeviceId, ...]], pods: Iterable[PodResources]
 ) -> dict[DeviceId, list[PodName]]:
-    """Return the containers that hold each device; `ids` is of `device_ids`."""
+    """Return the containers that hold each device; `ids` is the result of `device_ids`."""
     held: dict[DeviceId, list[PodName]] = {}
     for pod in pods:
         for container in pod.containers:
@@ -64,13 +63,13 @@ def held_devices(
 
 
 def plugin_ids(ids: Mapping[str, tuple[DeviceId, ...]], failed: Iterable[DeviceId]) -> frozenset[str]:
-    """Return the ids of failed devices, as plugins have them."""
+    """Return the ids that plugins use for failed devices."""
     devices = frozenset(failed)
     return frozenset(key for key, of_key in ids.items() if not devices.isdisjoint(of_key))
 
 
 def plugin_id(resource: str, device: str) -> str:
-    """Return the id by which `device_ids` knows a device of a plugin."""
+    """Return the id under which `device_ids` lists a plugin's device."""
     whole = device.partition("::")[0]
     return f"{_NVIDIA}{whole}" if whole.isdecimal() and resource.startswith(_NVIDIA) else whole
 

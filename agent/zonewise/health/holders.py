@@ -1,4 +1,4 @@
-"""Which pods held a device, and when: an event belongs to the pod that held the device at that time, and to no later
+"""Which pods held a device, and when. An event belongs to the pod that held the device at that time, not to a later
 one.
 """
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 RETENTION = 3600.0
-"""Seconds for which a pod that has ended is remembered. A line of the kernel log arrives within milliseconds. An agent
-that was restarted reads it within minutes."""
+"""Seconds for which an ended pod is remembered. A line of the kernel log arrives within milliseconds. After a restart
+the agent reads it within minutes."""
 MAX_HOLDERS = 2 * MAX_PODS
-"""Containers of one device that hold it, and as many that have ended: of a shared GPU the longest holders, and the last
-that ended."""
+"""Maximum number of containers of one device that hold it, and of those that have ended. For a shared GPU, those that
+have held it longest and those that ended last are kept."""
 MAX_GAP = 180.0
-"""Seconds between two observations after which it is not known when in between a pod ended."""
+"""Seconds between two observations above which it is not known when in between a pod ended."""
 _SUFFIX = re.compile(r"-(?:\d{1,5}|[bcdfghjklmnpqrstvwxz2456789]{5,10})")
-"""What controllers append to a workload's name: indexes, and the random letters and hashes of apimachinery
+"""Suffixes that controllers append to a workload's name: indexes, and the random letters and hashes of apimachinery
 pkg/util/rand."""
 
 
@@ -31,7 +31,7 @@ class Holder(NamedTuple):
     pod: PodName
     since: float
     until: float | None = None
-    """None: it still holds it."""
+    """End of holding; None if the container still holds the device."""
 
 
 Holders = dict[DeviceId, tuple[Holder, ...]]
@@ -43,10 +43,11 @@ def observe_holders(
     now: float,
     last: float,
 ) -> Holders:
-    """Return the holders after an observation of who holds what; `last` is the time of the one before.
+    """Return the holders after an observation of which containers hold which devices; `last` is the time of the
+    previous one.
 
-    A pod that has ended since counts as holding until now. After a long gap it counts until the last observation: what
-    happened later may belong to another pod.
+    A pod that has ended since counts as holding until now. After a long gap it counts until the last observation: later
+    events may belong to another pod.
     """
     end = now if now - last <= MAX_GAP else last
     observed: Holders = {}
@@ -80,9 +81,9 @@ def current_holders(holders: Mapping[DeviceId, tuple[Holder, ...]], device: Devi
 
 
 def workload_name(pod: PodName) -> str:
-    """Return the name of the workload that a pod is likely of: its name without the suffixes of controllers.
+    """Return the name of the workload that a pod likely belongs to: its name without the suffixes of controllers.
 
-    Pods of one Job run one program, so that they count as one where a GPU is suspected.
+    Pods of one Job run one program, so they count as one when a GPU is suspected.
     """
     name = pod.pod
     while (match := re.search(rf"{_SUFFIX.pattern}$", name)) and match.start() > 0:

@@ -1,4 +1,4 @@
-"""Rules for memory and CPUs, and for what the baseline had more of."""
+"""Rules for memory and CPUs, and for losses relative to the baseline."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _BASELINE = "the baseline of this node"
 _CORRECTED_PER_HOUR = 100
 _THROTTLES_PER_HOUR = 100
 _MEMORY_SHARE = 0.98
-"""Less than this share of the baseline is a module that is missing: kernels differ by less in what they keep."""
+"""Memory below this share of the baseline means a missing module: kernels differ by less in the memory that they
+reserve."""
 
 
 def host_signs(observation: HardwareObservation, baseline: Baseline, counters: Mapping[str, Counter]) -> Iterator[Sign]:
-    """Yield the signs of memory and CPUs."""
+    """Yield the signs of memory and CPU faults."""
     yield from _memory(observation, counters)
     yield from _cpus(observation, baseline, counters)
     total = observation.memory_total

@@ -1,8 +1,8 @@
-"""Events about devices in lines of the kernel log.
+"""Device events in lines of the kernel log.
 
 Formats: NVRM lines of the open kernel modules (src/nvidia/src/kernel/gpu/gpu.c, kernel-open/nvidia/nv.c), AER of
 drivers/pci/pcie/aer.c, health of drivers/net/ethernet/mellanox/mlx5/core/health.c, and memory failures of
-mm/memory-failure.c. A line that fits none of them is no event.
+mm/memory-failure.c. A line in another format is not an event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from zonewise.machine.kernel_log import LogRecord
 
-_MAX_TEXT = 240  # characters of a line in the evidence
+_MAX_TEXT = 240  # maximum characters of a line in the evidence
 _MAX_CODE_DIGITS = 6
 _ADDRESS = r"(?:PCI:)?(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
 _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
@@ -36,7 +36,7 @@ _MEMORY = re.compile(r"Memory failure: 0x[0-9a-f]+: (?:recovery action|Sending S
 
 
 def device_events(records: Iterable[LogRecord]) -> Iterator[DeviceEvent]:
-    """Yield the events in records of the kernel log, in their order."""
+    """Yield the events in records of the kernel log, in order."""
     for record in records:
         for pattern, event in _EVENTS:
             if match := pattern.search(record.message):
@@ -45,13 +45,13 @@ def device_events(records: Iterable[LogRecord]) -> Iterator[DeviceEvent]:
 
 
 def _address(match: re.Match[str]) -> str:
-    """Return the address as sysfs has it: a domain of at least four digits, lower case, with the function."""
+    """Return the address in sysfs notation: a domain of at least four digits, lower case, with the function."""
     domain, _, rest = match["address"].lower().partition(":")
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest}.{match['function'] or '0'}"
 
 
 def _fatal(text: str) -> bool | None:
-    """Return what a line says about itself; None where it says nothing."""
+    """Return whether a line calls its error fatal; None if it does not say."""
     words = text.lower()
     if "non-fatal" in words or "nonfatal" in words:
         return False

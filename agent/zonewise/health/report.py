@@ -20,12 +20,12 @@ _INDENT = 12
 
 
 class HealthReport(NamedTuple):
-    """What `zonewise health` shows."""
+    """The content of `zonewise health`."""
 
     faults: tuple[Fault, ...]
-    """Those that are active, and conditions that hold now and may pass."""
+    """Active faults, and conditions that are present now but may pass."""
     silent: tuple[str, ...]
-    """What could not be read, a sentence each."""
+    """Sources that could not be read; each is a sentence."""
     baseline: bool
     """Whether there is a baseline to compare with."""
 
@@ -36,7 +36,7 @@ class HealthReport(NamedTuple):
 
 
 def render_report(report: HealthReport, width: int) -> str:
-    """Return the report as text of at most so many columns, but for words that are longer."""
+    """Return the report as text with lines of at most `width` columns, except for longer words."""
     faults = sorted(report.faults, key=lambda fault: (-fault.sign.severity, -fault.last, fault.key))
     lines = [_headline(report)]
     if faults:
@@ -83,7 +83,7 @@ def fault_to_json(fault: Fault) -> dict[str, Any]:
 
 
 def utc(time: float) -> str:
-    """Return a time to the second."""
+    """Return a time with a resolution of a second."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,6 +1,6 @@
-"""Whether the source of a fault has a value now. Where it has none, the fault does not end: unknown is not healthy.
+"""Whether the source of a fault has a value now. If it has none, the fault does not end: unknown is not healthy.
 
-A port vanishes with its driver. A NIC moves into the network namespace of a pod. NVML leaves out a GPU that fell off
+A port disappears with its driver. A NIC moves into the network namespace of a pod. NVML leaves out a GPU that fell off
 the bus. Each of them would look healthy if a missing value ended a fault.
 """
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from zonewise.health.types import HardwareObservation, Sign
 
 _VANISHED = "-vanished"
-"""The end of the names of rules that a look at the bus decides."""
+"""Suffix of rules that are decided by a look at the bus."""
 
 
 def is_silent(sign: Sign, observation: HardwareObservation) -> bool:
-    """Return whether an observation has no value of which the rule could make this sign; an event has no such value."""
+    """Return whether an observation has no value from which the rule could make this sign; False for an event."""
     if sign.event_at is not None:
         return False
     return sign.reader in observation.silent or _lacks_value(sign, observation)

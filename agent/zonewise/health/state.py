@@ -1,4 +1,4 @@
-"""What health knows beyond one observation, and its form in a file."""
+"""The state of health beyond one observation, and its file format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_STATE_BYTES = 2 << 20
 
 
 class ApplicationHit(NamedTuple):
-    """An XID of a program on a GPU, and the workload that held it."""
+    """An XID caused by a program on a GPU, and the workload that held the GPU."""
 
     device: DeviceId
     code: int
@@ -30,16 +30,16 @@ class HealthState(NamedTuple):
 
     boot_id: str = ""
     time: float = 0.0
-    """Of the last observation."""
+    """Time of the last observation."""
     baseline: Baseline | None = None
-    """None: not learned yet."""
+    """The learned baseline; None if not learned yet."""
     counters: dict[str, Counter] = {}  # noqa: RUF012 -- never written to
     faults: tuple[Fault, ...] = ()
-    """Those that are active, and conditions that have not held for long enough."""
+    """Active faults, and conditions that have not been present for long enough."""
     holders: Holders = {}  # noqa: RUF012 -- as above
     hits: tuple[ApplicationHit, ...] = ()
     sequence: int | None = None
-    """The last record of the kernel log of this boot that was interpreted."""
+    """The last record of this boot's kernel log that was interpreted."""
 
     @property
     def active(self) -> tuple[Fault, ...]:
@@ -47,16 +47,16 @@ class HealthState(NamedTuple):
         return tuple(fault for fault in self.faults if fault.active)
 
     def sequence_of(self, boot_id: str) -> int | None:
-        """Return the last record of a boot that was interpreted; None for another or an unknown boot."""
+        """Return the last interpreted record of a boot; None for another or an unknown boot."""
         return self.sequence if boot_id and boot_id == self.boot_id else None
 
 
 class StateError(ValueError):
-    """A file does not hold what it should; the message names the field."""
+    """A file has unexpected content; the message names the field."""
 
 
 class _StateFile(msgspec.Struct):
-    """The file. NamedTuples are arrays in it."""
+    """The content of the file. NamedTuples are stored as arrays."""
 
     version: int
     boot_id: str
@@ -129,7 +129,7 @@ class _BaselineFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def encode_baseline(baseline: Baseline) -> bytes:
-    """Return a baseline as JSON that people read: links with `speed` (GT/s) and `width`, rates in Gb/s."""
+    """Return a baseline as human-readable JSON: links with `speed` (GT/s) and `width`, rates in Gb/s."""
     links = {address: _LinkFile(link.speed_gts, link.width) for address, link in sorted(baseline.links.items())}
     file = _BaselineFile(
         sorted(baseline.gpus),

@@ -1,4 +1,4 @@
-"""The same error of programs, on one GPU and under different workloads, raises suspicion of the GPU.
+"""A GPU is suspected if different workloads have the same program error on it.
 
 One workload proves nothing: a program with a bug fails on every GPU that it gets, and its Job repeats it.
 """
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Suspicion(NamedTuple):
-    """When a GPU is suspected."""
+    """The threshold at which a GPU is suspected."""
 
     workloads: int = 2
-    """So many different workloads; 0 for never."""
+    """Number of different workloads; 0 disables suspicion."""
     window: float = 86400.0
     """Seconds within which they count."""
 
@@ -35,14 +35,14 @@ _CODES = {f"xid-{code}": code for code in REPEATED_APPLICATION_XIDS}
 def note_hits(
     hits: tuple[ApplicationHit, ...], events: Iterable[Sign], holders: Holders, now: float, suspicion: Suspicion
 ) -> tuple[ApplicationHit, ...]:
-    """Return the errors of programs within the window, with those of new events that belong to one workload."""
+    """Return the program errors within the window, with those of new events that belong to one workload."""
     added: list[ApplicationHit] = []
     for sign in events:
         code, at = _CODES.get(sign.rule), sign.event_at
         if code is None or at is None:
             continue
         workloads = {workload_name(holder.pod) for holder in holders_at(holders, sign.device, at)}
-        if len(workloads) == 1:  # a shared GPU does not show which of its programs it was
+        if len(workloads) == 1:  # a shared GPU does not show which of its programs caused the error
             added.append(ApplicationHit(sign.device, code, workloads.pop(), at))
     newest = {(hit.device, hit.code, hit.workload): hit for hit in (*hits, *added) if now - hit.at <= suspicion.window}
     return tuple(newest.values())[-MAX_HITS:]

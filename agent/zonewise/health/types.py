@@ -1,6 +1,6 @@
-"""Values of health: what was observed, what rules see in it, and the faults that follow.
+"""Values of health: observations, the signs that rules see in them, and the faults that follow.
 
-Times are seconds since the epoch. None is "unknown", which is never the same as zero or as healthy.
+Times are seconds since the epoch. None means "unknown", which is never the same as zero or healthy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Verdict(StrEnum):
-    """Which of them is at fault."""
+    """The component that is at fault."""
 
     APPLICATION = "application"
     DRIVER = "driver"
@@ -20,18 +20,18 @@ class Verdict(StrEnum):
 
 
 class Severity(IntEnum):
-    """What a fault means for the device. Applications cause notes only."""
+    """The meaning of a fault for the device. Applications cause only notes."""
 
     NOTE = 0
     """The device works: an Event and a metric."""
     DEGRADED = 1
-    """The device works, slower or at risk: a condition of the Node besides."""
+    """The device works, but slower or at risk: in addition, a condition of the Node."""
     FAILED = 2
-    """The device must not be used: it may leave the available resources."""
+    """The device must not be used: it may be removed from the available resources."""
 
 
 class Clearing(StrEnum):
-    """What ends a fault, besides `Sign.settle` seconds without its sign."""
+    """The event that ends a fault, besides `Sign.settle` seconds without its sign."""
 
     QUIET = "quiet"
     """Nothing else."""
@@ -41,7 +41,7 @@ class Clearing(StrEnum):
 
 
 GPU, NIC, PORT, CPU, MEMORY, NODE = "gpu", "nic", "port", "cpu", "memory", "node"
-"""Kinds of devices; a port is one of an RDMA device."""
+"""Kinds of devices; a port is a port of an RDMA device."""
 
 
 class DeviceId(NamedTuple):
@@ -49,14 +49,14 @@ class DeviceId(NamedTuple):
 
     kind: str
     name: str
-    """A GPU or NIC by its PCI address, a port as "mlx5_0/1", a CPU by its number."""
+    """PCI address of a GPU or NIC, "mlx5_0/1" for a port, the number of a CPU."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.name else self.kind
 
 
 class Sign(NamedTuple):
-    """What one rule sees in one observation: a condition that holds now, or an event."""
+    """A sign that one rule sees in one observation: a condition that is present now, or an event."""
 
     device: DeviceId
     rule: str
@@ -66,22 +66,22 @@ class Sign(NamedTuple):
     message: str
     """One sentence without a full stop."""
     source: str
-    """Where the value was read: a file, a call of NVML, the kernel log."""
+    """Where the value was read: a file, an NVML call, the kernel log."""
     basis: str
-    """Where the rule is from: a document that the reader can open."""
+    """Source of the rule: a document that the reader can open."""
     evidence: tuple[str, ...] = ()
-    """The values or the line, at most a few."""
+    """The values or the line, a few at most."""
     reader: str = ""
-    """The reader of its values; for an event, of the event."""
+    """The reader of its values, or of the event."""
     event_at: float | None = None
-    """When it happened; None for a condition that holds."""
+    """Time of the event; None for a condition."""
     confirm: float = 0.0
-    """Seconds for which a condition must hold before it is a fault."""
+    """Seconds for which a condition must last before it is a fault."""
     settle: float = 600.0
     """Seconds without the sign before the fault can end."""
     clearing: Clearing = Clearing.QUIET
     disagreement: str = ""
-    """How other sources judge the same sign, where they differ."""
+    """How other sources judge the same sign, if they differ."""
 
     @property
     def key(self) -> FaultKey:
@@ -90,7 +90,7 @@ class Sign(NamedTuple):
 
 
 class FaultKey(NamedTuple):
-    """A fault is one rule on one device."""
+    """Identity of a fault: one rule on one device."""
 
     device: DeviceId
     rule: str
@@ -109,25 +109,25 @@ class PodName(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A sign, or several of the same rule and device, over time."""
+    """One or more signs of the same rule and device, over time."""
 
     sign: Sign
-    """The newest."""
+    """The newest sign."""
     first: float
     last: float
-    """When the sign was last there."""
+    """Time when the sign was last present."""
     occurrences: int
-    """Events, or observations of a condition."""
+    """Number of events, or of observations of a condition."""
     active: bool
-    """False: a condition that has not held for long enough."""
+    """False for a condition that has not lasted long enough."""
     boot_id: str = ""
-    """The boot in which the sign was last there."""
+    """The boot in which the sign was last present."""
     was_reset: bool = False
-    """Whether the device was reset since."""
+    """Whether the device has been reset since."""
     pods: tuple[PodName, ...] = ()
-    """Those that held the device at the time of an event, or now for a condition; at most MAX_PODS."""
+    """The pods that held the device at the time of an event, or hold it now for a condition; at most MAX_PODS."""
     held_since: tuple[float, ...] = ()
-    """Since when each of these has held the device, the last time."""
+    """Start times from which each of these pods has held the device, the last time."""
 
     @property
     def key(self) -> FaultKey:
@@ -142,39 +142,39 @@ MAX_PODS = 8
 
 
 class GpuReading(NamedTuple):
-    """A GPU now, by NVML; in its numbers."""
+    """The current state of a GPU from NVML, in NVML's numbers."""
 
     address: str
     uuid: str = ""
     lost: bool = False
     ecc_corrected: int | None = None
-    """Since the driver was loaded, as ecc_uncorrected."""
+    """Count since the driver was loaded; so is ecc_uncorrected."""
     ecc_uncorrected: int | None = None
     remapped_pending: bool | None = None
     remapped_failed: bool | None = None
     retired_pages_pending: bool | None = None
     clocks_event_reasons: int | None = None
-    """Bits, nvmlClocksEventReasons."""
+    """Bits of nvmlClocksEventReasons."""
     recovery_action: int | None = None
     """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
     pcie_replays: int | None = None
     nvlinks: int | None = None
-    """Active links; None where it has none or they are unknown."""
+    """Number of active links; None if the GPU has none or they are unknown."""
     nvlink_errors: int | None = None
-    """Replays, recoveries and CRC errors of all links."""
+    """Number of replays, recoveries and CRC errors of all links."""
     errors: tuple[str, ...] = ()
     """Queries that failed with an error of the GPU."""
 
 
 class LinkReading(NamedTuple):
-    """The PCI Express link of a device now."""
+    """The current PCI Express link of a device."""
 
     speed_gts: float | None
     width: int | None
 
 
 class PortReading(NamedTuple):
-    """A port of an RDMA device now."""
+    """The current state of an RDMA device's port."""
 
     state: str | None
     """"ACTIVE", "DOWN", "INIT", "ARMED"."""
@@ -184,11 +184,11 @@ class PortReading(NamedTuple):
 
 
 class NicReading(NamedTuple):
-    """A physical network device now."""
+    """The current state of a physical network device."""
 
     address: str
     up: bool | None
-    """Whether it has a carrier; None where it is administratively down or unknown."""
+    """Whether it has a carrier; None if it is administratively down or unknown."""
     speed_mbps: int | None
 
 
@@ -196,20 +196,20 @@ class MemoryReading(NamedTuple):
     """Memory errors, as counted by the kernel since boot."""
 
     corrected: dict[str, int] = {}  # noqa: RUF012 -- as above
-    """By DIMM or controller."""
+    """Counts by DIMM or controller."""
     uncorrected: dict[str, int] = {}  # noqa: RUF012 -- as above
     poisoned: int | None = None
     """Bytes of pages that the kernel has taken out of use (HardwareCorrupted)."""
 
 
 class CpuReading(NamedTuple):
-    """Hardware threads now."""
+    """The current state of hardware threads."""
 
     online: int | None = None
     offline: tuple[int, ...] = ()
-    """Present and not online."""
+    """CPUs that are present but not online."""
     throttles: dict[str, int] = {}  # noqa: RUF012 -- as above
-    """Counts since boot by package ("package 0") or CPU."""
+    """Throttle counts since boot, by package ("package 0") or CPU."""
 
 
 class DeviceEvent(NamedTuple):
@@ -219,58 +219,58 @@ class DeviceEvent(NamedTuple):
     """"xid", "sxid", "off-bus", "init-failed", "aer", "nic-health" or "memory-failure"."""
     device: DeviceId
     at: float | None
-    """None where the source has no time."""
+    """Time of the event; None if the source has no time."""
     code: int = 0
-    """Of an XID or SXID."""
+    """Number of an XID or SXID."""
     text: str = ""
-    """The line, cut."""
+    """The line, truncated."""
     reader: str = "kernel-log"
     fatal: bool | None = None
-    """As the line itself says; None where it does not."""
+    """Whether the line itself calls the error fatal; None if it does not say."""
 
 
 class HardwareObservation(NamedTuple):
-    """All that was read at one moment."""
+    """All values that were read at one moment."""
 
     time: float
     boot_id: str = ""
     gpus: dict[str, GpuReading] | None = None
-    """By address; None: NVML gave nothing, or was not queried."""
+    """GPUs by address; None if NVML gave no facts or was not queried."""
     pci: frozenset[str] | None = None
-    """Addresses of the GPUs and NICs on the bus; None: unknown."""
+    """Addresses of the GPUs and NICs on the bus; None if unknown."""
     gpu_addresses: frozenset[str] = frozenset()
-    """Of these, the GPUs."""
+    """Addresses of the GPUs among them."""
     lost: frozenset[str] = frozenset()
-    """GPUs on the bus that the driver does not reach."""
+    """GPUs on the bus that the driver cannot reach."""
     links: dict[str, LinkReading] = {}  # noqa: RUF012 -- as above
-    """By address, of GPUs and NICs."""
+    """Links of GPUs and NICs, by address."""
     ports: dict[str, PortReading] = {}  # noqa: RUF012 -- as above
-    """By "device/port"."""
+    """Ports by "device/port"."""
     nics: dict[str, NicReading] = {}  # noqa: RUF012 -- as above
-    """By name."""
+    """NICs by name."""
     memory: MemoryReading = MemoryReading()
     cpus: CpuReading = CpuReading()
     memory_total: int | None = None
     """Bytes that the kernel manages."""
     events: tuple[DeviceEvent, ...] = ()
     silent: frozenset[str] = frozenset()
-    """Readers without any result now: "pci", "nvml", "memory" or "cpu"."""
+    """Readers that gave no result now: "pci", "nvml", "memory" or "cpu"."""
 
 
 class Baseline(NamedTuple):
-    """What a healthy machine has, learned or configured."""
+    """The devices and performance of a healthy machine, learned or configured."""
 
     gpus: frozenset[str] = frozenset()
-    """Addresses."""
+    """Addresses of GPUs."""
     nics: frozenset[str] = frozenset()
     """Addresses of physical NICs."""
     links: dict[str, LinkReading] = {}  # noqa: RUF012 -- as above
-    """The best by address."""
+    """The best link of each device, by address."""
     rates: dict[str, float] = {}  # noqa: RUF012 -- as above
-    """Gb/s of ports and NICs that were up, by "device/port" or by name."""
+    """Gb/s of ports and NICs that were up, by "device/port" or name."""
     cpus: int | None = None
-    """Online hardware threads."""
+    """Number of online hardware threads."""
     memory: int | None = None
-    """Bytes."""
+    """Memory in bytes."""
     nvlinks: dict[str, int] = {}  # noqa: RUF012 -- as above
-    """Active links by address."""
+    """Number of active links by address."""

@@ -1,9 +1,10 @@
-"""What an XID of NVIDIA's driver says about the GPU and about the program, and how others judge the same XID.
+"""The meaning of each XID of NVIDIA's driver for the GPU and the program, and how others judge the same XID.
 
 The verdicts follow NVIDIA's XID catalogue (docs.nvidia.com/deploy/xid-errors, "Analyzing Xid Catalog", 2025): an
 immediate action RESTART_APP is the program's fault, RESET_GPU the driver's or the GPU's. Two other programs judge XIDs:
-gpud (components/accelerator/nvidia/xid/xid.go) and NVIDIA's Kubernetes device plugin (internal/rm/health.go), which
-ignores six and takes every other one as the end of the GPU. Where they contradict each other, the verdict says so.
+gpud (components/accelerator/nvidia/xid/xid.go) and NVIDIA's Kubernetes device plugin (internal/rm/health.go). The
+plugin ignores six XIDs and treats every other one as the end of the GPU. If the sources contradict each other, the
+verdict reports it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from zonewise.health.types import Clearing, Severity, Verdict
 BASIS = "NVIDIA XID catalogue (docs.nvidia.com/deploy/xid-errors)"
 REPEATED_APPLICATION_XIDS = frozenset({13, 31})
 """XIDs of programs that a defective GPU causes as well. NVIDIA's workflows XID_13 and XID_31 end with a diagnosis of
-the GPU where the same GPU raises them under different programs."""
+the GPU if the same GPU raises them under different programs."""
 FALLEN_OFF_THE_BUS = 79
 
 _APPLICATION, _DRIVER, _HARDWARE, _UNKNOWN = Verdict.APPLICATION, Verdict.DRIVER, Verdict.HARDWARE, Verdict.UNKNOWN
@@ -24,7 +25,7 @@ _QUIET, _RESET, _REBOOT = Clearing.QUIET, Clearing.RESET, Clearing.REBOOT
 
 
 class XidRule(NamedTuple):
-    """The rule of one XID."""
+    """The rule for one XID."""
 
     code: int
     text: str
@@ -32,18 +33,18 @@ class XidRule(NamedTuple):
     severity: Severity
     clearing: Clearing
     action: str
-    """NVIDIA's immediate action; empty where the catalogue has none."""
+    """NVIDIA's immediate action; empty if the catalogue has none."""
     fatal: bool = False
-    """gpud's event type is Fatal."""
+    """Whether gpud's event type is Fatal."""
 
     @property
     def ignored(self) -> bool:
-        """Return whether the device plugin ignores it."""
+        """Return whether the device plugin ignores the XID."""
         return self.code in DEVICE_PLUGIN_IGNORES
 
     @property
     def disagreement(self) -> str:
-        """Return how the sources contradict each other; empty where they do not."""
+        """Return how the sources contradict each other; empty if they do not."""
         harmless = self.action in _HARMLESS
         contradicts = (harmless and self.fatal) or (self.ignored and (self.fatal or not harmless))
         if not contradicts:
@@ -138,9 +139,9 @@ XID_RULES = {rule.code: rule for rule in _RULES}
 
 
 def xid_rule(code: int, *, fatal: bool | None = None) -> XidRule:
-    """Return the rule of an XID; the verdict is unknown for one that the catalogue does not explain.
+    """Return the rule for an XID; the verdict is unknown if the catalogue does not explain the XID.
 
-    `fatal` is what the line itself says: NVLink errors of Blackwell (144 to 150) come fatal and non-fatal, and the
+    `fatal` is the severity in the line itself: Blackwell's NVLink errors (144 to 150) are fatal or non-fatal, and
     non-fatal ones need no reset.
     """
     rule = XID_RULES.get(code)

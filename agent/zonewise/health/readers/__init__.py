@@ -1,1 +1,1 @@
-"""Reads what health is judged by: one file per source, below a root that is a parameter."""
+"""Readers of the data by which health is judged: one file per source, below a root that is a parameter."""

@@ -1,4 +1,4 @@
-"""CPUs now: which are online, and how often heat has throttled a package.
+"""Current state of the CPUs: which are online, and how often heat has throttled a package.
 
 Sources: Documentation/ABI/testing/sysfs-devices-system-cpu, drivers/thermal/intel/therm_throt.c.
 """
@@ -17,7 +17,7 @@ _CPUS = "sys/devices/system/cpu"
 
 
 def read_cpus(read: Reader, machine: Machine) -> CpuReading:
-    """Return the state of the CPUs; a package's count is the same at each of its CPUs, so that one is read."""
+    """Return the state of the CPUs; every CPU of a package shows the package's count, so only one CPU is read."""
     online, present = read.cpus(f"{_CPUS}/online"), read.cpus(f"{_CPUS}/present")
     throttles: dict[str, int] = {}
     for package in machine.packages:

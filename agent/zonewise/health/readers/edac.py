@@ -1,4 +1,4 @@
-"""Memory errors: counts of the EDAC drivers, and what the kernel has taken out of use.
+"""Memory errors: counts of the EDAC drivers, and the memory that the kernel has taken out of use.
 
 Sources: Documentation/ABI/testing/sysfs-devices-edac and fs/proc/meminfo.c.
 """
@@ -22,7 +22,7 @@ _DIMM = re.compile(r"(?:dimm|rank)[0-9]{1,4}")
 
 
 def read_memory(read: Reader) -> MemoryReading:
-    """Return the errors since boot; by DIMM where the driver knows it, by controller otherwise."""
+    """Return the errors since boot, by DIMM if the driver knows it, else by controller."""
     counts = list(_counts(read))
     poisoned = meminfo_bytes(read, "HardwareCorrupted")
     return MemoryReading(

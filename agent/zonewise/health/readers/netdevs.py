@@ -1,6 +1,6 @@
-"""Network devices now: /sys/class/net/*/carrier and speed.
+"""Current state of network devices: /sys/class/net/*/carrier and speed.
 
-Source: net/core/net-sysfs.c. Both cannot be read while the device is administratively down: that is no fault.
+Source: net/core/net-sysfs.c. Neither can be read while the device is administratively down; that is not a fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GPUs now, from NVML's facts: those of the child process, of the double of the tests, or of a capture."""
+"""Current state of GPUs from NVML's facts: those of the child process, of the test double, or of a capture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def gpu_readings(facts: NvmlFacts | None) -> dict[str, GpuReading] | None:
-    """Return the GPUs by address; None where NVML gave no facts, which says nothing about the GPUs."""
+    """Return the GPUs by address; None if NVML gave no facts, which does not mean anything about the GPUs."""
     if facts is None or facts.problem is not None or "gpus" in facts.absent:
         return None
     return {gpu.address: _reading(gpu, gpu.address) for gpu in facts.gpus if gpu.address is not None}

@@ -29,7 +29,7 @@ def drives_gpus(machine: Machine) -> bool:
 
 
 def read_boot_id(files: Files) -> str:
-    """Return the id of the boot; empty where it cannot be read."""
+    """Return the id of the boot; empty if it cannot be read."""
     return Reader(files).text(_BOOT_ID) or ""
 
 
@@ -40,7 +40,7 @@ def observe(
     events: tuple[DeviceEvent, ...],
     now: float,
 ) -> HardwareObservation:
-    """Return what the machine's sources show now. `facts` is None where NVML was not queried."""
+    """Return what the machine's sources show now. `facts` is None if NVML was not queried."""
     read = Reader(files)
     gpu_addresses = frozenset(gpu.address for gpu in machine.gpus if gpu.address is not None)
     nics = {nic.name: nic.address for nic in machine.nics if nic.address is not None and nic.physical_function is None}

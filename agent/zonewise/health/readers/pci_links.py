@@ -1,7 +1,7 @@
-"""PCI Express links now: /sys/bus/pci/devices/*/current_link_width and current_link_speed.
+"""Current PCI Express links: /sys/bus/pci/devices/*/current_link_width and current_link_speed.
 
-Source: drivers/pci/pci-sysfs.c; a device that is gone from the bus has no directory, and one that fell off it may still
-have one.
+Source: drivers/pci/pci-sysfs.c. A device that was removed from the bus has no directory; one that fell off the bus may
+still have one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
 
 
 def read_addresses(read: Reader) -> frozenset[str] | None:
-    """Return the addresses on the bus; None where the machine shows no bus."""
+    """Return the addresses on the bus; None if the machine shows no bus."""
     return frozenset(read.names(DEVICES)) or None
 
 
 def read_links(read: Reader, addresses: Iterable[str]) -> dict[str, LinkReading]:
-    """Return the links of some devices; one without a link has none."""
+    """Return the links of several devices; a device without a link is left out."""
     links: dict[str, LinkReading] = {}
     for address in addresses:
         match = _SPEED.match(read.text(f"{DEVICES}/{address}/current_link_speed") or "")

@@ -1,4 +1,4 @@
-"""Ports of RDMA devices now: /sys/class/infiniband/*/ports/*.
+"""Current state of RDMA device ports: /sys/class/infiniband/*/ports/*.
 
 Source: drivers/infiniband/core/sysfs.c. A counter that the hardware lacks cannot be read, and is unknown.
 """
@@ -22,7 +22,7 @@ _STATE = re.compile(r"[0-9]{1,3}: (\S.*)")
 
 
 def read_ports(read: Reader, devices: Iterable[str]) -> dict[str, PortReading]:
-    """Return the ports of some devices by "device/port"."""
+    """Return the ports of several devices by "device/port"."""
     return {
         f"{device}/{port}": _port(read, f"{_CLASS}/{device}/ports/{port}")
         for device in devices
