@@ -1,5 +1,5 @@
 """Rules of Node Feature Discovery (NodeFeatureRule, NodeFeatureGroup), evaluated over the raw features of one node.
 
-Everything but the regular expressions is pure Python without input or output: `parse_objects(documents) -> objects`,
+Everything except the regular expressions is pure Python without input or output: `parse_objects(documents) -> objects`,
 `evaluate(objects, features) -> Evaluation`.
 """

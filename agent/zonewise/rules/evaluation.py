@@ -2,7 +2,7 @@
 
 1. NodeFeatureRules are evaluated by name, and the rules of each in their order.
 2. Labels (as written) and variables of a rule are attributes of the feature `rule.matched` for the rules after it. That
-   feature exists from the second rule on, and changes nothing where a rule failed.
+   feature exists from the second rule on, and changes nothing if a rule failed.
 3. Of two rules that set the same name, the later one wins. A template's entries are overridden by the rule's own.
 4. A value "@domain.feature.element" of a label or an extended resource is the value of that attribute, in the end.
 5. A rule that fails, and a single output that may not be set, leave the others as they are. A defect fails its rule.
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MATCHED = "rule.matched"
-"""The feature of labels and variables that earlier rules set."""
+"""The feature with labels and variables that earlier rules set."""
 
 _NO_OUTPUT = RuleOutput()
 
 
 def evaluate(objects: Iterable[RuleObject], features: RawFeatures, policy: LabelPolicy = DEFAULT_POLICY) -> Evaluation:
-    """Return what the rules give for the features. Never raises."""
+    """Return the outputs of the rules for the features. Never raises."""
     by_name = sorted(objects, key=lambda rule_object: rule_object.name)
     groups = [rule_object for rule_object in by_name if rule_object.kind == NODE_FEATURE_GROUP]
     run = RuleRun(features, policy)
@@ -59,7 +59,7 @@ def evaluate(objects: Iterable[RuleObject], features: RawFeatures, policy: Label
 
 
 def evaluate_rule(rule: Rule, features: RawFeatures) -> RuleOutput:
-    """Return what a rule gives. Raises RuleError, for a defect as well: one rule must not end all publishing."""
+    """Return the outputs of a rule. Raises RuleError, for a defect as well: one rule must not end all publishing."""
     try:
         return _rule_output(rule, features)
     except RuleError:
@@ -92,7 +92,7 @@ def _rule_output(rule: Rule, features: RawFeatures) -> RuleOutput:
 
 
 def resolve_reference(value: str, attributes: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a value, or the attribute that it refers to by @domain.feature.element. Raises RuleError."""
+    """Return a value, or the attribute that it references by @domain.feature.element. Raises RuleError."""
     if not value.startswith("@"):
         return value
     domain, _, rest = value[1:].partition(".")
@@ -108,7 +108,7 @@ def resolve_reference(value: str, attributes: Mapping[str, Mapping[str, str]]) -
 
 
 def _expand_any(rule: Rule, features: RawFeatures, labels: dict[str, str], variables: dict[str, str]) -> bool:
-    """Expand the templates for each alternative that matches; without templates, look for the first one."""
+    """Expand the templates for each alternative that matches; without templates, look only for the first one."""
     any_matched = False
     for matcher in rule.match_any:
         matched = match_features(matcher, features)
@@ -135,7 +135,7 @@ def _group_run(group: RuleObject, features: RawFeatures) -> RuleRun:
 
 
 class RuleRun:
-    """One evaluation: the features with what earlier rules added, and the outputs so far."""
+    """One evaluation: the features with those that earlier rules added, and the outputs so far."""
 
     def __init__(self, features: RawFeatures, policy: LabelPolicy = DEFAULT_POLICY) -> None:
         self._policy = policy
@@ -159,7 +159,7 @@ class RuleRun:
             self.evaluate_rule(rule_object, rule)
 
     def evaluate_rule(self, rule_object: RuleObject, rule: Rule) -> RuleOutcome:
-        """Evaluate one rule of an object, and return how that ended."""
+        """Evaluate one rule of an object, and return the outcome."""
         outcome = RuleOutcome(rule_object.name, rule.name, kind=rule_object.kind)
         try:
             output = evaluate_rule(rule, self._features)
@@ -211,7 +211,7 @@ class RuleRun:
         return valid
 
     def _valid_taints(self) -> list[Taint]:
-        valid: dict[tuple[str, str], Taint] = {}  # key and effect identify a taint
+        valid: dict[tuple[str, str], Taint] = {}  # a taint is identified by its key and effect
         for taint in self._taints:
             if reason := taint_error(taint):
                 self._rejections.append(Rejection("taint", str(taint), reason))

@@ -1,4 +1,4 @@
-"""Why a rule matches or not: each term and each expression, evaluated apart from the others."""
+"""Why a rule matches or not: each term and each expression is evaluated separately."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ExpressionExplanation(NamedTuple):
     """One expression of a term."""
 
     text: str
-    """As in the rule: `vendor In ["10de"]`."""
+    """The expression as in the rule: `vendor In ["10de"]`."""
     matched: bool
     detail: str
-    """What the node has, or why the expression is invalid."""
+    """The value on the node, or why the expression is invalid."""
 
 
 class TermExplanation(NamedTuple):
@@ -44,7 +44,7 @@ class TermExplanation(NamedTuple):
     feature: str
     matched: bool
     detail: str
-    """What the node has of the feature."""
+    """The elements of the feature on the node."""
     expressions: tuple[ExpressionExplanation, ...] = ()
 
 
@@ -57,21 +57,21 @@ class MatcherExplanation(NamedTuple):
 
 
 class RuleExplanation(NamedTuple):
-    """How a rule ended, and why."""
+    """The outcome of a rule, with the reasons."""
 
     outcome: RuleOutcome
     matchers: tuple[MatcherExplanation, ...]
 
 
 class Explanation(NamedTuple):
-    """All rules, and what they set together."""
+    """All rules, and the outputs that they set together."""
 
     rules: tuple[RuleExplanation, ...]
     evaluation: Evaluation
 
 
 def explain_rules(objects: Iterable[RuleObject], features: RawFeatures) -> Explanation:
-    """Return the evaluation of the objects with the reasons. Never raises."""
+    """Return the evaluation of the objects, with the reasons. Never raises."""
     by_name = sorted(objects, key=lambda rule_object: (rule_object.kind == NODE_FEATURE_GROUP, rule_object.name))
     run = RuleRun(features)
     groups: list[str] = []

@@ -1,8 +1,8 @@
-"""Which labels rules may set on this cluster, as three settings of NFD's master decide.
+"""Which labels rules may set on this cluster, according to three settings of NFD's master.
 
-The order is that of pkg/nfd-master/nfd-master.go, filterFeatureLabel: a namespace that is reserved or denied is open
-where it is an extra one. NFD does not check the value of such a label. Here it is checked: an API server rejects all
-labels of a write for one invalid value.
+The order is that of pkg/nfd-master/nfd-master.go, filterFeatureLabel: a namespace that is reserved or denied is allowed
+if it is an extra namespace. NFD does not check the value of such a label. It is checked here, because an API server
+rejects all labels of a write for one invalid value.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from zonewise.rules.validation import label_error
 
 
 class LabelPolicy(NamedTuple):
-    """What the cluster's administrator allows beside, and instead of, what every rule may set."""
+    """The labels that the cluster's administrator allows in addition to, or instead of, those that every
+    rule may set.
+    """
 
     extra_namespaces: tuple[str, ...] = ()
-    """extraLabelNs: open, although they are reserved or denied."""
+    """extraLabelNs: allowed even if they are reserved or denied."""
     denied_namespaces: tuple[str, ...] = ()
-    """denyLabelNs: whole names, or ends of names after a "*"."""
+    """denyLabelNs: whole names, or suffixes of names after a "*"."""
     allowed_names: str = ""
-    """labelWhiteList: a regular expression that names match without their namespace; "" for all."""
+    """labelWhiteList: a regular expression that names without their namespace must match; "" for all."""
 
     def error(self, name: str, value: str) -> str:
-        """Return why a label may not be set; empty where it may. Raises RuleError for an invalid expression."""
+        """Return why a label may not be set; empty if it may. Raises RuleError for an invalid expression."""
         namespace, _, base = name.partition("/")
         is_extra = namespace in self.extra_namespaces
         if reason := label_error(name, value, is_open=is_extra):
@@ -47,7 +49,7 @@ DEFAULT_POLICY = LabelPolicy()
 
 
 def namespaces(value: object) -> tuple[str, ...]:
-    """Accept namespaces of labels, as a list or separated by commas."""
+    """Accept namespaces of labels, as a list or as text separated by commas."""
     items = cast("list[object]", value) if isinstance(value, list) else str(value).split(",")
     if not isinstance(value, str | list) or not all(isinstance(item, str) for item in items):
         raise ValueError("must be label namespaces, separated by commas")
@@ -59,7 +61,7 @@ def namespaces(value: object) -> tuple[str, ...]:
 
 
 def expression(value: object) -> str:
-    """Accept a regular expression of RE2."""
+    """Accept an RE2 regular expression."""
     if not isinstance(value, str):
         raise ValueError("must be a regular expression")
     try:

@@ -1,4 +1,4 @@
-"""Finds what is wrong with rules without any node: what can never match, never be set, or is never looked at."""
+"""Finds errors in rules without a node: parts that can never match, never be set, or are never looked at."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 ERROR, WARNING = "error", "warning"
 
 _STAND_IN = "0"
-"""A value of which labels and extended resources approve, in place of a reference."""
+"""A value that is valid for labels and extended resources, in place of a reference."""
 
 
 class LintProblem(NamedTuple):
-    """A problem of a rule."""
+    """A problem with a rule."""
 
     severity: str
-    """ERROR: it has no effect, or not the one that was meant; WARNING: it may be meant so."""
+    """ERROR: it has no effect, or an unintended one; WARNING: it may be intended."""
     where: str
     message: str
 

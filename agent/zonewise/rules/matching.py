@@ -1,8 +1,9 @@
-"""Which elements of a feature a term matches, as NFD's pkg/apis/nfd/nodefeaturerule/expression.go decides.
+"""The elements of a feature that a term matches, as NFD's pkg/apis/nfd/nodefeaturerule/expression.go decides.
 
-A feature may have flags, attributes and instances. Flags and attributes are one set of elements: an expression matches
-in either, and DoesNotExist has to hold in both. Instances are apart: all expressions have to match the same instance.
-Either way is enough. Where several expressions are wrong, the error is that of the first one by name; NFD's is of any.
+A feature may have flags, attributes and instances. Flags and attributes form one set of elements: an expression may
+match in either, and DoesNotExist must hold in both. Instances are separate: all expressions must match the same
+instance. A match in either way is enough. If several expressions are wrong, the error is that of the first by name; NFD
+reports any of them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ Element = dict[str, str]
 """Name and Value of a flag or an attribute, or the attributes of an instance."""
 
 MatchedFeatures = dict[str, dict[str, list[Element]]]
-"""What a template sees: elements by domain and by feature."""
+"""The data that a template sees: elements by domain and feature."""
 
 
 class FeatureElements(NamedTuple):
-    """The elements of one feature; None where the feature has none of that type."""
+    """The elements of one feature; None if the feature has none of that type."""
 
     flags: Collection[str] | None
     attributes: Mapping[str, str] | None
@@ -35,7 +36,7 @@ class FeatureElements(NamedTuple):
 
 
 class TermMatch(NamedTuple):
-    """Whether a term matches, and what."""
+    """Whether a term matches, and the elements that match."""
 
     matched: bool
     elements: list[Element]
@@ -45,7 +46,7 @@ _NO_MATCH = TermMatch(matched=False, elements=[])
 
 
 def feature_elements(features: RawFeatures, feature: str) -> FeatureElements | None:
-    """Return the elements of a feature, whose name is in any case; None where there is no such feature."""
+    """Return the elements of a feature, whose name may be in any case; None if there is no such feature."""
     name = feature.lower()
     instances = features.instances.get(name)
     found = FeatureElements(features.flags.get(name), features.attributes.get(name), instances or ())
@@ -53,7 +54,7 @@ def feature_elements(features: RawFeatures, feature: str) -> FeatureElements | N
 
 
 def match_features(matcher: FeatureMatcher, features: RawFeatures) -> MatchedFeatures | None:
-    """Return what the terms match; None where one does not match. Later terms are not looked at then.
+    """Return the elements that the terms match; None if one does not match. Later terms are then not evaluated.
 
     Raises RuleError.
     """
@@ -69,7 +70,7 @@ def match_features(matcher: FeatureMatcher, features: RawFeatures) -> MatchedFea
 
 
 def match_term(term: FeatureMatcherTerm, features: RawFeatures) -> TermMatch:
-    """Return what a term matches. Raises RuleError."""
+    """Return the elements that a term matches. Raises RuleError."""
     elements = feature_elements(features, term.feature)
     if elements is None:
         return _NO_MATCH
@@ -83,14 +84,14 @@ def match_term(term: FeatureMatcherTerm, features: RawFeatures) -> TermMatch:
 
 
 def match_expressions(expressions: Mapping[str, MatchExpression], elements: FeatureElements) -> TermMatch:
-    """Return which elements the expressions name and match (MatchMulti). Raises RuleError."""
+    """Return the elements that the expressions name and match (MatchMulti). Raises RuleError."""
     in_set = _match_set(expressions, elements)
     instances = [dict(one) for one in elements.instances if _matches_instance(expressions, one)]
     return TermMatch(in_set.matched or bool(instances), in_set.elements + instances)
 
 
 def match_names(expression: MatchExpression, elements: FeatureElements) -> TermMatch:
-    """Return the elements whose names match, and instances with an attribute whose name does (MatchNamesMulti).
+    """Return the elements whose names match, and instances with an attribute whose name matches (MatchNamesMulti).
 
     Raises RuleError.
     """
@@ -99,7 +100,7 @@ def match_names(expression: MatchExpression, elements: FeatureElements) -> TermM
     found += [{NAME: name, VALUE: value} for name, value in attributes.items() if _matches_name(expression, name)]
     found.sort(key=lambda element: element[NAME])
     for instance in elements.instances:
-        # all names are looked at, so that an error does not depend on their order
+        # all names are checked, so that an error does not depend on their order
         if sum(_matches_name(expression, name) for name in instance):
             found.append(dict(instance))
     return TermMatch(bool(found), found)

@@ -8,18 +8,18 @@ from typing import NamedTuple
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _MAX_DIGITS = 4000
-"""Longer texts are out of range but for leading zeros, and Python refuses to convert them (sys.int_info)."""
+"""Longer texts are out of range except for leading zeros, and Python refuses to convert them (sys.int_info)."""
 
 _IDENTIFIERS = r"[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*"
 _VERSION = re.compile(rf"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?(?:-({_IDENTIFIERS}))?(?:\+{_IDENTIFIERS})?")
 _MAX_VERSION = 256
-"""Bytes of a version (MaxVersionLen)."""
+"""Maximum bytes of a version (MaxVersionLen)."""
 _HIGHEST_PART = (1 << 64) - 1
 _LEADING_ZERO = re.compile(r"0[0-9]+")
 
 
 class Version(NamedTuple):
-    """A semantic version without its pre-release, which the operators ignore; it compares as its parts do."""
+    """A semantic version without its pre-release, which the operators ignore; versions compare by their parts."""
 
     major: int
     minor: int
@@ -27,7 +27,7 @@ class Version(NamedTuple):
 
 
 def parse_integer(text: str) -> int:
-    """Return the number that Go's strconv.Atoi reads: base 10, 64 bits, ASCII digits. Raises ValueError."""
+    """Return the number that Go's strconv.Atoi would read: base 10, 64 bits, ASCII digits. Raises ValueError."""
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"{text[:100]!r} is not a whole number")
     digits = text.lstrip("+-").lstrip("0") or "0"
@@ -40,9 +40,9 @@ def parse_integer(text: str) -> int:
 
 
 def parse_version(text: str) -> Version:
-    """Return a version as github.com/Masterminds/semver/v3 NewVersion reads it, which is loosely. Raises ValueError.
+    """Return a version, as tolerantly as NewVersion of github.com/Masterminds/semver/v3 reads it. Raises ValueError.
 
-    "5", "5.4" and "v1.2.3" are versions; leading zeros are accepted, but in numbers of a pre-release.
+    "5", "5.4" and "v1.2.3" are versions; leading zeros are accepted except in the numbers of a pre-release.
     """
     match = _VERSION.fullmatch(text) if len(text.encode(errors="replace")) <= _MAX_VERSION else None
     if match is None:

@@ -41,11 +41,11 @@ _LISTS = ("In", "NotIn", "InRegexp")
 
 OPERATORS = (*_LISTS, EXISTS, DOES_NOT_EXIST, *_COMPARISONS, *_RANGES, *_BOOLEANS)
 TYPED_OPERATORS = (*_COMPARISONS, *_RANGES)
-"""Operators that compare, and to which a type applies."""
+"""Operators that compare, to which a type applies."""
 
 
 def matches(expression: MatchExpression, value: str | None, *, present: bool) -> bool:
-    """Return whether an element matches; `value` is None for a flag, and for one that is missing. Raises RuleError."""
+    """Return whether an element matches; `value` is None for a flag and for a missing element. Raises RuleError."""
     operator = expression.op
     if operator not in OPERATORS and operator != ANY:
         raise RuleError(f"{operator[:100]!r} is not an operator: the operators are {', '.join(OPERATORS)}")
@@ -63,7 +63,7 @@ def matches(expression: MatchExpression, value: str | None, *, present: bool) ->
 
 
 def check_operands(expression: MatchExpression) -> None:
-    """Raise RuleError where the number of operands, or the type, is not that of the operator."""
+    """Raise RuleError if the number of operands or the type is wrong for the operator."""
     operator, count = expression.op, len(expression.value)
     name = f"operator {operator}" if operator else "the expression has no operator"
     if operator in _NO_OPERANDS and count:
@@ -78,7 +78,7 @@ def check_operands(expression: MatchExpression) -> None:
 
 
 def check_constants(expression: MatchExpression) -> None:
-    """Raise RuleError for an operand that could be compared with no value at all."""
+    """Raise RuleError for an operand that cannot be compared with any value."""
     check_operands(expression)
     if expression.op == "InRegexp":
         for pattern in expression.value:
@@ -106,7 +106,7 @@ def _matches_comparison(expression: MatchExpression, value: str) -> bool:
 
 def _parsed_operands(expression: MatchExpression) -> list[Any]:
     operands = [_parsed(expression, operand) for operand in expression.value]
-    # of versions NFD does not check the order
+    # NFD does not check the order of versions
     if expression.op in _RANGES and expression.type != VERSION and operands[0] >= operands[1]:
         raise RuleError(f"operator {expression.op} needs a first value that is less than the second one, and not "
                         f"{_shown(expression)}")  # fmt: skip

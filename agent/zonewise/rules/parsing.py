@@ -1,6 +1,6 @@
-"""Reads NodeFeatureRules and NodeFeatureGroups from their JSON or YAML values.
+"""Reads NodeFeatureRules and NodeFeatureGroups from JSON or YAML values.
 
-A rule that is invalid is returned with its error, so that the others of its object count. Fields that the API does not
+An invalid rule is returned with its error, so that the other rules of its object count. Fields that the API does not
 have are ignored here, as an API server prunes them; `unknown_fields` names them.
 """
 
@@ -37,7 +37,7 @@ _MAX_SHOWN = 80
 
 
 def parse_object(document: object) -> RuleObject:
-    """Return the object of a document. Raises RuleError where it is none at all."""
+    """Return the object in a document. Raises RuleError if the document is not such an object."""
     fields = _mapping(document, "the document")
     kind = str(fields.get("kind"))
     if kind not in _RULE_LISTS or not str(fields.get("apiVersion", "")).startswith(f"{API_GROUP}/"):
@@ -53,7 +53,7 @@ def parse_object(document: object) -> RuleObject:
 
 
 def parse_rule(document: object, where: str = "rule", *, is_group: bool = False) -> Rule:
-    """Return a rule, with an error where it is invalid. Never raises."""
+    """Return a rule, with an error if it is invalid. Never raises."""
     name = ""
     try:
         fields = _mapping(document, where)

@@ -1,7 +1,7 @@
-r"""Regular expressions with the syntax and the linear time of RE2, as Go's regexp has them.
+r"""Regular expressions with the syntax and linear time of RE2, like Go's regexp.
 
-google-re2 accepts and rejects what Go does, but for \C (a byte), which Go lacks. Python's `re` differs in both, and
-takes exponential time for some expressions.
+google-re2 accepts and rejects the same as Go, except for \C (a byte), which Go lacks. Python's `re` differs in both,
+and takes exponential time for some expressions.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_LENGTH = 4096
-"""Bytes of an expression."""
+"""Maximum bytes of an expression."""
 _MAX_MEMORY = 2 << 20
-"""Bytes of a compiled expression and its states; RE2 needs no more for any text."""
+"""Maximum bytes of a compiled expression and its states; RE2 needs no more for any text."""
 _CACHE_SIZE = 16
 
 _ESCAPES = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.", re.DOTALL)
-"""A quotation, or an escape; neither begins within the other."""
+"""A quotation or an escape; neither begins within the other."""
 
 
 class RegularExpression(Protocol):
     """A compiled expression."""
 
     def search(self, text: bytes) -> object | None:
-        """Return the first match anywhere in a text; None where there is none."""
+        """Return the first match anywhere in a text; None if there is none."""
         ...
 
 
@@ -56,7 +56,7 @@ def compile_regexp(pattern: str) -> RegularExpression:
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as RE2 reads it; bytes of the system that are no UTF-8 become what they were."""
+    """Return a text as RE2 reads it; system bytes that are not UTF-8 become the original bytes again."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -22,17 +22,17 @@ class RawFeatures(Protocol):
 
     @property
     def flags(self) -> Mapping[str, Collection[str]]:
-        """Return sets of names."""
+        """Return the flag features: sets of names."""
         ...
 
     @property
     def attributes(self) -> Mapping[str, Mapping[str, str]]:
-        """Return names with values."""
+        """Return the attribute features: names with values."""
         ...
 
     @property
     def instances(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
-        """Return lists of things, each with attributes."""
+        """Return the instance features: lists of things, each with attributes."""
         ...
 
 
@@ -45,26 +45,26 @@ class FeatureSet(NamedTuple):
 
 
 class MatchExpression(NamedTuple):
-    """An operator and its operands, for the value of an element, or for the names of elements."""
+    """An operator with its operands, for the value or the name of an element."""
 
     op: str
     value: tuple[str, ...] = ()
     type: str = ""
-    """Empty, or "version": operands and value are compared as versions, not as whole numbers."""
+    """Empty, or "version": operands and value are then compared as versions, not as whole numbers."""
 
 
 class FeatureMatcherTerm(NamedTuple):
-    """What one feature has to fulfil: all that is there."""
+    """The conditions for one feature, all of which must hold."""
 
     feature: str
     """domain.feature, in any case."""
     match_expressions: Mapping[str, MatchExpression] | None = None
-    """By the name of the element; None where the rule has none, which is not the same as an empty set."""
+    """Expressions by name of the element; None if the rule has none, which differs from an empty set."""
     match_name: MatchExpression | None = None
 
 
 FeatureMatcher = tuple[FeatureMatcherTerm, ...]
-"""Terms that all have to match."""
+"""Terms that must all match."""
 
 
 class Taint(NamedTuple):
@@ -80,7 +80,7 @@ class Taint(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule of an object. A rule of a NodeFeatureGroup has no outputs but vars."""
+    """One rule of an object. A rule of a NodeFeatureGroup has no outputs except vars."""
 
     name: str
     labels: Mapping[str, str] = _NOTHING
@@ -93,24 +93,24 @@ class Rule(NamedTuple):
     match_features: FeatureMatcher = ()
     match_any: tuple[FeatureMatcher, ...] = ()
     error: str = ""
-    """Why the rule is invalid, and never evaluated; empty for a valid one."""
+    """Why the rule is invalid and never evaluated; empty for a valid rule."""
 
 
 class RuleObject(NamedTuple):
     """A NodeFeatureRule, or a NodeFeatureGroup."""
 
     name: str
-    """Of a NodeFeatureGroup with a namespace: namespace/name."""
+    """Name of the object; namespace/name for a NodeFeatureGroup with a namespace."""
     rules: tuple[Rule, ...]
     kind: str = NODE_FEATURE_RULE
 
 
 class RuleOutput(NamedTuple):
-    """What a rule gives; nothing where it did not match."""
+    """The outputs of a rule; empty if it did not match."""
 
     matched: bool = False
     labels: Mapping[str, str] = _NOTHING
-    """Names as the rule has them; a value that begins with "@" is a reference to a feature."""
+    """Labels with names as in the rule; a value that begins with "@" references a feature."""
     annotations: Mapping[str, str] = _NOTHING
     extended_resources: Mapping[str, str] = _NOTHING
     taints: tuple[Taint, ...] = ()
@@ -118,16 +118,16 @@ class RuleOutput(NamedTuple):
 
 
 class RuleOutcome(NamedTuple):
-    """How the evaluation of one rule ended."""
+    """The outcome of the evaluation of one rule."""
 
     object: str
     """The name of the rule's object."""
     rule: str
     matched: bool = False
     error: str = ""
-    """Empty, or why the rule has no effect."""
+    """Why the rule has no effect; empty if it has one."""
     kind: str = NODE_FEATURE_RULE
-    """Of the object."""
+    """The kind of its object."""
 
 
 class Rejection(NamedTuple):
@@ -140,15 +140,15 @@ class Rejection(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The outputs of all rules, valid and by full name, sorted; equal inputs give equal values."""
+    """The outputs of all rules: valid, by full name, sorted. Equal inputs give equal values."""
 
     labels: Mapping[str, str] = _NOTHING
     annotations: Mapping[str, str] = _NOTHING
     extended_resources: Mapping[str, str] = _NOTHING
     taints: tuple[Taint, ...] = ()
     vars: Mapping[str, str] = _NOTHING
-    """The feature `rule.matched`: labels as written, and variables."""
+    """The elements of the feature `rule.matched`: labels as written, and variables."""
     outcomes: tuple[RuleOutcome, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     groups: tuple[str, ...] | None = ()
-    """Names of the NodeFeatureGroups that the node belongs to; None where the groups are not known."""
+    """Names of the NodeFeatureGroups that the node belongs to; None if the groups are not known."""

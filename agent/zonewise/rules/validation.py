@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from zonewise.rules.types import Taint
 
 FEATURE_NAMESPACE = "feature.node.kubernetes.io"
-"""The namespace of names without one (FeatureLabelNs)."""
+"""The namespace of names that have none (FeatureLabelNs)."""
 MAX_ANNOTATION = 1024
-"""Bytes of an annotation's value (FeatureAnnotationValueSizeLimit)."""
+"""Maximum bytes of an annotation's value (FeatureAnnotationValueSizeLimit)."""
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _RESERVED = "kubernetes.io"
@@ -41,29 +41,29 @@ _NO_VALUE = (
 
 
 def full_name(name: str) -> str:
-    """Return a name with its namespace: the default one where it has none."""
+    """Return a name with its namespace: the default namespace if it has none."""
     return name if "/" in name else f"{FEATURE_NAMESPACE}/{name}"
 
 
 def is_label_value(text: str) -> bool:
-    """Return whether Kubernetes accepts a text as the value of a label."""
+    """Return whether Kubernetes accepts a text as a label value."""
     return _VALUE.fullmatch(text) is not None
 
 
 def label_name_error(name: str) -> str:
-    """Return why a label may not have a name; empty where it may: it is valid, in a namespace open to such labels."""
+    """Return why a label may not have a name; empty if the name is valid and in a namespace open to such labels."""
     return _name_error(name, (FEATURE_NAMESPACE, _PROFILE_NAMESPACE))
 
 
 def label_error(name: str, value: str, *, is_open: bool = False) -> str:
-    """Return why a label may not be set; empty where it may. `is_open`: its namespace counts as not reserved."""
+    """Return why a label may not be set; empty if it may. `is_open`: its namespace does not count as reserved."""
     if error := _name_error(name, (_RESERVED,)) if is_open else label_name_error(name):
         return error
     return "" if is_label_value(value) else f"{value[:100]!r} is {_NO_VALUE}"
 
 
 def annotation_error(name: str, value: str) -> str:
-    """Return why an annotation may not be set; empty where it may."""
+    """Return why an annotation may not be set; empty if it may."""
     if error := _name_error(name):
         return error
     too_long = len(value.encode("utf-8", "replace")) > MAX_ANNOTATION
@@ -71,7 +71,7 @@ def annotation_error(name: str, value: str) -> str:
 
 
 def extended_resource_error(name: str, value: str) -> str:
-    """Return why an extended resource may not be set; empty where it may."""
+    """Return why an extended resource may not be set; empty if it may."""
     if error := _name_error(name):
         return error
     try:
@@ -82,7 +82,7 @@ def extended_resource_error(name: str, value: str) -> str:
 
 
 def taint_error(taint: Taint) -> str:
-    """Return why a taint may not be set; empty where it may."""
+    """Return why a taint may not be set; empty if it may."""
     if error := _name_error(taint.key):
         return error
     if taint.effect not in TAINT_EFFECTS:

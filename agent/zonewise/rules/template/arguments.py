@@ -1,4 +1,4 @@
-"""Arguments of functions in templates: read, and checked."""
+"""Reads and checks the arguments of template functions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def items_of(value: Value, function: str) -> Sequence[Value]:
 
 
 def to_number(value: Value) -> int:
-    """Return a number from any value, 0 where it is none (github.com/spf13/cast ToInt64)."""
+    """Return a number from any value; 0 if the value is not a number (github.com/spf13/cast ToInt64)."""
     if isinstance(value, int):
         return int(value)
     text = value if isinstance(value, str) and len(value) <= _MAX_DIGITS else ""

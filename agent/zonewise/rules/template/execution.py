@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from zonewise.rules.template.values import Value
 
 MAX_STEPS = 50_000
-"""Operations of one execution: nested ranges over all PCI devices of a large machine need a tenth."""
+"""Maximum operations of one execution: nested ranges over all PCI devices of a large machine need a tenth of it."""
 MAX_OUTPUT = 256 * 1024
-"""Characters of the output."""
+"""Maximum characters of the output."""
 MAX_DEPTH = 100
-"""Blocks and calls of templates within each other. Go allows calls 100,000 deep."""
+"""Maximum nesting of blocks and calls of templates. Go allows calls 100,000 deep."""
 
 _TEXT_PER_STEP = 100
-"""Characters of a text that a function reads or makes in the time of one step."""
+"""Characters of text that a function can read or make in the time of one step."""
 
 
 def expand_map(source: str, data: Value) -> dict[str, str]:
-    """Return the lines NAME=VALUE that a template makes of the data. Raises RuleError."""
+    """Return the lines NAME=VALUE that a template produces from the data. Raises RuleError."""
     entries: dict[str, str] = {}
     for line in expand(source, data).split("\n"):
         name, equals, value = line.strip(WHITE_SPACE).partition("=")
@@ -53,12 +53,12 @@ def expand_map(source: str, data: Value) -> dict[str, str]:
 
 
 def expand(source: str, data: Value) -> str:
-    """Return the text that a template makes of the data. Raises RuleError."""
+    """Return the text that a template produces from the data. Raises RuleError."""
     return _Execution(data, parse_template(source)).run()
 
 
 class _Jump(Exception):
-    """A break or continue under way."""
+    """A break or continue in progress."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -66,7 +66,7 @@ class _Jump(Exception):
 
 
 class _Execution:
-    """One execution: its output, its variables, and its limits."""
+    """One execution, with its output, variables and limits."""
 
     def __init__(self, data: Value, templates: Mapping[str, tuple[Node, ...]]) -> None:
         self._data = data
@@ -79,7 +79,7 @@ class _Execution:
         self._line = 1
 
     def run(self) -> str:
-        """Return the output."""
+        """Execute the template and return the output."""
         try:
             self._walk(self._templates[""], self._data)
         except RuleError as error:
@@ -114,7 +114,7 @@ class _Execution:
                 self._branch(node, dot)
 
     def _call_template(self, node: TemplateNode, dot: Value) -> None:
-        """Execute a named template, which sees its dot and no variables (exec.go walkTemplate)."""
+        """Execute a named template, which sees its dot but no variables (exec.go walkTemplate)."""
         self._line = node.line or self._line
         nodes = self._templates.get(node.name)
         if nodes is None:
@@ -252,7 +252,7 @@ class _Execution:
 
 
 def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
-    """Yield keys and elements of what a range goes over."""
+    """Yield the keys and elements over which a range iterates."""
     if value is None:
         return
     if isinstance(value, int) and not isinstance(value, bool):
@@ -266,7 +266,7 @@ def _pairs(value: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def _size(value: Value) -> int:
-    """Return the steps that a value counts for as an argument or as a result."""
+    """Return the number of steps that a value costs as an argument or result."""
     if isinstance(value, str):
         return len(value) // _TEXT_PER_STEP
     items = as_list(value)

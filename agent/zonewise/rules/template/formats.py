@@ -27,7 +27,7 @@ _QUOTED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t"
 
 
 def sprintf(form: str, values: Sequence[Value]) -> str:
-    """Return the text. Raises RuleError where verbs and values do not go together, for which Go prints %!d(...)."""
+    """Return the formatted text. Raises RuleError if verbs and values do not match, for which Go prints %!d(...)."""
     parts: list[str] = []
     position = used = 0
     for match in _VERB.finditer(form):

@@ -1,4 +1,4 @@
-"""The functions of templates: those of Go's text/template/funcs.go, and some of sprig's."""
+"""The functions of templates: those of Go's text/template/funcs.go, and several of sprig's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zonewise.rules.template.values import Value, as_list, as_map, is_true, kind
 from zonewise.rules.types import RuleError
 
 SHORT_CIRCUIT = ("and", "or")
-"""Functions whose later arguments are evaluated only where they are needed."""
+"""Functions whose later arguments are evaluated only if they are needed."""
 
 
 def _not(value: Value) -> bool:
@@ -46,7 +46,7 @@ def _index(value: Value, *keys: Value) -> Value:
 
 
 def _zero(others: list[Value]) -> Value:
-    """Return what a map of Go has for a missing key, by its other values."""
+    """Return the value that a Go map gives for a missing key, judged by its other values."""
     if others and as_list(others[0]) is not None:
         return []
     return {} if others and as_map(others[0]) is not None else ""
@@ -126,4 +126,4 @@ FUNCTIONS: dict[str, Function] = {
     "printf": Function(_printf, 1, ANY_NUMBER),
     **SPRIG,
 }
-"""By name."""
+"""Functions by name."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPACE = " \t\r\n"
-"""What trim markers remove, and what separates arguments."""
+"""Characters that trim markers remove and that separate arguments."""
 
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*\*/")
 _COMMENT_END = re.compile(r"(?:[ \t\r\n]-)?\}\}")
@@ -51,7 +51,7 @@ class TemplateText(NamedTuple):
 
 
 class Action(NamedTuple):
-    """The tokens of one action, spaces included."""
+    """The tokens of one action, including spaces."""
 
     tokens: tuple[Token, ...]
     line: int
@@ -87,7 +87,7 @@ def split_template(source: str) -> Iterator[TemplateText | Action]:
 
 
 def _tokens(source: str, position: int, line: int) -> tuple[tuple[Token, ...], int]:
-    """Return the tokens of an action, and the position behind its end."""
+    """Return the tokens of an action, and the position after its end."""
     tokens: list[Token] = []
     while position < len(source):
         # " -}}" ends an action, and trims
@@ -125,7 +125,7 @@ def _escaped(match: re.Match[str], token: Token) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text in double quotes, as Go's %q prints it where it has no rare characters."""
+    """Return a text in double quotes, as Go's %q prints it if it contains no rare characters."""
     return json.dumps(text, ensure_ascii=False)
 
 

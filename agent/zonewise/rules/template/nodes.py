@@ -1,4 +1,4 @@
-"""What the parser makes of a template (Go's text/template/parse/node.go)."""
+"""The nodes into which the parser translates a template (Go's text/template/parse/node.go)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Literal(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """The value at hand: `.`."""
+    """The current value: `.`."""
 
 
 class Variable(NamedTuple):
@@ -35,13 +35,13 @@ class Chain(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """Commands, each of which gets the result of the one before as its last argument."""
+    """Commands, each of which gets the previous result as its last argument."""
 
     commands: tuple[tuple[Operand, ...], ...]
     variables: tuple[str, ...] = ()
     """Variables that get the result."""
     declares: bool = False
-    """`:=`, and not `=`."""
+    """Whether the mark is `:=` and not `=`."""
     line: int = 0
 
 
@@ -49,13 +49,13 @@ Operand = Literal | Dot | Variable | Identifier | Chain | Pipeline
 
 
 class TextNode(NamedTuple):
-    """Text that is copied."""
+    """Text that is copied unchanged."""
 
     text: str
 
 
 class ActionNode(NamedTuple):
-    """A pipeline whose result is printed, but where it sets variables."""
+    """A pipeline whose result is printed unless the pipeline sets variables."""
 
     pipeline: Pipeline
 
@@ -81,7 +81,7 @@ class TemplateNode(NamedTuple):
 
     name: str
     pipeline: Pipeline | None
-    """Its dot; None: nil."""
+    """The pipeline for its dot; None means nil."""
     line: int
 
 

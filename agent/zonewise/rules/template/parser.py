@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from zonewise.rules.template.nodes import Node, Operand
 
 MAX_SIZE = 64 * 1024
-"""Bytes of a template (MaxTemplateSize)."""
+"""Maximum bytes of a template (MaxTemplateSize)."""
 MAX_DEPTH = 50
-"""Blocks and parentheses within each other. Go has no such limit; no rule comes near."""
+"""Maximum nesting of blocks and parentheses. Go has no such limit; no rule comes near it."""
 
 _BLOCKS = ("if", "range", "with")
 _CONSTANTS = {"true": True, "false": False, "nil": None}
@@ -42,14 +42,14 @@ _END = Token("end", "}}", 0)
 
 @lru_cache(16)
 def parse_template(source: str) -> Mapping[str, tuple[Node, ...]]:
-    """Return the nodes of a template, which has the empty name, and of those that it defines. Raises RuleError."""
+    """Return the nodes of a template, under the empty name, and of the templates that it defines. Raises RuleError."""
     if len(source.encode("utf-8", "replace")) > MAX_SIZE:
         raise RuleError(f"a template has more than {MAX_SIZE} bytes")
     return _TemplateParser(source).templates()
 
 
 class _TemplateParser:
-    """The state of a parse: the parts of the template that are left, and the variables in scope."""
+    """The state of a parse: the remaining parts of the template, and the variables in scope."""
 
     def __init__(self, source: str) -> None:
         self._parts = split_template(source)
@@ -58,7 +58,7 @@ class _TemplateParser:
         self._templates: dict[str, tuple[Node, ...]] = {}
 
     def templates(self) -> Mapping[str, tuple[Node, ...]]:
-        """Return the nodes by name."""
+        """Parse the template; return the nodes by template name."""
         nodes, _ = self.block(("",), loops=0)
         self._add("", nodes, 0)
         return self._templates
@@ -114,7 +114,7 @@ class _TemplateParser:
         return BranchNode(kind, pipeline, body, otherwise)
 
     def _define(self, words: _Words) -> None:
-        """Add a named template, which adds nothing to the nodes around it."""
+        """Add a named template, which adds no nodes around it."""
         words.next()
         name = words.name("define")
         words.expect_end()
@@ -138,7 +138,7 @@ class _TemplateParser:
         return nodes
 
     def _add(self, name: str, nodes: tuple[Node, ...], line: int) -> None:
-        """Add a named template; an empty one is replaced, and is no second one (parse.go Tree.add)."""
+        """Add a named template; an empty template is replaced and does not count as a duplicate (parse.go Tree.add)."""
         if _is_empty(self._templates.get(name, ())):
             self._templates[name] = nodes
         elif not _is_empty(nodes):
@@ -265,7 +265,7 @@ class _Words:
         return self.peek() is _END
 
     def name(self, keyword: str) -> str:
-        """Return the name of a template, behind its keyword and white space."""
+        """Return the name of a template, after its keyword and white space."""
         space = self.peek()
         self.skip_space()
         token = self.next()
@@ -279,7 +279,9 @@ class _Words:
             yield self.next().text[1:]
 
     def assigned_variables(self) -> tuple[tuple[str, ...], str]:
-        """Return the variables of `$a, $b :=` or `=` and the mark; nothing where the action begins otherwise."""
+        """Return the variables before `:=` or `=`, as in `$a, $b :=`, and the mark; nothing if the action begins
+        otherwise.
+        """
         start, names = self._index, list[str]()
         self.skip_space()
         while self.peek().kind == "variable":
@@ -318,7 +320,7 @@ def _integer(token: Token) -> int:
 
 
 def _is_empty(nodes: tuple[Node, ...]) -> bool:
-    """Return whether there is nothing but white space (parse.go IsEmptyTree)."""
+    """Return whether there is only white space (parse.go IsEmptyTree)."""
     return all(isinstance(node, TextNode) and not node.text.strip(WHITE_SPACE) for node in nodes)
 
 

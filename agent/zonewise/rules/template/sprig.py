@@ -23,7 +23,7 @@ _NO_WHITE_SPACE = dict.fromkeys(map(ord, WHITE_SPACE))
 
 
 class Function(NamedTuple):
-    """A function, and how many arguments it accepts."""
+    """A function, and the number of arguments that it accepts."""
 
     call: Callable[..., Value]
     fewest: int
@@ -31,7 +31,7 @@ class Function(NamedTuple):
 
 
 def _text_function(name: str, function: Callable[..., Value], count: int) -> Function:
-    """Return a function of `count` texts."""
+    """Return a template function that takes `count` texts."""
 
     def call(*values: Value) -> Value:
         result = function(*(text_of(value, name) for value in values))
@@ -241,7 +241,7 @@ def _list(*values: Value) -> Value:
 
 
 def _flat(items: list[Value]) -> Value:
-    """Return a list. Raises RuleError where it has lists, which could double with each of them."""
+    """Return a list. Raises RuleError if it contains lists, which could double the size with each of them."""
     if any(as_list(item) is not None for item in items):
         raise RuleError("a list of lists is not supported")
     return items
@@ -332,4 +332,4 @@ SPRIG: dict[str, Function] = {
     "max": Function(_max, 1, ANY_NUMBER),
     "min": Function(_min, 1, ANY_NUMBER),
 }
-"""By name. `slice` is sprig's, which hides Go's own."""
+"""Functions by name. `slice` is sprig's, which hides Go's own."""

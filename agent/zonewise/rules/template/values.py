@@ -1,4 +1,4 @@
-"""Values within a template: texts, whole numbers of 64 bits, truth values, nil, lists and maps; as Go treats them."""
+"""Values in a template: texts, 64-bit whole numbers, truth values, nil, lists and maps, with Go's semantics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = object
 """str, int, bool, None, a list of values, or a mapping of texts to values."""
 
 MAX_TEXT = 64 * 1024
-"""Characters of a text that a function makes."""
+"""Maximum characters of a text that a function makes."""
 
 
 def as_list(value: Value) -> Sequence[Value] | None:
@@ -35,7 +35,7 @@ def kind(value: Value) -> str:
 
 
 def is_true(value: Value) -> bool:
-    """Return whether a condition holds: everything does but false, 0, nil and what is empty."""
+    """Return whether a condition holds: it does for every value except false, 0, nil and empty values."""
     return bool(value)
 
 
@@ -56,14 +56,14 @@ def printed(value: Value) -> str:
 
 
 def limited(text: str) -> str:
-    """Return a text. Raises RuleError where it is too long."""
+    """Return a text. Raises RuleError if it is too long."""
     if len(text) > MAX_TEXT:
         raise RuleError(f"a string of a template has more than {MAX_TEXT} characters")
     return text
 
 
 def wrapped(number: int) -> int:
-    """Return a number as 64 bits hold it."""
+    """Return a number wrapped to 64 bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
