@@ -1,1 +1,1 @@
-"""What pods use of a machine, and what is available, zone by zone."""
+"""How much of a machine pods use, and how much is available, zone by zone."""

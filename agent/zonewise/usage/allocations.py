@@ -1,4 +1,4 @@
-"""The resources allocated to some pods, including leftovers of their init containers."""
+"""The resources allocated to several pods, including leftovers of their init containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zonewise.usage.pod_matching import PodMatching
 
 DeviceId = tuple[str, str]
-"""Resource and id."""
+"""Pair of resource and id."""
 
 
 class Allocations(NamedTuple):
@@ -29,7 +29,7 @@ class Allocations(NamedTuple):
 def pod_allocations(
     pods: Iterable[PodResources], owners: PodMatching, state: StateFiles, is_selected: Callable[[PodResources], bool]
 ) -> Allocations:
-    """Return what is allocated to the pods for which the predicate is true."""
+    """Return the resources allocated to the pods for which the predicate is true."""
     selected = [pod for pod in pods if is_selected(pod)]
     uids = {uid for uid, pod in owners.pods.items() if is_selected(pod)}
     containers = [container for pod in selected for container in pod.containers]
@@ -64,7 +64,7 @@ def recorded_devices(state: StateFiles) -> dict[str, set[DeviceId]]:
 
 
 def checkpointed_devices(state: StateFiles, uids: Iterable[str]) -> Iterator[DeviceId]:
-    """Yield the devices that the checkpoint has for pods of the given UIDs."""
+    """Yield the devices in the checkpoint that belong to pods with the given UIDs."""
     devices = recorded_devices(state)
     return chain.from_iterable(devices.get(uid, ()) for uid in set(uids))
 
@@ -77,7 +77,7 @@ def _checkpointed_cpus(state: StateFiles, uids: Iterable[str]) -> Iterator[CpuSe
 def _blocks(
     pods: Iterable[PodResources], uids: Iterable[str], unrecorded: Iterable[PodResources], state: StateFiles
 ) -> Iterator[MemoryBlock]:
-    """Yield the blocks of the checkpoint, and the listed blocks of pods that are not in it."""
+    """Yield the blocks in the checkpoint, and the listed blocks of pods that are not in it."""
     if state.memory is None:
         yield from memory_blocks(pods)
         return

@@ -1,4 +1,4 @@
-"""CPUs: which ones the kubelet allocates exclusively, and which of these are free."""
+"""CPUs: which the kubelet allocates exclusively, and which of these are free."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class CpuUsage(NamedTuple):
 
     allocatable: CpuSet
     free: CpuSet | None
-    """None where no CPU is allocated exclusively."""
+    """None if no CPU is allocated exclusively."""
     reserved: CpuSet | None
     problems: tuple[str, ...] = ()
 
     def zone_amount(self, zone: Zone) -> Amount:
-        """Return the count of CPUs of one zone."""
+        """Return the number of CPUs of one zone."""
         allocatable = self.allocatable & zone.cpus
         available = allocatable if self.free is None else allocatable & self.free
         return Amount(len(zone.cpus), len(allocatable), len(available))
@@ -40,7 +40,7 @@ class CpuUsage(NamedTuple):
 def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuUsage:
     """Return which CPUs are allocatable and which are free; excluded CPUs count as reserved.
 
-    Without the static policy every pod runs on all CPUs but those of reservedSystemCPUs.
+    Without the static policy every pod runs on all CPUs except those of reservedSystemCPUs.
     """
     zoned = CpuSet.union(zone.cpus for zone in machine.zones)
     online = machine.cpus.online | zoned
@@ -57,9 +57,9 @@ def cpu_usage(machine: Machine, report: KubeletReport, excluded: CpuSet) -> CpuU
 def _free(allocatable: CpuSet, report: KubeletReport) -> CpuSet:
     """Return the CPUs that the next admission can allocate.
 
-    The kubelet allocates CPUs of its default set only (policy_static.go GetAvailableCPUs), after it has released the
-    stale ones. CPUs of ended init containers are in neither. File and List are read one after the other, so a CPU is
-    free only if both say so.
+    The kubelet allocates only CPUs of its default set (policy_static.go GetAvailableCPUs), after it has released the
+    stale ones. CPUs of ended init containers are in neither. The file and List are read one after the other, so a CPU
+    is free only if both show it as free.
     """
     listed: Iterable[CpuSet] = (container.cpus for pod in report.pods for container in pod.containers)
     state = report.state.cpu

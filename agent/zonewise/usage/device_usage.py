@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from zonewise.usage.pod_matching import PodMatching
 
 DeviceZones = dict["DeviceId", frozenset[int]]
-"""The zones that each device is close to; empty where unknown."""
+"""The zones that each device is close to; empty if unknown."""
 
 
 class DeviceUsage(NamedTuple):
     """The devices of the node."""
 
     amounts: dict[int, dict[str, Amount]]
-    """By zone and resource. A device close to several zones counts in each of them. It can be allocated to a pod of any
-    of these zones, and is then unavailable in all (devicemanager/topology_hints.go)."""
+    """Amounts by zone and resource. A device close to several zones counts in each of them. It can be allocated to a
+    pod of any of these zones, and is then unavailable in all (devicemanager/topology_hints.go)."""
     unzoned: dict[str, Amount]
     shared: tuple[SharedDevices, ...] = ()
     """Devices in `amounts` that are close to several zones."""
@@ -35,7 +35,8 @@ class DeviceUsage(NamedTuple):
     excluded: tuple[ExcludedAmount, ...] = ()
     """Healthy devices of excluded pods, by the zones that they are close to."""
     absent: tuple[SharedDevices, ...] = ()
-    """Devices in `unzoned` whose plugin names only zones that the machine lacks, by these zones; (NO_ZONE,): -1."""
+    """Devices in `unzoned` whose plugin names only zones that the machine lacks, by these zones; (NO_ZONE,)
+    means -1."""
 
 
 def device_usage(
@@ -43,7 +44,7 @@ def device_usage(
 ) -> DeviceUsage:
     """Return how many devices exist, are allocatable, and are available; excluded devices count as reserved.
 
-    A device that is held and no longer healthy, or whose plugin is gone, exists and is not allocatable.
+    A device that is held and no longer healthy, or whose plugin is gone, exists but is not allocatable.
     """
     known = {zone.id for zone in machine.zones}
     healthy = device_zones(report.allocatable.devices)
@@ -73,9 +74,10 @@ def device_usage(
 def _absent_zones(
     report: KubeletReport, devices: Iterable[DeviceId], zones_by_device: DeviceZones
 ) -> dict[tuple[int, ...], set[DeviceId]]:
-    """Return devices of no zone of the machine, by the zones that their plugin names; those without any are left out.
+    """Return devices outside the machine's zones, by the zones that their plugin names; devices without any zone are
+    left out.
 
-    The kubelet aligns resources of which a plugin names any zone (devicemanager/topology_hints.go
+    The kubelet aligns resources if the plugin names any zone (devicemanager/topology_hints.go
     deviceHasTopologyAlignment), whether or not the zone exists.
     """
     held = (entry for pod in report.pods for container in pod.containers for entry in container.devices)
@@ -92,7 +94,7 @@ def _absent_zones(
 
 
 def device_zones(entries: Iterable[ContainerDevices]) -> DeviceZones:
-    """Return the zones of devices, without the -1 of devices of no zone."""
+    """Return the zones of devices, without the -1 of devices that have no zone."""
     zones_by_device: DeviceZones = {}
     for entry in entries:
         zones = frozenset(zone for zone in entry.zones if zone >= 0)  # -1 means "none" for a device plugin
@@ -103,7 +105,7 @@ def device_zones(entries: Iterable[ContainerDevices]) -> DeviceZones:
 
 
 def _held_devices(report: KubeletReport, owners: PodMatching) -> DeviceZones:
-    """Return the devices that pods hold; devices of ended init containers are in the checkpoint only."""
+    """Return the devices that pods hold; devices of ended init containers are only in the checkpoint."""
     zones_by_device = device_zones(
         devices for pod in report.pods for container in pod.containers for devices in container.devices
     )
@@ -144,7 +146,8 @@ def _excluded(zones_by_device: DeviceZones) -> Iterator[ExcludedAmount]:
 
 
 def _without_healthy_devices(report: KubeletReport, known: set[str]) -> dict[str, Amount]:
-    """Return the resources that have a plugin and no healthy device: the kubelet rejects pods that request even 0.
+    """Return the resources that have a plugin but no healthy device: the kubelet rejects pods that request even 0 of
+    them.
 
     The zones of these devices are unknown.
     """
@@ -155,7 +158,7 @@ def _without_healthy_devices(report: KubeletReport, known: set[str]) -> dict[str
 
 
 def _unknown_zones(zones_by_device: Mapping[DeviceId, frozenset[int]], known: set[int]) -> Iterable[str]:
-    """Report devices in zones that the machine does not have, one sentence for each resource and zone."""
+    """Report devices in zones that the machine does not have, as one sentence for each resource and zone."""
     counts: dict[tuple[str, int], int] = defaultdict(int)
     for (resource, _), zones in zones_by_device.items():
         for zone in zones - known:

@@ -1,7 +1,8 @@
-"""What each pod holds: CPUs, memory and devices that are available again once the pod has ended.
+"""The holdings of each pod: CPUs, memory and devices that become available once the pod has ended.
 
-The kubelet drops all that a pod holds at the next admission after its end, leftovers of its init containers included
-(removeStaleState of pkg/kubelet/cm/cpumanager and memorymanager). So these count as the pod's.
+At the next admission after a pod's end the kubelet drops all of the pod's resources (removeStaleState of
+pkg/kubelet/cm/cpumanager and memorymanager). These include leftovers of its init containers, which therefore count as
+the pod's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from zonewise.usage.pod_matching import PodMatching
 
 PodHoldings = tuple[tuple[str, Holdings], ...]
-"""By the key of the pod, sorted; pods that hold nothing are left out."""
+"""Holdings by the key of the pod, sorted; pods that hold nothing are left out."""
 
 
 def pod_holdings(
@@ -32,11 +33,11 @@ def pod_holdings(
     usable_cpus: CpuSet,
     excluded: Callable[[PodResources], bool],
 ) -> PodHoldings:
-    """Return what each pod holds.
+    """Return the holdings of each pod.
 
-    `zone_cpus` has the machine's zones, `usable_cpus` the allocatable CPUs. A CPU that is not allocatable and a device
-    that is not healthy are left out: the end of their pod makes neither available. The memory of excluded pods and of
-    init containers without a listed pod has no pod, but it keeps zones assigned.
+    `zone_cpus` contains the machine's zones, `usable_cpus` the allocatable CPUs. A CPU that is not allocatable and a
+    device that is not healthy are left out: the end of their pod makes neither available. The memory of excluded pods,
+    and of init containers without a listed pod, belongs to no pod, but it keeps zones assigned.
     """
     owned = _PodSources(report, matching, frozenset(zone_cpus))
     entries: list[tuple[str, Holdings]] = []
@@ -59,7 +60,9 @@ def pod_holdings(
 
 
 class _PodSources:
-    """The List and the checkpoints, by pod. An entry of a checkpoint goes before List, which lacks init containers."""
+    """The List and the checkpoints, by pod. Checkpoint entries take precedence over List, which lacks init
+    containers.
+    """
 
     def __init__(self, report: KubeletReport, matching: PodMatching, known_zones: frozenset[int]) -> None:
         self._state = report.state
@@ -70,7 +73,7 @@ class _PodSources:
         self._recorded_devices = recorded_devices(report.state)
 
     def uid(self, pod: PodResources) -> str:
-        """Return the UID of a listed pod; empty where no checkpoint has the pod."""
+        """Return the UID of a listed pod; empty if no checkpoint contains the pod."""
         return self._uids.get(id(pod), "")
 
     def cpus(self, pod: PodResources, uid: str) -> CpuSet:
@@ -87,7 +90,7 @@ class _PodSources:
         return self._sum(block for blocks in entries.get(uid, {}).values() for block in blocks)
 
     def devices(self, pod: PodResources, uid: str) -> Iterator[tuple[str, int, int]]:
-        """Yield (resource, zones, count) of the healthy devices."""
+        """Yield (resource, zones, count) for the healthy devices."""
         listed = (
             (devices.resource, device_id)
             for container in pod.containers

@@ -1,4 +1,4 @@
-"""The Memory Manager's machine state: free and reserved bytes of each type in each zone, and which zones form a group.
+"""The Memory Manager's machine state: free and reserved bytes of each type in each zone, and the groups of zones.
 
 The rules are those of pkg/kubelet/cm/memorymanager/policy_static.go, updateMachineState and releaseMemory.
 """
@@ -17,7 +17,7 @@ ZoneMemory = dict[tuple[int, str], int]
 
 
 class _Cell:
-    """One zone."""
+    """The memory of one zone."""
 
     __slots__ = ("assignments", "free", "group", "held")
 
@@ -29,14 +29,14 @@ class _Cell:
 
 
 class MemoryMachineState:
-    """The machine state, changed block by block."""
+    """The machine state, which changes block by block."""
 
     def __init__(self, cells: dict[int, _Cell]) -> None:
         self._cells = cells
 
     @classmethod
     def from_checkpoint(cls, state: MemoryManagerState) -> MemoryMachineState:
-        """Return the state of the checkpoint."""
+        """Return the state recorded in the checkpoint."""
         return cls(
             {
                 zone: _Cell(
@@ -59,7 +59,7 @@ class MemoryMachineState:
         return cls(cells)
 
     def assign(self, blocks: Iterable[MemoryBlock]) -> None:
-        """Assign blocks: of the zones of a block the lowest are used up first."""
+        """Assign blocks: a block uses up its lowest zones first."""
         for block in _canonical_order(blocks):
             remaining = max(0, block.size)
             for zone, cell in self._block_cells(block):
@@ -86,15 +86,15 @@ class MemoryMachineState:
         return {(zone, kind): size for zone, cell in self._cells.items() for kind, size in cell.free.items()}
 
     def assigned(self) -> tuple[int, ...]:
-        """Return the zones of which any memory is assigned, ascending.
+        """Return the zones in which any memory is assigned, ascending.
 
-        These are not the zones where less is free than allocatable. The kubelet frees the memory of init containers
-        under the containers that reuse it, so all of a zone can be free and assigned.
+        These may differ from the zones with less free than allocatable memory. The kubelet frees the memory of init
+        containers under the containers that reuse it, so a zone can be fully free and yet assigned.
         """
         return tuple(zone for zone, cell in sorted(self._cells.items()) if cell.assignments > 0)
 
     def group(self, zone: int) -> tuple[int, ...]:
-        """Return the zones that form a group with a zone, it included; none where it is alone."""
+        """Return the zones that form a group with a zone, including it; none if it is in no group."""
         cell = self._cells.get(zone)
         return tuple(sorted(cell.group)) if cell is not None and len(cell.group) > 1 else ()
 
@@ -108,5 +108,5 @@ class MemoryMachineState:
 
 
 def _canonical_order(blocks: Iterable[MemoryBlock]) -> list[MemoryBlock]:
-    """Return blocks in an order independent of the kubelet's response; groups come last and so stay in force."""
+    """Return blocks in an order independent of the kubelet's response; groups come last and so remain in force."""
     return sorted(blocks, key=lambda block: (len(block.zones), block.zones, block.type, block.size))

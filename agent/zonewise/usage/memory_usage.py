@@ -1,4 +1,4 @@
-"""Memory and huge pages: what the Memory Manager allocates of each zone, and what of that is available."""
+"""Memory and huge pages: how much of each zone the Memory Manager allocates, and how much of that is available."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class MemoryUsage(NamedTuple):
     """The memory of the node."""
 
     amounts: dict[int, dict[str, Amount]]
-    """By zone and type, for the machine's zones."""
+    """Amounts by zone and type, for the machine's zones."""
     groups: dict[int, tuple[int, ...]]
     assigned: tuple[int, ...] | None = None
-    """Zones; None where the Memory Manager assigns none."""
+    """Zones with assigned memory; None if the Memory Manager assigns none."""
     problems: tuple[str, ...] = ()
     excluded: tuple[ExcludedAmount, ...] = ()
-    """In bytes, of one zone each."""
+    """Amounts in bytes, each of one zone."""
 
 
 def memory_usage(
@@ -68,8 +68,8 @@ def _shared_memory_usage(machine: Machine, report: KubeletReport) -> MemoryUsage
 def _machine_state(report: KubeletReport, owners: PodMatching, allocatable: ZoneMemory) -> MemoryMachineState:
     """Return the Memory Manager's state as the next admission will see it.
 
-    The kubelet then first releases the entries of deleted pods (memory_manager.go removeStaleState), so their memory
-    counts as free now. Without the checkpoint the state is rebuilt from List.
+    At that admission the kubelet first releases the entries of deleted pods (memory_manager.go removeStaleState), so
+    their memory counts as free now. Without the checkpoint the state is rebuilt from List.
     """
     state = report.state.memory
     if state is None or not state.machine_state:
@@ -84,7 +84,9 @@ def _machine_state(report: KubeletReport, owners: PodMatching, allocatable: Zone
 
 
 def _allocatable(blocks: Iterable[MemoryBlock]) -> tuple[ZoneMemory, tuple[str, ...]]:
-    """Return the allocatable sizes of the API; a block is of one zone (policy_static.go GetAllocatableMemory)."""
+    """Return the allocatable sizes from the API; each block belongs to one zone (policy_static.go
+    GetAllocatableMemory).
+    """
     sizes: ZoneMemory = {}
     problems: list[str] = []
     for block in blocks:
@@ -106,9 +108,9 @@ def _excluded(allocatable: ZoneMemory, usable: ZoneMemory) -> Iterator[ExcludedA
 
 
 def _kubelet_capacity(report: KubeletReport, zone: int) -> dict[str, int]:
-    """Return the bytes of ordinary memory that the kubelet counted in a zone, at its start; none where unknown.
+    """Return the bytes of ordinary memory that the kubelet counted in a zone at its start; none if unknown.
 
-    The kernel may have initialised more since. The kubelet goes on with what it has counted.
+    The kernel may have initialised more since. The kubelet continues with its own count.
     """
     node = report.state.memory.machine_state.get(zone) if report.state.memory is not None else None
     table = node.memory_map.get(MEMORY) if node is not None else None

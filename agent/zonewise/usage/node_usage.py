@@ -1,4 +1,4 @@
-"""Computes what each zone of a node has, what it can allocate, and what is available.
+"""Computes the capacity, the allocatable amounts and the available amounts of each zone of a node.
 
 The rules are the kubelet's own (pkg/kubelet/cm), so that the next pod would be admitted to what is available.
 """
@@ -32,7 +32,7 @@ class KubeletNotReady(NamedTuple):
     """The kubelet's responses are not valid yet."""
 
     reason: str
-    """A sentence."""
+    """The reason, as a sentence."""
 
 
 def exclude_none(_: PodResources) -> bool:
@@ -89,9 +89,9 @@ def _ordered(amounts: dict[str, Amount]) -> dict[str, Amount]:
 
 
 def _claimed_counts(report: KubeletReport, excluded: frozenset[ClaimedDevice]) -> dict[str, int]:
-    """Return how many devices of each driver are allocated through ResourceClaims.
+    """Return the number of each driver's devices that are allocated through ResourceClaims.
 
-    One device may be listed for many containers; shares of a device count as devices. The checkpoint also has the
+    One device may be listed for many containers; shares of a device count as devices. The checkpoint also contains the
     devices of init containers.
     """
     devices = {device for pod in report.pods for container in pod.containers for device in container.claimed}
@@ -110,9 +110,9 @@ def numa_placement(
 ) -> NumaPlacement | None:
     """Return the zone of each container that has exclusive resources of a zone.
 
-    None unless the Topology Manager's policy is single-numa-node: under other policies a container may span zones.
-    None, too, where a container is in several zones or in a zone that the machine does not have. Containers are encoded
-    by number, and the reader must count the same ones. A container's zone is that of its CPUs, else of
+    Returns None unless the Topology Manager's policy is single-numa-node: under other policies a container may span
+    zones. Returns None, too, if a container is in several zones or in a zone that the machine does not have. Containers
+    are encoded by number, and the reader must count the same ones. A container's zone is the zone of its CPUs, else of
     its devices, else of its memory.
     """
     if config is None or config.topology_manager_policy != "single-numa-node" or not machine.zones:
@@ -141,9 +141,9 @@ def _candidate_zones(machine: Machine, container: ContainerResources) -> Iterato
 def has_exclusive_resources(pod: PodResources) -> bool:
     """Return whether a pod counts for the fingerprint method "with-exclusive-resources".
 
-    It counts where any container has CPUs, memory of a zone, or a device of a zone. This is the rule of
-    resource-topology-exporter's pkg/podres/filter/numalocality. scheduler-plugins derives the same from the pods'
-    requests.
+    It counts if any container has CPUs, memory of a zone, or a device of a zone. This is the rule of
+    resource-topology-exporter's pkg/podres/filter/numalocality. scheduler-plugins derives the same result from the
+    pods' requests.
     """
     return any(_holds(container) for container in pod.containers)
 

@@ -1,28 +1,29 @@
 """Matches the pods of the kubelet's checkpoints with those of List: List has no UIDs, and checkpoints have no names.
 
-The checkpoints of memory and devices keep the entries of deleted pods until the next admission, unmarked. They also
-hold entries of ended init containers, which List omits. A UID matches a listed pod if each container of the pod holds
-exactly what List says. What the UID holds beyond that is of init containers. UIDs without a listed pod are stale.
+The checkpoints of memory and devices keep the entries of deleted pods, unmarked, until the next admission. They also
+contain entries of ended init containers, which List omits. A UID matches a listed pod if the containers of the pod hold
+exactly what List shows. Everything else that the UID holds belongs to init containers. UIDs without a listed pod are
+stale.
 
 A CPU or a device belongs to one container, which settles most matches. Pods that hold only equal amounts of memory of
-the same zones are interchangeable: equal entries are released whichever is stale. Where init containers make the
-entries unequal, the largest count as alive. The available amount may then be too low until the next admission, and
-is never too high.
+the same zones are interchangeable: equal entries are released whichever is stale. If init containers make the entries
+unequal, the largest count as alive. The available amount may then be too low until the next admission, and is never too
+high.
 
 Rules for a pod that is not in all sources:
 
 - A pod during its admission is in one file and not yet in the other. A pod that only List has is `unrecorded`, and is
   charged for.
-- A pod for which List has more than the files matches no UID. It is charged for, and its UID is released, which amounts
-  to the same.
-- A UID with entries of init containers only could be any listed pod that holds nothing. If the active pods are known,
-  the active UIDs keep their entries. If not, all such UIDs count as stale. Nearly always they are (jobs that
-  validate the GPUs of a node). Keeping a device for one could block it for ever: the next admission might need that
-  very device.
+- A pod for which List shows more than the files matches no UID. The pod is charged for and its UID is released, which
+  amounts to the same.
+- A UID that has only entries of init containers could be any listed pod that holds nothing. If the active pods are
+  known, the active UIDs keep their entries. If not, all such UIDs count as stale. Nearly always they are (jobs that
+  validate the GPUs of a node). Keeping a device for one could block the device forever: the next admission might need
+  that very device.
 - An active UID that matches no listed pod is stale as well. Its containers are dead and its volumes are being
   unmounted, while the kubelet reallocates its resources. Only during a kubelet's start may it be a pod that List lacks.
-- A UID that is known to have ended (zonewise.daemon.ended_pods) is no listed pod.
-- While the kubelet's sources are not ready it releases nothing, so all UIDs keep their entries.
+- A UID that is known to have ended (zonewise.daemon.ended_pods) is not a listed pod.
+- While the kubelet's sources are not ready, it releases nothing, so all UIDs keep their entries.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ AllocatedItem = tuple[object, ...]
 ItemsByContainer = dict[str, frozenset[AllocatedItem]]
 """The allocations of one pod by container name."""
 PodShape = tuple[tuple[str, frozenset[AllocatedItem]], ...]
-"""The same of a listed pod, as a hashable key; containers without allocations are included."""
+"""The allocations of a listed pod as a hashable key; containers without allocations are included."""
 
 CPU, MEMORY, DEVICE = "cpu", "memory", "device"
 _NOTHING: frozenset[AllocatedItem] = frozenset()
@@ -51,17 +52,17 @@ class PodMatching(NamedTuple):
     """The result of a matching."""
 
     pods: dict[str, PodResources]
-    """The listed pod of each alive UID, except UIDs with entries of init containers only."""
+    """The listed pod of each alive UID, except UIDs that have only entries of init containers."""
     unrecorded: tuple[PodResources, ...]
     """Listed pods with allocations that are not in the checkpoints."""
     alive: frozenset[str]
-    """The UIDs whose entries stay in force."""
+    """The UIDs whose entries remain in force."""
     unlisted: frozenset[str] = frozenset()
-    """UIDs with entries that match no listed pod; where the active pods are known, active UIDs only."""
+    """UIDs with entries that match no listed pod; if the active pods are known, only active UIDs."""
 
 
 def match_report(report: KubeletReport) -> PodMatching:
-    """Match the pods of a report, by all that it says about them."""
+    """Match the pods of a report, using all of its data about them."""
     matching = match_pods(report.pods, report.state, report.active, report.ended)
     return matching if report.sources_ready else matching._replace(alive=frozenset(report.state.pod_uids()))
 
@@ -74,7 +75,7 @@ def match_pods(
 ) -> PodMatching:
     """Match listed pods with the UIDs of the checkpoints that could be read.
 
-    `active` are the UIDs of KubeletReport, None where they are not known; `ended` are those that match no pod.
+    `active` are the UIDs of KubeletReport, None if they are not known; `ended` are UIDs that match no pod.
     """
     listed = _shapes(pods, state)
     holding = {shape: group for shape, group in listed.items() if any(held for _, held in shape)}
@@ -112,9 +113,9 @@ def _assign(
     uids_by_shape: dict[PodShape, list[str]],
     tried: set[PodShape],
 ) -> bool:
-    """Assign a UID to one of the shapes that it fits, if need be by moving another UID to another shape.
+    """Assign a UID to one of the shapes that it fits, if necessary by moving another UID to another shape.
 
-    These are Kuhn's augmenting paths. A UID once assigned stays assigned. The sets of UIDs that can be assigned
+    These are Kuhn's augmenting paths. A UID once assigned remains assigned. The sets of UIDs that can be assigned
     together form a matroid (Edmonds and Fulkerson 1965). Hence assigning from the heaviest to the lightest gives the
     heaviest set.
     """
@@ -133,7 +134,7 @@ def _assign(
 
 
 def _candidate_shapes(recorded: dict[str, ItemsByContainer], listed: Iterable[PodShape]) -> dict[str, list[PodShape]]:
-    """Return the shapes of listed pods that each UID could be, largest first."""
+    """Return the shapes of listed pods that each UID could have, largest first."""
     anchors: dict[tuple[str, frozenset[AllocatedItem]], list[PodShape]] = defaultdict(list)
     for shape in sorted(listed, key=_weight, reverse=True):
         anchors[next(part for part in shape if part[1])].append(shape)
@@ -147,7 +148,7 @@ def _candidate_shapes(recorded: dict[str, ItemsByContainer], listed: Iterable[Po
 def _with_idle_shapes(
     candidates: dict[str, list[PodShape]], recorded: dict[str, ItemsByContainer], idle: Iterable[PodShape]
 ) -> dict[str, list[PodShape]]:
-    """Return the same with shapes that hold nothing; a UID could be each of those if it holds nothing under their
+    """Return the same with shapes that hold nothing; a UID could have any of them if it holds nothing under their
     names.
     """
     names = [(shape, frozenset(name for name, _ in shape)) for shape in sorted(idle)]
@@ -175,7 +176,7 @@ def _weight(containers: Iterable[tuple[str, frozenset[AllocatedItem]]]) -> tuple
 
 
 def _listed_items(container: ContainerResources, state: StateFiles) -> frozenset[AllocatedItem]:
-    """Return what a listed container holds, of the kinds whose checkpoint was read."""
+    """Return the holdings of a listed container, of the kinds whose checkpoint was read."""
     items: set[AllocatedItem] = set()
     if state.cpu is not None:
         items.update(_cpu_items(container.cpus))
@@ -212,7 +213,7 @@ def _cpu_items(cpus: CpuSet) -> Iterator[AllocatedItem]:
 
 
 def _memory_items(blocks: Iterable[MemoryBlock]) -> Iterator[AllocatedItem]:
-    # a block of an init container that a later one has used up stays, with 0 bytes
+    # if a later container has used up a block of an init container, the block remains with 0 bytes
     return ((MEMORY, block.type, block.size, tuple(sorted(block.zones))) for block in blocks if block.size > 0)
 
 
@@ -226,10 +227,10 @@ def is_listed(name: PodName, pods: Iterable[PodResources]) -> bool:
 
 
 def incomplete_list_reason(report: KubeletReport, own: PodName | None = None) -> str | None:
-    """Return why List may lack alive pods, a sentence; None without an indication.
+    """Return why List may lack alive pods, as a sentence; None without an indication.
 
-    `own` is the pod that the agent runs in. An indication may also come from pods that have just ended, or, where the
-    cgroups are not known, from pods deleted long ago. So it is of use after a kubelet's start only.
+    `own` is the pod that the agent runs in. An indication may also come from pods that have just ended or, if the
+    cgroups are not known, from pods deleted long ago. So it is useful only after a kubelet's start.
     """
     if own is not None and not is_listed(own, report.pods):
         return f"List does not include the agent's own pod {own[0]}/{own[1]} yet"

@@ -12,7 +12,7 @@ def is_cpu_manager_static(report: KubeletReport) -> bool:
     """Return whether the CPU Manager's policy is static.
 
     Allocatable CPUs prove it. Otherwise the checkpoint is preferred to the configuration. The running kubelet wrote the
-    checkpoint, and does not start with a checkpoint of another policy. A configuration file may be that of its next
+    checkpoint, and does not start with a checkpoint of another policy. A configuration file may be the one for its next
     start.
     """
     if report.allocatable.cpus:
@@ -32,7 +32,7 @@ def is_memory_manager_static(report: KubeletReport) -> bool:
 
 
 def not_ready_reason(report: KubeletReport) -> str | None:
-    """Return why the kubelet's responses are not valid yet, a sentence; None where they are.
+    """Return why the kubelet's responses are not valid yet, as a sentence; None if they are valid.
 
     The kubelet serves the PodResources socket before its managers run; until then nothing is allocatable
     (cmd/kubelet/app/server.go startKubelet, pkg/kubelet/kubelet.go initializeRuntimeDependentModules).

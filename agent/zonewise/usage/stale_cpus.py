@@ -1,15 +1,15 @@
 """Which entries of cpu_manager_state the kubelet releases before the next admission.
 
 The CPU Manager releases the CPUs of pods that are not active before it computes hints and before it allocates
-(pkg/kubelet/cm/cpumanager/cpu_manager.go, removeStaleState). The file keeps them until then, or until the reconcile
-period is over. List shows the active pods. It has no UIDs, but a CPU belongs to one pod:
+(pkg/kubelet/cm/cpumanager/cpu_manager.go, removeStaleState). The file keeps them until then, or until the end of the
+reconcile period. List shows the active pods. It has no UIDs, but a CPU belongs to one pod:
 
 - An entry with a CPU that List shows is the entry of that pod.
-- An entry of init containers only shares no CPU with List. It can be the entry of any listed pod that has no CPUs, and
-  no container of the entry's names. Such an entry counts as held: the kubelet itself settles it within the period.
+- An entry that has only init containers shares no CPU with List. It can be the entry of any listed pod that has no CPUs
+  and no container of the entry's names. Such an entry counts as held: the kubelet itself settles it within the period.
 - Every other entry is stale. So are entries of pods that are known to have ended.
 
-While the kubelet's sources are not ready it releases nothing. Where List shows terminated pods too
+While the kubelet's sources are not ready, it releases nothing. If List shows terminated pods too
 (KubeletPodResourcesListUseActivePods off, or before 1.34), their entries count as held until the kubelet releases them.
 """
 

@@ -1,4 +1,4 @@
-"""Amounts of a zone without any allocation, and the canonical order of resources."""
+"""The amounts of a zone without any allocation, and the canonical order of resources."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ NOTHING_RESERVED: Mapping[str, int] = {}
 
 
 def idle_amounts(zone: Zone) -> dict[str, Amount]:
-    """Return CPUs and memory of a zone where none is allocated exclusively and none is reserved."""
+    """Return the CPUs and memory of a zone in which nothing is allocated exclusively and nothing is reserved."""
     cpus = len(zone.cpus)
     return ({CPU: Amount(cpus, cpus, cpus)} if cpus else {}) | shared_memory(zone)
 
 
 def shared_memory(zone: Zone, reserved: Mapping[str, int] = NOTHING_RESERVED) -> dict[str, Amount]:
-    """Return the memory of a zone by type, less what is reserved of each, in bytes; all of it counts as available.
+    """Return the memory of a zone by type in bytes, less the reserved amount of each; all of it counts as available.
 
-    Pages in a huge page pool are no ordinary memory any more.
+    Pages in a huge page pool are no longer ordinary memory.
     """
     capacity = memory_capacity(zone)
     pools = sum(size for kind, size in capacity.items() if kind != MEMORY)
@@ -40,7 +40,7 @@ def shared_memory(zone: Zone, reserved: Mapping[str, int] = NOTHING_RESERVED) ->
 
 
 def memory_capacity(zone: Zone) -> dict[str, int]:
-    """Return the bytes of each type of memory; without "memory" where it could not be read."""
+    """Return the bytes of each type of memory; without "memory" if its size could not be read."""
     sizes = {f"{_HUGEPAGES}{size}": parse_value(size) * count for size, count in zone.hugepages.items()}
     if zone.memory is not None:
         sizes[MEMORY] = zone.memory
@@ -59,5 +59,5 @@ def _resource_order(resource: str) -> tuple[int, int, str]:
         try:
             return (1, parse_value(resource.removeprefix(_HUGEPAGES)), resource)
         except ValueError:
-            return (2, 0, resource)  # an unknown size is shown as the kubelet names it
+            return (2, 0, resource)  # a size that cannot be parsed keeps the kubelet's name
     return (3, 0, resource)
