@@ -1,1 +1,1 @@
-"""What a node is made of: discovery from the files of a machine to one immutable value, `Machine`."""
+"""The hardware of a node: discovery from the files of a machine to one immutable value, `Machine`."""

@@ -1,4 +1,4 @@
-"""Opening a root: a directory, or a captured archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst)."""
+"""Opens a root: a directory, or a captured archive (.tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from tarfile import TarFile
 
 MAX_CAPTURE = 512 << 20
-"""Bytes of file content that a capture may unpack to. Discovery reads some 10 MiB of the largest machines. An archive
-beyond this size is no capture, and must not exhaust the memory of the reading process."""
+"""Maximum bytes of file content that a capture may unpack to. Discovery reads about 10 MiB on the largest machines. An
+archive beyond this size is not a capture, and must not exhaust the memory of the reading process."""
 MAX_MEMBERS = 200_000
-"""Files, directories and links of a capture: ten times those of the largest machines."""
+"""Maximum number of files, directories and links in a capture: ten times the number of the largest machines."""
 
 _BYTES_PER_MEMBER = 2048
-"""Of an archive beside the content: a header, one for a long name, and the rest of the last block."""
-_SEARCH_DEPTH = 3  # archives hold one top directory, some of them one more below it
+"""Bytes of an archive besides the content: a header, another for a long name, and the rest of the last block."""
+_SEARCH_DEPTH = 3  # archives have one top directory, some of them another one below it
 
 
 def open_root(path: str) -> Files:
-    """Open a machine's root: a directory or an archive. Raise RootError with one clear line.
+    """Open a machine's root: a directory or an archive. Raise RootError with a one-line message.
 
-    The root is the shallowest folder that holds `sys` or `proc`. It may be one or two directories below `path`, as in
-    an archive with a top directory.
+    The root is the shallowest folder that contains `sys` or `proc`. It may be one or two directories below `path`, as
+    in an archive with a top directory.
     """
     if os.path.isdir(path):
         files = DirectoryFiles(_directory_root(path))
@@ -107,7 +107,7 @@ def _too_large(path: str) -> RootError:
 def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]]:
     left, count = MAX_CAPTURE, 0
     while member := tar.next():
-        # tarfile retains every header otherwise: 10 MiB for the 256-CPU machine
+        # otherwise tarfile retains every header: 10 MiB for the 256-CPU machine
         tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  # public, and missing in typeshed
         count += 1
         if count > MAX_MEMBERS:
@@ -120,7 +120,7 @@ def _members(tar: TarFile, path: str) -> Iterator[tuple[str, bytes | str | None]
         elif member.issym():
             yield name, member.linkname
         elif member.islnk():
-            # a hard link's target is a path in the archive; as a link from its root it reads the same
+            # a hard link's target is a path in the archive; as a link relative to the archive's root it reads the same
             yield name, "/" + posixpath.normpath(member.linkname.lstrip("/"))
         elif member.isreg():
             left -= member.size

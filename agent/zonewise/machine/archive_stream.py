@@ -11,21 +11,21 @@ _MAGIC_BYTES = 6
 
 
 class TooLargeError(Exception):
-    """The archive unpacks to more than its bound."""
+    """The archive unpacks to more than the limit."""
 
 
 class BoundedStream:
-    """What an archive decompresses to; only read() is served, as tarfile's streams need."""
+    """The decompressed content of an archive; provides only read(), which is all that tarfile's streams need."""
 
     def __init__(self, file: IO[bytes], limit: int) -> None:
-        """Take a seekable file, and the number of bytes after which read() raises TooLargeError."""
+        """Set a seekable file, and the number of bytes after which read() raises TooLargeError."""
         magic = file.read(_MAGIC_BYTES)
         file.seek(0)
         self._stream = _opener(magic)(file)
         self._left = limit
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, `size` at most; empty at the end."""
+        """Return the next bytes, at most `size`; empty at the end."""
         data = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(data)
         if self._left < 0:
@@ -34,7 +34,7 @@ class BoundedStream:
 
 
 def _opener(magic: bytes) -> Callable[[IO[bytes]], IO[bytes]]:
-    """Return what decompresses a file that begins so."""
+    """Return the function that decompresses a file with the given first bytes."""
     import bz2
     import gzip
     import lzma

@@ -1,7 +1,7 @@
 """The attribute files of one device.
 
 A device's directory is listed once, and only listed files are read. Attributes differ between kernels and between
-drivers. So an absent file is no problem, unless another device of the same kind has it.
+drivers. So an absent file is not a problem, unless another device of the same kind has it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from zonewise.machine.reader import Reader
 
-_SHOWN = 8  # names in one message
+_SHOWN = 8  # maximum number of names in one message
 _AS_PRINTED = "as the kernel prints it"
 
 
 class Attributes:
-    """Reads the attributes of one device, or of one part of it.
+    """Reads the attributes of one device or of one part of it.
 
-    `fact` is the device as a path into the machine ("nics.eth0"), and `what` is how messages name it ("eth0").
+    `fact` is the device's path in the machine ("nics.eth0"), and `what` is its name in messages ("eth0").
     """
 
     __slots__ = ("fact", "names", "path", "read", "what")
@@ -36,18 +36,18 @@ class Attributes:
         """The names that the directory lists; empty for a directory that is absent or cannot be listed."""
 
     def part(self, name: str, fact: str, what: str = "") -> Attributes:
-        """Return the attributes in a directory inside this one; they are the facts below `fact`."""
+        """Return the attributes in a directory inside this one; their facts are below `fact`."""
         return Attributes(self.read, f"{self.path}/{name}", f"{self.fact}.{fact}", what or self.what)
 
     def report_lacking(self, expected: Iterable[str]) -> None:
-        """Report, in one entry, what should be in the directory and is not."""
+        """Report, in one entry, the expected names that are not in the directory."""
         if lacking := sorted(name for name in expected if name not in self.names):
             shown = first_few(lacking, _SHOWN)
             unknown = "it is unknown" if len(lacking) == 1 else "they are unknown"
             self.read.problem(self.path, f"lacks {shown}", f"{unknown} of {self.what}")
 
     def text(self, name: str, field: str, rule: str = _AS_PRINTED) -> str | None:
-        """Return an attribute's text; None where it is not listed, cannot be read or is empty."""
+        """Return an attribute's text; None if it is not listed, cannot be read or is empty."""
         if name not in self.names:
             return None
         needed = f"{field} of {self.what}"
@@ -65,10 +65,10 @@ class Attributes:
         needed: bool = True,
         no_number: Callable[[bytes], bool] | None = None,
     ) -> int | None:
-        """Return an attribute's number in lowest..highest; None where it is not listed or holds no number.
+        """Return an attribute's number in lowest..highest; None if it is not listed or contains no number.
 
-        With `needed` it is a problem that the driver has no number (EINVAL). Links that are down and counters that the
-        hardware lacks have none. `no_number` recognises content that means the same.
+        With `needed` it is a problem if the driver has no number (EINVAL). Links that are down and counters that the
+        hardware lacks have none. `no_number` recognises content with the same meaning.
         """
         if name not in self.names:
             return None
@@ -84,7 +84,7 @@ class Attributes:
         return None
 
     def _judge(self, path: str, what: str, before: int, no_number: Callable[[bytes], bool] | None) -> None:
-        """Report content that is not a number, but not a driver without one: reads the attribute a second time."""
+        """Report content that is not a number, unless the driver has none: reads the attribute a second time."""
         problems = self.read.problems
         after = len(problems)
         content = self.read.raw(path)

@@ -1,7 +1,7 @@
 """The type of collectors. To add one, write a file with a COLLECTOR in `collectors/`, and name it in its `__init__`.
 
 A collector is a function. Its input is the files of a machine and the facts of earlier collectors. Its result is the
-machine with a few more fields filled. It holds no state and has no side effect.
+machine with a few more fields filled. It has no state and no side effects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class NoData(Exception):
     """The machine has nothing of this kind; the message names what is absent.
 
-    It is no error: most machines have no InfiniBand.
+    This is not an error: most machines have no InfiniBand.
     """
 
 
@@ -28,25 +28,26 @@ class Collector(NamedTuple):
 
     name: str
     provides: tuple[str, ...]
-    """The fields of Machine that it fills, or refines where a collector before it has filled them."""
+    """The fields of Machine that it fills, or refines if an earlier collector has filled them."""
     needs: tuple[str, ...]
-    """The fields of Machine that it reads; collectors that fill them run before it."""
+    """The fields of Machine that it reads; the collectors that fill them run first."""
     collect: Callable[[Reader, Machine], Machine]
     """Return the machine with the fields `provides` filled. Raises NoData."""
     volatile: Callable[[Peek], Hashable]
-    """Return what could differ at the next scan, by few and cheap reads: where it is equal, the facts are as before."""
+    """Return everything that could differ at the next scan, with few and cheap reads. If the value is equal, the facts
+    are unchanged."""
 
 
 class Peek:
-    """Reads for `Collector.volatile`: raw, without a word on what is wrong, since only equality matters."""
+    """Reads for `Collector.volatile`: raw, and without reporting problems, since only equality matters."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self.contents: dict[str, bytes] = {}
-        """What it has read, so that a collector which then runs reads no file twice."""
+        """The contents already read, so that a collector that then runs reads no file twice."""
 
     def content(self, path: str) -> bytes | int | None:
-        """Return a file's content, or the number of the error."""
+        """Return a file's content, or the error number."""
         content = self.contents.get(path)
         if content is None:
             try:
@@ -56,14 +57,14 @@ class Peek:
         return content
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Return the names in a directory, sorted; none where it cannot be listed."""
+        """Return the names in a directory, sorted; none if it cannot be listed."""
         try:
             return tuple(sorted(self._files.names(path)))
         except OSError:
             return ()
 
     def link(self, path: str) -> str | None:
-        """Return the text of a symbolic link, None where it is none."""
+        """Return the text of a symbolic link; None if the path is not a link."""
         try:
             return self._files.link(path)
         except OSError:

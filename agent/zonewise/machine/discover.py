@@ -1,4 +1,4 @@
-"""Discovery: runs the collectors in order, times each, and lets no damage and no defect of one stop the others."""
+"""Discovery: runs the collectors in order, times each, and lets no damage or defect in one stop the others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """How one collector fared in one scan."""
+    """The outcome of one collector in one scan."""
 
     collector: str
     seconds: float
     outcome: str
-    """"collected", "unchanged" since the last scan, "no data", or "failed" by a defect of ours."""
+    """"collected", "unchanged" since the last scan, "no data", or "failed" because of a defect of ours."""
     detail: str = ""
 
 
 class Scan(NamedTuple):
-    """What one scan found."""
+    """The result of one scan."""
 
     machine: Machine
     runs: tuple[Run, ...]
@@ -66,7 +66,7 @@ class Scanner:
         self._last: Machine | None = None
 
     def scan(self) -> Scan:
-        """Return what the machine is now; the very same Machine object where nothing changed since the last scan."""
+        """Return the current machine; the same Machine object if nothing changed since the last scan."""
         machine = Machine()
         runs: list[Run] = []
         peek = Peek(self._files)
@@ -109,5 +109,5 @@ def _collect(collector: Collector, read: Reader, machine: Machine) -> tuple[Mach
 
 
 def discover(files: Files) -> Machine:
-    """Return what the machine behind the files is made of. Never raises: what is damaged is among its problems."""
+    """Return the machine that the files describe. Never raises: damage is reported in its problems."""
     return Scanner(files).scan().machine

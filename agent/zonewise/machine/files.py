@@ -1,7 +1,7 @@
-"""The files that discovery reads: of a machine, live, in a directory, or in a captured archive.
+"""The files that discovery reads: those of a live machine, a directory, or a captured archive.
 
 Paths are relative to the root and have no leading slash: "sys/devices/system/cpu/online". Every read either returns the
-content or raises the OSError of the kernel. So a collector cannot distinguish a snapshot from a machine.
+content or raises the kernel's OSError. So a collector cannot distinguish a snapshot from a machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 LIVE_ROOT = "/"
-READ_LIMIT = 8 << 20  # bytes; /proc/cpuinfo of 4,096 x86 CPUs is 6 MiB, everything else is far smaller
+READ_LIMIT = 8 << 20  # bytes; /proc/cpuinfo of 4,096 x86 CPUs is 6 MiB, all other files are far smaller
 _MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS: the kernel itself raises ELOOP beyond it
 
 
@@ -36,35 +36,36 @@ class Files(Protocol):
         ...
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, in no certain order; raise OSError."""
+        """Return the names in a directory, in no particular order; raise OSError."""
         ...
 
     def link(self, path: str) -> str:
-        """Return the text of a symbolic link; raise OSError, EINVAL where the path is none."""
+        """Return the text of a symbolic link; raise OSError, with EINVAL if the path is not a link."""
         ...
 
 
 class DirectoryFiles:
-    """The files below a directory; of the running machine where that is "/", or where the caller sets `live`.
+    """The files below a directory. They are those of the running machine if the directory is "/" or the caller sets
+    `live`.
 
-    An agent in a container sets it, where the host's sysfs is below the directory (zonewise.machine.running_machine).
+    An agent in a container sets it if the host's sysfs is below the directory (zonewise.machine.running_machine).
     """
 
     def __init__(self, directory: str, *, live: bool = False) -> None:
         self.live = live or os.path.realpath(directory) == LIVE_ROOT
         try:
-            # one open descriptor for the root makes every later path shorter to resolve
+            # an open descriptor for the root makes every later path shorter to resolve
             self._root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise RootError(f"root {directory}: {error.strerror}") from error
 
     def read(self, path: str) -> bytes:
         """Return a file's content; see Files."""
-        # O_NONBLOCK: a damaged tree may hold a FIFO instead of a file, and opening that would wait for ever
+        # O_NONBLOCK: a damaged tree may have a FIFO instead of a file, and opening that would wait forever
         descriptor = os.open(_inside(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._root)
         try:
             content = os.read(descriptor, 65536)
-            # one read returns a whole sysfs attribute, but of a file of /proc only the records that fit into a page
+            # one read returns a whole sysfs attribute, but for a file in /proc only the records that fit into a page
             if len(content) < 4096 and path.startswith("sys/"):
                 return content
             return content + _rest(descriptor)
@@ -89,7 +90,9 @@ class DirectoryFiles:
 
 
 def _inside(path: str) -> str:
-    """Return a path that cannot leave the root by being absolute: parts of paths are read from files of any content."""
+    """Return a path that cannot leave the root by being absolute: parts of paths come from files with arbitrary
+    content.
+    """
     if "\0" in path:
         raise _os_error(errno.ENOENT, path)
     return path.lstrip("/") or "."
@@ -105,7 +108,7 @@ def _rest(descriptor: int) -> bytes:
 
 
 class MemoryFiles:
-    """The files of a captured machine, held in memory; links are resolved inside the capture and never leave it."""
+    """The files of a captured machine, in memory; links are resolved inside the capture and never leave it."""
 
     live = False
 
@@ -182,7 +185,7 @@ class MemoryFiles:
 def resolve(path: str, link_at: Callable[[str], str | None]) -> str | None:
     """Follow every link in a path as the kernel would if the machine's root were its root directory.
 
-    `link_at` returns the text of the link at a path, None for no link. Return None for too many links.
+    `link_at` returns the text of the link at a path, None if there is no link. Return None for too many links.
     """
     waiting = path.split("/")[::-1]
     resolved = ""

@@ -1,8 +1,8 @@
 """The kernel log: records of /dev/kmsg, or lines of dmesg in a file.
 
-A record of /dev/kmsg is "priority,sequence,microseconds,flags;message", with continuation lines behind it that
-begin with a space (Documentation/ABI/testing/dev-kmsg). A line of dmesg is "[seconds] message". Both count from the
-boot, by a clock that stands still while the machine sleeps.
+A record of /dev/kmsg is "priority,sequence,microseconds,flags;message", followed by continuation lines that begin with
+a space (Documentation/ABI/testing/dev-kmsg). A line of dmesg is "[seconds] message". Both times count from boot, by a
+clock that stops while the machine sleeps.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ DEVICE = "/dev/kmsg"
 CAPTURED = "zonewise/kernel.log"
 """The path of the relevant lines in a capture, below its root."""
 RELEVANT = re.compile(r"NVRM:|SXid|AER: |PCIe Bus Error|mlx5_core .*health|EDAC|Memory failure:|\bmce:|Hardware Error")
-"""Records about devices: the rest of a log is neither captured nor interpreted."""
+"""Records about devices: other parts of a log are neither captured nor interpreted."""
 
 _RECORD_SIZE = 8192  # CONSOLE_EXT_LOG_MAX: a read with a smaller buffer fails with EINVAL
 _MAX_RECORDS = 512
-"""Records of one read: a flood is read in parts, so that the loop serves other events in between."""
+"""Maximum records of one read: a flood is read in parts, so that the loop serves other events in between."""
 _EPOCH = 1e9
-"""Seconds that no machine is up: a larger number counts since 1970."""
+"""More seconds than any machine is up: a larger number counts from 1970."""
 _MAX_LINE = 4096
-"""Characters of a line of a text: a record has at most 1 KiB (PRINTKRB_RECORD_MAX)."""
+"""Maximum characters of a text line: a record has at most 1 KiB (PRINTKRB_RECORD_MAX)."""
 _KMSG = re.compile(r"(?P<priority>\d{1,6}),(?P<sequence>\d{1,20}),(?P<microseconds>\d{1,20}),[^;]*;(?P<message>.*)")
 _DMESG = re.compile(r"(?:<\d{1,3}>)?\[ *(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,9})\](?:\[[^\]]*\])? ?(?P<message>.*)")
 
@@ -41,15 +41,15 @@ class LogRecord(NamedTuple):
     sequence: int | None
     """Its number since boot; None in a text."""
     at: float | None
-    """Seconds since the epoch; None where the boot's time is not known."""
+    """Seconds since the epoch; None if the boot's time is not known."""
     message: str
 
 
 def parse_records(text: str, booted_at: float | None) -> Iterator[LogRecord]:
-    """Yield the records of a text in either format; a line without a time is a record without one."""
+    """Yield the records of a text in either format; a line without a time becomes a record without one."""
     for line in text.splitlines():
         line = line[:_MAX_LINE]
-        if line[:1] in ("", " "):  # a continuation: key=value of the device
+        if line[:1] in ("", " "):  # a continuation line: key=value of the device
             continue
         if match := _KMSG.fullmatch(line):
             at = None if booted_at is None else booted_at + int(match["microseconds"]) / 1e6
@@ -61,14 +61,16 @@ def parse_records(text: str, booted_at: float | None) -> Iterator[LogRecord]:
 
 
 def _at(seconds: float, booted_at: float | None) -> float | None:
-    """Return a time of dmesg; a capture has times since the epoch, so that it needs no other file."""
+    """Return a dmesg time as a time since the epoch. A capture already has such times, so that it needs no
+    other file.
+    """
     if seconds >= _EPOCH:
         return seconds
     return None if booted_at is None else booted_at + seconds
 
 
 def boot_time(files: Files) -> float | None:
-    """Return when the machine booted, by "btime" of /proc/stat; None where it is not known."""
+    """Return the time at which the machine booted, from "btime" in /proc/stat; None if it is not known."""
     try:
         content = files.read("proc/stat")
     except OSError:
@@ -78,19 +80,19 @@ def boot_time(files: Files) -> float | None:
 
 
 def log_start() -> float:
-    """Return the time of the epoch at which this machine's log clock was zero."""
+    """Return the time since the epoch at which this machine's log clock was zero."""
     return time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 class KernelLog:
-    """Reads the kernel's log of the running machine from the oldest record on, without waiting."""
+    """Reads the kernel log of the running machine from the oldest record on, without waiting."""
 
     def __init__(self, path: str = DEVICE, started_at: Callable[[], float] = log_start) -> None:
-        """Open the log. Raises OSError: EPERM without CAP_SYSLOG where dmesg_restrict is set."""
+        """Open the log. Raises OSError: EPERM without CAP_SYSLOG if dmesg_restrict is set."""
         self._started_at = started_at
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._rest = b""
-        """The begin of a line whose end is not read yet: a read of a file may end anywhere."""
+        """The beginning of a line whose end has not been read yet: a read of a file may end anywhere."""
         self.overruns = 0
         """How often records were overwritten before they were read."""
         self.drained = False
@@ -101,7 +103,7 @@ class KernelLog:
         return self._descriptor
 
     def read(self) -> list[LogRecord]:
-        """Return the relevant records that are there, of at most a few hundred; empty where none is new."""
+        """Return the available relevant records, at most a few hundred; empty if none is new."""
         started_at = self._started_at()
         records: list[LogRecord] = []
         self.drained = False
@@ -112,11 +114,11 @@ class KernelLog:
                 self.drained = True
                 break
             except OSError as error:
-                if error.errno != errno.EPIPE:  # overwritten: the next read continues behind the gap
+                if error.errno != errno.EPIPE:  # overwritten: the next read continues after the gap
                     raise
                 self.overruns += 1
                 continue
-            if not content:  # a regular file of a test, at its end
+            if not content:  # a regular file in a test, at its end
                 self.drained = True
                 break
             lines, end, rest = (self._rest + content).rpartition(b"\n")
@@ -127,7 +129,7 @@ class KernelLog:
         return records
 
     def read_all(self) -> list[LogRecord]:
-        """Return all relevant records that are there."""
+        """Return all relevant records that are available."""
         records = self.read()
         while not self.drained:
             records += self.read()
@@ -139,7 +141,7 @@ class KernelLog:
 
 
 def captured_log(files: Files) -> list[LogRecord] | None:
-    """Return the relevant records of a capture; None where it has no log."""
+    """Return the relevant records of a capture; None if it has no log."""
     try:
         content = files.read(CAPTURED)
     except OSError:
@@ -150,7 +152,7 @@ def captured_log(files: Files) -> list[LogRecord] | None:
 def relevant_lines(path: str = DEVICE, most: int = 4096) -> bytes:
     """Return the newest relevant records of the running machine's log, for a capture: times are since the epoch.
 
-    Raises OSError where the log cannot be read.
+    Raises OSError if the log cannot be read.
     """
     log = KernelLog(path)
     try:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from zonewise.machine.model.machine import Machine
 
 PCI_IDS = ("usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.ids", "var/lib/pciutils/pci.ids")
-"""Where distributions put the list, below the root."""
+"""Where distributions install the list, below the root."""
 
 PciIds = tuple[str, str]
-"""Vendor and device: 4 hexadecimal digits each."""
+"""Vendor and device, 4 hexadecimal digits each."""
 
 
 def read_pci_ids(files: Files, paths: Iterable[str] = PCI_IDS) -> str:
-    """Return the text of the first list that can be read; an empty text without one."""
+    """Return the text of the first list that can be read; an empty text if there is none."""
     for path in paths:
         try:
             return files.read(path).decode("utf-8", "replace")
@@ -32,7 +32,7 @@ def read_pci_ids(files: Files, paths: Iterable[str] = PCI_IDS) -> str:
 
 
 def pci_names(text: str, devices: Iterable[PciIds]) -> dict[PciIds, str]:
-    """Return the names of devices that a list has; lines of other devices, and damaged ones, are passed over."""
+    """Return the names of devices in a list; lines of other devices and damaged lines are skipped."""
     by_vendor: dict[str, set[str]] = {}
     for vendor, device in devices:
         by_vendor.setdefault(vendor, set()).add(device)
@@ -48,7 +48,7 @@ def pci_names(text: str, devices: Iterable[PciIds]) -> dict[PciIds, str]:
 
 
 def with_pci_names(machine: Machine, text: str) -> Machine:
-    """Return the machine with the names that a list has for its PCI functions."""
+    """Return the machine with the list's names for its PCI functions."""
     ids = {(function.vendor, function.device) for function in machine.pci if function.vendor and function.device}
     names: Mapping[tuple[str | None, str | None], str] = {**pci_names(text, ids)}
     functions = (function._replace(name=names.get((function.vendor, function.device))) for function in machine.pci)

@@ -1,8 +1,8 @@
-"""Tolerant, typed reading: the value in a file, or None, and then a problem.
+"""Tolerant, typed reading: returns the value in a file, or None and a problem.
 
-The kernel's attributes are text that a driver printed. Numbers may be missing, negative, "(null)" or cut short, masks
+The kernel's attributes are text that a driver printed. Numbers may be missing, negative, "(null)" or truncated, masks
 may be wide, and any read may fail with any error. This module has the rules for all of that. Collectors only name the
-file, the fact that it has, and the rule.
+file, the fact in it, and the rule.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _NO_VALUE = frozenset({errno.EINVAL, errno.ENODATA, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO, errno.EAGAIN})
-"""Errors of drivers for an attribute without a value now; they are no damage.
+"""Errors of drivers for an attribute that has no value now; they are not damage.
 
 Examples: the speed of a link that is down, an unused GID, a counter that the hardware lacks.
 """
 
 _EMPTY_TEXTS = frozenset({"", "(null)", "<unknown>", "N/A"})
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_MAX_DIGITS = 20  # an unsigned 64-bit number has at most 20 decimal digits; longer is damage
-_ATTRIBUTES = "sys/"  # below it every attribute ends in a newline (fs/sysfs/file.c, sysfs_emit), ...
-_FIRMWARE = "sys/firmware/"  # ... but for what is the firmware's own binary
+_MAX_DIGITS = 20  # an unsigned 64-bit number has at most 20 decimal digits; a longer one is damage
+_ATTRIBUTES = "sys/"  # below this path every attribute ends in a newline (fs/sysfs/file.c, sysfs_emit), ...
+_FIRMWARE = "sys/firmware/"  # ... except the firmware's own binary data
 _WHOLE_LINE_SAMPLES = tuple(
     f"sys/devices/system/{name}"
     for name in (
@@ -52,12 +52,12 @@ T = TypeVar("T")
 class Reader:
     """Reads the files of one machine for one scan, and gathers problems and, with `explain`, the source of each fact.
 
-    Paths are relative to the root, without a leading slash. `fact` names the fact of a read, as a path into the machine
-    ("zones.1.memory"), and `rule` is its derivation; both serve `zonewise show --explain` only.
+    Paths are relative to the root, without a leading slash. `fact` names the fact that is read, as a path into the
+    machine ("zones.1.memory"), and `rule` is its derivation; both serve only `zonewise show --explain`.
     """
 
     def __init__(self, files: Files, *, explain: bool = False, known: Mapping[str, bytes] | None = None) -> None:
-        """Read from `files`; `known` has the contents of files that this scan has read already, by path."""
+        """Read from `files`; `known` has the contents of files that this scan has already read, by path."""
         self.files = files
         self._known = known or {}
         self.problems: list[Problem] = []
@@ -67,7 +67,7 @@ class Reader:
     # --- names and links
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory in natural order (cpu2 before cpu10); none where it cannot be listed."""
+        """Return the names in a directory in natural order (cpu2 before cpu10); none if it cannot be listed."""
         try:
             return natural(self.files.names(path))
         except OSError as error:
@@ -84,7 +84,7 @@ class Reader:
         return True
 
     def link(self, path: str) -> str | None:
-        """Return the path that a symbolic link leads to, by one step, relative to the root; None where it is none."""
+        """Return the path that a symbolic link leads to in one step, relative to the root; None if it is not a link."""
         try:
             target = self.files.link(path)
         except OSError as error:
@@ -96,26 +96,28 @@ class Reader:
     # --- what is wrong, and where facts are from
 
     def problem(self, path: str, problem: str, used: str | None = None) -> None:
-        """Record that something in the source is damaged or contradictory, and what is used instead."""
+        """Record that something in the source is damaged or contradictory, and the value used instead."""
         self.problems.append(Problem(f"/{path}", problem, used))
 
     def note_used(self, first: int, used: str, end: int | None = None) -> None:
-        """Record what was used instead for the problems from number `first` on, up to `end`, that lack it."""
+        """Record the value used instead for the problems from number `first` up to `end` that do not have one."""
         for number in range(first, len(self.problems) if end is None else end):
             if self.problems[number].used is None:
                 self.problems[number] = self.problems[number]._replace(used=used)
 
     def source(self, fact: str, path: str, value: object, rule: str) -> None:
-        """Record the source of a fact: the file, the value read, the rule. Free unless sources are recorded."""
+        """Record the source of a fact: the file, the value read, the rule. Costs nothing unless sources are
+        recorded.
+        """
         if self.sources is not None and fact:
             self.sources[fact] = Source(f"/{path}", None if value is None else str(value), rule)
 
     # --- contents of files
 
     def raw(self, path: str, *, needed: str = "") -> bytes | None:
-        """Return a file's bytes, None where it is absent or cannot be read.
+        """Return a file's bytes; None if it is absent or cannot be read.
 
-        `needed` names the fact that is lost without the file, and makes its absence a problem.
+        `needed` names the fact that is lost without the file, and makes the file's absence a problem.
         """
         try:
             return self._known.get(path) or self.files.read(path)
@@ -128,7 +130,7 @@ class Reader:
         return None
 
     def text(self, path: str, *, fact: str = "", rule: str = "as the kernel prints it", needed: str = "") -> str | None:
-        """Return a file's text without its line end; None where it is absent, unreadable or empty."""
+        """Return a file's text without its line end; None if it is absent, unreadable or empty."""
         content = self.raw(path, needed=needed)
         if content is None:
             return None
@@ -190,7 +192,7 @@ class Reader:
         text = _decode(content)
         lost = f"{needed} is unknown" if needed else None
         if text in _EMPTY_TEXTS:
-            # a list is empty as "\n"; no byte at all is a file that lost its content
+            # an empty list is "\n"; a file without any byte has lost its content
             if empty is not None and content.strip(b"\0") == b"\n":
                 self.source(fact, path, text, rule)
                 return empty
@@ -214,7 +216,9 @@ class Reader:
         return self._lines_end()
 
     def _lines_end(self) -> bool:
-        """Return whether the attributes of this tree end in newlines, as the kernel's do and some copies' do not."""
+        """Return whether the attributes of this tree end in newlines, as the kernel's do and those of some copies do
+        not.
+        """
         if self._whole_lines is None:
             self._whole_lines = any(self._ends_in_newline(path) for path in _WHOLE_LINE_SAMPLES)
         return self._whole_lines
@@ -227,14 +231,14 @@ class Reader:
 
 
 class Pair(NamedTuple):
-    """Two files with the same CPU set, as a list and as a mask; old kernels have the mask only."""
+    """Two files with the same CPU set, as a list and as a mask; old kernels have only the mask."""
 
     list_name: str
     mask_name: str
 
 
 def cpu_set(read: Reader, directory: str, pairs: tuple[Pair, ...], *, fact: str = "", rule: str) -> CpuSet | None:
-    """Return the first whole CPU set among equivalent files, list before mask, newer name before older."""
+    """Return the first complete CPU set among equivalent files, list before mask, newer name before older."""
     before = len(read.problems)
     for pair in pairs:
         cpus = read.cpus(f"{directory}/{pair.list_name}", fact=fact, rule=rule)
@@ -254,12 +258,12 @@ def natural(names: list[str]) -> list[str]:
 
 
 def first_few(names: Sequence[str], most: int) -> str:
-    """Return names fit for one line of a message: parted by commas, and no more than so many."""
+    """Return names that fit on one line of a message: separated by commas, and at most `most` of them."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def parse_integer(text: str, base: int = 10) -> int:
-    """Return the integer in a kernel attribute; raise ValueError for anything else or beyond 64 bits."""
+    """Return the integer in a kernel attribute; raise ValueError for other text, and for numbers beyond 64 bits."""
     if len(text) > _MAX_DIGITS or not text.isascii() or "_" in text:
         raise ValueError(f"not a 64-bit number: {text[:80]!r}")
     value = int(text, base)
@@ -283,6 +287,6 @@ def _decode(content: bytes) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return a text fit for one line of a message, cut where it is long."""
+    """Return a text that fits on one line of a message, truncated if it is long."""
     short = text if len(text) <= 60 else text[:60] + "..."
     return repr(short)

@@ -1,8 +1,8 @@
-"""Errors of a captured machine: the kernel's errors where a file had no content to copy.
+"""Replays the errors of a captured machine: the kernel's errors for files that had no content to copy.
 
-A file may exist and not be readable: the speed of a link that is down is EINVAL, an attribute for root alone is EACCES.
-An archive cannot hold that. So a capture lists the errors in a file of its own, and a replay raises them like the
-kernel.
+A file may exist without being readable: the speed of a link that is down is EINVAL, an attribute only for root is
+EACCES. An archive cannot represent that. So a capture lists the errors in a separate file, and a replay raises them
+like the kernel.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 ERRORS = "zonewise/errors"
-"""Lines of an operation, the name of an error, and a path: "read EINVAL sys/class/net/eth0/speed".
+"""Each line has an operation, the name of an error, and a path: "read EINVAL sys/class/net/eth0/speed".
 
-An error without a name has its number: a driver may return one that only the kernel uses, such as ENOTSUPP, 524.
+An error without a name is listed by its number: a driver may return one that only the kernel uses, such as ENOTSUPP,
+524.
 """
 
-_NUMBER = re.compile("[1-9][0-9]{0,3}")  # of an error, at most 4,095: include/linux/err.h MAX_ERRNO
+_NUMBER = re.compile("[1-9][0-9]{0,3}")  # number of an error, at most 4,095: include/linux/err.h MAX_ERRNO
 
 READ, NAMES, LINK = "read", "names", "link"
 
 Operation = tuple[str, str]
-"""What was done, and with which path."""
+"""The operation, and its path."""
 
 
 def with_recorded_errors(files: Files) -> Files:
-    """Return the files of a capture with the errors it recorded; other files as they are."""
+    """Return the files of a capture with the errors that it recorded; other files unchanged."""
     try:
         errors = parse_errors(files.read(ERRORS))
     except OSError:
@@ -59,7 +60,7 @@ def parse_errors(content: bytes) -> dict[Operation, int]:
 
 
 def _error_number(name: str) -> int | None:
-    """Return the number of an error by its name, or by the number itself; None for anything else."""
+    """Return the number of an error given by its name or number; None for anything else."""
     if _NUMBER.fullmatch(name):
         return int(name)
     number = getattr(errno, name, None) if name.isupper() else None
@@ -67,7 +68,7 @@ def _error_number(name: str) -> int | None:
 
 
 class _ReplayedFiles:
-    """Files that raise the recorded error where the capture has one."""
+    """Files that raise the recorded error if the capture has one."""
 
     def __init__(self, files: Files, errors: dict[Operation, int]) -> None:
         self.live = files.live

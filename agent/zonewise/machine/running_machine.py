@@ -1,8 +1,8 @@
-"""Whether a root shows the machine that runs, whose CPUID, drivers and system calls may then be used as well.
+"""Whether a root shows the running machine, whose CPUID, drivers and system calls may then be used as well.
 
-An agent in a container sees the host below a directory of its own, with the kernel's sysfs at its `sys`. A tree that
-was copied from another machine has plain files there. The mounts of the process tell the two apart. Each is listed
-with its type, and with its device, which is that of the files in it (Documentation/filesystems/proc.rst, 3.5).
+An agent in a container sees the host below a separate directory, with the kernel's sysfs at its `sys`. A tree that was
+copied from another machine has plain files there. The mounts of the process distinguish the two. Each mount is listed
+with its type, and with its device, which is the device of the files in it (Documentation/filesystems/proc.rst, 3.5).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SYSFS = "sysfs"
 
 
 def is_running_machine(root: str, mounts: str = MOUNTS) -> bool:
-    """Return whether `root` is "/", or has a sysfs at `sys`; False where the mounts cannot be read."""
+    """Return whether `root` is "/", or has a sysfs at `sys`; False if the mounts cannot be read."""
     if os.path.realpath(root) == LIVE_ROOT:
         return True
     try:

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 _TREE = "sys/devices/"  # where every device has its one directory, so that no further link is left to follow
-_MAX_HOPS = 3  # an entry, or its `device`, links to it directly, or through the entry of a bus
+_MAX_HOPS = 3  # an entry, or its `device`, links to it directly or through the entry of a bus
 
 
 def is_pci_address(name: str) -> bool:
@@ -30,7 +30,7 @@ def is_pci_address(name: str) -> bool:
 
 
 def is_host_bridge(name: str) -> bool:
-    """Return whether a name is that of a host bridge: "pci0000:3a"."""
+    """Return whether a name is the name of a host bridge: "pci0000:3a"."""
     return _HOST_BRIDGE.fullmatch(name) is not None
 
 
@@ -43,11 +43,11 @@ class PciLocation(NamedTuple):
     """The location of a PCI function in the tree."""
 
     root: str
-    """The host bridge, by its path; domain and bus ("0004:05") where the path names none."""
+    """The path of the host bridge; domain and bus ("0004:05") if the path contains no host bridge."""
     bridges: tuple[str, ...]
-    """The addresses of the bridges between the two, topmost first."""
+    """The addresses of the bridges between the host bridge and the function, topmost first."""
     host_function: str | None
-    """The function that contains the host bridge, where it is nested (Intel VMD)."""
+    """The function that contains the host bridge, if the bridge is nested (Intel VMD)."""
 
 
 def pci_order(address: str) -> tuple[int, str]:
@@ -57,11 +57,11 @@ def pci_order(address: str) -> tuple[int, str]:
 
 
 def pci_location(path: str) -> PciLocation:
-    """Return the location of the PCI function with the address that ends the path.
+    """Return the location of the PCI function whose address ends the path.
 
-    The host bridge is the last one in the path. It is below /sys/devices itself, a platform device, a Hyper-V channel,
-    or, with Intel VMD, below a PCI function of another host bridge. A tree may have none (made by hand, or with
-    directories below /sys/bus/pci/devices). Then domain and bus of the topmost function represent it.
+    The host bridge is the last one in the path. It is directly below /sys/devices, a platform device, a Hyper-V channel
+    or, with Intel VMD, a PCI function of another host bridge. A tree may have no host bridge (made by hand, or with
+    directories below /sys/bus/pci/devices). Then the domain and bus of the topmost function represent it.
     """
     parts = path.split("/")
     last = max((at for at, part in enumerate(parts) if is_host_bridge(part)), default=None)
@@ -74,7 +74,7 @@ def pci_location(path: str) -> PciLocation:
 
 
 def device_pci_address(read: Reader, path: str) -> str | None:
-    """Return the address of the PCI function that carries a device of a class or bus; None for one without.
+    """Return the address of the PCI function that provides a device of a class or bus; None if there is none.
 
     `path` is the entry in the class ("sys/class/net/eth0"): a link into the tree of devices. The last address in the
     link is the function's, whatever follows it (a virtio device, an NVMe or SCSI controller). Kernels before 2.6.25,

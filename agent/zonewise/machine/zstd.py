@@ -1,4 +1,4 @@
-"""Zstandard: of the standard library from Python 3.14 on, and its backport of the same interface before."""
+"""Zstandard: from the standard library since Python 3.14, before that from its backport with the same interface."""
 
 from __future__ import annotations
 

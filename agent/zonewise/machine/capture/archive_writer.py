@@ -1,8 +1,8 @@
 """Captures a machine: the files that discovery reads, in one archive for `zonewise show --root`.
 
-Discovery runs once on files that record every result. So the archive holds all that this version's collectors read, and
-a replay yields the same facts. A few more files are added: they help to understand a machine, and later collectors are
-likely to read them. Identifiers are removed by default.
+Discovery runs once on files that record every result. So the archive contains everything that this version's collectors
+read, and a replay yields the same facts. A few more files are added: they help to understand a machine, and later
+collectors are likely to read them. Identifiers are removed by default.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 ALSO_CAPTURED = (
-    # the distribution: NFD labels it, and many differences between machines follow from it
+    # the distribution: NFD has labels for it, and it explains many differences between machines
     "etc/os-release",
-    # versions, and what is compiled in or loaded
+    # versions, and features that are compiled in or loaded
     "proc/version",
     "proc/modules",
     "proc/sys/kernel/osrelease",
@@ -35,14 +35,14 @@ ALSO_CAPTURED = (
     "proc/sys/vm/overcommit_memory",
     "proc/sys/vm/zone_reclaim_mode",
     "proc/sys/kernel/numa_balancing",
-    # memory by zone: pressure, fragmentation, where allocations missed
+    # memory by zone: pressure, fragmentation, allocations that missed their zone
     "proc/buddyinfo",
     "proc/swaps",
     "sys/devices/system/node/node*/meminfo",
     "sys/devices/system/node/node*/numastat",
     "sys/kernel/mm/transparent_hugepage/enabled",
     "sys/kernel/mm/transparent_hugepage/defrag",
-    # what security and power settings make of the CPUs
+    # the effects of security and power settings on the CPUs
     "sys/devices/system/cpu/vulnerabilities/*",
     "sys/devices/system/cpu/smt/control",
     "sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
@@ -50,14 +50,15 @@ ALSO_CAPTURED = (
     "sys/module/kvm_amd/parameters/sev*",
     "sys/module/kvm_intel/parameters/tdx",
     "sys/module/nvidia/version",
-    # health: errors of memory, links that are down, CPUs throttled by heat
+    # health: memory errors, links that are down, CPUs throttled by heat
     "sys/devices/system/edac/mc/mc*/*_count",
     "sys/devices/system/edac/mc/mc*/dimm*/dimm_*",
     "sys/devices/system/edac/mc/mc*/rank*/dimm_*",
     "sys/class/net/*/carrier",
     "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
 )
-"""Files beyond what discovery reads. None is large, has a side effect when read, or belongs to a process."""
+"""Additional files beyond those that discovery reads. None is large, has a side effect when read, or belongs to a
+process."""
 
 _NVIDIA_DRIVER = "sys/bus/pci/drivers/nvidia"
 _SUFFIXES = (".tar.zst", ".tar.gz", ".tgz")
@@ -68,10 +69,10 @@ class CaptureError(Exception):
 
 
 class Summary(NamedTuple):
-    """What a capture holds."""
+    """A summary of a capture."""
 
     files: int
-    """Files with content."""
+    """Number of files with content."""
     links: int
     content: int
     """Bytes of content, before compression."""
@@ -80,7 +81,7 @@ class Summary(NamedTuple):
 
 
 def capture(files: Files, destination: str, *, with_identifiers: bool = False, replace: bool = False) -> Summary:
-    """Write a capture of a machine to a new .tar.zst or .tar.gz, whole or not at all.
+    """Write a capture of a machine to a new .tar.zst or .tar.gz, completely or not at all.
 
     `with_identifiers` retains the names of the machine; `replace` allows the destination to exist. Raises CaptureError.
     """
@@ -95,7 +96,7 @@ def capture(files: Files, destination: str, *, with_identifiers: bool = False, r
 
 
 def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
-    """Return the file tree of a capture. Raises CaptureError where an identifier would remain in it."""
+    """Return the file tree of a capture. Raises CaptureError if an identifier would remain in it."""
     added = {**_nvml(files), **_kernel_log(files)}
     recording = RecordingFiles(files, added)
     Scanner(recording, explain=True).scan()
@@ -117,7 +118,7 @@ def capture_entries(files: Files, *, with_identifiers: bool = False) -> Entries:
 
 
 def _nvml(files: Files) -> dict[str, bytes]:
-    """Return the file of a capture that holds NVML's facts; empty for a machine without a driver of NVIDIA's."""
+    """Return the file of a capture that contains NVML's facts; empty for a machine without NVIDIA's driver."""
     try:
         drives = files.live and any(":" in name for name in files.names(_NVIDIA_DRIVER))
     except OSError:
@@ -131,9 +132,9 @@ def _nvml(files: Files) -> dict[str, bytes]:
 
 
 def _kernel_log(files: Files) -> dict[str, bytes]:
-    """Return the file of a capture that holds the kernel's records about devices.
+    """Return the file of a capture that contains the kernel's records about devices.
 
-    A capture of a capture has the same file. There is none where the log cannot be read, which needs CAP_SYSLOG.
+    A capture of a capture has the same file. There is none if the log cannot be read, which needs CAP_SYSLOG.
     """
     from zonewise.machine.kernel_log import CAPTURED, relevant_lines
 
@@ -148,11 +149,11 @@ def _read_all(files: Files, pattern: str) -> None:
         try:
             files.read(path)
         except OSError:
-            continue  # recorded as such
+            continue  # recorded as an error
 
 
 def _matching(files: Files, pattern: list[str], directory: str) -> Iterator[str]:
-    """Yield the paths that a pattern of path elements leads to; elements without a star are not looked for."""
+    """Yield the paths that match a pattern of path elements; elements without a star are not checked for existence."""
     first, rest = pattern[0], pattern[1:]
     names = [first]
     if "*" in first:
@@ -193,7 +194,7 @@ def _error(files: Files, operation: Operation) -> int | None:
 
 
 def _write(entries: Entries, destination: str) -> int:
-    """Write the archive beside its destination, then move it; return its size in bytes."""
+    """Write the archive next to its destination, then move it; return its size in bytes."""
     unfinished = f"{destination}.{os.getpid()}.part"
     try:
         try:
@@ -218,7 +219,7 @@ def _write_compressed(entries: Entries, file: IO[bytes], destination: str) -> No
         return
     import gzip
 
-    # without a name and a time of its own, the same capture has the same bytes
+    # without its own name and time, the same capture has the same bytes
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
         _write_tar(entries, cast("IO[bytes]", compressed))
 

@@ -1,4 +1,4 @@
-"""Identifiers of machines and people in captured text, and the one stand-in for each of them.
+"""Identifiers of machines and people in captured text, and one stand-in for each of them.
 
 Stand-ins are numbered in the order of the originals, so a list that was sorted by an identifier remains sorted. Derived
 addresses remain derived: a GUID from a MAC address, a GID from a GUID.
@@ -25,15 +25,15 @@ _PACKED = re.compile(rf"(?<![{_HEX}])(?:[{_HEX}]{{12}}|[{_HEX}]{{16}})(?![{_HEX}
 
 _MAC_DIGITS, _GUID_DIGITS, _GID_DIGITS, _INFINIBAND_DIGITS = 12, 16, 32, 40
 _LINK_LOCAL = "fe80" + "0" * 12
-_MAPPED_IPV4 = "0" * 20 + "ffff"  # RFC 4291 2.5.5.2, of RoCE
+_MAPPED_IPV4 = "0" * 20 + "ffff"  # RFC 4291 2.5.5.2, in GIDs of RoCE
 _FIRST_FAKE_IPV4 = (198 << 24) + (18 << 16)  # RFC 2544: addresses for measurements, 198.18.0.0/15
 _FAKE_PREFIX = "20010db8"  # RFC 3849: addresses for documentation
 _MIDDLES = ("fffe", "0300")
-"""Digits that make a GUID of a MAC address: EUI-64's, and those of Mellanox adapters."""
+"""Digits that make a GUID from a MAC address: those of EUI-64, and those of Mellanox adapters."""
 
 
 class Identifiers:
-    """The stand-in of each identifier of a capture."""
+    """Maps each identifier of a capture to its stand-in."""
 
     def __init__(self, texts: Iterable[str], words: Iterable[str] = ()) -> None:
         """Scan every text of the capture; `words` are whole identifiers (serial numbers, hostnames)."""
@@ -72,7 +72,7 @@ class Identifiers:
         return self._word.sub(self._named, text)
 
     def left_in(self, text: str) -> str | None:
-        """Return an original identifier that is still in a text, in any of its forms; None without one."""
+        """Return an original identifier that is still in a text, in any of its forms; None if there is none."""
         for pattern in (_UUID, _LONG, _GID, _GUID, _HARDWARE, _PACKED):
             for match in pattern.finditer(text):
                 if self._is_original(_digits(match[0])) and (pattern is not _PACKED or _is_own(match[0])):
@@ -140,7 +140,7 @@ class Identifiers:
 
 
 class _IdentifierWords:
-    """The identifiers in the texts seen so far, as lower-case digits; nothing that is all zeros or all ones."""
+    """The identifiers in the texts seen so far, as lower-case digits; all zeros and all ones are left out."""
 
     def __init__(self) -> None:
         self.macs: set[str] = set()
@@ -180,7 +180,9 @@ def _identifies(digits: str) -> bool:
 
 
 def _is_own(digits: str) -> bool:
-    """Return whether digits without colons are surely an address: a small number is not, although it may be a GUID."""
+    """Return whether digits without colons are certainly an address: a small number is not, although it may
+    be a GUID.
+    """
     return digits[:6] != "000000"
 
 
@@ -189,7 +191,7 @@ def _grouped(digits: str, length: int) -> str:
 
 
 def any_word(words: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern of whole words, the longest first; one that never matches without words."""
+    """Return a pattern of whole words, longest first; without words, a pattern that never matches."""
     ordered = sorted(words, key=lambda word: (-len(word), word))
     choice = "|".join(map(re.escape, ordered)) if ordered else r"(?!)"
     return re.compile(rf"(?<![0-9A-Za-z])(?:{choice})(?![0-9A-Za-z])")

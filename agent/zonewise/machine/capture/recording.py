@@ -1,4 +1,4 @@
-"""Files that record all that was read from them, and a file tree in which the same reads have the same results."""
+"""Files that record everything read from them, and a file tree in which the same reads have the same results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 OperationResult = bytes | str | list[str] | int
-"""What an operation gave: a file's content, a link's text, the names in a directory, or the number of an error."""
+"""The result of an operation: a file's content, a link's text, the names in a directory, or an error number."""
 
 Entries = dict[str, bytes | str | None]
 """A file tree, the input of MemoryFiles: bytes for a file, str for a link's text, None for a directory."""
 
 NOT_CAPTURED = "/zonewise/not-captured"
-"""Target of a name that was listed and never read: it leads nowhere, so a later reader finds nothing."""
+"""Target of a name that was listed but never read: it leads nowhere, so a later reader finds nothing."""
 
 A = TypeVar("A", bytes, str, list[str])
 
@@ -29,7 +29,7 @@ A = TypeVar("A", bytes, str, list[str])
 class RecordingFiles:
     """Files that record every result; see Files.
 
-    They are no live machine, so that all that discovery reads goes through them. `added` are further files.
+    They do not count as live, so that everything that discovery reads goes through them. `added` are further files.
     """
 
     live = False
@@ -62,7 +62,7 @@ class RecordingFiles:
 
 
 class Tree:
-    """The file tree that has the recorded results, built from them and from the links on the way to each."""
+    """The file tree with the recorded results, built from them and from the links on the way to each."""
 
     def __init__(self, files: Files) -> None:
         self.entries: Entries = {}
@@ -72,7 +72,7 @@ class Tree:
         """Add the result of an operation; nothing for an error, which an absent entry represents."""
         done, path = operation
         if isinstance(result, int):
-            resolve(path, self._link)  # a file that cannot be read may still be behind links, which others follow
+            resolve(path, self._link)  # an unreadable file may still be behind links, which other paths follow
         elif done == LINK:
             resolve(posixpath.dirname(path), self._link)
             resolve(path, self._link)
@@ -94,7 +94,7 @@ class Tree:
                 self.entries[child] = self._kind(child)
 
     def _kind(self, path: str) -> str | None:
-        """Return the entry for a name that was not read yet: its link, a directory, or None."""
+        """Return the entry for a name that has not been read yet: its link, a directory, or None."""
         try:
             return self._files.link(path)
         except OSError:
@@ -106,7 +106,7 @@ class Tree:
         return None
 
     def _link(self, path: str) -> str | None:
-        """Return the text of a link, and add it to the tree: a path resolves only with all the links on it."""
+        """Return the text of a link, and add it to the tree: a path resolves only with all of its links."""
         known = self.entries.get(path)
         if path in self.entries and known != NOT_CAPTURED:
             return known if isinstance(known, str) else None

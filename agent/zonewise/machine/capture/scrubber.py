@@ -1,8 +1,8 @@
-"""Removes from a captured machine what identifies it or its owner, and what may be secret.
+"""Removes from a captured machine everything that identifies it or its owner, or that may be secret.
 
-Of a file with a known form only listed lines and parameters remain, so an unknown one is removed. Elsewhere identifiers
-are recognised by their form, and replaced by the same stand-in wherever they appear. Facts of the hardware (models,
-sizes, addresses on the PCI bus) remain.
+In files with a known format only listed lines and parameters remain, so unknown ones are removed. Elsewhere identifiers
+are recognised by their form, and each is replaced by the same stand-in wherever it appears. Facts of the hardware
+(models, sizes, addresses on the PCI bus) remain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PRIVATE_LOG_WORDS = re.compile(
     r"(?<=\bname=)[^,\n]+|(?<=Sending SIGBUS to )[^\n]+?(?=:\d)|(?<=\bPPIN: )\w+|(?<=[Ss]erial [Nn]umber: )[^\n]+"
 )
 """Names of processes; the inventory number of a processor (kernel arch/x86/kernel/cpu/mce/core.c); serial numbers of
-GPU boards, by NVIDIA's driver, and of PCI Express devices (kernel drivers/firmware/efi/cper.c)."""
+GPU boards, from NVIDIA's driver, and of PCI Express devices (kernel drivers/firmware/efi/cper.c)."""
 _MODULES = "proc/modules"
 _REMOVED = "removed"
 
@@ -64,11 +64,11 @@ _RETAINED_PARAMETERS = re.compile(
     r"|sched_.*|sev|sgx|skew_tick|slab_.*|spectre_.*|spec_store_bypass_disable|srso|systemd\.unified_cgroup_hierarchy"
     r"|tdx|transparent_hugepage|tsc|tsx.*|vfio.*|x2apic.*|zswap\..*)"
 )
-"""Kernel parameters with values about hardware and scheduling only (kernel-parameters.rst)."""
+"""Kernel parameters whose values concern only hardware and scheduling (kernel-parameters.rst)."""
 
 _FLAG = re.compile(r"[a-z][a-z0-9_]{0,23}")
 _DISTINCTIVE = re.compile(r"(?=.*[0-9.-]).{5,}")
-"""A hostname that cannot be mistaken for a word of the kernel's when it appears in other files."""
+"""A hostname that cannot be mistaken for one of the kernel's words when it appears in other files."""
 
 
 _NUMBERED = re.compile(r"(?=[^\n\0]*[0-9])[^\n\0]{6,}")
@@ -113,13 +113,13 @@ class Scrubber:
 
 
 def _decoded(content: bytes) -> str:
-    return content.decode("latin-1")  # every byte is a character, and comes back as it was
+    return content.decode("latin-1")  # every byte becomes a character, and is restored as it was
 
 
 def _words(entries: Entries) -> Iterator[str]:
     """Yield words that identify the machine wherever they appear: a distinctive hostname, serial numbers.
 
-    A word of the paths is none: a machine called "node1" must not cost us its NUMA node.
+    Words that occur in paths are left out: a machine called "node1" must not cost us its NUMA node.
     """
     paths = "\n".join(entries)
     for path, entry in entries.items():
@@ -132,7 +132,7 @@ def _words(entries: Entries) -> Iterator[str]:
 
 
 def _reduced(path: str, content: bytes) -> bytes:
-    """Return a file's content without what its form lets us recognise."""
+    """Return a file's content without the parts that its format identifies as sensitive."""
     name = posixpath.basename(path)
     if path in _HOST_FILES or name in _SERIAL_FILES:
         return _stand_in(content)
@@ -141,7 +141,7 @@ def _reduced(path: str, content: bytes) -> bytes:
     if name in ("mounts", "mountinfo"):
         lines = _decoded(content).splitlines(keepends=True)
         return "".join(line for line in lines if _file_system(line) in _RETAINED_FILE_SYSTEMS).encode("latin-1")
-    if path == _MODULES:  # root sees where in memory the kernel is loaded
+    if path == _MODULES:  # root sees the memory addresses at which the kernel is loaded
         return _ADDRESS_IN_KERNEL.sub("0x0000000000000000", _decoded(content)).encode("latin-1")
     if "sys/firmware/dmi/" in path:
         return without_serials(content)
@@ -157,7 +157,7 @@ def _stand_in(content: bytes) -> bytes:
 
 
 def _command_line(text: str) -> str:
-    # the words behind " -- " are for the first process, and no parameter of the kernel
+    # the words after " -- " are for the first process, and are not kernel parameters
     words, end = text.partition(" -- ")[0].split(), "\n" if text.endswith("\n") else ""
     return " ".join(map(_parameter, words)) + end
 
@@ -170,7 +170,7 @@ def _parameter(word: str) -> str:
 
 
 def _file_system(line: str) -> str:
-    """Return the type of a line of mounts (fstab(5)) or of mountinfo (proc(5): behind a lone dash)."""
+    """Return the type in a line of mounts (fstab(5)) or of mountinfo (proc(5): after a lone dash)."""
     fields = line.split(" ")
     if "-" in fields[6:]:
         behind = fields[fields.index("-", 6) + 1 :]

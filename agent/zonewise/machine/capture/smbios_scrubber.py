@@ -1,8 +1,8 @@
-"""SMBIOS tables without serial numbers, asset tags and free text of vendors.
+"""SMBIOS tables without serial numbers, asset tags and vendors' free text.
 
 DSP0134 (System Management BIOS Reference Specification): a structure is a header, a formatted area, and strings. The
-header has 4 bytes: type, length, handle. Some bytes of the formatted area are numbers of strings. Each string ends in a
-zero byte, and the strings together in one more.
+header has 4 bytes: type, length, handle. Some bytes of the formatted area are string numbers. Each string ends in a
+zero byte, and the list of strings in another one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _SECRET_STRINGS = {
     22: (0x07,),  # portable battery: serial number
     39: (0x08, 0x09),  # power supply: serial number, asset tag
 }
-"""Type -> offsets of the bytes that number a string to be removed."""
+"""Type -> offsets of the bytes with the numbers of strings to be removed."""
 
 _FREE_TEXT = (11, 12)  # OEM strings, system configuration options: vendors write service tags into them
 _FIRST_OEM_TYPE = 128
 
 
 def without_serials(tables: bytes) -> bytes:
-    """Return tables of the same length with X for every secret string; what is behind damage is zeros."""
+    """Return tables of the same length with X for every secret string; everything after damage becomes zeros."""
     scrubbed = bytearray(tables)
     position = 0
     while position + _HEADER <= len(scrubbed):

@@ -1,4 +1,4 @@
-"""The child process: `python -m` of this package prints NVML's facts as one line of JSON, and ends.
+"""The child process: `python -m` of this package prints NVML's facts as one line of JSON, and exits.
 
 With the argument "events" it prints a line "ADDRESS XID" for each XID, until its parent closes its standard input.
 """
@@ -23,7 +23,7 @@ def main() -> None:
     if sys.argv[1:] == [EVENTS]:
         _print_events()
         return
-    # if the parent dies first, only the default action of the alarm ends a child that is blocked
+    # if the parent dies first, only the default action of the alarm ends a blocked child
     signal.alarm(_LIFE)
     sys.stdout.write(to_json(collect_nvml(LibraryBackend())) + "\n")
 
@@ -35,7 +35,7 @@ def _print_events() -> None:
         sys.stdout.write(f"{xid.address} {xid.code}\n")
         sys.stdout.flush()
 
-    # a parent that died leaves its end of the pipe closed, which is readable
+    # if the parent dies, its end of the pipe is closed, which makes the pipe readable
     try:
         watch_xids(LibraryBackend(), report, lambda: bool(select.select([sys.stdin], [], [], 0)[0]))
     except NvmlError as error:

@@ -1,4 +1,4 @@
-"""What NVML looks like to us: one call by its C name, plain values back, or an error with NVML's own number."""
+"""The agent's view of NVML: one call by its C name that returns plain values, or an error with NVML's own number."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TEXTS = {
 _ABSENCES = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND}).union(
     {7, 21, 22, 24, 25, 26, 27, 28, 29}
 )
-"""Errors that mean: this GPU, driver, library or caller has no such fact.
+"""Errors that mean that this GPU, driver, library or caller does not have the fact.
 
 Older drivers return InvalidArgument for an unknown field or link, and 25 for a struct of an unknown version. Every
 other error is a fault.
@@ -62,18 +62,18 @@ class NvmlError(Exception):
     """NVML, or its stand-in, returned an error."""
 
     def __init__(self, code: int, text: str | None = None) -> None:
-        """Wrap an nvmlReturn_t, and a text where NVML's own is too short."""
+        """Wrap an nvmlReturn_t, with a text if NVML's own is too short."""
         super().__init__(text or _TEXTS.get(code, f"error {code}"))
         self.code = code
 
     @property
     def is_absence(self) -> bool:
-        """Whether it means that the fact does not exist, and not that something has failed."""
+        """Return whether the error means that the fact does not exist, and not that something has failed."""
         return self.code in _ABSENCES
 
 
 class NvmlBackend(Protocol):
-    """NVML, or a stand-in of the tests."""
+    """NVML, or a stand-in from the tests."""
 
     def start(self) -> None:
         """Load and initialise the library; raise NvmlError."""

@@ -1,8 +1,8 @@
-"""Querying NVML in a child process, with a deadline.
+"""Queries NVML in a child process, with a deadline.
 
 A GPU or a driver that blocks leaves the calling process in an uninterruptible sleep inside the kernel (state D), where
 not even SIGKILL ends it. So discovery never calls NVML in its own process. A child calls it, with a deadline, and a
-child that cannot be ended is left alone. While it lives no second one is started, which would only block beside it.
+child that cannot be ended is abandoned. While it lives no second child is started, which would only block as well.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from zonewise.machine.nvml.facts import NvmlFacts
 
 DEADLINE = 10.0
-"""Seconds. The first question after boot initialises the GPUs where persistence mode is off: 1 to 2 s for each, several
-at once."""
+"""Seconds. The first query after boot initialises the GPUs if persistence mode is off: 1 to 2 s for each, several at
+once."""
 
 _MODULE = "zonewise.machine.nvml"
-_LAST_WORDS = 200  # characters of what a failed child wrote
-_GRACE = 1.0  # seconds for a killed process to be gone; one that sleeps uninterruptibly is not
+_LAST_WORDS = 200  # maximum characters of a failed child's output in the message
+_GRACE = 1.0  # seconds until a killed process must be gone; one in uninterruptible sleep is not
 
 
 class NvmlChild:
@@ -36,8 +36,8 @@ class NvmlChild:
         deadline: float = DEADLINE,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`command` replaces our own module, and `environment` adds variables, for tests."""
-        # -P: no file of the working directory is imported
+        """Set `command` to replace our own module, and `environment` to add variables, for tests."""
+        # -P: no file in the working directory is imported
         self._command = tuple(command) or (sys.executable, "-P", "-m", _MODULE)
         self._deadline = deadline
         self._environment = dict(environment or {})
@@ -46,11 +46,11 @@ class NvmlChild:
 
     @property
     def attempt(self) -> tuple[int, bool]:
-        """A value that differs as soon as another query may succeed after one that exceeded the deadline."""
+        """Return a value that changes as soon as another query may succeed after one that exceeded the deadline."""
         return self._unanswered, self._lives()
 
     def query(self) -> NvmlFacts:
-        """Return NVML's facts; after the deadline, facts with nothing but the problem."""
+        """Return NVML's facts; after the deadline, facts that contain only the problem."""
         if self._left is not None and self._lives():
             return _problem(
                 f"the nvidia driver has not responded to process {self._left.pid} yet, so it is not queried again"
@@ -71,13 +71,13 @@ class NvmlChild:
         return _child_facts(child.returncode, output, errors)
 
     def _lives(self) -> bool:
-        """Return whether a child that was left alone still lives; collects its exit status where it does not."""
+        """Return whether an abandoned child still lives; collect its exit status if it does not."""
         if self._left is not None and self._left.poll() is not None:
             self._left = None
         return self._left is not None
 
     def _end(self, child: Popen[str]) -> NvmlFacts:
-        """End a child that exceeded the deadline, or leave it where it cannot be ended."""
+        """End a child that exceeded the deadline, or abandon it if it cannot be ended."""
         from subprocess import TimeoutExpired
 
         self._unanswered += 1
@@ -89,14 +89,14 @@ class NvmlChild:
             for pipe in (child.stdout, child.stderr):
                 if pipe is not None:
                     pipe.close()
-            # what it started may hold the pipes open after its own end
+            # its descendants may keep the pipes open after the child has ended
             if child.poll() is None:
                 self._left = child
                 problem += f", and process {child.pid} of the query cannot be ended because it hangs in the kernel"
         return _problem(problem)
 
     def _child_environment(self) -> dict[str, str]:
-        """Return our environment, by which the child finds the packages that we found, installed or not."""
+        """Return our environment, with which the child finds the packages that we found, installed or not."""
         path = os.pathsep.join(os.path.abspath(directory) for directory in sys.path)
         return {**os.environ, "PYTHONPATH": path, **self._environment}
 
@@ -106,7 +106,7 @@ def _child_facts(status: int, output: str, errors: str) -> NvmlFacts:
 
     lines = output.splitlines()
     try:
-        # libraries have been seen to print: the facts are the last line
+        # some libraries print, so the facts are the last line
         return from_json(lines[-1] if lines and not status else "")
     except ValueError:
         how = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -121,4 +121,4 @@ def _problem(text: str) -> NvmlFacts:
 
 
 CHILD = NvmlChild()
-"""The one that discovery uses: one scan must see a blocked process of the scan before."""
+"""The instance that discovery uses: each scan must see a process blocked since an earlier scan."""

@@ -1,4 +1,4 @@
-"""XIDs as NVML reports them: a call that blocks, in a child process that prints a line for each event.
+"""XIDs that NVML reports: a blocking call, in a child process that prints a line for each event.
 
 Each process that registers gets every event. NVML reports XIDs of programs as well; in a virtual GPU's guest there are
 none.
@@ -26,7 +26,7 @@ class NvmlXid(NamedTuple):
     """An XID event."""
 
     address: str
-    """As sysfs writes it."""
+    """The address in sysfs notation."""
     code: int
 
 
@@ -36,7 +36,7 @@ def watch_xids(
     stopped: Callable[[], bool],
     pause: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Report XIDs until stopped, which is looked at after each wait. Raises NvmlError where there can be no events."""
+    """Report XIDs until stopped, which is checked after each wait. Raises NvmlError if there can be no events."""
     backend.start()
     events = backend.call("nvmlEventSetCreate")
     count = backend.call("nvmlDeviceGetCount")
@@ -48,7 +48,7 @@ def watch_xids(
             event = backend.call("nvmlEventSetWait", events, WAIT)
         except NvmlError as error:
             if error.code == GPU_IS_LOST:
-                pause(WAIT / 1000)  # every further wait fails at once; other GPUs may have events still
+                pause(WAIT / 1000)  # every further wait for this GPU fails at once; other GPUs may still have events
             elif error.code != TIMEOUT:
                 raise
             continue
@@ -58,7 +58,7 @@ def watch_xids(
 
 
 def _register(backend: NvmlBackend, index: int, events: object) -> bool:
-    """Register a GPU; one without events is left out."""
+    """Register a GPU; a GPU without events is left out."""
     try:
         handle = backend.call("nvmlDeviceGetHandleByIndex", index)
         backend.call("nvmlDeviceRegisterEvents", handle, XID_EVENT, events)
@@ -68,7 +68,7 @@ def _register(backend: NvmlBackend, index: int, events: object) -> bool:
 
 
 def _xid(event: object) -> NvmlXid | None:
-    """Return an event as an XID; None for another one, or for a device without an address."""
+    """Return an event as an XID; None for other events, and for a device without an address."""
     match event:
         case (str(bus_id), int(kind), int(code)) if kind == XID_EVENT:
             address = sysfs_address(bus_id)

@@ -12,13 +12,13 @@ class NvmlLink(NamedTuple):
     """One NVLink of a GPU."""
 
     link: int
-    """Its number on the GPU."""
+    """Number of the link on the GPU."""
     active: bool
     version: int | None = None
     remote_type: int | None = None
     """nvmlIntNvLinkDeviceType_t of the far end."""
     remote_address: str | None = None
-    """As sysfs writes it; None where a guest does not see it."""
+    """The address in sysfs notation; None if a guest does not see it."""
 
 
 class NvmlFabric(NamedTuple):
@@ -26,18 +26,18 @@ class NvmlFabric(NamedTuple):
 
     state: int
     status: int
-    """An nvmlReturn_t, meant only where the state is "completed"."""
+    """An nvmlReturn_t, meaningful only if the state is "completed"."""
     cluster_uuid: str
-    """"00000000-0000-0000-0000-000000000000" for none."""
+    """The UUID; "00000000-0000-0000-0000-000000000000" means none."""
     clique: int
     health_mask: int | None = None
-    """From version 2 of the struct on."""
+    """Present from version 2 of the struct on."""
     health_summary: int | None = None
-    """From version 3 on."""
+    """Present from version 3 of the struct on."""
 
 
 class NvmlMigDevice(NamedTuple):
-    """A MIG device, nvmlDeviceAttributes_t and its identity."""
+    """A MIG device, with nvmlDeviceAttributes_t and its identity."""
 
     uuid: str | None = None
     name: str | None = None
@@ -52,7 +52,7 @@ class NvmlMigDevice(NamedTuple):
     gpu_slices: int | None = None
     compute_slices: int | None = None
     memory: int | None = None
-    """Bytes."""
+    """Memory size in bytes."""
     absent: dict[str, str] = {}  # noqa: RUF012 -- never written to: a default of a NamedTuple must be a value
     faults: tuple[str, ...] = ()
 
@@ -61,17 +61,17 @@ class NvmlGpu(NamedTuple):
     """A GPU as NVML lists it."""
 
     place: int
-    """NVML's index, which may be another's after a GPU is lost; identity is UUID and address."""
+    """NVML's index, which may refer to another GPU after one is lost; UUID and address identify the GPU."""
     address: str | None = None
-    """As sysfs writes it: "0000:3b:00.0"."""
+    """The address in sysfs notation: "0000:3b:00.0"."""
     uuid: str | None = None
     name: str | None = None
     architecture: int | None = None
     """nvmlDeviceArchitecture_t."""
     memory: int | None = None
-    """Bytes in all, the driver's own share included."""
+    """Total bytes, including the driver's own share."""
     compute_capability: tuple[int, ...] | None = None
-    """Major and minor."""
+    """Major and minor version."""
     minor: int | None = None
     module_id: int | None = None
     vbios: str | None = None
@@ -83,7 +83,7 @@ class NvmlGpu(NamedTuple):
     addressing: int | None = None
     """nvmlDeviceAddressingModeType_t."""
     numa_node: int | None = None
-    """The node that the GPU's own memory is, on coherent platforms; not the node it is near to."""
+    """The node that consists of the GPU's own memory, on coherent platforms; not the node nearest to the GPU."""
     memory_affinity: tuple[int, ...] | None = None
     """The NUMA nodes that it is nearest to."""
     ecc_enabled: bool | None = None
@@ -92,29 +92,29 @@ class NvmlGpu(NamedTuple):
     ecc_lifetime_corrected: int | None = None
     ecc_lifetime_uncorrected: int | None = None
     remapped_rows: tuple[int, ...] | None = None
-    """Corrected, uncorrected, pending (0 or 1), failed (0 or 1)."""
+    """Numbers of corrected and uncorrected rows; pending (0 or 1), failed (0 or 1)."""
     retired_pages_pending: bool | None = None
     clocks_event_reasons: int | None = None
-    """Bits, nvmlClocksEventReasons."""
+    """Bits of nvmlClocksEventReasons."""
     recovery_action: int | None = None
     """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
     pcie_replays: int | None = None
     mig_mode: tuple[int, ...] | None = None
-    """Current and pending, 0 or 1."""
+    """Current and pending mode, each 0 or 1."""
     mig_devices: tuple[NvmlMigDevice, ...] = ()
     fabric: NvmlFabric | None = None
     links: tuple[NvmlLink, ...] = ()
     absent: dict[str, str] = {}  # noqa: RUF012 -- as above
     faults: tuple[str, ...] = ()
-    """Queries that failed with an error of the GPU, and that error."""
+    """Queries that failed with an error of the GPU, with that error."""
     nvlink_errors: int | None = None
-    """CRC errors, replays and recoveries of all NVLinks, since the driver was loaded."""
+    """CRC errors, replays and recoveries of all NVLinks since the driver was loaded."""
     lost: bool = False
-    """A query returned NVML_ERROR_GPU_IS_LOST; no further one was made."""
+    """Whether a query returned NVML_ERROR_GPU_IS_LOST; no further query was made then."""
 
 
 class NvmlFacts(NamedTuple):
-    """All facts of NVML, or the one reason for having none."""
+    """All facts from NVML, or the single reason why there are none."""
 
     problem: str | None = None
     """Why NVML could not be queried, and a remedy, in one line."""

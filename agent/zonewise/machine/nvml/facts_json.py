@@ -1,4 +1,4 @@
-"""NvmlFacts as one line of JSON, and back with every type checked: a text may be from a damaged capture."""
+"""Converts NvmlFacts to one line of JSON, and back with every type checked: a text may be from a damaged capture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args, get_origin
 if TYPE_CHECKING:
     from zonewise.machine.nvml.facts import NvmlFacts
 
-    Kind: TypeAlias = Any  # a class, or what the typing module makes of classes
+    Kind: TypeAlias = Any  # a class, or an object that the typing module makes from classes
     Json: TypeAlias = Any
 
 CAPTURED = "zonewise/nvml.json"
@@ -18,14 +18,14 @@ _MAX_BITS = 64
 
 
 def to_json(facts: NvmlFacts) -> str:
-    """Return the facts as one line of JSON, without what is None or empty."""
+    """Return the facts as one line of JSON, without None and empty values."""
     import json
 
     return json.dumps(_plain(facts), separators=(",", ":"))
 
 
 def from_json(text: str) -> NvmlFacts:
-    """Return the facts of a JSON text; raise ValueError where it does not hold facts, in whole or in part.
+    """Return the facts in a JSON text; raise ValueError if any part of it is invalid.
 
     Unknown names are skipped, as a later version may have written them.
     """
@@ -59,7 +59,7 @@ def _checked(kind: Kind, value: Json, where: str) -> Json:
         return {str(key): _checked(str, part, where) for key, part in cast("dict[str, Json]", value).items()}
     if hasattr(kind, "_fields") and isinstance(value, dict):
         return _checked_fields(kind, cast("dict[str, Json]", value), where)
-    # bool is a kind of int, and True is no number of anything
+    # bool is a subclass of int, but True is not a number here
     if type(value) is not kind or (kind is int and value.bit_length() > _MAX_BITS):
         raise ValueError(f"{where} is {str(value)[:60]!r}")
     return value

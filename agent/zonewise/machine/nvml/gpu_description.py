@@ -1,4 +1,4 @@
-"""The meaning of NVML's numbers: a GPU with NVML's facts of it. Numbers are those of nvml.h."""
+"""The meaning of NVML's numbers: describes a GPU with NVML's facts about it. Numbers are those of nvml.h."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _THROTTLES = {
     0x40: "hw thermal",
     0x80: "hw power brake",
 }
-"""The clocks event reasons that hold the clocks down; being idle and what the user has set are none."""
+"""The clocks event reasons that mean throttling; idleness and the user's own settings do not."""
 _REMOTES = {0: "gpu", 1: "npu", 2: "switch"}
 _NVLINKS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5, 8: 6}
-"""nvmlNvlinkVersion_t to the generation of NVLink: 5 is NVLink 3.1, as an A100 reports, and not NVLink 5."""
+"""nvmlNvlinkVersion_t -> generation of NVLink: 5 is NVLink 3.1, as an A100 reports, and not NVLink 5."""
 
 _COMPLETED = 3
 _FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", _COMPLETED: "completed"}
 _FABRIC_SUMMARIES = {1: "healthy", 2: "unhealthy", 3: "limited capacity"}
 _FABRIC_FAULTS = {0: "degraded bandwidth", 2: "route recovery", 4: "route unhealthy", 6: "access timeout recovery"}
-"""By the position of two bits in the health mask: 0 not supported, 1 true, 2 false."""
-_CONFIGURATION = 8  # first of four bits: 0 not supported, 1 none, else the kind of an incorrect configuration
+"""Faults by position of two bits in the health mask: 0 not supported, 1 true, 2 false."""
+_CONFIGURATION = 8  # first of four bits: 0 not supported, 1 none, else the kind of incorrect configuration
 _CONFIGURATION_FAULTS = {
     2: "system GUID",
     3: "chassis serial number",
@@ -85,10 +85,10 @@ _FIELDS = {
     "mig_mode": "mig",
     "links": "nvlinks",
 }
-"""Facts of NVML that have another name as a field of Gpu."""
+"""NVML facts whose field in Gpu has another name."""
 _CALLS = {
     **TEXTS,
-    # numa_node counts only where the kernel has such a zone
+    # numa_node counts only if the kernel has such a zone
     **{fact: call for fact, (call, *_) in NUMBERS.items() if fact != "numa_node"},
     **FLAGS,
     **{fact: call for fact, (call, _) in TUPLES.items()},
@@ -100,7 +100,7 @@ _ALSO_IN_PROC = frozenset({"uuid", "name", "minor", "vbios", "firmware"})
 
 
 def describe_gpu(gpu: Gpu, nvml_gpu: NvmlGpu, facts: NvmlFacts) -> Gpu:
-    """Return a GPU with NVML's facts of it; fields without a fact of NVML's are unchanged."""
+    """Return a GPU with NVML's facts about it; fields for which NVML has no fact are unchanged."""
     return gpu._replace(
         uuid=nvml_gpu.uuid or gpu.uuid,
         model=nvml_gpu.name or gpu.model,
@@ -127,7 +127,7 @@ def describe_gpu(gpu: Gpu, nvml_gpu: NvmlGpu, facts: NvmlFacts) -> Gpu:
 
 
 def record_sources(read: Reader, fact: str, nvml_gpu: NvmlGpu, facts: NvmlFacts, path: str) -> None:
-    """Record for each fact its query, and for an unknown one the reason."""
+    """Record the query for each fact, and the reason for each unknown one."""
     for name, call in _CALLS.items():
         reason = nvml_gpu.absent.get(name)
         value = None if reason else getattr(nvml_gpu, name)
@@ -168,14 +168,14 @@ def _health(nvml_gpu: NvmlGpu) -> Health:
 
 
 def describe_fabric(nvml_fabric: NvmlFabric) -> Fabric:
-    """Return what the membership in a fabric means."""
+    """Return the meaning of a fabric membership."""
     completed = nvml_fabric.state == _COMPLETED
     cluster = None if nvml_fabric.cluster_uuid == _NO_CLUSTER else nvml_fabric.cluster_uuid
     succeeded = completed and nvml_fabric.status == 0
     status = "success" if succeeded else str(NvmlError(nvml_fabric.status))
     return Fabric(
         state=_FABRIC_STATES.get(nvml_fabric.state, f"state {nvml_fabric.state}"),
-        # nvml.h: the status must be looked at only if the state is completed
+        # nvml.h: the status is valid only if the state is completed
         status=status if completed else None,
         cluster_uuid=cluster,
         clique=nvml_fabric.clique if completed else None,
@@ -197,7 +197,7 @@ def _fabric_faults(mask: int | None) -> tuple[str, ...] | None:
 
 
 def _nvlinks(nvml_gpu: NvmlGpu) -> tuple[NvLinkPeer, ...]:
-    """Return the active links, those alike as one."""
+    """Return the active links; equal links are merged into one."""
     alike = Counter(
         (
             link.remote_address or "",
@@ -240,9 +240,10 @@ def _instance(device: NvmlMigDevice, memory: int | None) -> MigInstance:
 
 
 def _profile(device: NvmlMigDevice, memory: int | None) -> str | None:
-    """Return "1g.10gb" and the like: the driver's own name, which alone has "+me"; else slices and rounded memory.
+    """Return a profile such as "1g.10gb": the driver's own name, which may include "+me", else slices and rounded
+    memory.
 
-    Memory is rounded as go-nvlib does it (pkg/nvlib/device/mig_profile.go): up to eighths of the GPU's whole GiB.
+    Memory is rounded as in go-nvlib (pkg/nvlib/device/mig_profile.go): up to eighths of the GPU's whole GiB.
     """
     if named := _PROFILE.search(device.name or ""):
         return named[1]

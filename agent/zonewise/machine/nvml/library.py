@@ -1,6 +1,6 @@
-"""The real NVML, through nvidia-ml-py (imported as pynvml), with the traps of that package guarded.
+"""The real NVML, through nvidia-ml-py (imported as pynvml), with workarounds for that package's pitfalls.
 
-Its functions return different things: a number, a list, bytes or text, or a ctypes struct that the caller must read or
+Its functions return different types: a number, a list, bytes or text, or a ctypes struct that the caller must read or
 even create. This module returns a number, a text, or a tuple of these; see NvmlBackend.call.
 """
 
@@ -26,7 +26,7 @@ _VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class LibraryBackend:
-    """NVML of this machine, in this process. To be used in a child process only: a call may never return."""
+    """NVML of this machine, in this process. Use it only in a child process: a call may never return."""
 
     def __init__(self) -> None:
         self._pynvml: Pynvml = None
@@ -48,7 +48,7 @@ class LibraryBackend:
         except self._pynvml.NVMLError as error:
             raise NvmlError(int(error.value)) from None
         except AttributeError as error:
-            # the function or struct is younger than the package
+            # the function or struct is newer than the package
             raise NvmlError(FUNCTION_NOT_FOUND, f"nvidia-ml-py is too old: {error}") from None
         except UnicodeDecodeError as error:
             raise NvmlError(UNKNOWN, f"the response is not text: {error.object[:20]!r}") from None
@@ -75,7 +75,7 @@ def _memory(pynvml: Pynvml, handle: Handle) -> Value:
 def _module_id(pynvml: Pynvml, handle: Handle) -> Value:
     from ctypes import c_uint
 
-    # without an argument the package writes into one object of its own, which all callers then share
+    # without an argument the package writes into a single object of its own, which all callers then share
     return pynvml.nvmlDeviceGetModuleId(handle, c_uint())
 
 
@@ -119,7 +119,7 @@ def _field(pynvml: Pynvml, handle: Handle, field: int) -> Value:
 
 
 def _fabric_versioned(pynvml: Pynvml, handle: Handle, version: int) -> Value:
-    # the constructors of these structs put the version in that the call checks
+    # the constructors of these structs fill in the version that the call checks
     info = getattr(pynvml, f"c_nvmlGpuFabricInfo_v{version}_t")()
     return _fabric(info, handle, pynvml.nvmlDeviceGetGpuFabricInfoV)
 

@@ -1,7 +1,7 @@
-"""Querying all facts of NVML, one at a time, so that no failure costs another fact.
+"""Queries all facts of NVML, one at a time, so that no failure affects another fact.
 
-A query that NVML does not support leaves its fact None and the reason in `absent`. A query that fails with an error of
-the GPU is a fault as well. Once a GPU is lost it gets no further query: every one could only fail, and some of them
+If NVML does not support a query, its fact is None and the reason is in `absent`. A query that fails with an error of
+the GPU is a fault as well. Once a GPU is lost, no further query is made on it: each would only fail, and some of them
 slowly.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
-_MAX_GPUS = 256  # far above what one machine holds; bounds the loop against a count gone wrong
+_MAX_GPUS = 256  # far more than any machine has; bounds the loop if the count is wrong
 _MAX_MIG_DEVICES = 64  # 7 GPU instances of at most 7 compute instances each
 _NODE_WORDS = 16  # CONFIG_NODES_SHIFT is 10 at most, which is 1024 nodes
 _MIB = 1 << 20
@@ -33,7 +33,7 @@ _RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _NVLINK_ERRORS = (38, 45, 52, 59)
 """NVML_FI_DEV_NVLINK_{CRC_FLIT,CRC_DATA,REPLAY,RECOVERY}_ERROR_COUNT_TOTAL."""
 _SCOPE_NODE = 0  # NVML_AFFINITY_SCOPE_NODE
-_FABRIC_VERSIONS = (3, 2)  # of nvmlGpuFabricInfoV_t, newest first; what came before has a call of its own
+_FABRIC_VERSIONS = (3, 2)  # versions of nvmlGpuFabricInfoV_t, newest first; the older struct has its own call
 
 REMEDIES = {
     LIBRARY_NOT_FOUND: "mount the driver's libraries into the container (runtime class nvidia), or set LD_LIBRARY_PATH "
@@ -91,7 +91,7 @@ _MIG_ATTRIBUTES = (
 
 
 class _Queries:
-    """Runs queries, and records the reason for each unknown fact."""
+    """Runs queries and records the reason for each unknown fact."""
 
     def __init__(self, backend: NvmlBackend) -> None:
         self._backend = backend
@@ -99,10 +99,10 @@ class _Queries:
         self.faults: list[str] = []
         self.lost = False
         self.last_error: NvmlError | None = None
-        """The error of the last query, None where it succeeded."""
+        """The error of the last query, None if it succeeded."""
 
     def query(self, fact: str, call: str, *arguments: object) -> object | None:
-        """Return the result, or None with the reason under the fact's name."""
+        """Return the result, or None with the reason recorded under the fact's name."""
         if self.lost:
             self.absent[fact] = "not queried, because the GPU is lost"
             return None
@@ -119,7 +119,7 @@ class _Queries:
         return value
 
     def text(self, fact: str, call: str, *arguments: object) -> str | None:
-        """Return a text; None for an empty one as well."""
+        """Return a text; None also for an empty one."""
         value = self.query(fact, call, *arguments)
         return value if isinstance(value, str) and value else self.unusable(fact, value)
 
@@ -129,7 +129,7 @@ class _Queries:
         return value if isinstance(value, int) else self.unusable(fact, value)
 
     def numbers(self, fact: str, length: int, call: str, *arguments: object) -> tuple[int, ...] | None:
-        """Return so many numbers."""
+        """Return the given number of numbers."""
         value = self.query(fact, call, *arguments)
         parts = [part for part in _parts(value) if isinstance(part, int)]
         return tuple(parts) if len(parts) == len(_parts(value)) == length else self.unusable(fact, value)
@@ -141,7 +141,7 @@ class _Queries:
 
 
 def collect_nvml(backend: NvmlBackend) -> NvmlFacts:
-    """Return all facts of NVML. Never raises an error of NVML: an unsupported fact is absent, with the reason."""
+    """Return all facts of NVML. Never raises an NVML error: an unsupported fact is absent, with the reason."""
     try:
         backend.start()
     except NvmlError as error:
@@ -161,7 +161,7 @@ def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     handle = questions.query("address", "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
         return NvmlGpu(index, absent=questions.absent, faults=tuple(questions.faults), lost=questions.lost)
-    # the address first: it alone identifies a GPU that is lost during the queries
+    # the address comes first: only the address identifies a GPU that is lost during the queries
     known: dict[str, Any] = {
         "address": sysfs_address(questions.text("address", "nvmlDeviceGetPciInfo", handle)),
         **{fact: questions.text(fact, call, handle) for fact, call in TEXTS.items()},
@@ -175,7 +175,7 @@ def _gpu(backend: NvmlBackend, index: int) -> NvmlGpu:
     known["fabric"] = _fabric(questions, handle)
     known["links"] = tuple(_links(questions, handle))
     if known["links"]:
-        questions.absent.pop("links", None)  # the reason for the end of the links
+        questions.absent.pop("links", None)  # the reason why the list of links ends
         known["nvlink_errors"] = _link_errors(questions, handle)
     else:
         questions.absent["nvlink_errors"] = "no NVLink"
@@ -193,7 +193,7 @@ def _flag(number: int | None) -> bool | None:
 
 
 def sysfs_address(bus_id: str | None) -> str | None:
-    """Return NVML's "00000000:3B:00.0" as sysfs writes it, None for text that is no address of an endpoint.
+    """Return NVML's "00000000:3B:00.0" in sysfs notation; None for text that is not the address of an endpoint.
 
     In a guest the far end of an NVLink may be FFFFFFFF:FF:FF.0, or all zeros.
     """
@@ -211,7 +211,7 @@ def _affinity(questions: _Queries, handle: object) -> tuple[int, ...] | None:
 
 
 def _fabric(questions: _Queries, handle: object) -> NvmlFabric | None:
-    """Query by the newest struct that library and driver both support."""
+    """Query with the newest struct that library and driver both support."""
     for version in _FABRIC_VERSIONS:
         fabric = questions.query("fabric", "nvmlDeviceGetGpuFabricInfoV", handle, version)
         if fabric is not None:
@@ -235,8 +235,8 @@ def _links(questions: _Queries, handle: object) -> Iterator[NvmlLink]:
     for link in range(MAX_LINKS):
         active = questions.number("links", "nvmlDeviceGetNvLinkState", handle, link)
         if active is None:
-            # Links are numbered from 0, and a number beyond the last one is an invalid argument. A link of an older
-            # GPU that is not wired is "not supported", with wired ones after it.
+            # Links are numbered from 0, and a number beyond the last one is an invalid argument. On an older GPU a link
+            # that is not wired is "not supported", and wired links may follow it.
             if questions.lost or (questions.last_error and questions.last_error.code == INVALID_ARGUMENT):
                 return
             continue
@@ -244,9 +244,9 @@ def _links(questions: _Queries, handle: object) -> Iterator[NvmlLink]:
 
 
 def _link_errors(questions: _Queries, handle: object) -> int | None:
-    """Return the errors of all links; what a GPU does not count is left out.
+    """Return the errors of all links; counters that a GPU lacks are left out.
 
-    None where a count could not be read now: a smaller sum would look like a reset.
+    None if a count could not be read now: a smaller sum would look like a reset.
     """
     known: list[int] = []
     for field in _NVLINK_ERRORS:
@@ -279,7 +279,7 @@ def _mig_devices(backend: NvmlBackend, questions: _Queries, handle: object) -> I
         if device is not None:
             yield _mig_device(_Queries(backend), device)
         elif questions.last_error and questions.last_error.is_absence:
-            questions.absent.pop("mig_devices", None)  # no device at this index; later ones may have one
+            questions.absent.pop("mig_devices", None)  # no device at this index; later indexes may have one
 
 
 def _mig_device(questions: _Queries, device: object) -> NvmlMigDevice:
