@@ -1,1 +1,1 @@
-"""What the agent reads of GPU Feature Discovery's input on a node: the configuration of NVIDIA's device plugin."""
+"""The agent's reader of GPU Feature Discovery's input on a node: the configuration of NVIDIA's device plugin."""

@@ -1,10 +1,10 @@
-"""The file of the device plugin's configuration, as it is mounted from a ConfigMap.
+"""The file with the device plugin's configuration, as mounted from a ConfigMap.
 
-A ConfigMap may hold several configurations. Its mounted directory is accepted too. The rule of the plugin's config
+A ConfigMap may contain several configurations. Its mounted directory is accepted too. The rule of the plugin's config
 manager then selects one (cmd/config-manager, updateConfigName):
 
 - With the Node's label nvidia.com/device-plugin.config, the configuration that the label names.
-- Without the label, that of a configured name.
+- Without the label, the one with a configured name.
 - Without both, "default", or else the only one.
 """
 
@@ -37,10 +37,10 @@ class DevicePluginConfigFile:
         *,
         selected: Callable[[], str | None] = lambda: "",
     ) -> None:
-        """Read the file at a path, or that of a name in the directory at the path; an empty path is none.
+        """Read the file at a path, or the file `name` in the directory at the path; an empty path means no file.
 
-        A strategy, and the path of a file with the machine's type, override those of the file. `selected` returns the
-        name that the Node has, which counts before `name`; "": it has none; None: that is unknown.
+        `mig_strategy` and `machine_type_file` override the values in the file. `selected` returns the name that the
+        Node selects, which takes precedence over `name`; "" if the Node has none, None if that is unknown.
         """
         self._machine_type_file = machine_type_file
         self._files = files
@@ -54,7 +54,7 @@ class DevicePluginConfigFile:
     def read(self) -> tuple[DevicePluginConfig | None, tuple[str, ...]]:
         """Return the configuration and the problems with it; never raises.
 
-        It is None where a file is configured and none was good yet: how GPUs are shared is unknown then.
+        The configuration is None if a file is configured and has never been good: how GPUs are shared is then unknown.
         """
         try:
             config = self._parse(self._content())
@@ -73,7 +73,7 @@ class DevicePluginConfigFile:
         return self._last, problems
 
     def _machine_type(self, path: str) -> tuple[str, tuple[str, ...]]:
-        """Return the content of the file with the machine's type (internal/lm/machine-type.go), and the problem."""
+        """Return the content of the file with the machine type (internal/lm/machine-type.go), and the problem."""
         try:
             return self._files.read(path).decode(errors="replace").strip(), ()
         except OSError as error:

@@ -1,8 +1,8 @@
 """Parses the configuration of NVIDIA's device plugin, a file that GPU Feature Discovery reads too.
 
 The rules are those of k8s-device-plugin's api/config/v1 (parseConfigFrom, the UnmarshalJSON of replicas.go and
-resources.go). A file that these reject is rejected here. Like GFD, which calls DisableResourceNamingInConfig, the
-parser ignores names of shared resources other than the default one, and the choice of devices.
+resources.go). A file that these reject is rejected here. GFD calls DisableResourceNamingInConfig. Like GFD, the parser
+ignores names of shared resources other than the default name, and the selection of devices.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _MIN_REPLICAS = 2
 _DISCOVERY_STRATEGIES = ("auto", "nvml", "tegra", "vfio")
 _UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _DEVICE = re.compile(rf"\d{{1,20}}(:\d{{1,20}})?|(GPU|MIG)-{_UUID}|MIG-GPU-{_UUID}/\d{{1,20}}/\d{{1,20}}", re.ASCII)
-"""An index, that of a MIG device, or a UUID (replicas.go, ReplicatedDeviceRef)."""
+"""The index of a GPU, the index of a MIG device, or a UUID (replicas.go, ReplicatedDeviceRef)."""
 
 _Fields = dict[str, Any]
 
 
 class DevicePluginConfigError(Exception):
-    """A configuration that cannot be used; the message has the field, its value and what is valid."""
+    """A configuration that cannot be used; the message has the field, its value and the valid values."""
 
 
 def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
-    """Return the configuration of a file, YAML or JSON. Raises DevicePluginConfigError."""
+    """Return the configuration in a YAML or JSON file. Raises DevicePluginConfigError."""
     try:
         document = _fields(load_yaml(content), "the file")
     except ValueError as error:
@@ -57,7 +57,7 @@ def parse_device_plugin_config(content: bytes) -> DevicePluginConfig:
     config = DevicePluginConfig(mig_strategy=strategy or MIG_NONE, machine_type_file=machine_type_file)
     sharing = _fields(_get(document, "sharing"), "sharing")
     mps, slices = _get(sharing, "mps"), _get(sharing, "timeSlicing")
-    # both are checked, and MPS wins (sharing.go, ReplicatedResources)
+    # both are checked, and MPS takes precedence (sharing.go, ReplicatedResources)
     shared = [(MPS, *_resources(mps, "sharing.mps"))] if mps is not None else []
     if slices is not None:
         shared.append((TIME_SLICING, *_resources(slices, "sharing.timeSlicing")))
@@ -74,14 +74,14 @@ def _fields(value: object, name: str) -> _Fields:
 
 
 def _get(fields: Mapping[str, Any], name: str) -> object:
-    """Return a field; Go's decoder accepts its name in letters of any case where none has the exact one."""
+    """Return a field; like Go's decoder, accept its name in any case if no field has the exact name."""
     if name in fields:
         return fields[name]
     return next((value for key, value in fields.items() if str(key).lower() == name.lower()), None)
 
 
 def _resources(value: object, path: str) -> tuple[dict[str, int], bool]:
-    """Return the replicas by resource, and whether shared resources have names of their own."""
+    """Return the replicas by resource, and whether shared resources have their own names."""
     fields = _fields(value, path)
     renamed = _boolean(fields, "renameByDefault", path)
     _boolean(fields, "failRequestsGreaterThanOne", path)
@@ -91,7 +91,7 @@ def _resources(value: object, path: str) -> tuple[dict[str, int], bool]:
     replicas: dict[str, int] = {}
     for index, entry in enumerate(cast("list[object]", resources)):
         name, count = _resource(entry, f"{path}.resources[{index}]")
-        replicas.setdefault(name, count)  # the first counts (resource.go, replicationInfo)
+        replicas.setdefault(name, count)  # the first one counts (resource.go, replicationInfo)
     return replicas, renamed
 
 
@@ -116,7 +116,7 @@ def _boolean(fields: Mapping[str, Any], name: str, path: str) -> bool:
 
 
 def _check_devices(value: object, path: str) -> None:
-    """Raise DevicePluginConfigError where the choice of devices is damaged (replicas.go, ReplicatedDevices)."""
+    """Raise DevicePluginConfigError if the selection of devices is damaged (replicas.go, ReplicatedDevices)."""
     entries = cast("list[object]", value) if isinstance(value, list) else ()
     is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
     if value != "all" and not is_count and not isinstance(value, list):

@@ -1,1 +1,1 @@
-"""What the agent reads of Node Feature Discovery's inputs on a node: feature files, and the worker's configuration."""
+"""The agent's readers of Node Feature Discovery's inputs on a node: feature files and the worker's configuration."""

@@ -1,7 +1,7 @@
-"""The directory of custom rules (`custom.d`), with one level of directories below it, as ConfigMaps are mounted.
+"""The directory of custom rules (`custom.d`), with one level of subdirectories, as ConfigMaps are mounted.
 
-As in source/custom/directory_features.go, each file is a list of rules, and files count by name. A file whose name
-begins with a dot is ignored, and one that is damaged costs itself.
+As in source/custom/directory_features.go, each file is a list of rules, and files are read in the order of their names.
+A file whose name begins with a dot is ignored. A damaged file does not affect the others.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 CUSTOM_DIRECTORY = "etc/kubernetes/node-feature-discovery/custom.d"
-"""Below the root of the machine."""
+"""Path below the root of the machine."""
 
 _Content = tuple[tuple[Any, ...], str]
-"""The rules of a file, and what is wrong with it; empty for nothing."""
+"""The rules of a file, and a description of its damage; empty if there is none."""
 
 
 class CustomRuleFiles:
-    """Reads the rules; a file is parsed only when it has changed."""
+    """Reads the rules; a file is parsed only after a change."""
 
     def __init__(self, files: Files, directory: str) -> None:
-        """Read the files of a directory, which need not exist."""
+        """Set the directory of the files, which need not exist."""
         self._files = files
         self._directory = directory
         self._parsed: dict[str, tuple[bytes, _Content]] = {}
 
     def read(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-        """Return the rules as they are in the files, and the problems with files; never raises."""
+        """Return the rules in the files, and the problems with files; never raises."""
         rules: list[Any] = []
         problems: list[str] = []
         parsed: dict[str, tuple[bytes, _Content]] = {}

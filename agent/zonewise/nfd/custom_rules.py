@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def parse_custom_rules(documents: Iterable[object]) -> tuple[Rule, ...]:
-    """Return the rules; an invalid one has its error."""
+    """Return the rules; an invalid rule has its error."""
     return tuple(parse_rule(_rule(rule), f"sources.custom[{i}]") for i, rule in enumerate(documents))
 
 

@@ -25,16 +25,16 @@ _T = TypeVar("_T")
 
 _DIRECTIVE = "# +"
 _MAX_PROBLEMS = 10
-"""Problems of one file that are described. A file of another kind has one in every line."""
+"""Maximum number of problems that are described for one file. A file of another kind has a problem in every line."""
 
 _NO_FEATURE, _NO_LABEL = "no-feature", "no-label"
 
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
-"""What Go's time.Parse accepts for time.RFC3339: an hour of one digit and a decimal comma too."""
+"""Times that Go's time.Parse accepts for time.RFC3339, which include a one-digit hour and a decimal comma."""
 
 
 class _Directives:
-    """What the directives of a file so far say of the next line."""
+    """The effect of a file's directives so far on the next line."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -42,7 +42,7 @@ class _Directives:
         self.skipped: set[str] = set()
 
     def apply(self, line: str) -> None:
-        """Apply a line that is a directive. Raises ValueError."""
+        """Apply a line that contains a directive. Raises ValueError."""
         key, _, text = line.removeprefix(_DIRECTIVE).partition("=")
         if key == "expiry-time":
             self.expired = _parse_time(text.strip(WHITE_SPACE)) < self._now
@@ -55,7 +55,7 @@ class _Directives:
 
 
 def parse_feature_file(content: bytes, name: str, now: datetime) -> LocalFeatures:
-    """Return the features and labels of a file, and its problems. `name` is for messages; `now` is with a time zone."""
+    """Return the features and labels of a file, and its problems. `name` is for messages; `now` has a time zone."""
     features: dict[str, str] = {}
     labels: dict[str, LocalLabel] = {}
     problems: list[str] = []
@@ -96,7 +96,7 @@ def _parse_time(text: str) -> datetime:
         raise ValueError(f"expiry-time {text[:100]!r}: the offset is out of range")
     fraction = int((match[7] or "0")[:6].ljust(6, "0"))
     try:
-        # a datetime has no year 0, which is long ago as well
+        # a datetime has no year 0, which is in the past as well
         local = datetime(year or 4, month, day, hour, minute, second, fraction, UTC)
         offset = timedelta(hours=hours, minutes=minutes)
         return local + offset if sign == "-" else local - offset

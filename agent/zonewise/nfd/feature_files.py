@@ -1,10 +1,10 @@
-"""The directory of feature files (`features.d`), by which programs on a node add features and labels.
+"""The directory of feature files (`features.d`), with which programs on a node add features and labels.
 
 The rules are those of NFD's source/local/local.go (getFeaturesFromFiles):
 
 - Directories, and files whose names begin with a dot, are ignored.
-- A file of more than 64 KiB is rejected whole.
-- Of equal names the last file counts.
+- A file of more than 64 KiB is rejected as a whole.
+- If names are equal, the last file counts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 FEATURES_DIRECTORY = "etc/kubernetes/node-feature-discovery/features.d"
-"""Below the root of the machine (featureFilesDir)."""
+"""Path below the root of the machine (featureFilesDir)."""
 MAX_FILE_SIZE = 65536
-"""Bytes (MaxFeatureFileSize)."""
+"""Maximum size in bytes (MaxFeatureFileSize)."""
 
 
 def read_local_features(files: Files, directory: str, now: datetime) -> LocalFeatures:
-    """Return what the feature files of a directory set. Lines with problems are left out; never raises."""
+    """Return the features and labels in the feature files of a directory. Lines with problems are left out; never
+    raises.
+    """
     try:
         names = sorted(files.names(directory))
     except OSError as error:

@@ -21,11 +21,11 @@ class LocalFeatures(NamedTuple):
     """The content of feature files, merged. Names are as written in the files."""
 
     features: Mapping[str, str] = MappingProxyType({})
-    """The raw feature `local.feature`."""
+    """The elements of the raw feature `local.feature`."""
     labels: Mapping[str, LocalLabel] = MappingProxyType({})
-    """The raw feature `local.label`; valid ones become labels."""
+    """The elements of the raw feature `local.label`; valid ones become labels."""
     problems: tuple[str, ...] = ()
-    """Each a sentence that begins with the file, and the line where there is one."""
+    """Problems; each is a sentence that begins with the file and, if there is one, the line."""
 
 
 NO_LOCAL_FEATURES = LocalFeatures()

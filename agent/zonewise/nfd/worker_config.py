@@ -1,8 +1,8 @@
 """Parses nfd-worker.conf, the configuration of Node Feature Discovery's worker.
 
 Keys and defaults are those of pkg/nfd-worker/nfd-worker.go (coreConfig) and of the Config of each source
-(source/*/*.go) in v0.19. A key that is not honoured here is a problem that names it, and costs nothing else. A value of
-the wrong type is an error, as for the worker.
+(source/*/*.go) in v0.19. A key that is not honoured here is reported as a problem and has no other effect. A value of
+the wrong type is an error, as it is for the worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FEATURE_SOURCES = frozenset({"cpu", "kernel", "memory", "network", "pci", "stora
 LABEL_SOURCES = FEATURE_SOURCES | {CUSTOM}
 
 PCI_FIELDS = ("class", "vendor", "device", "subsystem_vendor", "subsystem_device")
-"""Attributes that may be in the name of a label, in its order (source/pci/utils.go, mandatoryDevAttrs)."""
+"""Attributes that a label's name may contain, in their order in the name (source/pci/utils.go, mandatoryDevAttrs)."""
 USB_FIELDS = ("class", "vendor", "device")
 
 _NO_CPUID_LABEL = """
@@ -31,34 +31,34 @@ _NO_CPUID_LABEL = """
 
 
 class DeviceLabels(NamedTuple):
-    """Which devices of a bus have labels, and by which attributes."""
+    """The devices of a bus that have labels, and the attributes in the labels' names."""
 
     classes: tuple[str, ...]
-    """Beginnings of device classes, in small letters."""
+    """Prefixes of device classes, in lower case."""
     fields: tuple[str, ...]
 
 
 class WorkerConfig(NamedTuple):
-    """What the configuration decides; the defaults are the worker's."""
+    """The decisions of the configuration; the defaults are the worker's."""
 
     label_white_list: str = ""
-    """A regular expression; a label whose name after the prefix does not contain a match is left out."""
+    """A regular expression; a label is left out if its name after the prefix does not contain a match."""
     no_publish: bool = False
     feature_sources: frozenset[str] = FEATURE_SOURCES
     label_sources: frozenset[str] = LABEL_SOURCES
     no_publish_features: tuple[str, ...] = ()
-    """Names of raw features that are not published; with "*" at the end, beginnings of names."""
+    """Names of raw features that are not published; names that end in "*" are prefixes."""
     cpuid_blacklist: frozenset[str] = frozenset(_NO_CPUID_LABEL.split())
     cpuid_whitelist: frozenset[str] = frozenset()
-    """Where it is not empty, the only flags that have labels."""
+    """If not empty, the only flags that have labels."""
     kernel_options: tuple[str, ...] = ("NO_HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "PREEMPT")
-    """The kernel's options that have labels."""
+    """The kernel options that have labels."""
     kconfig_file: str = ""
-    """The file of the kernel's options, which overrides those of the running kernel; empty for none."""
+    """The file with the kernel's options, which overrides the options of the running kernel; empty for none."""
     pci: DeviceLabels = DeviceLabels(("03", "0b40", "12"), ("class", "vendor"))
     usb: DeviceLabels = DeviceLabels(("0e", "ef", "fe", "ff"), USB_FIELDS)
     custom_rules: tuple[Any, ...] = ()
-    """The rules of the source "custom", as they are in the file."""
+    """The rules of the source "custom", as in the file."""
     kernel_config: Mapping[str, str] | None = None
     """The content of kconfig_file: options without CONFIG_."""
 
@@ -67,11 +67,11 @@ DEFAULT_WORKER_CONFIG = WorkerConfig()
 
 
 class WorkerConfigError(Exception):
-    """A configuration that cannot be used; the message has the key, its value and what is valid."""
+    """A configuration that cannot be used; the message has the key, its value and the valid values."""
 
 
 def parse_worker_config(content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
-    """Return the configuration of a file, YAML or JSON, and problems with its keys. Raises WorkerConfigError."""
+    """Return the configuration in a YAML or JSON file, and problems with its keys. Raises WorkerConfigError."""
     parser = _WorkerConfigParser()
     try:
         document = _mapping(load_yaml(content), "the file")
@@ -84,7 +84,7 @@ def parse_worker_config(content: bytes) -> tuple[WorkerConfig, tuple[str, ...]]:
 
 
 class _WorkerConfigParser:
-    """Parses sections, and collects the problems."""
+    """Parses sections and collects the problems."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -92,9 +92,9 @@ class _WorkerConfigParser:
     def known(
         self, section: Mapping[str, Any], keys: Mapping[str, Any], path: str, ignored: Mapping[str, str] | None = None
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the names of known keys as written, and what `keys` has for each; the others are problems.
+        """Yield the names of known keys as written, each with its value in `keys`; other keys are problems.
 
-        Go's decoder accepts names in letters of any case.
+        Go's decoder accepts names in any case.
         """
         canonical = {name.lower(): name for name in keys}
         reasons = {name.lower(): reason for name, reason in (ignored or {}).items()}
@@ -187,12 +187,12 @@ class _WorkerConfigParser:
                 continue
             if unknown := sorted(set(values).difference(fields)):
                 self.problems.append(f"{path}: {', '.join(unknown)[:100]} is ignored: the keys are {', '.join(fields)}")
-            # no valid field is the default (source/pci/pci.go, GetLabels)
+            # without a valid field the default applies (source/pci/pci.go, GetLabels)
             labels = labels._replace(fields=tuple(field for field in fields if field in values) or default.fields)
         return {bus: labels}
 
     def _chosen(self, value: object, path: str, names: frozenset[str]) -> frozenset[str]:
-        """Apply a list such as ["all", "-pci"] from the left (nfd-worker.go, configureCore)."""
+        """Apply a list such as ["all", "-pci"] from left to right (nfd-worker.go, configureCore)."""
         chosen: set[str] = set()
         for text in _texts(value, path):
             name = text.removeprefix("-")
@@ -210,7 +210,7 @@ class _WorkerConfigParser:
 
 
 def is_published(feature: str, patterns: Iterable[str]) -> bool:
-    """Return whether no pattern of `noPublishFeatures` matches a raw feature's name (patternMatches)."""
+    """Return whether no pattern in `noPublishFeatures` matches a raw feature's name (patternMatches)."""
     return not any(
         feature.startswith(pattern[:-1]) if pattern.endswith("*") else feature == pattern for pattern in patterns
     )

@@ -1,4 +1,6 @@
-"""The file nfd-worker.conf on the node or mounted from a ConfigMap, and the file of kernel options that it may name."""
+"""The file nfd-worker.conf, on the node or mounted from a ConfigMap, and the file of kernel options that it
+may name.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 WORKER_CONFIG_FILE = "etc/kubernetes/node-feature-discovery/nfd-worker.conf"
-"""Below the root of the machine: the default of nfd-worker -config."""
+"""Path below the root of the machine: the default of nfd-worker -config."""
 
 
 class WorkerConfigFile:
     """Reads the configuration, and keeps the last good one while the file is damaged."""
 
     def __init__(self, files: Files, path: str, *, optional: bool) -> None:
-        """Read the file at a path; where it is optional its absence is no problem."""
+        """Set the path of the file; if the file is optional, its absence is not a problem."""
         self._files = files
         self._path = path
         self._optional = optional
@@ -30,7 +32,8 @@ class WorkerConfigFile:
     def read(self) -> tuple[WorkerConfig | None, tuple[str, ...]]:
         """Return the configuration and the problems with it; never raises.
 
-        It is None where the file is damaged and was never good: which labels are desired is unknown then.
+        The configuration is None if the file is damaged and has never been good: which labels are desired is then
+        unknown.
         """
         try:
             config, problems = self._parse(self._files.read(self._path))
@@ -63,7 +66,9 @@ class WorkerConfigFile:
     def _with_kernel_config(
         self, config: WorkerConfig, problems: tuple[str, ...]
     ) -> tuple[WorkerConfig, tuple[str, ...]]:
-        """Read the options; where that fails those of the running kernel count, as for the worker (parseKconfig)."""
+        """Read the kernel options; if that fails, those of the running kernel count, as for the worker
+        (parseKconfig).
+        """
         path = config.kconfig_file
         try:
             content = self._files.read(path)
