@@ -1,1 +1,1 @@
-"""zonewise on a node: discovers the machine, and publishes what each zone has and what is available."""
+"""zonewise on a node: discovers the machine, and publishes the capacity and the available resources of each zone."""

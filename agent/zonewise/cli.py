@@ -28,7 +28,7 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None, program: str = PROGRAM) -> int:
     """Run the program with the given arguments, by default those of the process, and return its exit status.
 
-    `program`: the command as its user types it.
+    `program` is the command as the user typed it.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _reopen_closed_streams()
@@ -49,12 +49,12 @@ def main(argv: Sequence[str] | None = None, program: str = PROGRAM) -> int:
 
 
 def main_of_kubectl() -> int:
-    """Run as `kubectl zonewise`: kubectl starts the program kubectl-zonewise with the arguments behind the name."""
+    """Run as `kubectl zonewise`: kubectl starts the program kubectl-zonewise with the arguments after the name."""
     return main(program=KUBECTL_PROGRAM)
 
 
 def _reopen_closed_streams() -> None:
-    """Replace streams that the caller closed: `zonewise show >&-`."""
+    """Replace streams that the caller has closed: `zonewise show >&-`."""
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:

@@ -18,7 +18,7 @@ DEPRECATED = frozenset({"foretell"})
 
 
 def find_command(name: str) -> Command:
-    """Return a command. Raises CommandError where there is none, and where its part is not installed."""
+    """Return a command. Raises CommandError if there is none or its part is not installed."""
     if name in BUILT_IN:
         return import_module(BUILT_IN[name]).COMMAND
     registered = entry_points()
@@ -36,14 +36,14 @@ def find_command(name: str) -> Command:
 
 def entry_points() -> dict[str, EntryPoint]:
     """Return the commands of other packages by name."""
-    # 20 ms of import, so only for a command that is not built in
+    # the import takes 20 ms, so it happens only for a command that is not built in
     from importlib.metadata import entry_points as all_entry_points
 
     return {point.name: point for point in all_entry_points(group=ENTRY_POINTS)}
 
 
 def load(point: EntryPoint) -> Command:
-    """Return the command of an entry point. Raises CommandError where its part is not installed."""
+    """Return the command of an entry point. Raises CommandError if its part is not installed."""
     try:
         return point.load()
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""`zonewise agent`: publishes the hardware and the available resources of this node continuously."""
+"""`zonewise agent`: continuously publishes the hardware and the available resources of this node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments: every setting that a file can hold, and the ways to run once or without writing."""
+    """Declare the arguments: every setting that a file can contain, and the options to run once or without writing."""
     add = parser.add_argument
     parser.epilog = (
         f"Each setting can also come from the environment ({PREFIX}INTERVAL for --interval) or from the file, where "

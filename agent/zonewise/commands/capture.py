@@ -1,4 +1,4 @@
-"""`zonewise capture`: a machine in a file, to inspect elsewhere and to attach to a bug report."""
+"""`zonewise capture`: writes a machine to a file, to inspect elsewhere and to attach to a bug report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Write the capture, and print its content. Raises CommandError."""
+    """Write the capture, and print a summary of its content. Raises CommandError."""
     try:
         files = open_root(arguments.root)
         summary = capture(files, arguments.file, with_identifiers=arguments.with_identifiers, replace=arguments.force)

@@ -1,4 +1,4 @@
-"""`zonewise completion`: the script with which a shell completes commands and options."""
+"""`zonewise completion`: prints the script with which a shell completes commands and options."""
 
 from __future__ import annotations
 

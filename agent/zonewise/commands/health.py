@@ -1,4 +1,4 @@
-"""`zonewise health`: what is wrong with this machine's hardware, or with a captured one's, and by which rule.
+"""`zonewise health`: checks the hardware of this machine or a captured one, and names the rule for each fault.
 
 Status 0: healthy, or notes only; 1: a device is degraded or has failed; 2: the arguments or the source cannot be used.
 """
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Judge the machine once and print the verdicts. Raises CommandError."""
+    """Check the machine once and print the verdicts. Raises CommandError."""
     from zonewise.health.report import render_report, report_to_json
 
     try:
@@ -93,7 +93,7 @@ def _judge(
 
 
 def _observe(files: Files, state: HealthState) -> tuple[HardwareObservation, tuple[str, ...]]:
-    """Return an observation, and what could not be read."""
+    """Return an observation, and the sources that could not be read."""
     from zonewise.health.readers.observe import observe
     from zonewise.machine.discover import Scanner
 

@@ -1,4 +1,4 @@
-"""`zonewise rules`: tries NodeFeatureRules on a machine, and finds what is wrong with them."""
+"""`zonewise rules`: tries NodeFeatureRules on a machine, and finds errors in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise.rules.types import RuleObject
 
 MAX_FILE = 4 << 20
-"""Bytes of a file of rules; an API server accepts objects of 1.5 MiB."""
+"""Maximum bytes of a file of rules; an API server accepts objects of 1.5 MiB."""
 _FAILED = 1
 
 
@@ -115,7 +115,7 @@ def _lint(arguments: Namespace) -> int:
 
 
 def _documents(path: str) -> list[object]:
-    """Return the documents of a file; a List counts as its items. Raises CommandError."""
+    """Return the documents in a file; a List counts as its items. Raises CommandError."""
     import yaml
 
     try:
@@ -176,14 +176,14 @@ def _features(arguments: Namespace) -> Any:  # noqa: ANN401 -- RawFeatures
         raise CommandError(str(error)) from error
     scan = Scanner(files).scan()
     local = NO_LOCAL_FEATURES
-    if os.path.isdir(arguments.root):  # an archive has what discovery reads, and no feature files
+    if os.path.isdir(arguments.root):  # an archive has the files that discovery reads, but no feature files
         from datetime import UTC, datetime
 
         from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
 
         local = read_local_features(files, FEATURES_DIRECTORY, datetime.now(UTC))
     features = node_features(scan.machine, FEATURE_GROUPS, local)
-    # of the running machine: it would be the wrong name for another machine's capture
+    # the name of the running machine would be wrong for another machine's capture
     name = (os.environ.get("NODE_NAME") if files.live else None) or (scan.machine.hostname or "").lower()
     return _with_node_name(features, name)
 

@@ -30,7 +30,7 @@ MAX_NODE_NAME = 253
 
 _NODE_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAMED = ("text", "svg", "json", "yaml")
-"""Formats that have the names of PCI devices."""
+"""Formats that contain the names of PCI devices."""
 _EXPLAINABLE = ("text", "json", "yaml")
 
 
@@ -236,7 +236,7 @@ def _local_features(arguments: Namespace) -> LocalFeatures:
     from zonewise.nfd.feature_files import FEATURES_DIRECTORY, read_local_features
     from zonewise.nfd.types import NO_LOCAL_FEATURES
 
-    if not os.path.isdir(arguments.root):  # an archive has what discovery reads, and no feature files
+    if not os.path.isdir(arguments.root):  # an archive has the files that discovery reads, but no feature files
         return NO_LOCAL_FEATURES
     return read_local_features(_open_files(arguments.root), FEATURES_DIRECTORY, datetime.now(UTC))
 
@@ -307,12 +307,12 @@ def _terminal_width() -> int:
         return max(int(columns), MIN_WIDTH)
     try:
         return max(os.get_terminal_size(sys.stdout.fileno()).columns, MIN_WIDTH)
-    except (OSError, ValueError):  # no terminal, or no file at all
+    except (OSError, ValueError):  # not a terminal, or not a file
         return DEFAULT_WIDTH
 
 
 def _wants_colour(choice: str, *, to_file: bool) -> bool:
-    """Decide by the rules of no-color.org and of terminals."""
+    """Return whether to use colour, by the rules of no-color.org and of terminals."""
     if choice != "auto":
         return choice == "always"
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"

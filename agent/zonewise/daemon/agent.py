@@ -143,7 +143,7 @@ class Agent:
         self._changed_at = clock()
 
     def run(self, events: Events) -> frozenset[Reason]:
-        """Loop until a reason to exit occurs; return the reasons of the last pass."""
+        """Loop until a reason to exit occurs; return the reasons that came with it."""
         reasons = frozenset({Reason.START})
         next_scan = self._clock() + self._options.interval
         while not reasons & EXIT_REASONS:
