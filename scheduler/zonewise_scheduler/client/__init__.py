@@ -1,5 +1,5 @@
-"""What the commands for people do: read objects into values, and show them as tables or sentences.
+"""The commands for users: they read objects into values, and show them as tables or sentences.
 
-Reading and showing are pure; session.py alone reaches an API server. Nothing of Linux is imported: the commands work
-where people work.
+Reading and showing are pure; only session.py connects to an API server. No module here depends on Linux, so the
+commands also work on users' own machines.
 """

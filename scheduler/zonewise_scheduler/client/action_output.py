@@ -1,4 +1,4 @@
-"""The arguments and the output of commands that change jobs."""
+"""Arguments and output of the commands that change jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_DONE = 1
 
 
 def add_action_arguments(parser: ArgumentParser, *, done: str, not_done: str = "some are not") -> None:
-    """Declare the arguments of a command that changes jobs; `done` and `not_done`: what status 0 and 1 mean."""
+    """Declare the arguments of a command that changes jobs; `done` and `not_done` explain the statuses 0 and 1."""
     status = (
         f"Status 0: {done}; 1: {not_done}, for the reasons on standard error; 2: unusable arguments, or no API server."
     )
@@ -34,7 +34,7 @@ def add_action_arguments(parser: ArgumentParser, *, done: str, not_done: str = "
 
 
 def act_on_jobs(arguments: Namespace, act: Callable[[NamedJobs, str], ActionResult]) -> int:
-    """Change each job, print its result as it comes, and return the status of the program. Raises CommandError."""
+    """Change each job, print each result as it arrives, and return the exit status. Raises CommandError."""
     status = 0
     with open_session(arguments) as session:
         from zonewise_scheduler.client.job_reading import NamedJobs

@@ -1,4 +1,4 @@
-"""A batch script and its #SBATCH lines (sbatch(1)): those before the first command count."""
+"""A batch script and its #SBATCH lines (sbatch(1)), of which those before the first command count."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from zonewise_common.cli.command import CommandError
 
 DIRECTIVE = "#SBATCH"
 MAX_BYTES = 900_000
-"""Of a script: it goes into a ConfigMap, which has 1 MiB at most."""
+"""Maximum bytes of a script: it is stored in a ConfigMap, which is limited to 1 MiB."""
 
 
 class BatchScript(NamedTuple):
-    """A script."""
+    """A batch script."""
 
     content: str
     words: tuple[str, ...] = ()
-    """The options of its #SBATCH lines, as arguments."""
+    """The options of its #SBATCH lines, split into arguments."""
     lines: tuple[int, ...] = ()
-    """The line of each word."""
+    """The line number of each word."""
 
 
 def read_script(content: str, path: str) -> BatchScript:
-    """Return a script with its options. Raises CommandError, naming the line, for one that cannot be read."""
+    """Return a script with its options. Raises CommandError with the line if a line cannot be parsed."""
     if not content:
         raise CommandError(f"{path}: is empty: use a batch script, or a command with --wrap")
     if not content.startswith("#!"):
@@ -32,7 +32,7 @@ def read_script(content: str, path: str) -> BatchScript:
         raise CommandError(f"{path}: is not a script: it contains a zero byte")
     try:
         size = len(content.encode())
-    except UnicodeEncodeError:  # standard input in a locale without UTF-8 (PEP 383)
+    except UnicodeEncodeError:  # standard input with bytes that are not UTF-8 (PEP 383)
         raise CommandError(f"{path}: is not text: it contains bytes that are not UTF-8") from None
     if size > MAX_BYTES:
         raise CommandError(
@@ -54,5 +54,5 @@ def read_script(content: str, path: str) -> BatchScript:
 
 
 def wrapped_script(command: str) -> BatchScript:
-    """Return the script of sbatch's --wrap."""
+    """Return the script for sbatch's --wrap."""
     return BatchScript(f"#!/bin/sh\n# made by zonewise submit --wrap\n{command}\n")

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 DEPENDENCY, DEPENDENCY_NEVER_SATISFIED = "Dependency", "DependencyNeverSatisfied"
-"""Reasons, as squeue has them."""
+"""Reasons, as squeue shows them."""
 _ENDS = {"afterok": "succeed", "afterany": "end", "afternotok": "fail"}
 
 
 def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None]) -> JobFacts | None:
-    """Return a Job without a Workload that waits for others; None: it waits for none.
+    """Return a Job without a Workload that waits for other Jobs; None if it waits for none.
 
-    `find` returns another Job of its namespace by name; None: it does not exist.
+    `find` returns another Job of its namespace by name, or None if there is none.
     """
     try:
         dependencies = [(dependency, find(dependency.job)) for dependency in read_dependencies(job)]
@@ -60,7 +60,7 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
 
 
 def _clause(dependency: JobDependency, job: Mapping[str, Any] | None) -> str:
-    """Return why a dependency keeps a job from its queue; "": it is fulfilled."""
+    """Return why a dependency keeps a job from being queued; "" if it is fulfilled."""
     state = dependency_state(dependency, job)
     if state == "never":
         ended = "has failed" if dependency.kind == "afterok" else "has succeeded"

@@ -1,4 +1,4 @@
-"""`zonewise forecast`: what the controller answers, for people."""
+"""`zonewise forecast`: the controller's response, for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_forecast(answer: Mapping[str, Any], requests: str, now: float) -> tuple[Description, bool]:
-    """Return what there is to say about a forecast, and whether it knows a start."""
+    """Return the description of a forecast, and whether it contains a start time."""
     forecast: Mapping[str, Any] = answer.get("forecast") or {}
     times = {name: parse_time(forecast.get(name)) for name in ("earliest", "likely", "latest")}
     is_known = times["likely"] is not None

@@ -1,4 +1,4 @@
-"""`zonewise explain JOB`: why a job waits, what must end first, and when it starts; or where it runs."""
+"""`zonewise explain JOB`: why a job waits, which workloads must end first, and when it starts; or where it runs."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ MAX_EVENTS = 8
 
 
 class JobContextFacts(NamedTuple):
-    """What is known around a job."""
+    """Information from other objects about a job."""
 
     explanation: ExplanationFacts = ExplanationFacts()
     blockers: Mapping[str, JobFacts] = {}
-    """Jobs by the key of their Workload: namespace/name."""
+    """Other jobs by the key of their Workload: namespace/name."""
     pods: Sequence[PodFacts] = ()
     node_problems: Mapping[str, Sequence[str]] = {}
-    """By node: its conditions that are not as they should be."""
+    """Abnormal conditions of nodes, by node."""
     events: Sequence[Mapping[str, Any]] = ()
-    """Of the job, of its Workload and of its pods."""
+    """Events about the job, its Workload and its pods."""
     notes: Sequence[str] = ()
     faults: Sequence[PodFault] = ()
-    """On devices of its pods."""
+    """Faults on devices of its pods."""
     without_fault: Sequence[str] = ()
-    """What is known about the hardware where a pod failed without a fault."""
+    """Facts about the hardware of nodes where a pod failed without a fault."""
 
 
 def describe_job(job: JobFacts, context: JobContextFacts, now: float) -> Description:
-    """Return what there is to say about a job."""
+    """Return the description of a job."""
     explanation = context.explanation
     document = {
         **job.document(),
@@ -156,7 +156,7 @@ def _blocker_table(job: JobFacts, context: JobContextFacts, now: float) -> Table
 
 
 def _end(job: JobFacts, now: float) -> str:
-    """Return when a job that runs ends at the latest."""
+    """Return the latest time at which a running job ends."""
     if job.deadline is None:
         return "unknown: it declares no walltime"
     return "unknown: it runs longer than it declares" if job.overrun(now) else _at(job.deadline, now)
@@ -178,7 +178,7 @@ def _pod_table(context: JobContextFacts) -> Table:
 
 
 def pod_problem(pod: PodFacts) -> str:
-    """Return what is wrong with a pod; "": nothing."""
+    """Return what is wrong with a pod, or ""."""
     parts = [": ".join(filter(None, (pod.reason, pod.message))), *pod.container_problems, pod.unscheduled]
     if pod.left_to_kube_scheduler:
         parts.append(f"left to kube-scheduler: {pod.left_to_kube_scheduler}")
@@ -190,7 +190,7 @@ def _phase_style(pod: PodFacts) -> str:
 
 
 def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float) -> Table:
-    """Return the newest events, but for those that say of a job that waits why it does."""
+    """Return the newest events, except those that only state why a pending job waits."""
     columns = (Column("AGE", right=True), Column("EVENT"), Column("OBJECT", wide=True), Column("MESSAGE", shorten=True))
     is_repeated = job.state == PENDING
     times = [(event_time(event), event) for event in events if not (is_repeated and event.get("reason") == "Pending")]
@@ -208,13 +208,13 @@ def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float)
 
 
 def involved_name(event: Mapping[str, Any]) -> str:
-    """Return the name of the object that an Event is about."""
+    """Return the name of the object that an Event involves."""
     involved: Mapping[str, Any] = event.get("involvedObject") or {}
     return str(involved.get("name", ""))
 
 
 def event_time(event: Mapping[str, Any]) -> float:
-    """Return when an Event was last observed, seconds since 1970; 0: it does not say."""
+    """Return when an Event was last observed, in seconds since 1970; 0 if it does not contain the time."""
     series: Mapping[str, Any] = event.get("series") or {}
     metadata: Mapping[str, Any] = event.get("metadata") or {}
     candidates = (

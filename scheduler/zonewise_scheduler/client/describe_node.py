@@ -1,4 +1,4 @@
-"""`zonewise explain NODE`: what is free zone by zone, who holds the rest, and what is wrong with it."""
+"""`zonewise explain NODE`: what is free in each zone, which pods hold the rest, and what is wrong with the node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def describe_node(node: NodeAvailability, notes: Sequence[str]) -> Description:
-    """Return what there is to say about a node."""
+    """Return the description of a node."""
     listing = list_nodes([node])
     pods = None if node.pods is None else [_pod_document(node, pod) for pod in node.pods]
     document = {**listing.document["items"][0], "pods": pods}

@@ -1,4 +1,4 @@
-"""`zonewise explain POD`: where it waits or runs, the zones predicted and held, and its rejection."""
+"""`zonewise explain POD`: where a pod waits or runs, its predicted and actual zones, and its rejection."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _GATES = {
 def describe_pod(
     pod: PodFacts, node: NodeAvailability | None, notes: Sequence[str], now: float, fault: PodFault | None = None
 ) -> Description:
-    """Return what there is to say about a pod; `node`: its own, None where it has none or it is unknown."""
+    """Return the description of a pod; `node` is the node to which it is bound, or None if there is none or it is
+    unknown.
+    """
     holdings = None if node is None else node.held_by(pod)
     document: dict[str, Any] = {
         "namespace": pod.namespace,
@@ -85,7 +87,7 @@ def _held(node: NodeAvailability | None, holdings: Holdings | None) -> str:
 
 
 def held_text(holdings: Holdings) -> str:
-    """Return what a pod holds: "CPUs 4-7, 1 nvidia.com/gpu of zone 0"."""
+    """Return a pod's holdings as text: "CPUs 4-7, 1 nvidia.com/gpu of zone 0"."""
     parts = [f"CPUs {CpuSet.from_bits(holdings.cpus)}"] if holdings.cpus else []
     for resource, zones, amount in holdings.amounts:
         text = f"{memory_text(amount)} memory" if resource == MEMORY else f"{amount} {resource}"

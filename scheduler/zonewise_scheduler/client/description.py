@@ -1,4 +1,4 @@
-"""What `zonewise explain` says about one thing."""
+"""The description of one object that `zonewise explain` prints."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class Description(NamedTuple):
-    """A title with details and tables, and the same for programs."""
+    """A title with details and tables, and the same content as a document for programs."""
 
     title: str
     details: Sequence[Detail]
     document: Any
     name: str
-    """For -o name."""
+    """The name for -o name."""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
 
 
 def render_description(description: Description, output: str, terminal: Terminal) -> str:
-    """Return the text in one of the formats."""
+    """Return the text of a description in one of the output formats."""
     if output in (JSON, YAML):
         return render_document(description.document, output)
     if output == NAME:

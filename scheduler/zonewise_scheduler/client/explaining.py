@@ -1,4 +1,4 @@
-"""Finds what a name means, and reads all that `zonewise explain` says about it."""
+"""Resolves a name to an object, and reads everything that `zonewise explain` shows about it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.session import Json, Session
 
 _INVALID_JOB = f"Invalid{JOBS.kind}"
-"""The reason of the controller's Event on a Job of which it cannot make a Workload."""
+"""The reason of the controller's Event on a Job for which it cannot create a Workload."""
 _POD_KINDS = frozenset({"pod", "pods", "po"})
 _NODE_KINDS = frozenset({"node", "nodes", "no"})
 
 
 def explain(session: Session, reference: str) -> Description | None:
-    """Return what there is to say about a job, pod or node; None: nothing has this name. Raises KubeError."""
+    """Return the description of a job, pod or node; None if nothing has this name. Raises KubeError."""
     kind, _, name = reference.rpartition("/")
     if kind.lower() in _POD_KINDS:
         return _pod(session, name)
@@ -96,7 +96,7 @@ def _job(session: Session, job: JobFacts) -> Description:
 
 
 def _others(session: Session, keys: Sequence[str]) -> Iterator[tuple[str, JobFacts]]:
-    """Yield the jobs of Workloads that may be looked at, by key, with the deadlines that the read API knows."""
+    """Yield those jobs of Workloads that the user may read, by key, with the deadlines that the read API returns."""
     rows: dict[tuple[str, str], Json] = {}
     if keys:
         with contextlib.suppress(ReadApiUnavailable):
@@ -113,7 +113,9 @@ def _others(session: Session, keys: Sequence[str]) -> Iterator[tuple[str, JobFac
 
 
 def _is_pod_of(pod: Json, job: JobFacts) -> bool:
-    """Tell whether a pod is of a job. An earlier Job of its name may have left pods that still end."""
+    """Return whether a pod belongs to a job. An earlier Job of the same name may have left pods that are still
+    terminating.
+    """
     if pod["metadata"]["name"] in job.pod_names:
         return True
     if metadata_pairs(pod, "annotations").get(WORKLOAD_ANNOTATION, "") == job.workload != "":
@@ -135,9 +137,10 @@ def _nodes_of(session: Session, names: Iterable[str]) -> Iterator[tuple[str, Jso
 
 
 def _events(session: Session, job: JobFacts, pods: Iterable[Json]) -> list[Json]:
-    """Return the Events of a job, of its Workload and of its pods; `pods`: those of its namespace.
+    """Return the Events about a job, its Workload and its pods; `pods` are all pods of its namespace.
 
-    A deleted pod is known by the form of its name. Its Events from before the job are of an earlier job of that name.
+    Deleted pods are recognized by the pattern of their names. Their Events from before the job belong to an earlier job
+    of that name.
     """
     is_own = {pod["metadata"]["name"]: _is_pod_of(pod, job) for pod in pods}
     is_own |= dict.fromkeys(filter(None, (job.name, job.workload)), True)
@@ -157,13 +160,13 @@ def _is_event_of(event: Json, job: JobFacts, is_own: Mapping[str, bool], deleted
 
 
 def _is_about_an_earlier_job(event: Json, job: JobFacts) -> bool:
-    """Tell whether an Event is about another object of a job's name, such as one that was deleted."""
+    """Return whether an Event is about another object with a job's name, such as a deleted one."""
     involved: Json = event.get("involvedObject") or {}
     return bool(job.uid and involved.get("uid") and involved.get("name") == job.name and involved["uid"] != job.uid)
 
 
 def _unqueued_job(session: Session, obj: Json) -> Description:
-    """Return what there is to say about a Job without a Workload."""
+    """Return the description of a Job without a Workload."""
     job = unqueued_job(obj)
     listed = session.list(PODS, scope=job.namespace)
     events = _events(session, job, listed)
@@ -191,7 +194,7 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
 
 
 def _why_without_workload(job: JobFacts, events: Sequence[Json]) -> str:
-    """Return why a Job of a LocalQueue has no Workload: what the controller rejects, or that it may not run."""
+    """Return why a Job with a LocalQueue has no Workload: the controller rejects it, or may not be running."""
     rejections = [event for event in events if event.get("reason") == _INVALID_JOB and involved_name(event) == job.name]
     if rejections:
         return f"the controller does not queue it: {max(rejections, key=event_time).get('message', '')}"

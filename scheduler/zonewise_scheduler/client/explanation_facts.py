@@ -1,4 +1,4 @@
-"""The explanation of a pending workload, as the read API returns it."""
+"""The explanation of a pending workload, as returned by the read API."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ MAX_BLOCKERS = 20
 
 
 class ExplanationFacts(NamedTuple):
-    """Why a workload waits; an empty one where nothing is known."""
+    """Why a workload waits; empty if nothing is known."""
 
     waits_for: tuple[str, ...] = ()
-    """Workloads that must end first, by deadline: namespace/name."""
+    """Workloads that must end first, sorted by deadline, as namespace/name."""
     preempts: tuple[str, ...] = ()
     start: float | None = None
-    """When it could start, or is reserved to start; None: unknown."""
+    """When the workload could start or is reserved to start; None if unknown."""
     never_fits: bool = False
 
     @property
     def shown_blockers(self) -> tuple[str, ...]:
-        """The workloads that a person is told of, at most MAX_BLOCKERS: the preempted ones, and those that end last."""
+        """Return the workloads to show, at most MAX_BLOCKERS: the preempted ones, and those that end last."""
         preempted = self.preempts[:MAX_BLOCKERS]
         others = [key for key in self.waits_for if key not in preempted]
         room = MAX_BLOCKERS - len(preempted)
@@ -33,7 +33,7 @@ class ExplanationFacts(NamedTuple):
 
 
 def read_explanation(row: Mapping[str, Any] | None) -> ExplanationFacts:
-    """Return the explanation of a row of the read API; None: there is no row."""
+    """Return the explanation from a row of the read API; None if there is no row."""
     explanation: Mapping[str, Any] = (row or {}).get("explanation") or {}
     return ExplanationFacts(
         tuple(map(str, explanation.get("waitsFor") or ())),

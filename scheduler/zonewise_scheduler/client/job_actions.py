@@ -1,7 +1,7 @@
 """Cancels, holds and releases jobs.
 
-A held job has `spec.active: false` in its Workload, as Kueue has it: it is not considered, and a job that runs is
-stopped first (KEP-1283). So only a job that waits is held, unless its user wants it stopped.
+As in Kueue, `spec.active: false` in the Workload holds a job: the job is not considered, and a running one is stopped
+first (KEP-1283). Only pending jobs are therefore held, unless the user asks to stop a running one.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.session import Session
 
 _ATTEMPTS = 5
-"""Of a change, each on a newer version of the object."""
+"""Attempts at a change, each on a newer version of the object."""
 _UNKNOWN = "there is no job {reference} in namespace {namespace}; `zonewise queue --jobs -A` lists all jobs"
 
 
 class ActionResult(NamedTuple):
-    """What became of a job."""
+    """The result of an action on a job."""
 
     done: bool
     message: str
     name: str = ""
-    """"job.batch/train", for -o name."""
+    """The name for -o name: "job.batch/train"."""
 
 
 def cancel(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> ActionResult:
@@ -42,7 +42,7 @@ def cancel(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> ActionR
 
 
 def hold(jobs: NamedJobs, reference: str, *, requeue: bool = False, dry_run: bool = False) -> ActionResult:
-    """Hold a job that waits; with `requeue` also one that runs, which is stopped. Raises KubeError."""
+    """Hold a pending job; with `requeue`, also stop and hold a running one. Raises KubeError."""
     for _ in range(_ATTEMPTS):
         job = jobs.find(reference)
         if job is None:
@@ -76,13 +76,17 @@ def release(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> Action
 
 
 def owner_resource(job: JobFacts) -> Resource:
-    """Return the kind of a job, with the usual plural. A kind of the setting `jobKinds` may have another one."""
+    """Return the resource of a job's kind, with the usual plural. Kinds in the setting `jobKinds` may have another
+    plural.
+    """
     group, _, version = job.api_version.rpartition("/")
     return Resource(group, version, f"{job.kind.lower()}s", job.kind, namespaced=True)
 
 
 def _delete(session: Session, job: JobFacts) -> None:
-    """Delete the owner of a Workload. Raises NotFound where it is gone, and Conflict where its name has another one."""
+    """Delete the owner of a Workload. Raises NotFound if it no longer exists, and Conflict if another object has its
+    name.
+    """
     if job.kind != PODS.kind:
         session.client.delete(
             owner_resource(job), job.name, namespace=job.namespace, uid=job.uid or None, propagation="Background"
@@ -101,7 +105,7 @@ def _delete(session: Session, job: JobFacts) -> None:
 
 
 def _cancel_unqueued(session: Session, reference: str, *, dry_run: bool) -> ActionResult:
-    """Delete a Job without a Workload: of no queue, or one that waits for others."""
+    """Delete a Job without a Workload, which is in no queue or waits for other Jobs."""
     obj = find_unqueued_job(session, reference)
     if obj is None:
         return ActionResult(False, _UNKNOWN.format(reference=reference, namespace=session.namespace))
@@ -121,7 +125,9 @@ def _cancelled(session: Session, job: JobFacts, *, dry_run: bool) -> ActionResul
 
 
 def _not_deleted(job: JobFacts, error: NotFound | Conflict) -> str:
-    """Return why a job is not deleted; the details of a 404 name the object unless the path itself is unknown."""
+    """Return why a job was not deleted; a 404 contains the object's name in its details unless the path itself is
+    unknown.
+    """
     if isinstance(error, Conflict) or error.details.get("name"):
         return f"{job.display_name} no longer exists"
     group, _, version = job.api_version.rpartition("/")
@@ -137,7 +143,7 @@ def _finished(job: JobFacts) -> ActionResult:
 
 
 def _set_active(session: Session, job: JobFacts, *, active: bool) -> bool:
-    """Change a Workload in the version that was read; return whether it was still this one."""
+    """Change a Workload in the version that was read; return whether it was still the current one."""
     patch = {"metadata": {"resourceVersion": job.resource_version}, "spec": {"active": active}}
     try:
         session.client.patch(WORKLOADS, job.workload, patch, kind=PatchKind.MERGE, namespace=job.namespace)

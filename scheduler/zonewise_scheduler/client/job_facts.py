@@ -1,4 +1,4 @@
-"""A queued job as a value: read from its Workload, and from the row that the read API has of it."""
+"""A queued job as a value, read from its Workload and from its row in the read API."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Json = dict[str, Any]
 PENDING, HELD, RESERVED, ADMITTED, STOPPING, FINISHED = (
     "Pending", "Held", "Reserved", "Admitted", "Stopping", "Finished",
 )  # fmt: skip
-"""States of a job. Reserved: it has quota, and waits for admission checks. Held: its Workload is not active."""
+"""States of a job. Reserved: it has quota and waits for admission checks. Held: its Workload is inactive."""
 STATES = (ADMITTED, STOPPING, RESERVED, PENDING, HELD, FINISHED)
-"""In the order of a list."""
+"""The states in the order of a list."""
 _WORKLOAD_KINDS = frozenset({"", "workload", "workloads", "wl", "workload.kueue.x-k8s.io"})
 HELD_REASON = "Suspended"
-"""The reason of a job that is held, as in controller/status/pending_note.py."""
+"""The reason of a held job, as in controller/status/pending_note.py."""
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """A job of a queue. Times are seconds since 1970; None: unknown."""
+    """A job of a queue. Times are seconds since 1970, or None if unknown."""
 
     namespace: str
     workload: str
-    """The name of its Workload."""
+    """The name of the job's Workload."""
     kind: str
-    """Of its owner, such as "Job"; "Workload" where it has none."""
+    """Kind of the owner, such as "Job"; "Workload" if there is no owner."""
     api_version: str
-    """Of that kind."""
+    """The API version of that kind."""
     name: str
-    """Of its owner; of a group of pods that of the Workload."""
+    """The owner's name; the Workload's name for a group of pods."""
     local_queue: str
     state: str
     pods: int = 0
@@ -50,49 +50,49 @@ class JobFacts:
     created_at: float | None = None
     started_at: float | None = None
     walltime: float | None = None
-    """Seconds that it may still run when it is started; None: none is declared."""
+    """Seconds for which the job may still run once started; None if it declares no walltime."""
     deadline: float | None = None
     position: int | None = None
-    """In its ClusterQueue, from 1 on; None: unknown, or it does not wait."""
+    """Position in its ClusterQueue, from 1; None if unknown or if the job is not pending."""
     reserved_start: float | None = None
     earliest: float | None = None
     likely: float | None = None
     latest: float | None = None
-    """The forecast of its start."""
+    """The latest start that is forecast."""
     reason: str = ""
     message: str = ""
-    """Why it waits."""
+    """Why the job waits."""
     requests: tuple[tuple[str, int, Mapping[str, int]], ...] = ()
-    """Of each pod set: its name, the number of its pods, and what a pod requests, in amounts by resource."""
+    """For each pod set: its name, the number of its pods, and the requests of a pod, in amounts by resource."""
     pod_names: tuple[str, ...] = ()
-    """Of a single pod, or of a group of pods: its owners."""
+    """Names of the owning pods, if the job is a single pod or a group of pods."""
     resource_version: str = ""
-    """Of the Workload."""
+    """The resource version of the Workload."""
     uid: str = ""
-    """Of its owner; "": unknown, or it has several."""
+    """UID of the owner; "" if unknown or if there are several owners."""
     active: bool = True
-    """False: it is held, or is to be held once it has stopped."""
+    """False if the job is held, or will be held once it has stopped."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return namespace and name of its Workload."""
+        """Return the namespace and name of the job's Workload."""
         return self.namespace, self.workload
 
     @property
     def resource_name(self) -> str:
-        """Return its name as kubectl prints it: "job.batch/train"."""
+        """Return the job's name as kubectl prints it: "job.batch/train"."""
         kind, group = self.kind.lower(), self.api_version.rpartition("/")[0]
         return f"{kind}.{group}/{self.name}" if group else f"{kind}/{self.name}"
 
     @property
     def display_name(self) -> str:
-        """Return its name in a sentence: "Job default/train"."""
+        """Return the job's name for sentences: "Job default/train"."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
     def has_name(self, kind: str, name: str) -> bool:
-        """Tell whether it has a name, as its owner or as its Workload.
+        """Return whether its owner or its Workload has this name.
 
-        `kind`: "", "job", "jobs", "job.batch", "workload", in any case.
+        `kind` is "", "job", "jobs", "job.batch" or "workload", in upper or lower case.
         """
         kind = kind.lower()
         if name == self.workload and kind in _WORKLOAD_KINDS:
@@ -101,13 +101,13 @@ class JobFacts:
         return kind in own and (name == self.name or name in self.pod_names)
 
     def overrun(self, now: float) -> float:
-        """Return for how many seconds it has run longer than it declares, whatever the planner expects since then."""
+        """Return the seconds for which it has run beyond its declared walltime, whatever the planner now expects."""
         if self.started_at is None or self.walltime is None:
             return 0.0
         return max(0.0, now - self.started_at - self.walltime)
 
     def document(self) -> Json:
-        """Return it as JSON has it, with the names of the read API."""
+        """Return the JSON document, with the names of the read API."""
         return {
             "namespace": self.namespace,
             "kind": self.kind,
@@ -173,7 +173,7 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
 
 
 def unqueued_job(obj: Mapping[str, Any]) -> JobFacts:
-    """Return a batch/v1 Job that has no Workload."""
+    """Return a batch/v1 Job without a Workload."""
     metadata = FieldReader(obj, "", []).child("metadata")
     return JobFacts(
         metadata.text("namespace"),
@@ -189,12 +189,12 @@ def unqueued_job(obj: Mapping[str, Any]) -> JobFacts:
 
 
 def has_ended(obj: Mapping[str, Any]) -> bool:
-    """Tell whether a batch/v1 Job has succeeded or failed."""
+    """Return whether a batch/v1 Job has succeeded or failed."""
     return bool({"Complete", "Failed"} & _true_conditions(obj).keys())
 
 
 def job_failure(obj: Mapping[str, Any]) -> str:
-    """Return why a batch/v1 Job has failed: reason and message of its condition Failed; "": it has not."""
+    """Return why a batch/v1 Job has failed, from the reason and message of its condition Failed; "" if it has not."""
     failed = _true_conditions(obj).get("Failed")
     return ": ".join(filter(None, (failed.text("reason"), failed.text("message")))) if failed else ""
 
@@ -205,7 +205,7 @@ def _true_conditions(obj: Mapping[str, Any]) -> dict[str, FieldReader]:
 
 
 def with_row(job: JobFacts, row: Mapping[str, Any] | None) -> JobFacts:
-    """Return a job with what the read API says about it; None: it does not know the job."""
+    """Return a job with the data of its row in the read API; None if the read API does not know the job."""
     if row is None:
         return job
     forecast: Mapping[str, Any] = row.get("forecast") or {}
@@ -260,7 +260,7 @@ def _state(is_true: set[str], *, active: bool) -> str:
 
 
 def _owner(metadata: FieldReader) -> tuple[str, str, str, tuple[str, ...], str]:
-    """Return kind, API version and name of the job, the names of its pods where these are the job, and its UID.
+    """Return the job's kind, API version and name, the names of its pods if the job consists of them, and its UID.
 
     A Workload without an owner is its own job.
     """
@@ -285,7 +285,7 @@ def _reason(pending: FieldReader | None, conditions: Mapping[str, FieldReader], 
         return conditions["Evicted"].text("reason")
     if state == FINISHED:
         return conditions["Finished"].text("reason")
-    if state == HELD:  # its condition may still say why it waited before
+    if state == HELD:  # its condition may still state why it waited before
         return HELD_REASON
     return "" if pending is None else pending.text("reason")
 

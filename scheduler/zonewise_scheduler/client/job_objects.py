@@ -1,4 +1,4 @@
-"""The objects of a submitted job: a Job, the ConfigMap with its script, and for several pods a headless Service.
+"""The objects of a submitted job: a Job, a ConfigMap with its script, and a headless Service if it has several pods.
 
     ConfigMap  NAME   script       the script as it is
                       start        what the container runs: variables, the element of an array, the script
@@ -7,7 +7,7 @@
     Service    NAME   with several pods: gives each the name NAME-<index>.NAME
     Job        NAME   Indexed, held until the queue starts it
 
-The walltime is enforced, and declared: activeDeadlineSeconds, and the annotation zonewise.dev/max-run-seconds.
+activeDeadlineSeconds enforces the walltime; the annotation zonewise.dev/max-run-seconds declares it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Json = dict[str, Any]
 MOUNT = "/zonewise"
 SSH_MOUNT = "/zonewise-ssh"
 SSH_PORT = 2222
-"""sshd needs no privilege to listen there."""
+"""The port of sshd, which needs no privilege."""
 MAX_VARIABLE = 120_000
-"""Bytes of a variable: Linux starts no program with one of 128 KiB (execve(2), MAX_ARG_STRLEN)."""
+"""Maximum bytes of a variable: Linux starts no program with a variable of 128 KiB (execve(2), MAX_ARG_STRLEN)."""
 _RESTARTS = 6
 _MANAGED_BY = "zonewise-submit"
 _VOLUME = "script"
 
 
 def job_objects(request: JobRequest, script: str) -> list[Json]:
-    """Return the objects of a job; the Job is the last."""
+    """Return the objects of a job, the Job last."""
     objects: list[Json] = [_config_map(request, script)]
     if request.pods > 1:
         objects.append(_service(request))
@@ -50,12 +50,12 @@ def job_objects(request: JobRequest, script: str) -> list[Json]:
 
 
 def hosts(request: JobRequest) -> list[str]:
-    """Return the host names of the pods, for their Service."""
+    """Return the host names of the pods, as their Service defines them."""
     return [f"{request.name}-{index}.{request.name}" for index in range(request.pods)]
 
 
 def summary(request: JobRequest) -> str:
-    """Return what a job asks for: "4 pods, each 8 cpu, 64Gi memory, 2 nvidia.com/gpu"."""
+    """Return the requests of a job as text: "4 pods, each 8 cpu, 64Gi memory, 2 nvidia.com/gpu"."""
     pods, array = _completions(request), request.array
     at_once = f", {array.limit} at once" if array is not None and array.limit < pods else ""
     amounts = ", ".join(f"{amount} {name}" for name, amount in pod_requests(request).items())
@@ -63,7 +63,7 @@ def summary(request: JobRequest) -> str:
 
 
 def pods_text(pods: int, amounts: str, at_once: str = "") -> str:
-    """Return "4 pods, each 8 cpu" or "1 pod of 8 cpu"; `at_once`: how many run at once, after a comma."""
+    """Return "4 pods, each 8 cpu" or "1 pod of 8 cpu"; `at_once`, after a comma, states how many run at once."""
     return f"1 pod of {amounts}" if pods == 1 else f"{pods} pods{at_once}, each {amounts}"
 
 
@@ -100,7 +100,7 @@ def _job(request: JobRequest) -> Json:
 
 
 def _waves(array: JobArray | None) -> int:
-    """Return how often the pods of an array run one after another."""
+    """Return the number of waves in which the pods of an array run."""
     return 1 if array is None else -(-len(array.indexes) // array.limit)
 
 
@@ -142,7 +142,9 @@ def _template(request: JobRequest) -> Json:
 
 
 def _literal(text: str) -> str:
-    """Return what a kubelet makes this text of (third_party/forked/golang/expansion/expand.go, Expand)."""
+    """Return a text escaped so that the kubelet expands it to the original
+    (third_party/forked/golang/expansion/expand.go, Expand).
+    """
     return text.replace("$", "$$")
 
 
@@ -158,7 +160,7 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
     """Yield the variables of the container. SLURM_NTASKS and SLURM_PROCID are not among them.
 
     Frameworks that find these expect srun (for example Lightning's SLURMEnvironment). A list of hosts that is too long
-    for a variable is left out: the file has it.
+    for a variable is omitted: it is also in a file.
     """
     yield "SLURM_JOB_NAME", request.name
     yield "SLURM_CPUS_PER_TASK", str(request.cpus // request.tasks_per_pod)
@@ -175,10 +177,10 @@ def _variables(request: JobRequest) -> Iterator[tuple[str, str]]:
         yield "HYDRA_HOST_FILE", f"{MOUNT}/hosts.hydra"
         yield "I_MPI_HYDRA_HOST_FILE", f"{MOUNT}/hosts.hydra"
     if request.mpi:
-        # Open MPI cuts host names at the first dot, and the Service gives the whole name alone
+        # Open MPI cuts host names at the first dot, and the Service resolves only the whole name
         yield "OMPI_MCA_orte_keep_fqdn_hostnames", "true"
         yield "PRTE_MCA_prte_keep_fqdn_hostnames", "true"
-        # containers run as root, which Open MPI takes for a mistake
+        # containers run as root, which Open MPI rejects as a mistake
         yield "OMPI_ALLOW_RUN_AS_ROOT", "1"
         yield "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"
     yield from request.environment.items()
@@ -203,7 +205,7 @@ def _service(request: JobRequest) -> Json:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": request.name, "labels": {"app.kubernetes.io/managed-by": _MANAGED_BY}},
-        # names resolve before pods are ready: they look for each other when they start
+        # names resolve before pods are ready, since the pods look each other up when they start
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -213,7 +215,7 @@ def _service(request: JobRequest) -> Json:
 
 
 def start_script(request: JobRequest) -> str:
-    """Return what the container runs, in POSIX sh: every image with a shell can."""
+    """Return the container's start script, in POSIX sh so that every image with a shell can run it."""
     lines = ["#!/bin/sh", "# Sets what sbatch sets, and runs the script with its own interpreter."]
     index = "${JOB_COMPLETION_INDEX:-0}"
     if request.array is None:
@@ -251,7 +253,7 @@ def _array_lines(array: JobArray, index: str) -> list[str]:
 
 
 def _output_path(request: JobRequest) -> str:
-    """Return the path of --output-file as a word of the shell."""
+    """Return the path of --output-file as a shell word."""
     patterns = {
         "%x": shlex.quote(request.name),
         "%j": shlex.quote(request.name),
@@ -272,9 +274,9 @@ def _output_path(request: JobRequest) -> str:
 
 
 def _ssh_lines(*, with_keys: bool) -> list[str]:
-    """Return how ssh gets its settings, and the keys of a Secret of the type kubernetes.io/ssh-auth.
+    """Return the lines that set up ssh, with the keys of a Secret of the type kubernetes.io/ssh-auth.
 
-    ssh and sshd look in the home directory that the user database has, whatever $HOME is (OpenSSH, ssh.c main).
+    ssh and sshd use the home directory from the user database, whatever $HOME is (OpenSSH, ssh.c main).
     """
     identity = ("IdentityFile ~/.ssh/id_zonewise",) if with_keys else ()
     settings = (*identity, f"Port {SSH_PORT}", "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null",
@@ -296,20 +298,20 @@ def _ssh_lines(*, with_keys: bool) -> list[str]:
 
 
 def _mpi_lines() -> list[str]:
-    """Return how all pods run sshd, and pod 0 waits until it answers in all of them, and runs the script.
+    """Return the lines that run sshd in all pods; pod 0 waits until every sshd responds, then runs the script.
 
-    Pod 0 has sshd too, since Hydra starts its own processes by ssh as well. Hydra names its host to the others as the
-    kernel does, without the Service's name, which nothing resolves. So Hydra gets the interface of the default route
-    (HYDRA_IFACE), and names the address of this interface.
+    Pod 0 runs sshd too, since Hydra starts its local processes through ssh as well. Hydra announces the kernel's host
+    name, which lacks the Service's name and does not resolve. HYDRA_IFACE therefore selects the interface of the
+    default route, and Hydra announces its address.
     """
     options = f"-e -p {SSH_PORT} -h /tmp/sshd/host_key -o PidFile=/tmp/sshd/pid -o StrictModes=no"
     return [
-        "mkdir -p /run/sshd 2>/dev/null || true",  # where root separates privileges
+        "mkdir -p /run/sshd 2>/dev/null || true",  # needed if sshd runs as root and separates privileges
         'mkdir -p /tmp/sshd && ssh-keygen -q -t ed25519 -N "" -f /tmp/sshd/host_key',
         "sshd=$(program sshd)",
         f'[ "${{JOB_COMPLETION_INDEX:-0}}" -eq 0 ] || exec "$sshd" -D {options}',
         f'"$sshd" {options}',
-        # a pod has a name before it has its image
+        # a pod's name resolves before its image is pulled
         "while read -r host slots; do",
         f'  until ssh-keyscan -t ed25519 -p {SSH_PORT} "$host" 2>/dev/null | grep -q .; do sleep 1; done',
         f"done <{MOUNT}/hosts",
@@ -320,7 +322,7 @@ def _mpi_lines() -> list[str]:
 
 
 def _check_lines() -> list[str]:
-    """Return how a program that the image lacks ends the pod with a sentence."""
+    """Return the lines that end the pod with a message if the image lacks a program."""
     return [
         'program() { PATH="$PATH:/usr/sbin:/sbin"; command -v "$1"; }',
         "for name in sshd ssh ssh-keygen ssh-keyscan getent; do",

@@ -1,4 +1,4 @@
-"""The jobs of a cluster: Workloads of the API server, with what the read API adds where it can be reached."""
+"""The jobs of a cluster: Workloads from the API server, with data from the read API if it is reachable."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MISSING = "Positions and forecasts are missing because the controller's read API
 
 
 def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFacts], list[str]]:
-    """Return jobs in the order of a list, and sentences about what is missing.
+    """Return jobs in the order of a list, and sentences about missing data.
 
-    `everywhere`: of all namespaces, as far as the user may list them. Raises KubeError.
+    `everywhere`: jobs of all namespaces that the user may list. Raises KubeError.
     """
     scope = None if everywhere else session.scope
     notes: list[str] = []
@@ -49,7 +49,7 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
 
 
 def _dependent_jobs(session: Session, scope: str | None, queued: Set[str]) -> Iterator[JobFacts]:
-    """Yield the jobs that wait for others, and so have no Workload; `queued`: the UIDs of those that have one."""
+    """Yield the jobs that wait for other Jobs and so have no Workload; `queued` are the UIDs of those that have one."""
     try:
         jobs = session.list(JOBS, scope=scope)
     except Forbidden:
@@ -67,18 +67,19 @@ class QueueSelection(NamedTuple):
     """The queues whose jobs are listed."""
 
     local_queues: frozenset[tuple[str, str]]
-    """By namespace and name."""
+    """LocalQueues by namespace and name."""
     cluster_queue: str = ""
-    """All of its jobs; "": only those of the LocalQueues."""
+    """The ClusterQueue whose jobs are all listed; "" to list only those of the LocalQueues."""
 
     def has(self, job: JobFacts) -> bool:
-        """Tell whether a job is in one of the queues."""
+        """Return whether a job is in one of the queues."""
         in_cluster_queue = bool(self.cluster_queue) and job.cluster_queue == self.cluster_queue
         return in_cluster_queue or (job.namespace, job.local_queue) in self.local_queues
 
 
 def find_queue(session: Session, name: str) -> QueueSelection | None:
-    """Return the LocalQueue of a name in the session's namespaces, else the ClusterQueue; None: there is neither.
+    """Return the LocalQueue with this name in the session's namespaces, else the ClusterQueue; None if there is
+    neither.
 
     Raises KubeError.
     """
@@ -100,18 +101,18 @@ def find_queue(session: Session, name: str) -> QueueSelection | None:
 
 
 class NamedJobs:
-    """The queued jobs of a session's namespace, listed once for any number of names."""
+    """The queued jobs of a session's namespace, which are listed once for any number of names."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._jobs: list[JobFacts] | None = None
-        """None: they are not listed, or not any more."""
+        """None if they are not listed yet, or must be listed again."""
 
     def find(self, reference: str) -> JobFacts | None:
-        """Return the job of a name such as "train", "job/train" or "workload/job-train-1a2b3"; None: there is none.
+        """Return the job of a name such as "train", "job/train" or "workload/job-train-1a2b3"; None if there is none.
 
-        Of several, as Jobs that were created again, one that has not finished wins, and then the newest. None too
-        where all have finished, and a Job without a Workload has not. Raises KubeError.
+        If several match, as when a Job was created again, unfinished ones come first, then the newest. Also returns
+        None if all of them have finished but a Job without a Workload has not. Raises KubeError.
         """
         if self._jobs is None:
             listed = self.session.list(WORKLOADS, scope=self.session.namespace)
@@ -124,19 +125,19 @@ class NamedJobs:
         return best
 
     def _has_unqueued_job(self, reference: str, queued: list[JobFacts]) -> bool:
-        """Tell whether a Job of a name has none of these Workloads, and has not ended."""
+        """Return whether an unfinished Job of this name has none of these Workloads."""
         obj = find_unqueued_job(self.session, reference)
         return obj is not None and not has_ended(obj) and obj["metadata"].get("uid") not in {job.uid for job in queued}
 
     def forget(self) -> None:
-        """List the jobs anew at the next name: they have changed."""
+        """Discard the list of jobs, which have changed; the next name lists them again."""
         self._jobs = None
 
 
 def find_unqueued_job(session: Session, reference: str) -> Json | None:
-    """Return the Job of a name such as "train" or "job/train", of which NamedJobs knows nothing; None: there is none.
+    """Return the Job of a name such as "train" or "job/train" that NamedJobs does not know; None if there is none.
 
-    Such a Job has no Workload: it is in no queue, or waits for others. Raises KubeError.
+    Such a Job has no Workload: it is in no queue, or waits for other Jobs. Raises KubeError.
     """
     kind, _, name = reference.rpartition("/")
     return session.find(JOBS, name, namespace=session.namespace) if kind.lower() in _JOB_KINDS else None

@@ -1,4 +1,4 @@
-"""What a job asks for, as a value: worked out of sbatch's options."""
+"""The requests of a job as a value, derived from sbatch's options."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.sbatch_values import JobArray
 
 GPU = "nvidia.com/gpu"
-"""The resource of GPUs, unless --gpu-resource names another one."""
+"""The resource for GPUs, unless --gpu-resource names another one."""
 MAX_NAME = 52
-"""Characters of a Job's name: its pods' names and hostnames have 63, with the index and a dash before it."""
+"""Maximum characters of a Job's name: the names and hostnames of its pods append a dash and the index, and are limited
+to 63.
+"""
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(_LABEL)
 _CLAIM_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -25,7 +27,7 @@ _PATH_SUFFIX = re.compile(r"\.(?:sh|bash|sbatch|slurm|job|py)$")
 
 
 class JobRequest(NamedTuple):
-    """A job as it is submitted."""
+    """A job to be submitted."""
 
     name: str
     image: str
@@ -33,13 +35,13 @@ class JobRequest(NamedTuple):
     pods: int = 1
     tasks_per_pod: int = 1
     cpus: int = 1
-    """Of each pod."""
+    """CPUs of each pod."""
     memory: int | None = None
-    """Bytes of each pod; None: it does not say."""
+    """Bytes of each pod; None if the job sets no memory."""
     devices: Mapping[str, int] = {}
-    """Of each pod, by resource."""
+    """Devices of each pod, by resource."""
     walltime: float | None = None
-    """Seconds of each pod; None: no limit."""
+    """Seconds of each pod; None for no limit."""
     array: JobArray | None = None
     dependency: str = ""
     working_directory: str = ""
@@ -52,17 +54,17 @@ class JobRequest(NamedTuple):
     node_selector: Mapping[str, str] = {}
     priority_class: str = ""
     topology: str = ""
-    """The label of a topology level: all pods in one domain of it."""
+    """The label of a topology level if all pods must be in one domain of it."""
     volumes: tuple[tuple[str, str], ...] = ()
-    """PersistentVolumeClaims with the paths where they are mounted."""
+    """PersistentVolumeClaims with their mount paths."""
     arguments: tuple[str, ...] = ()
-    """Of the script."""
+    """Arguments of the script."""
     gpus: int = 0
-    """Of each pod; they are among the devices."""
+    """GPUs of each pod; the devices include them."""
 
 
 def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]) -> JobRequest:
-    """Return the request of options that are merged from the script and the command line. Raises CommandError."""
+    """Return the job request for options merged from the script and the command line. Raises CommandError."""
     pods, tasks = _pods_and_tasks(options)
     array: JobArray | None = options.array
     if array is not None and pods > 1:
@@ -103,7 +105,7 @@ def job_request(options: Namespace, script_path: str, environ: Mapping[str, str]
 
 
 def _pods_and_tasks(options: Namespace) -> tuple[int, int]:
-    """Return the number of pods, and the tasks of each."""
+    """Return the number of pods, and the number of tasks in each."""
     nodes, tasks, tasks_per_node = options.nodes, options.ntasks, options.ntasks_per_node
     if tasks is None:
         return nodes or 1, tasks_per_node or 1
@@ -118,7 +120,7 @@ def _pods_and_tasks(options: Namespace) -> tuple[int, int]:
 
 
 def pod_devices(options: Namespace, pods: int, tasks: int) -> dict[str, int]:
-    """Return the devices of each pod, by resource; `tasks`: of each pod. Raises CommandError."""
+    """Return the devices of each pod, by resource; `tasks` is the number of tasks in a pod. Raises CommandError."""
     devices: dict[str, int] = {}
     named_devices: Mapping[str, int] = options.gres or {}
     for name, number in named_devices.items():
@@ -156,7 +158,7 @@ def _memory(options: Namespace, cpus: int, gpus: int) -> int | None:
 
 
 def _job_name(options: Namespace, script_path: str, pods: int) -> str:
-    """Return a name that a Job can have, of -J or of the script: "My_Job.sh" becomes "my-job"."""
+    """Return a valid Job name derived from -J or the script: "My_Job.sh" becomes "my-job"."""
     text: str = options.job_name or _PATH_SUFFIX.sub("", script_path.replace("\\", "/").rpartition("/")[2])
     if script_path == "-" and not options.job_name:
         text = "batch"

@@ -1,7 +1,8 @@
-"""Nodes zone by zone, as values: from the Node, its NodeResourceTopology, and its pods.
+"""Nodes and their zones as values, read from the Node, its NodeResourceTopology and its pods.
 
 The amounts of a zone are those of the report: what a Guaranteed pod could get exclusively. Shared CPUs and the memory
-of other pods belong to no zone. So the node as a whole has its own amounts, from the requests of its pods.
+of other pods belong to no zone. The node as a whole therefore has separate amounts, computed from the requests of its
+pods.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ _READY = "Ready"
 
 
 class ZoneFacts(NamedTuple):
-    """A NUMA node of a node: CPUs, bytes, devices."""
+    """A NUMA node, with its CPUs, bytes of memory and devices."""
 
     id: int
     resources: Mapping[str, ResourceInfo]
     free_cpus: str = ""
-    """The CPUs that can be assigned exclusively, as a CPU list; "": the report does not list them."""
+    """The CPUs that can be assigned exclusively, as a CPU list; "" if the report does not list them."""
 
     def free(self, resource: str) -> int | None:
-        """Return what is available of a resource, CPUs and not thousandths; None: the zone has none of it."""
+        """Return the available amount of a resource, in whole CPUs for cpu; None if the zone lacks the resource."""
         info = self.resources.get(resource)
         return None if info is None else info.available
 
@@ -50,37 +51,37 @@ class NodeAvailability(NamedTuple):
 
     name: str
     ready: bool | None = None
-    """None: unknown."""
+    """None if unknown."""
     schedulable: bool = True
     """Whether its spec.unschedulable is false."""
     allocatable: Mapping[str, int] = {}
     requested: Mapping[str, int] | None = {}
-    """By the pods that are bound to it; None: these are not known."""
+    """Amounts that the pods bound to it request; None if unknown."""
     zones: tuple[ZoneFacts, ...] | None = None
-    """None: it has no NodeResourceTopology."""
+    """None if it has no NodeResourceTopology."""
     policy: str = ""
-    """Of the Topology Manager, with its scope: "single-numa-node/container"."""
+    """Policy and scope of the Topology Manager: "single-numa-node/container"."""
     problems: tuple[str, ...] = ()
-    """Conditions of the Node that are not as they should be, with their messages."""
+    """Abnormal conditions of the Node, with their messages."""
     pods: tuple[PodFacts, ...] | None = ()
-    """Those that are bound to it and run; None: they may not be listed."""
+    """Running pods that are bound to it; None if the user may not list them."""
     holdings: Mapping[str, Holdings] = {}
-    """What pods hold exclusively, by holdings_key()."""
+    """Resources that pods hold exclusively, by holdings_key()."""
 
     def free(self, resource: str) -> int | None:
-        """Return what is left of a resource for pods of any kind; None: it has none of it, or it is unknown."""
+        """Return the free amount of a resource for pods of any kind; None if unknown or if the node lacks it."""
         total = self.allocatable.get(resource)
         if total is None or self.requested is None:
             return None
         return max(0, total - self.requested.get(resource, 0))
 
     def held_by(self, pod: PodFacts) -> Holdings | None:
-        """Return what a pod holds exclusively; None: nothing, or the report does not say."""
+        """Return the resources that a pod holds exclusively; None if there are none or the report lists none."""
         return self.holdings.get(holdings_key(pod.namespace, pod.name))
 
     @property
     def devices(self) -> list[str]:
-        """Return its extended resources, GPUs first."""
+        """Return the node's extended resources, GPUs first."""
         names = {name for name in self.allocatable if name not in _COMMON and not name.startswith("hugepages-")}
         for zone in self.zones or ():
             names |= {name for name in zone.resources if name not in _COMMON and not name.startswith("hugepages-")}
@@ -88,29 +89,29 @@ class NodeAvailability(NamedTuple):
 
 
 def free_gpus(node: NodeAvailability) -> int | None:
-    """Return the free GPUs of a node, of all kinds together; None: it has none, or it is unknown."""
+    """Return the number of free GPUs of a node, of all kinds together; None if it has none or it is unknown."""
     amounts = [node.free(name) or 0 for name in node.devices if is_gpu(name)]
     return sum(amounts) if amounts and node.requested is not None else None
 
 
 def zone_gpus(zone: ZoneFacts) -> int | None:
-    """Return the free GPUs of a zone; None: it has none."""
+    """Return the number of free GPUs of a zone; None if it has none."""
     amounts = [info.available for name, info in zone.resources.items() if is_gpu(name)]
     return sum(amounts) if amounts else None
 
 
 def zone_cpus(zone: ZoneFacts) -> int | None:
-    """Return the CPUs of a zone that can be assigned exclusively."""
+    """Return the number of CPUs of a zone that can be assigned exclusively."""
     return zone.free(CPU)
 
 
 def largest_block(amounts: Iterable[int | None]) -> int | None:
-    """Return the largest amount; None: none is known."""
+    """Return the largest amount; None if none is known."""
     return max((amount for amount in amounts if amount is not None), default=None)
 
 
 def largest_share(amounts: Iterable[int | None]) -> float | None:
-    """Return the largest amount over the sum: 1 where all that is free is in one zone; None where nothing is free."""
+    """Return the largest amount divided by the sum: 1 if everything free is in one zone, None if nothing is free."""
     known = [amount for amount in amounts if amount is not None]
     return max(known) / sum(known) if sum(known) > 0 else None
 
@@ -122,9 +123,9 @@ def read_node_facts(
     pods: Sequence[PodFacts] | None,
     problems: list[str],
 ) -> NodeAvailability:
-    """Return a node; `report`: its NodeResourceTopology; `pods`: None where they are not known.
+    """Return a node; `report` is its NodeResourceTopology, and `pods` are None if unknown.
 
-    A damaged field is a problem.
+    Damaged fields are reported as problems.
     """
     reader = FieldReader(node or {}, "", problems)
     status = reader.child("status")
@@ -152,10 +153,10 @@ def _requested(pods: Sequence[PodFacts]) -> dict[str, int]:
 
 
 def _condition_problems(conditions: Mapping[str, FieldReader]) -> Iterable[str]:
-    """Yield the conditions that are bad.
+    """Yield the abnormal conditions.
 
-    Those that say that something is ready are bad unless they are True: Ready, and others such as NetworkingReady. Any
-    other is bad while it is True (MemoryPressure, or a hardware fault).
+    Conditions about readiness, such as Ready and NetworkingReady, are abnormal unless they are True. Any other is
+    abnormal while it is True (MemoryPressure, or a hardware fault).
     """
     for name, condition in conditions.items():
         is_readiness = name.endswith(_READY)

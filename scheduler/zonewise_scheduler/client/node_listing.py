@@ -1,4 +1,4 @@
-"""`zonewise top`: nodes zone by zone as a table."""
+"""`zonewise top`: nodes and their zones as a table."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ COLUMNS = (
     Column("POLICY", wide=True),
 )
 UNKNOWN = "?"
-"""In a cell whose value is not known; an empty cell has no value."""
+"""The text of a cell whose value is unknown; an empty cell has no value."""
 _GIB = 1 << 30
 
 
 def list_nodes(nodes: Sequence[NodeAvailability], notes: Sequence[str] = (), *, zones: bool = True) -> Listing:
-    """Return nodes, each with its zones below it, and a last row with the sums where there are several."""
+    """Return nodes, each followed by its zones; if there are several nodes, the last row contains the sums."""
     rows = [row for node in nodes for row in _node_rows(node, zones=zones)]
     rows += [_total_row(nodes)] if len(nodes) > 1 else []
     names = [f"node/{node.name}" for node in nodes]
@@ -58,7 +58,7 @@ def list_nodes(nodes: Sequence[NodeAvailability], notes: Sequence[str] = (), *, 
 
 
 def memory_text(size: int | None) -> str:
-    """Return bytes in GiB, "118.4Gi"; what is less as its quantity; "" for None."""
+    """Return bytes in GiB ("118.4Gi"), or smaller sizes as a quantity; "" for None."""
     if size is None:
         return ""
     if size < _GIB:
@@ -140,7 +140,7 @@ def _total_row(nodes: Sequence[NodeAvailability]) -> list[str | Cell]:
 
 
 def _free_texts(nodes: Sequence[NodeAvailability]) -> tuple[str, str, str, str]:
-    """Return the free CPUs, memory and GPUs of nodes together, and the number of their pods."""
+    """Return the total free CPUs, memory and GPUs of nodes, and the number of their pods."""
     if any(node.requested is None for node in nodes):
         return UNKNOWN, UNKNOWN, UNKNOWN if any(map(_all_gpus, nodes)) else "", UNKNOWN
     return (
@@ -152,26 +152,28 @@ def _free_texts(nodes: Sequence[NodeAvailability]) -> tuple[str, str, str, str]:
 
 
 def _total(amounts: Iterable[int | None]) -> int | None:
-    """Return the sum of the amounts that there are; None: there are none."""
+    """Return the sum of the known amounts; None if there are none."""
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None
 
 
 def _block_text(nodes: Sequence[NodeAvailability]) -> str:
-    """Return the largest free block of one zone, "4 GPUs", "12 CPUs"; "": no node has a report."""
+    """Return the largest free block of one zone, "4 GPUs" or "12 CPUs"; "" if no node has a report."""
     cpus, gpus = _largest_block(nodes)
     amount, unit = (cpus, "CPU") if gpus is None else (gpus, "GPU")
     return "" if amount is None else f"{amount} {unit}{'s' * (amount != 1)}"
 
 
 def _largest_block(nodes: Sequence[NodeAvailability]) -> tuple[int | None, int | None]:
-    """Return the most CPUs, and the most GPUs, that one zone of these nodes has available; None: no zone has any."""
+    """Return the largest numbers of CPUs and of GPUs available in a single zone of these nodes; None if no zone has
+    any.
+    """
     zones = [zone for node in nodes for zone in node.zones or ()]
     return largest_block(map(zone_cpus, zones)), largest_block(map(zone_gpus, zones))
 
 
 def _share(node: NodeAvailability) -> float | None:
-    """Return the largest free block of a zone over what is free in all zones: of GPUs, else of CPUs."""
+    """Return the largest free block of a zone divided by the free amount of all zones: of GPUs, otherwise of CPUs."""
     zones = node.zones or ()
     of_gpus = largest_share(map(zone_gpus, zones))
     return largest_share(map(zone_cpus, zones)) if of_gpus is None and not _all_gpus(node) else of_gpus
@@ -223,7 +225,7 @@ def _document(node: NodeAvailability) -> Json:
 
 
 def _zone_document(zone: ZoneFacts) -> Json:
-    """Return a zone; its CPUs are whole ones."""
+    """Return the document of a zone, with whole CPUs."""
     return {
         "id": zone.id,
         "resources": {name: info._asdict() for name, info in zone.resources.items()},

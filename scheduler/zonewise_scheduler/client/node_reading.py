@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def read_nodes(
     session: Session, names: Collection[str] = (), selector: str = ""
 ) -> tuple[list[NodeAvailability], list[str]]:
-    """Return nodes by name, and sentences about what is missing; `names`: only these. Raises KubeError."""
+    """Return nodes by name, and sentences about missing data; `names` limits the nodes. Raises KubeError."""
     notes: list[str] = []
     objects = [node for node in session.list(NODES, label_selector=selector) if not names or _name(node) in names]
     reports = _listed(session, notes, NODE_RESOURCE_TOPOLOGIES, "zones")
@@ -44,7 +44,7 @@ def read_nodes(
 def _listed(
     session: Session, notes: list[str], resource: Resource, missing: str, field_selector: str = ""
 ) -> list[Json] | None:
-    """Return the objects of a kind; None, and a note, where they may not be listed."""
+    """Return the objects of a kind; None and a note if the user may not list them."""
     try:
         return session.list(resource, field_selector=field_selector)
     except Forbidden as error:

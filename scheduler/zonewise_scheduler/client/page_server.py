@@ -1,11 +1,12 @@
-"""The page on this machine, read-only: its files are of this package, its data of the controller, through a ReadApi.
+"""The read-only page on this machine: its files come from this package, its data from the controller, through a
+ReadApi.
 
-A browser has no credentials of the cluster, so this server adds those of the command. It has a port of loopback, which
-each user of this machine reaches. So a request for data needs a token, which only the printed address has. The token is
-in the fragment, which a browser keeps to itself; the page sends it in TOKEN_HEADER. A page from elsewhere can send no
-such header (Fetch Standard, CORS-preflight fetch).
+A browser has no credentials for the cluster, so this server adds those of the command. Every user of this machine can
+reach its loopback port. A request for data therefore needs a token, which only the printed address contains. The token
+is in the fragment, which a browser does not send; the page sends it in TOKEN_HEADER. A page from another origin cannot
+send this header (Fetch Standard, CORS-preflight fetch).
 
-The server is that of the standard library: that of zonewise_common.service needs Linux, and commands run anywhere.
+The server is the standard library's: the one in zonewise_common.service needs Linux, but commands run anywhere.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ log = logging.getLogger(__name__)
 
 EVENTS = "/api/v1/cluster/events"
 _DATA = re.compile(r"/api/v1(?:/[A-Za-z0-9][A-Za-z0-9.-]*)+")
-"""Paths that are passed on: names of Kubernetes, and no "..", which the API server would resolve."""
+"""Paths that are passed on: Kubernetes names, without "..", which the API server would resolve."""
 _IDLE = 30.0
-"""Seconds of silence that end a stream: the controller sends a comment every 10 s (readapi/cluster_feed.py)."""
+"""Seconds of silence that end a stream; the controller sends a comment every 10 s (readapi/cluster_feed.py)."""
 _INDEX = f"The page of `zonewise page`: {PREFIX}\n"
 
 
@@ -46,13 +47,13 @@ class PageServer:
     """Serves until the context ends."""
 
     def __init__(self, read_api: ReadApi, port: int) -> None:
-        """Listen on a port of 127.0.0.1; 0: any free one. Raises OSError."""
+        """Listen on a port of 127.0.0.1, or on any free one if it is 0. Raises OSError."""
         self._server = _Server(read_api, port)
         self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
 
     @property
     def url(self) -> str:
-        """Return the address of the page, with the token of this server."""
+        """Return the address of the page, with this server's token."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{PREFIX}#token={self._server.token}"
 
     def __enter__(self) -> Self:
@@ -68,7 +69,7 @@ class PageServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
-    """Connections of browsers stay open; the program does not wait for them."""
+    """Browsers keep connections open; the program does not wait for them."""
 
     def __init__(self, read_api: ReadApi, port: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
@@ -76,7 +77,7 @@ class _Server(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(32)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 -- the standard library's
-        """Log what is no broken connection: browsers break them."""
+        """Log errors other than broken connections, which browsers cause all the time."""
         error = sys.exception()
         if not isinstance(error, ConnectionError | TimeoutError):
             log.error("a request of the page failed", exc_info=error)
@@ -85,7 +86,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60.0
-    """Seconds of a silent connection, or of one that takes nothing."""
+    """Seconds before a connection that is silent, or does not read, is closed."""
 
     def do_GET(self) -> None:
         """Respond to a GET."""
@@ -108,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(response.body)
 
     def stream(self, read_api: ReadApi) -> None:
-        """Pass on the events behind the browser's last one, until either side closes its connection."""
+        """Pass on the events after the browser's last one, until either side closes its connection."""
         self.close_connection = True
         try:
             events = read_api.events(EVENTS, self.headers.get("Last-Event-ID", ""), idle=_IDLE)
@@ -148,7 +149,7 @@ def _file(path: str, headers: dict[str, str]) -> Response:
 
 
 def _data(read_api: ReadApi, path: str, query: str) -> Response:
-    """Return the controller's response; 502 with the reason where there is none."""
+    """Return the controller's response; 502 with the reason if there is none."""
     try:
         body = read_api.body(path, dict(parse_qsl(query)))
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""Pods as values, without a placement algorithm: what they request, hold and report."""
+"""Pods as values, without a placement algorithm: their requests, resources and status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REJECTIONS = frozenset(
     {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "EmptyPodSharedPoolError"}
 )
 _OUT_OF_PREFIX = "OutOf"
-"""status.reason of a pod that its kubelet has rejected (nodes/node/kubelet_rejection.py); a resource follows OutOf."""
+"""Prefix of status.reason if the kubelet has rejected a pod (nodes/node/kubelet_rejection.py); a resource follows."""
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
@@ -36,7 +36,7 @@ class PodFacts(NamedTuple):
     workload: str = ""
     job: str = ""
     predicted_admission: str = ""
-    """The zones and CPUs that its kubelet was predicted to assign; "": unknown."""
+    """The zones and CPUs that the kubelet was predicted to assign; "" if unknown."""
     left_to_kube_scheduler: str = ""
     gates: tuple[str, ...] = ()
     created_at: float | None = None
@@ -50,22 +50,22 @@ class PodFacts(NamedTuple):
 
     @property
     def holds_resources(self) -> bool:
-        """Tell whether it counts on its node."""
+        """Return whether the pod counts towards its node's usage."""
         return bool(self.node) and self.phase not in _TERMINAL
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether it or one of its containers has failed."""
+        """Return whether the pod or one of its containers has failed."""
         return self.phase == "Failed" or bool(self.container_problems)
 
     @property
     def is_rejected(self) -> bool:
-        """Tell whether its kubelet has rejected it."""
+        """Return whether its kubelet has rejected it."""
         return self.phase == "Failed" and (self.reason in _REJECTIONS or self.reason.startswith(_OUT_OF_PREFIX))
 
 
 def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
-    """Return a pod; a damaged field is a problem."""
+    """Return a pod; damaged fields are reported as problems."""
     reader = FieldReader(obj, "", problems)
     metadata, spec, status = reader.child("metadata"), reader.child("spec"), reader.child("status")
     annotations, labels = metadata.pairs("annotations"), metadata.pairs("labels")
@@ -93,9 +93,10 @@ def read_pod_facts(obj: Mapping[str, Any], problems: list[str]) -> PodFacts:
 
 
 def pod_totals(spec: FieldReader) -> dict[str, int]:
-    """Return what a pod requests, in amounts by resource (k8s.io/component-helpers/resource/helpers.go PodRequests).
+    """Return the requests of a pod, in amounts by resource (k8s.io/component-helpers/resource/helpers.go PodRequests).
 
-    Init containers run one by one, each beside the sidecars before it. Pod-level requests replace those of containers.
+    Init containers run one after another, each alongside the sidecars before it. Pod-level requests replace those of
+    containers.
     """
     running: dict[str, int] = {}
     sidecars: dict[str, int] = {}
@@ -117,7 +118,9 @@ def pod_totals(spec: FieldReader) -> dict[str, int]:
 
 
 def _container_requests(container: FieldReader) -> dict[str, int]:
-    """Return amounts by resource. A limit without a request is one (pkg/apis/core/v1/defaults.go SetDefaults_Pod)."""
+    """Return amounts by resource. A limit without a request counts as one (pkg/apis/core/v1/defaults.go
+    SetDefaults_Pod).
+    """
     resources = container.child("resources")
     return {**resources.amounts("limits", resource_value), **resources.amounts("requests", resource_value)}
 
@@ -128,7 +131,7 @@ def _add(totals: dict[str, int], amounts: Mapping[str, int]) -> None:
 
 
 def _container_problem(container: FieldReader) -> str:
-    """Return why a container waits or has failed; "": neither."""
+    """Return why a container waits or has failed, or ""."""
     state = container.child("state")
     waiting, ended = state.child("waiting"), state.child("terminated")
     if waiting.text("reason") not in {"", "ContainerCreating", "PodInitializing"}:

@@ -1,7 +1,7 @@
-"""Which hardware fault hit the pods of a job: by their conditions, and by Events where a pod is deleted.
+"""The hardware fault that hit the pods of a job, from their conditions, or from Events if a pod is deleted.
 
-The agent of the node writes both (agent/zonewise/objects/hardware_faults.py). The status of the condition is the
-verdict; its message has the device and the time of the fault.
+The node's agent writes both (agent/zonewise/objects/hardware_faults.py). The status of the condition is the verdict;
+its message contains the device and the time of the fault.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts
 
 MAX_LINES = 6
-"""Sentences at most; the first faults come first."""
+"""Maximum number of sentences; the earliest faults come first."""
 _CONDITION_MESSAGE = re.compile(r"(?P<text>.*?)(?: \((?P<device>[^()]+)\))?; verdict (?P<verdict>\w+); at (?P<at>\S+Z)")
 _EVENT_MESSAGE = re.compile(r"(?P<device>\S+(?: \S+)?): (?P<text>.*?); verdict: (?P<verdict>\w+)(?:;|$)")
 _VERDICTS = {
@@ -30,11 +30,11 @@ _VERDICTS = {
 }
 _OF_STATUS = {"True": "hardware", "False": "application"}
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
-"""What a generated name ends on (apimachinery pkg/util/rand)."""
+"""The suffix of a generated name (apimachinery pkg/util/rand)."""
 
 
 class PodFault(NamedTuple):
-    """A fault on a device that a pod held. Times are seconds since 1970; None: unknown."""
+    """A fault on a device that a pod held. Times are seconds since 1970, or None if unknown."""
 
     pod: str
     node: str
@@ -51,7 +51,7 @@ class PodFault(NamedTuple):
     exit_code: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the JSON document."""
         return {
             "pod": self.pod,
             "node": self.node or None,
@@ -66,7 +66,7 @@ class PodFault(NamedTuple):
 
 
 def read_pod_fault(pod: Mapping[str, Any]) -> PodFault | None:
-    """Return the fault that the conditions of a pod tell of; None: they tell of none."""
+    """Return the fault in the conditions of a pod; None if there is none."""
     reader = FieldReader(pod, "", [])
     status = reader.child("status")
     condition = next((one for one in status.children("conditions") if one.text("type") == POD_CONDITION), None)
@@ -89,7 +89,7 @@ def read_pod_fault(pod: Mapping[str, Any]) -> PodFault | None:
 
 
 def read_event_fault(event: Mapping[str, Any]) -> PodFault | None:
-    """Return the fault that an Event of the agent on a pod tells of; None: it is another Event."""
+    """Return the fault in an Event that the agent wrote about a pod; None for other Events."""
     reader = FieldReader(event, "", [])
     involved, source = reader.child("involvedObject"), reader.child("source")
     if involved.text("kind") != "Pod" or source.text("component") != AGENT_COMPONENT:
@@ -109,7 +109,7 @@ def read_event_fault(event: Mapping[str, Any]) -> PodFault | None:
 
 
 def job_faults(pods: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> list[PodFault]:
-    """Return the faults on devices of pods, the first one first; a pod that has a condition needs no Event."""
+    """Return the faults on devices of pods, earliest first; Events are used only for pods without a condition."""
     faults = [fault for pod in pods if (fault := read_pod_fault(pod)) is not None]
     known = {fault.pod for fault in faults}
     by_event = [fault for event in events if (fault := read_event_fault(event)) is not None and fault.pod not in known]
@@ -117,7 +117,7 @@ def job_faults(pods: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, 
 
 
 def fault_lines(faults: Sequence[PodFault], now: float) -> list[str]:
-    """Return a sentence for each fault; pods that one fault hit share a sentence."""
+    """Return a sentence for each fault; pods hit by the same fault share a sentence."""
     groups: dict[tuple[str, ...], list[PodFault]] = {}
     for fault in faults:
         groups.setdefault((fault.node, fault.device, fault.reason, fault.verdict), []).append(fault)
@@ -127,7 +127,7 @@ def fault_lines(faults: Sequence[PodFault], now: float) -> list[str]:
 
 
 def without_fault(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what is known about the hardware of nodes whose pods failed without a fault."""
+    """Yield known facts about the hardware of nodes whose pods failed without a fault."""
     watched = sorted(name for name, node in nodes.items() if _publishes_health(node))
     others = sorted(name for name in nodes if name not in watched)
     if watched:
@@ -137,7 +137,7 @@ def without_fault(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def pod_name_pattern(job: JobFacts) -> re.Pattern[str]:
-    """Return what matches the names of the pods of a job, also of those that are deleted.
+    """Return a pattern for the names of a job's pods, including deleted ones.
 
     A Job's pod is NAME-RANDOM or NAME-INDEX-RANDOM, a JobSet's NAME-POD_SET-JOB-INDEX-RANDOM, a training operator's
     NAME-POD_SET-INDEX.

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class FlavorUsage(NamedTuple):
-    """The quota of one resource of one flavor; amounts as in quota/api/amount.py."""
+    """The quota of one resource in one flavor; amounts as in quota/api/amount.py."""
 
     flavor: str
     resource: str
@@ -22,13 +22,13 @@ class FlavorUsage(NamedTuple):
     borrowing_limit: int | None
     lending_limit: int | None
     reserved: int | None
-    """By workloads with quota; None: the queue has no status yet."""
+    """Amount reserved by workloads with quota; None if the queue has no status yet."""
     used: int | None
-    """By admitted workloads."""
+    """Amount used by admitted workloads."""
     borrowed: int | None
 
     def document(self) -> Json:
-        """Return it as JSON has it, with the names of the read API."""
+        """Return the JSON document, with the names of the read API."""
         amounts = {
             "nominalQuota": self.nominal,
             "borrowingLimit": self.borrowing_limit,
@@ -42,27 +42,27 @@ class FlavorUsage(NamedTuple):
 
 
 class QueueFacts(NamedTuple):
-    """A ClusterQueue or a LocalQueue. Counts are None where it has no status yet."""
+    """A ClusterQueue or a LocalQueue. Counts are None if it has no status yet."""
 
     kind: str
     name: str
     namespace: str = ""
     cohort: str = ""
     cluster_queue: str = ""
-    """Of a LocalQueue."""
+    """The ClusterQueue of a LocalQueue."""
     resources: tuple[FlavorUsage, ...] = ()
     share: int | None = None
-    """weightedShare of fair sharing; None: it is not shared fairly, or not known."""
+    """weightedShare of fair sharing; None if fair sharing is off or the share is unknown."""
     pending: int | None = None
     reserving: int | None = None
     admitted: int | None = None
     active: bool | None = None
     reason: str = ""
     message: str = ""
-    """Of the condition Active."""
+    """The message of the condition Active."""
 
     def document(self) -> Json:
-        """Return it as JSON has it, with the names of the read API."""
+        """Return the JSON document, with the names of the read API."""
         own: Json = (
             {"cohort": self.cohort or None, "weightedShare": self.share}
             if self.kind == "ClusterQueue"
@@ -82,7 +82,7 @@ class QueueFacts(NamedTuple):
 
 
 def read_cluster_queue(obj: Mapping[str, Any], problems: list[str]) -> QueueFacts:
-    """Return a ClusterQueue; a damaged field is a problem."""
+    """Return a ClusterQueue; damaged fields are reported as problems."""
     reader = FieldReader(obj, "", problems)
     spec, status = reader.child("spec"), reader.child("status")
     reserved, used = _totals(status, "flavorsReservation"), _totals(status, "flavorsUsage")
@@ -110,7 +110,7 @@ def read_cluster_queue(obj: Mapping[str, Any], problems: list[str]) -> QueueFact
 
 
 def read_local_queue(obj: Mapping[str, Any], problems: list[str]) -> QueueFacts:
-    """Return a LocalQueue; a damaged field is a problem. Its usage is what its own workloads use."""
+    """Return a LocalQueue; damaged fields are reported as problems. Its usage is that of its own workloads."""
     reader = FieldReader(obj, "", problems)
     status = reader.child("status")
     reserved, used = _totals(status, "flavorsReservation"), _totals(status, "flavorsUsage")
@@ -120,14 +120,14 @@ def read_local_queue(obj: Mapping[str, Any], problems: list[str]) -> QueueFacts:
 
 
 def sorted_queues(queues: Iterable[QueueFacts]) -> list[QueueFacts]:
-    """Return queues by cohort, namespace and name."""
+    """Return queues sorted by cohort, namespace and name."""
     return sorted(queues, key=lambda queue: (queue.cohort, queue.namespace, queue.name))
 
 
 def _queue(kind: str, metadata: FieldReader, status: FieldReader) -> QueueFacts:
     conditions = {entry.text("type"): entry for entry in status.children("conditions")}
     active = conditions.get("Active")
-    # a count of 0 is left out by the server: it is known once there is a condition
+    # the server omits a count of 0, which is known once there is a condition
     default = None if active is None else 0
     return QueueFacts(
         kind,

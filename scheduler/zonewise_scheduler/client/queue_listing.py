@@ -25,7 +25,7 @@ _STATE_STYLES = {ADMITTED: "good", HELD: "dim", STOPPING: "warning", PENDING: ""
 def list_queues(
     cluster_queues: Sequence[QueueFacts], local_queues: Sequence[QueueFacts], notes: Sequence[str] = ()
 ) -> Listing:
-    """Return ClusterQueues with their quotas, and LocalQueues, with a sentence for each that admits nothing."""
+    """Return ClusterQueues with their quotas and LocalQueues, with a sentence for each queue that admits nothing."""
     queues = [*cluster_queues, *local_queues]
     document = {
         "clusterQueues": [queue.document() for queue in cluster_queues],
@@ -68,7 +68,7 @@ def _cluster_queue_table(queues: Sequence[QueueFacts]) -> Table:
 
 
 def _cluster_queue_rows(queue: QueueFacts) -> Iterator[list[str | Cell]]:
-    """Yield a row for each resource of each flavor; the queue itself stands in the first."""
+    """Yield a row for each resource of each flavor; the first row also contains the queue itself."""
     head: list[str | Cell] = [queue.name, queue.cohort]
     waiting = Cell(_count(queue.pending), "warning" if queue.pending else "")
     active = "" if queue.active is None else "yes" if queue.active else Cell("no", "bad")
@@ -170,7 +170,7 @@ def _job_cells(job: JobFacts, now: float, namespace: str) -> list[str | Cell]:
 
 
 def latest_start(job: JobFacts) -> float | None:
-    """Return the time by which a job starts at the latest, by its reservation or its forecast; None: unknown."""
+    """Return the latest start of a job, by its reservation or forecast; None if unknown."""
     times = [time for time in (job.reserved_start, job.latest) if time is not None]
     return min(times, default=None)
 

@@ -1,12 +1,12 @@
 """Requests to the controller's read API: at a URL, or through the API server's proxy to the controller's Service.
 
-The API server passes a request to any replica of the controller. One that does not lead responds 421 (shared_port.py),
-and the request is sent again: the API server selects a replica at random for each request
+The API server passes a request to any replica of the controller. A replica that does not lead responds with 421
+(shared_port.py), and the request is sent again. The API server selects a random replica for each request
 (pkg/registry/core/service/storage/storage.go, ResourceLocation).
 
 The API server does not pass on the header Authorization (apiserver pkg/endpoints/filters/authentication.go deletes it).
-So a token for the controller is in a header of its own. It is sent over TLS alone, to the port of the webhooks. Without
-a token the request goes to the port of the metrics: a controller on the same machine may respond there.
+A token for the controller is therefore in a separate header. It is sent only over TLS, to the webhook port. Without a
+token, the request goes to the metrics port, where a controller on the same machine may respond.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ Json = dict[str, Any]
 SERVICE, PORT, TLS_PORT = "zonewise-controller", "metrics", "webhooks"
 _TIMEOUT = 10.0
 _PAGE = 1000
-"""Workloads of a page (controller/status_handler.py MAX_LIMIT)."""
+"""Workloads per page (controller/status_handler.py MAX_LIMIT)."""
 _MAX_PAGES = 200
 _TRIES, _PAUSE = 4, 1.0
-"""Of a request that gets 429, and the seconds between two."""
+"""Attempts for a request that gets 429, and the seconds between two of them."""
 _MISDIRECTED = 421
 _MISDIRECTED_TRIES = 16
-"""Of a request that gets 421, without a pause: of 65,000 requests to two replicas one fails."""
+"""Attempts for a request that gets 421, without a pause: with two replicas, one of 65,000 requests fails."""
 GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a compressed body (RFC 1952, section 2.3.1)."""
 _FORWARD = "`kubectl port-forward -n {namespace} service/zonewise-controller 9821` and --server http://127.0.0.1:9821"
 
 
 class ReadApiUnavailable(Exception):
-    """The read API gives no answer; the message says why, and what to do."""
+    """The read API is not available; the message states the reason and the remedy."""
 
 
 class ReadApi:
@@ -71,9 +71,10 @@ class ReadApi:
     def __init__(
         self, transport: Transport, namespace: str = "", token: ViewerToken | None = None, pause: float = _PAUSE
     ) -> None:
-        """`namespace`: that of the controller behind the API server; "": the transport reaches the controller itself.
+        """Create a client; `namespace` is the controller's behind the API server, or "" if the transport reaches it
+        directly.
 
-        `token`: None where the API server is reached without TLS. `pause`: seconds between two tries.
+        `token` is None if the API server is reached without TLS. `pause` is the seconds between two attempts.
         """
         self._transport = transport
         self._namespace = namespace
@@ -82,7 +83,7 @@ class ReadApi:
 
     @classmethod
     def at(cls, url: str, token: str = "") -> ReadApi:
-        """Return the read API at a URL. Raises CommandError for a text that is none."""
+        """Return the read API at a URL. Raises CommandError if the text is not a URL."""
         try:
             parts = urlsplit(url)
             transport = _transport(Config.from_url(url, token or None))
@@ -97,7 +98,7 @@ class ReadApi:
         self._transport.close()
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Json:
-        """Return the response of a path such as "/api/v1/plan". Raises NotFound where the controller has no such."""
+        """Return the response for a path such as "/api/v1/plan". Raises NotFound if the controller lacks the path."""
         body = self.body(path, query or {})
         try:
             return msgspec.json.decode(gzip.decompress(body) if body.startswith(GZIP_MAGIC) else body, type=Json)
@@ -105,9 +106,9 @@ class ReadApi:
             raise ReadApiUnavailable(f"its response is not a JSON object: {error}") from error
 
     def body(self, path: str, query: Mapping[str, object]) -> bytes:
-        """Return the body of a response as the controller has sent it: by gzip where it begins with GZIP_MAGIC.
+        """Return the body of a response as the controller sent it: compressed by gzip if it begins with GZIP_MAGIC.
 
-        Raises NotFound where the controller has no such path.
+        Raises NotFound if the controller does not have the path.
         """
         return self._responding(
             lambda prefix, headers: self._transport.request(
@@ -116,7 +117,7 @@ class ReadApi:
         )
 
     def events(self, path: str, last_event_id: str, *, idle: float) -> Stream:
-        """Return the Server-Sent Events of a path behind an event; `idle`: seconds of silence that end the stream."""
+        """Return the Server-Sent Events of a path after an event; after `idle` seconds of silence the stream ends."""
         return self._responding(
             lambda prefix, headers: self._transport.stream(
                 prefix + path, {}, idle=idle, headers={**headers, "Last-Event-ID": last_event_id}
@@ -136,18 +137,18 @@ class ReadApi:
         return rows
 
     def workload(self, namespace: str, name: str) -> Json | None:
-        """Return one workload with its explanation; None: the controller does not know it."""
+        """Return one workload with its explanation; None if the controller does not know it."""
         try:
             return self.get(f"/api/v1/workloads/{namespace}/{name}")
         except NotFound:
             return None
 
     def _responding(self, send: Callable[[str, dict[str, str]], T]) -> T:
-        """Return what `send` returns for what is before a path, and the headers of a request. Raises NotFound."""
+        """Call `send` with a path's prefix and a request's headers, and return the result. Raises NotFound."""
         try:
             return self._sent(send)
         except NotFound as error:
-            if not self._namespace or error.reason == "":  # the controller's own 404 is no Status
+            if not self._namespace or error.reason == "":  # the controller's own 404 is not a Status
                 raise
             raise ReadApiUnavailable(
                 f"there is no controller in namespace {self._namespace}: {error.message}"
@@ -156,9 +157,9 @@ class ReadApi:
             raise ReadApiUnavailable(self._problem(error)) from error
 
     def _sent(self, send: Callable[[str, dict[str, str]], T]) -> T:
-        """Send a request until a replica that leads, and is not busy, responds. Raises KubeError.
+        """Send a request until a replica that leads and is not busy responds. Raises KubeError.
 
-        A token may have become invalid before its time, so the request is sent once more with a new one.
+        A token may become invalid before it expires, so the request is sent once more with a new one.
         """
         busy = misdirected = rejected = 0
         while True:
@@ -180,7 +181,7 @@ class ReadApi:
                     raise
 
     def _route(self) -> tuple[str, dict[str, str]]:
-        """Return what is before a path, and the headers of a request."""
+        """Return the prefix of a path, and the headers of a request."""
         if not self._namespace:
             return "", {}
         services = f"/api/v1/namespaces/{self._namespace}/services"
@@ -190,7 +191,7 @@ class ReadApi:
         return f"{services}/{SERVICE}:{PORT}/proxy", {}
 
     def _reject_token(self, token: str) -> bool:
-        """Return whether another token is requested next instead of this one."""
+        """Return whether another token will be requested in place of this one."""
         return self._token is not None and bool(token) and self._token.reject(token)
 
     def _known(self, path: str, query: Mapping[str, object]) -> Json:
@@ -214,7 +215,7 @@ class ReadApi:
 
 
 def proxied_read_api(config: Config, namespace: str, token: str = "") -> ReadApi:
-    """Return the read API behind the API server; `token`: "": one is requested where the API server has TLS."""
+    """Return the read API behind the API server; if `token` is "" and the API server has TLS, a token is requested."""
     transport = _transport(config)
     has_tls = urlsplit(config.url).scheme == "https"
     return ReadApi(transport, namespace, ViewerToken(transport, namespace, token) if has_tls else None)

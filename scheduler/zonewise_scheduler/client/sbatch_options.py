@@ -1,7 +1,7 @@
-"""The options of sbatch that have a meaning in a cluster, for the command line and for #SBATCH lines.
+"""The options of sbatch that are meaningful in a cluster, for the command line and for #SBATCH lines.
 
-Options without one are of two sorts. Some change nothing and are passed over with a note. Others would change what the
-job does, and are rejected with the way to get it.
+There are two kinds of other options. Some change nothing and are ignored with a note. Others would change what the job
+does; they are rejected with a description of the alternative.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PASSED_OVER = {
     "--distribution": "the queue's topology determines where ranks run",
     "-m": "the queue's topology determines where ranks run",
 }
-"""Options that change nothing, and why."""
+"""Options that change nothing, with the reason."""
 
 REJECTED = {
     "--exclusive": "request all CPUs and GPUs of a node with -c and --gpus-per-node",
@@ -71,16 +71,16 @@ REJECTED = {
     "--tmp": "each container has local storage of its own",
     "-W --wait": "to wait for the end, use `kubectl wait --for condition=complete job/NAME`",
 }
-"""Options that would change what a job does, and what to write in place of them."""
+"""Options that would change what a job does, with their replacement."""
 _FLAGS = frozenset({"--exclusive", "-s", "--oversubscribe", "-k", "--no-kill", "-H", "--hold", "-W", "--wait",
                     "--get-user-env"})  # fmt: skip
-"""Those of both that need no value."""
+"""Those options of both kinds that take no value."""
 
 
 def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> None:
-    """Declare the options of a job, with sbatch's names; the default of each is None: it is not set.
+    """Declare the options of a job under sbatch's names; the default of each is None, for unset.
 
-    `namespace`: -n with a name is kubectl's --namespace.
+    `namespace`: -n with a name means kubectl's --namespace.
     """
     add = parser.add_argument_group("job, with sbatch's options").add_argument
     add("-J", "--job-name", metavar="NAME", help="name of the job (default: the name of the script)")
@@ -139,7 +139,7 @@ def add_sbatch_options(parser: ArgumentParser, *, namespace: bool = False) -> No
 
 
 def add_unsupported_options(parser: ArgumentParser, note: Callable[[str], object]) -> None:
-    """Declare the options of sbatch without a meaning here, hidden in the help; `note` takes what is passed over."""
+    """Declare sbatch's options without a meaning here, hidden in the help; `note` gets each ignored option."""
     for names, advice in PASSED_OVER.items():
         _add_unsupported(parser, names, lambda name, advice=advice: note(f"{name} has no effect: {advice}"))
     for names, advice in REJECTED.items():
@@ -147,7 +147,7 @@ def add_unsupported_options(parser: ArgumentParser, note: Callable[[str], object
 
 
 def parse_directives(script: BatchScript, path: str, note: Callable[[str], object]) -> Namespace:
-    """Return the options of the #SBATCH lines of a script. Raises CommandError, naming file and line."""
+    """Return the options in the #SBATCH lines of a script. Raises CommandError with the file and line."""
     parser = _DirectiveParser(prog="#SBATCH", add_help=False, allow_abbrev=False)
     add_sbatch_options(parser)
     parser.add_argument("-o", "--output", dest="output_file", metavar="FILE")
@@ -164,7 +164,7 @@ def parse_directives(script: BatchScript, path: str, note: Callable[[str], objec
 
 
 def merged_options(directives: Namespace, arguments: Namespace) -> Namespace:
-    """Return the options of the script, overridden by those of the command line, as sbatch does."""
+    """Return the options of the script, overridden by the command line as in sbatch."""
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     return Namespace(**{**vars(directives), **vars(arguments), **{
         name: given.get(name, value) for name, value in vars(directives).items()
@@ -220,18 +220,18 @@ def _reject(name: str, advice: str) -> NoReturn:
 
 
 def _time_limit(text: str) -> float:
-    """Return seconds; 0: unlimited."""
+    """Return seconds; 0 for unlimited."""
     return parse_time_limit(text) or 0.0
 
 
 def _dependency(text: str) -> str:
-    """Return the text, which is valid."""
+    """Return the text if it is valid."""
     parse_dependency(text)
     return text
 
 
 def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a type for argparse: it raises ArgumentTypeError with the message of a ValueError."""
+    """Return a type for argparse that raises ArgumentTypeError with the message of a ValueError."""
 
     def argument(text: str) -> T:
         try:

@@ -13,7 +13,7 @@ from zonewise_scheduler.quota.api.declared_walltime import parse_walltime
 MAX_ARRAY = 100_000
 """Elements of an array (the API's limit of completions of an Indexed Job with backoffLimitPerIndex is 100,000)."""
 MAX_LISTED_ARRAY = 10_000
-"""Elements of an array that are not 0, 1, 2 and so on: the script names each."""
+"""Maximum elements of an array whose indexes are not 0, 1, 2 and so on: the script lists each of them."""
 _CLOCK = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?(?:([KMGT])(?:i?B|i)?)?", re.ASCII | re.IGNORECASE)
 _MIB = 1 << 20
@@ -23,10 +23,10 @@ _UNLIMITED = frozenset({"0", "INFINITE", "UNLIMITED"})
 
 
 def parse_time_limit(text: str) -> float | None:
-    """Return the seconds of a time limit; None: it is unlimited.
+    """Return the seconds of a time limit; None for unlimited.
 
-    As sbatch has it: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
-    days-hours:minutes:seconds. Also 90s, 45m, 2h, 1d12h.
+    It accepts the forms of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes and
+    days-hours:minutes:seconds. It also accepts 90s, 45m, 2h and 1d12h.
     """
     if text.upper() in _UNLIMITED:
         return None
@@ -51,7 +51,7 @@ def parse_time_limit(text: str) -> float | None:
 
 
 def parse_memory(text: str) -> int:
-    """Return bytes of 4096 (MiB), 16G, 512M, 1.5T; Kubernetes' 16Gi means the same as sbatch's 16G."""
+    """Return the bytes of 4096 (MiB), 16G, 512M or 1.5T; Kubernetes' 16Gi means the same as sbatch's 16G."""
     match = _MEMORY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an amount of memory, such as 16G, 512M or 4096 (MiB)")
@@ -68,16 +68,16 @@ class JobArray(NamedTuple):
     indexes: tuple[int, ...]
     """Ascending, without duplicates."""
     limit: int
-    """How many run at once."""
+    """Number of elements that run at once."""
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the indexes are 0, 1, 2 and so on, as those of an Indexed Job."""
+        """Return whether the indexes are 0, 1, 2 and so on, like those of an Indexed Job."""
         return self.indexes[-1] == len(self.indexes) - 1
 
 
 def parse_array(text: str) -> JobArray:
-    """Return the array of 0-15, 1,3,5-7, 0-15:4, 0-15%4."""
+    """Return the array for 0-15, 1,3,5-7, 0-15:4 or 0-15%4."""
     ranges, percent, limit = text.partition("%")
     indexes: set[int] = set()
     for part in ranges.split(","):
@@ -100,7 +100,7 @@ def parse_array(text: str) -> JobArray:
 
 
 def parse_gpus(text: str) -> int:
-    """Return the number of GPUs of 8; a type, as in h100:8, is rejected with a way to ask for it."""
+    """Return the number of GPUs; a type, as in h100:8, is rejected with a description of the alternative."""
     kind, colon, number = text.rpartition(":")
     if colon:
         raise ValueError(
@@ -111,7 +111,7 @@ def parse_gpus(text: str) -> int:
 
 
 def parse_gres(text: str) -> dict[str, int]:
-    """Return the devices for each node of gpu:8, gpu, or of a resource's own name: nvidia.com/gpu:8, rdma/hca:1."""
+    """Return the devices of each node for gpu:8, gpu, or a resource's own name: nvidia.com/gpu:8, rdma/hca:1."""
     devices: dict[str, int] = {}
     for part in text.split(","):
         name, *words = part.split(":")
@@ -123,14 +123,14 @@ def parse_gres(text: str) -> dict[str, int]:
 
 
 def parse_count(text: str) -> int:
-    """Return a whole number from 1."""
+    """Return a positive integer."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
         raise ValueError(f"{text!r} is not a whole number from 1")
     return int(text)
 
 
 def parse_nodes(text: str) -> int:
-    """Return the number of nodes of 4; a range, as in 2-4, is rejected."""
+    """Return the number of nodes; a range, as in 2-4, is rejected."""
     first, dash, last = text.partition("-")
     if dash and first != last:
         raise ValueError(f"{text!r}: a range of nodes is not supported: a job starts with all of its pods")

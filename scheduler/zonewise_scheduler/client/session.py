@@ -1,4 +1,4 @@
-"""How a command reaches a cluster: arguments as kubectl has them, and the requests that all commands share."""
+"""How a command reaches a cluster: kubectl's arguments, and the requests that all commands share."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Json = dict[str, Any]
 READ_API_VARIABLE = "ZONEWISE_SERVER"
 READ_API_TOKEN_VARIABLE = "ZONEWISE_TOKEN"  # noqa: S105 -- the name of a variable
 _TIMEOUT = 20.0
-"""Seconds for a request: a list of a large cluster takes long."""
+"""Seconds for a request, enough for a list of a large cluster."""
 
 
 def metadata_pairs(obj: Json, field: str) -> dict[str, str]:
-    """Return the labels or annotations of an object; `field`: "labels" or "annotations"."""
+    """Return the labels or annotations of an object; `field` is "labels" or "annotations"."""
     from zonewise_common.k8s.fields import FieldReader
 
     return FieldReader(obj, "", []).child("metadata").pairs(field)
@@ -40,19 +40,20 @@ class Session(NamedTuple):
     client: Client
     read_api: ReadApi
     namespace: str
-    """Of the arguments, else of the kubeconfig's context."""
+    """The namespace from the arguments, otherwise from the kubeconfig's context."""
     all_namespaces: bool = False
 
     @property
     def scope(self) -> str | None:
-        """Return the namespace of lists; None: all namespaces."""
+        """Return the namespace for lists; None for all namespaces."""
         return None if self.all_namespaces else self.namespace
 
     def now(self) -> float:
-        """Return the time of the API server's last response, in seconds since 1970; before it, that of this machine.
+        """Return the time of the API server's last response, in seconds since 1970; before the first one, this
+        machine's time.
 
-        Times in objects are by the clocks of the cluster. This machine's may differ, as does that of a cluster which
-        runs faster than time.
+        Times in objects follow the clocks of the cluster. This machine's clock may differ, and a simulated cluster may
+        run faster than real time.
         """
         server_time = self.client.server_time
         return time.time() if server_time is None else server_time
@@ -60,7 +61,7 @@ class Session(NamedTuple):
     def list(
         self, resource: Resource, *, scope: str | None = None, label_selector: str = "", field_selector: str = ""
     ) -> list[Json]:
-        """Return the objects of a kind; none where the cluster does not have the kind. Raises KubeError."""
+        """Return the objects of a kind; none if the cluster does not serve the kind. Raises KubeError."""
         from zonewise_common.kube.errors import NotFound
 
         try:
@@ -71,14 +72,14 @@ class Session(NamedTuple):
             return []
 
     def find(self, resource: Resource, name: str, *, namespace: str | None = None) -> Json | None:
-        """Return an object; None: there is none. Raises KubeError."""
+        """Return an object; None if there is none. Raises KubeError."""
         from zonewise_common.kube.errors import NotFound
 
         try:
             return self.client.get(resource, name, namespace=namespace)
         except NotFound:
             return None
-        except ValueError as error:  # the text is no name, so nothing has it
+        except ValueError as error:  # the text is not a valid name, so no object can have it
             raise CommandError(str(error)) from error
 
 
@@ -90,9 +91,9 @@ def add_cluster_arguments(
     read_api: bool = True,
     short_namespace: bool = True,
 ) -> None:
-    """Declare how the cluster is reached.
+    """Declare the arguments that select the cluster.
 
-    `namespaced`: the command is about a namespace; `short_namespace`: -n is free.
+    `namespaced`: the command works in a namespace; `short_namespace`: -n is available for it.
     """
     group = parser.add_argument_group("cluster")
     add = group.add_argument
@@ -114,7 +115,9 @@ def add_cluster_arguments(
 
 @contextlib.contextmanager
 def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None) -> Generator[Session]:
-    """Connect to the cluster of the arguments. Raises CommandError, also for errors of the API server inside of it."""
+    """Connect to the cluster that the arguments select. Raises CommandError, also for API server errors within the
+    block.
+    """
     with require_extra("client"):
         from zonewise_common.kube.client import Client
         from zonewise_common.kube.errors import KubeError
@@ -164,7 +167,7 @@ def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) 
 
 
 def _advice(error: Exception) -> str:
-    """Return what to do about an error of the API server; "": the message says enough."""
+    """Return the remedy for an error of the API server; "" if the message suffices."""
     from zonewise_common.kube.errors import Forbidden, TransportError, Unauthorized
 
     if isinstance(error, Unauthorized):

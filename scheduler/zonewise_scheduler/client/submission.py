@@ -1,4 +1,4 @@
-"""Creates the objects of a job. The Job is first: it owns the others, so they are deleted with it."""
+"""Creates the objects of a job. The Job comes first: it owns the others, so they are deleted with it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MAX_ATTEMPTS = 1000
 def submit(
     session: Session, request: JobRequest, script: str, note: Callable[[str], object]
 ) -> tuple[JobRequest, list[Json]]:
-    """Create the objects of a job, and return it with its name, and what was created.
+    """Create the objects of a job; return the request with the final name, and the created objects.
 
-    A name that exists gets a number: train, train-2, train-3. Raises CommandError and KubeError.
+    If the name exists, a number is appended: train, train-2, train-3. Raises CommandError and KubeError.
     """
     if session.find(LOCAL_QUEUES, request.queue, namespace=session.namespace) is None:
         raise CommandError(
@@ -49,9 +49,9 @@ def submit(
 
 
 def _create(session: Session, objects: list[Json]) -> list[Json]:
-    """Create all objects or none, and return them. Raises AlreadyExists where one of them has that name, and KubeError.
+    """Create all objects or none, and return them. Raises AlreadyExists if one of the names exists, and KubeError.
 
-    Those of a Job that was deleted a moment ago still have their names.
+    The objects of a Job that was deleted a moment ago may still exist.
     """
     *others, job = objects
     job = session.client.create(JOBS, job, namespace=session.namespace)
@@ -60,29 +60,29 @@ def _create(session: Session, objects: list[Json]) -> list[Json]:
             session.client.create(_RESOURCES[obj["kind"]], _owned(obj, job), namespace=session.namespace)
             for obj in others
         ]
-    except BaseException:  # an interrupt, too
+    except BaseException:  # including an interrupt
         _delete_again(session, job)
         raise
     return [*created, job]
 
 
 def _delete_again(session: Session, job: Json) -> None:
-    """Delete a Job that lacks other objects. Raises CommandError where that is impossible."""
+    """Delete a Job whose other objects were not created. Raises CommandError if that is impossible."""
     metadata = job["metadata"]
     name = metadata["name"]
     try:
         session.client.delete(JOBS, name, namespace=session.namespace, uid=metadata["uid"], propagation="Background")
     except (NotFound, Conflict):
-        return  # it is gone already
+        return  # it no longer exists
     except KubeError as error:
         raise CommandError(f"Job {name} is incomplete: {error}; `zonewise cancel {name}` removes it") from error
 
 
 def _check_priority_class(session: Session, request: JobRequest) -> None:
-    """Raise CommandError for a class that is not there: the controller would not queue the job."""
+    """Raise CommandError if the class does not exist: the controller would not queue the job."""
     if not request.priority_class:
         return
-    with contextlib.suppress(Forbidden):  # classes are in no namespace: a user who submits jobs may lack the right
+    with contextlib.suppress(Forbidden):  # classes are cluster-wide, so the user may lack the right to read them
         if session.find(WORKLOAD_PRIORITY_CLASSES, request.priority_class) is None:
             raise CommandError(
                 f"there is no WorkloadPriorityClass {request.priority_class}: name one by --priority-class; "

@@ -1,4 +1,4 @@
-"""Times as people read them in tables, and as JSON has them."""
+"""Times as text: for people in tables, and for JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DAY = 86_400.0
 
 
 def parse_time(value: object) -> float | None:
-    """Return the seconds since 1970 of a time of RFC 3339; None for null and for anything else."""
+    """Return an RFC 3339 time in seconds since 1970; None for null and for anything else."""
     if not isinstance(value, str):
         return None
     try:
@@ -22,7 +22,7 @@ def parse_time(value: object) -> float | None:
 
 
 def format_time(seconds: float | None) -> str | None:
-    """Return a time of RFC 3339 in UTC, the last one for later ones; None: unknown."""
+    """Return an RFC 3339 time in UTC, at most the last one of RFC 3339; None if unknown."""
     return None if seconds is None else utc_date(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -41,13 +41,13 @@ def short_duration(seconds: float | None) -> str:
 
 
 def time_until(time: float | None, now: float) -> str:
-    """Return "in 2h10m" or "now"; "" where the time is unknown."""
+    """Return "in 2h10m" or "now"; "" if the time is unknown."""
     if time is None:
         return ""
     return "now" if time <= now else f"in {short_duration(time - now)}"
 
 
 def clock_text(time: float, now: float) -> str:
-    """Return "14:20 UTC", and with its date where it is a day away or more: "2026-11-23 14:20 UTC"."""
+    """Return "14:20 UTC", or "2026-11-23 14:20 UTC" if it is at least a day away."""
     pattern = "%H:%M UTC" if abs(time - now) < _DAY else "%Y-%m-%d %H:%M UTC"
     return utc_date(time).strftime(pattern)

@@ -1,8 +1,8 @@
-"""The bearer token that the controller gets through the API server's proxy.
+"""The bearer token that is sent to the controller through the API server's proxy.
 
-The user's own token never goes beyond the API server. Otherwise the owner of a namespace with the controller's name
-would get it. The token is that of $ZONEWISE_TOKEN, or a short one of the ServiceAccount zonewise-viewer, which may read
-the read API and nothing else. The API server issues it whatever credentials the client has (KEP-1205, TokenRequest).
+The user's own token never passes beyond the API server. Otherwise, the owner of a namespace with the controller's name
+would get it. The token is $ZONEWISE_TOKEN, or a short-lived one of the ServiceAccount zonewise-viewer, which may only
+use the read API. The API server issues it for any kind of client credentials (KEP-1205, TokenRequest).
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
 
 ACCOUNT = "zonewise-viewer"
 LIFETIME = 600
-"""Seconds: the least that the API server allows (pkg/apis/authentication/validation/validation.go)."""
+"""Lifetime in seconds, the minimum that the API server allows (pkg/apis/authentication/validation/validation.go)."""
 RENEWED_AFTER = 0.8 * LIFETIME
-"""Seconds, as the kubelet renews a pod's token (pkg/kubelet/token/token_manager.go, requiresRefresh)."""
+"""Seconds until renewal, by the kubelet's rule for a pod's token (pkg/kubelet/token/token_manager.go, requiresRefresh).
+"""
 RETRY = 10.0
-"""Seconds until the next request of a token, once the API server has issued none."""
+"""Seconds until the next request for a token, after the API server has issued none."""
 
 
 class ViewerToken:
-    """A token that is requested when it is first needed, and renewed before it expires. Safe for several threads."""
+    """A token that is requested on first use, and renewed before it expires. Thread-safe."""
 
     def __init__(
         self, transport: Transport, namespace: str, token: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Request it from the API server of the transport, unless there is a `token`.
+        """Request the token from the API server of the transport, unless `token` is set.
 
-        `clock` returns seconds, and never goes back.
+        `clock` returns seconds and is monotonic.
         """
         self._transport = transport
         self._namespace = namespace
@@ -48,10 +49,10 @@ class ViewerToken:
         self._token = token
         self._request_at = inf if token else -inf
         self.problem = ""
-        """Why the API server has issued no token; "": it has, or was not asked."""
+        """Why the API server has issued no token; "" if it has issued one, or none was requested."""
 
     def get(self) -> str:
-        """Return the token; "": there is none."""
+        """Return the token; "" if there is none."""
         with self._lock:
             if self._clock() >= self._request_at:
                 requested = self._requested()
@@ -60,7 +61,7 @@ class ViewerToken:
             return self._token
 
     def reject(self, token: str) -> bool:
-        """Renew this token before its time, at the next get(); return whether it is a requested one."""
+        """Renew this token at the next get(), before it expires; return whether it is one that was requested."""
         with self._lock:
             if self._request_at == inf:
                 return False

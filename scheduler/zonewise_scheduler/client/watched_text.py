@@ -1,4 +1,4 @@
-"""A text about the cluster that `--watch` shows anew, also over an outage of the API server."""
+"""A text about the cluster that `--watch` shows again, even through an outage of the API server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 def show_text(
     render: Callable[[], str], terminal: Terminal, arguments: Namespace, wait: Callable[[float], object] | None = None
 ) -> None:
-    """Write a text once; with --watch whenever it differs, until an exception ends the loop. Raises KubeError.
+    """Write a text once; with --watch, write it whenever it changes, until an exception ends the loop. Raises
+    KubeError.
 
-    After the first text, a server that fails or does not respond is reported once, and the last text stays. So are
-    credentials that cannot be renewed. `wait` None: time.sleep.
+    After the first text, a server that fails or does not respond is reported once, and the last text remains. The same
+    holds for credentials that cannot be renewed. `wait` defaults to time.sleep.
     """
     from zonewise_common.kube.errors import ConfigError, ServerError, TooManyRequests, TransportError
 
