@@ -1,4 +1,4 @@
-"""`zonewise adopt`: hands the queues of a stopped Kueue to the controller, and back, while jobs run on."""
+"""`zonewise adopt`: hands the queues of a stopped Kueue over to the controller, or back, while jobs keep running."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print what changes, and change it. Raises CommandError."""
+    """Print the changes, and apply them. Raises CommandError."""
     with require_extra("scheduler"):
         from zonewise_common.service.options import SettingsError
         from zonewise_scheduler.controller.kueue.handover import Handover, HandoverError
@@ -116,7 +116,7 @@ def _give_back(handover: Handover, arguments: Namespace) -> int:
 
 
 def _print_changes(writes: Iterable[Write]) -> None:
-    """Print a line for each kind of object and change, with the first names."""
+    """Print a line for each kind of object and change, with the first few names."""
     names: dict[tuple[str, str], list[str]] = {}
     for change in writes:
         key = change.key

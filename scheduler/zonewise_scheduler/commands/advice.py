@@ -46,7 +46,7 @@ _NOT_MET = 1
 
 
 def run_advice(arguments: Namespace) -> int:
-    """Search, and write the result. Returns 0, or 1 where no value meets the goal. Raises CommandError."""
+    """Run the search, and write the result. Return 0, or 1 if no value meets the goal. Raises CommandError."""
     [(name, policy)] = _policy(arguments).items()
     check_outputs(arguments)
     source = load_trace(arguments)
@@ -68,7 +68,7 @@ def run_advice(arguments: Namespace) -> int:
 
 
 def _policy(arguments: Namespace) -> dict[str, BackfillPolicy]:
-    """Return the one policy by its name."""
+    """Return the single policy by its name."""
     for flag in ("compare", "json_jobs", "forecast"):
         if getattr(arguments, flag):
             raise CommandError(f"--{flag.replace('_', '-')} does not work with --advise")
@@ -104,7 +104,7 @@ def _node_count(arguments: Namespace, source: SwfLog | Scenario, policy: Backfil
 
 
 def _load_on(arguments: Namespace, width: str, count: int) -> Scenario:
-    """Return the trace on so many nodes of the same width."""
+    """Return the trace on `count` nodes of the same width."""
     try:
         source = load_scenario(
             arguments.trace, f"{count}{width or 'x1'}", seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,

@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Change each job. Raises CommandError."""
+    """Cancel each job. Raises CommandError."""
 
     def act(jobs: NamedJobs, name: str) -> ActionResult:
         from zonewise_scheduler.client.job_actions import cancel

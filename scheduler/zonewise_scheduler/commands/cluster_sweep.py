@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FIELD_MANAGER = "zonewise-simulate"
 _NAMESPACE = "default"
 _PERIOD = 1.0
-"""Seconds between two looks at the pods."""
+"""Seconds between two checks of the pods."""
 
 
 def run_cluster_sweep(arguments: Namespace) -> None:
@@ -54,7 +54,7 @@ def run_cluster_sweep(arguments: Namespace) -> None:
 
 
 def run_part(arguments: Namespace) -> None:
-    """Simulate the run of this pod's index, and write its result. Raises CommandError."""
+    """Simulate the run of this pod's index and write its result. Raises CommandError."""
     runs = prepare_sweep(arguments).runs
     text = os.environ.get(INDEX_VARIABLE, "")
     if not (text.isascii() and text.isdecimal() and int(text) < len(runs)):
@@ -113,7 +113,7 @@ def _gather(client: Client, job: SweepJob, runs: Sequence[SweepRun], progress: R
 
 
 def _lost_run(done: PodResults, runs: Sequence[SweepRun], state: str) -> str:
-    """Return why the first run has no result: of those whose pods failed, else of all."""
+    """Return why the first run has no result, preferring runs whose pods failed."""
     lost = [index for index in range(len(runs)) if index not in done.results]
     failed = [index for index in lost if index in done.failures]
     if failed:
@@ -122,7 +122,7 @@ def _lost_run(done: PodResults, runs: Sequence[SweepRun], state: str) -> str:
 
 
 def _job_state(client: Client, job: SweepJob) -> str:
-    """Return the condition that ended the Job, or "". Raises CommandError where there is no such Job."""
+    """Return the condition that ended the Job, or "". Raises CommandError if the Job does not exist."""
     try:
         status: dict[str, Any] = client.get(JOBS, job.name, namespace=job.namespace).get("status") or {}
     except NotFound:

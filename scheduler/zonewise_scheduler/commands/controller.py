@@ -1,4 +1,4 @@
-"""`zonewise controller`: queues jobs, starts gangs whole, and tells each job why it waits."""
+"""`zonewise controller`: queues jobs, starts gangs as a whole, and explains why each job waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zonewise explain`: why a job waits, where a pod runs, what is free on a node."""
+"""`zonewise explain`: shows why a job waits, where a pod runs, or what is free on a node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print why. Raises CommandError."""
+    """Print the explanation. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     with open_session(arguments) as session:
         from zonewise_scheduler.client.description import render_description

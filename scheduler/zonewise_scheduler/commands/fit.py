@@ -1,4 +1,4 @@
-"""`zonewise fit`: whether the kubelet of a node would admit a pod, and what it would allocate."""
+"""`zonewise fit`: predicts whether the kubelet of a node would admit a pod, and what it would allocate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 _NO_NODE_FITS = 1
 _MAX_PODS = 1000
-"""Pods admitted one after another, at most."""
+"""Maximum number of pods admitted one after another."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def _run_deprecated(arguments: Namespace) -> int:
 
 COMMAND = Command("predict whether a node's kubelet would admit a pod", add_arguments, run)
 DEPRECATED_COMMAND = Command("deprecated: use `zonewise fit`", add_arguments, _run_deprecated)
-"""The command `foretell`. Deprecated in 0.1.0, dropped in the next minor version."""
+"""The command `foretell`. Deprecated in 0.1.0; to be dropped in the next minor version."""
 
 
 def _verdict_lines(node: str, state: NodeState, shape: PodShape) -> tuple[bool, list[str]]:
@@ -86,7 +86,7 @@ def _verdict_lines(node: str, state: NodeState, shape: PodShape) -> tuple[bool, 
 
 
 def _further_pods(verdict: Verdict, shape: PodShape) -> str:
-    """Return the number of equal pods that the node would admit after this one."""
+    """Return how many more equal pods the node would admit after this one."""
     from zonewise_scheduler.admission.admit import admit
 
     for count in range(_MAX_PODS):
@@ -129,7 +129,7 @@ def _read_shape(path: str) -> PodShape:
 
 
 def _pod(obj: Json, path: str) -> Json:
-    """Return the pod of an object, or its pod template at any depth."""
+    """Return the pod in an object, or its pod template at any depth."""
     while obj.get("kind", "Pod") != "Pod" or "containers" not in (obj.get("spec") or {}):
         spec: Json = obj.get("spec") or {}
         template = spec.get("template") or spec.get("jobTemplate")

@@ -55,7 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("-G", "--gpus", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of all pods together")
     add("--gpus-per-node", type=checked(parse_gpus), metavar="NUMBER", help="GPUs of each pod")
     add("--gpu-resource", metavar="NAME", default=GPU, help=f"resource that --gpus requests (default: {GPU})")
-    parser.set_defaults(gres=None, gpus_per_task=None)  # pod_devices() reads those of `zonewise submit`
+    parser.set_defaults(gres=None, gpus_per_task=None)  # pod_devices() reads these options of `zonewise submit`
     add("-t", "--time", type=checked(parse_time_limit), default=None, metavar="TIME", help="walltime of the job: 2h, "
         "90 (minutes), 1:30:00, 1-12 (days-hours)")  # fmt: skip
     add("--priority", type=int, default=0, metavar="NUMBER", help="priority of the job (default: 0)")
@@ -67,7 +67,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Print when it would start. Raises CommandError."""
+    """Print the forecast. Raises CommandError."""
     terminal = stdout_terminal(arguments.color)
     request = _request(arguments)
     with open_session(arguments) as session:
@@ -87,7 +87,7 @@ def run(arguments: Namespace) -> int:
             ) from error
         except ReadApiUnavailable as error:
             raise CommandError(f"a forecast needs the controller's read API: {error}") from error
-    now = parse_time(answer.get("at"))  # by the controller's clock, as the forecast is
+    now = parse_time(answer.get("at"))  # the controller's clock, which the forecast follows
     description, is_known = describe_forecast(answer, summary(request), time.time() if now is None else now)
     write(render_description(description, arguments.output, terminal), STANDARD_OUTPUT)
     return 0 if is_known else _NO_START
@@ -97,7 +97,7 @@ COMMAND = Command("forecast when a job would start, without submitting it", add_
 
 
 def _request(arguments: Namespace) -> JobRequest:
-    """Return what the job asks for. Raises CommandError."""
+    """Return the job's requests. Raises CommandError."""
     return JobRequest(
         "",
         "",

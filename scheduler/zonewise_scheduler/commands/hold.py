@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """Change each job. Raises CommandError."""
+    """Hold each job. Raises CommandError."""
 
     def act(jobs: NamedJobs, name: str) -> ActionResult:
         from zonewise_scheduler.client.job_actions import hold

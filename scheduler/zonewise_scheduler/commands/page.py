@@ -1,4 +1,4 @@
-"""`zonewise page`: the page of a cluster's controller, on this machine."""
+"""`zonewise page`: serves the page of a cluster's controller on this machine."""
 
 from __future__ import annotations
 

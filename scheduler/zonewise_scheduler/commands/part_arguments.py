@@ -1,4 +1,4 @@
-"""The arguments of the pods of a sweep, and the files that they read: those of the command itself."""
+"""The arguments for the pods of a sweep, derived from those of the command, and the files that the pods read."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES = ("trace", "nodes")
-"""Arguments that may name a file or a directory."""
+"""Arguments that may name files or directories."""
 
 
 def part_arguments(arguments: Namespace) -> list[str]:
-    """Return the arguments of `zonewise` in a pod, which simulates the run of its index."""
+    """Return the `zonewise` arguments for a pod, which simulates the run of its index."""
     return ["simulate", *_pairs(arguments), "--part", MESSAGE_FILE]
 
 
 def input_files(arguments: Namespace) -> dict[str, bytes]:
-    """Return the files that pods need in a ConfigMap, by path. Raises CommandError where they are too large."""
+    """Return the files that pods read from a ConfigMap, by path. Raises CommandError if they are too large."""
     if arguments.inputs is not None:
         return {}
     files: dict[str, bytes] = {}
@@ -56,7 +56,7 @@ def _contents(path: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _pairs(arguments: Namespace) -> Iterator[str]:
-    """Yield the options and values in a fixed order, however they were written."""
+    """Yield the options and values in a fixed order, whatever their order on the command line."""
     yield _remote(arguments, "trace") or arguments.trace
     texts = {
         "policy": arguments.policy,
@@ -84,7 +84,7 @@ def _pairs(arguments: Namespace) -> Iterator[str]:
 
 
 def _remote(arguments: Namespace, name: str) -> str | None:
-    """Return where a pod has the file of an argument; None: the argument names none."""
+    """Return the path of an argument's file in a pod; None if the argument names no file."""
     path = _existing(getattr(arguments, name))
     if path is None:
         return None
@@ -103,7 +103,7 @@ def _duration(seconds: float | None) -> str | None:
 
 
 def _seconds(seconds: float) -> str:
-    """Return a duration in the unit in which it was written: in others, its number may have too many digits."""
+    """Return a duration in the unit in which it was written: its number may have too many digits in other units."""
     for unit, size in UNITS.items():
         text = f"{_known(float(f'{seconds / size:.15g}'))}{unit}"
         with suppress(ArgumentTypeError):
@@ -117,5 +117,5 @@ def _number(number: float | None) -> str | None:
 
 
 def _known(number: float) -> str:
-    """Return a number without an exponent, as arguments are written."""
+    """Return a number without an exponent, as arguments require."""
     return format(Decimal(repr(number)).normalize(), "f")

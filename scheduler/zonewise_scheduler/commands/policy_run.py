@@ -1,4 +1,4 @@
-"""One policy over a trace, with its progress on the terminal."""
+"""Runs one policy over a trace, and shows its progress on the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run_with_progress(
     source: SwfLog | Scenario, title: str, policy: BackfillPolicy, options: RunOptions, *, quiet: bool
 ) -> History:
-    """Return the history of a policy; its progress is on standard error. Raises CommandError."""
+    """Return the history of a policy; progress goes to standard error. Raises CommandError."""
     visible = not quiet and sys.stderr.isatty()
     progress = ProgressLine(sys.stderr, title, terminal_width(sys.stderr)) if visible else None
     try:

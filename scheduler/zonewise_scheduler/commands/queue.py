@@ -1,4 +1,4 @@
-"""`zonewise queue`: queues with their quotas, and the jobs of a queue."""
+"""`zonewise queue`: lists queues with their quotas, and the jobs of a queue."""
 
 from __future__ import annotations
 

@@ -28,18 +28,18 @@ _OTHER_OPTIONS = (
 
 
 class _Totals(NamedTuple):
-    """Passes of a recording."""
+    """Counts of the passes of a recording."""
 
     passes: int = 0
     agreeing: int = 0
     interrupted: int = 0
-    """Without a recorded plan."""
+    """Passes without a recorded plan."""
     first: float = inf
     last: float = -inf
 
 
 def run_replay(arguments: Namespace) -> int:
-    """Replay the recording `arguments.replay`, and print the result. Returns the status. Raises CommandError."""
+    """Replay the recording `arguments.replay`, print the result and return the exit status. Raises CommandError."""
     for name in _OTHER_OPTIONS:
         if getattr(arguments, name) not in (None, False, []):
             raise CommandError(

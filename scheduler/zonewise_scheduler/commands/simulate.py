@@ -1,4 +1,6 @@
-"""`zonewise simulate`: the scheduler on a virtual clock, with logs of machines, generated workloads, or own jobs."""
+"""`zonewise simulate`: runs the scheduler on a virtual clock, with logs of machines, generated workloads, or your own
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ _FORECAST_EVERY = 10
 _WIDTH = 100
 _MIN_WIDTH = 30
 _MIN_MEANING = 50
-"""Columns that a meaning needs to be beside its name."""
+"""Minimum width in columns for a meaning that is printed beside its name."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -181,7 +183,7 @@ def run(arguments: Namespace) -> int:
     """Simulate or replay, and print the results. Raises CommandError."""
     _check_source(arguments)
     try:
-        with require_extra("scheduler"):  # some libraries are imported when they are needed
+        with require_extra("scheduler"):  # some libraries are imported only when needed
             if arguments.replay is not None:
                 from zonewise_scheduler.commands.replay import run_replay
 
@@ -203,7 +205,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _run_repeated(arguments: Namespace) -> None:
-    """Simulate the runs of a sweep here or on a cluster, or one of them in a pod."""
+    """Simulate the runs of a sweep here or on a cluster, or one of the runs in a pod."""
     if arguments.part is not None:
         from zonewise_scheduler.commands.cluster_sweep import run_part
 
@@ -257,7 +259,7 @@ COMMAND = Command("simulate the jobs of a log, a file or a mix on a virtual cloc
 
 
 def _epilog() -> str:
-    """Return the policies, mixes and examples, as wide as the terminal."""
+    """Return the policies, mixes and examples, wrapped to the terminal's width."""
     width = get_terminal_size((_WIDTH, 24)).columns - 2
     examples = {f"zonewise simulate {arguments}": meaning for arguments, meaning in EXAMPLES.items()}
     notes = wrap(
@@ -281,7 +283,7 @@ def _epilog() -> str:
 
 
 def _command_lines(command: str, width: int) -> list[str]:
-    """Return a command on lines that a shell joins where each but the last ends on a backslash; quoted words stay."""
+    """Return a command wrapped to several lines, each but the last ending with a backslash; quoted words stay whole."""
     whole = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), command)
     lines = wrap(whole, width - 4, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
                  break_on_hyphens=False)  # fmt: skip
@@ -289,7 +291,7 @@ def _command_lines(command: str, width: int) -> list[str]:
 
 
 def _two_columns(descriptions: Mapping[str, str], width: int) -> list[str]:
-    """Return names with their meanings beside them, or below them in a narrow terminal."""
+    """Return names with their meanings, beside them or, in a narrow terminal, below them."""
     column = max(map(len, descriptions)) + 4
     if width < column + _MIN_MEANING:
         column = 6

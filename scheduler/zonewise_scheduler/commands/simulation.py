@@ -33,7 +33,7 @@ _UNFINISHED: dict[JobOutcome, str] = {"refused": "that fit nowhere", "waiting": 
 
 
 class _Unfinished(NamedTuple):
-    """A line for each unfinished job, and the policies under which these jobs did not finish."""
+    """A line for each unfinished job, and the policies under which exactly these jobs did not finish."""
 
     lines: list[str]
     policies: list[str]
@@ -45,7 +45,7 @@ def run_simulation(arguments: Namespace) -> None:
     check_outputs(arguments)
     source = load_trace(arguments)
     trace = trace_info(arguments, source)
-    gc.freeze()  # tens of thousands of nodes without garbage, which each collection would search
+    gc.freeze()  # tens of thousands of nodes without garbage, which each collection would scan
     if not arguments.quiet:
         print_problems(trace, source, whole=arguments.verbose)
     options = run_options(arguments)
@@ -59,7 +59,7 @@ def run_simulation(arguments: Namespace) -> None:
 
 
 def _print_unfinished(trace: TraceInfo, results: Sequence[PolicyResult], *, whole: bool) -> None:
-    """List unfinished jobs with the reason of each; once for all policies under which they are the same."""
+    """List unfinished jobs with their reasons, once for all policies under which they are the same."""
     for outcome, description in _UNFINISHED.items():
         groups: dict[tuple[int, ...], _Unfinished] = {}
         for result in results:
@@ -73,7 +73,7 @@ def _print_unfinished(trace: TraceInfo, results: Sequence[PolicyResult], *, whol
 
 
 def _write(trace: TraceInfo, results: Sequence[PolicyResult], arguments: Namespace) -> None:
-    """Write the files, and the table or the JSON."""
+    """Write the files, and print the table or the JSON."""
     table = summary_table(results, terminal_width(sys.stdout))
     write_results(
         arguments,

@@ -1,4 +1,4 @@
-"""What the arguments of `zonewise simulate` select: policies, delays, and the trace with its problems."""
+"""The inputs that the arguments of `zonewise simulate` select: policies, delays, and the trace with its problems."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Scenario
 
 _DELAYS = ("start_latency", "rate", "release_latency", "grace", "deadlines")
-"""Options without a meaning for a log on one pool: its jobs are numbers of processors that run as long as they ran."""
+"""Options without a meaning for a log on one pool: its jobs are numbers of processors with their actual run times."""
 _OPTIONS = ("nodes", "jobs", "load", "seed", "exact", "whole_nodes", "forecast", *_DELAYS)
-"""Arguments that the JSON document repeats, where they were used."""
+"""Arguments that the JSON document repeats if they were used."""
 
 
 def selected_policies(arguments: Namespace) -> dict[str, BackfillPolicy]:
@@ -75,7 +75,7 @@ def _check_log(log: SwfLog, arguments: Namespace) -> None:
 
 
 def trace_info(arguments: Namespace, source: SwfLog | Scenario) -> TraceInfo:
-    """Return the name of the trace, the options that the arguments set, and its problems."""
+    """Return the name of the trace, the options set by the arguments, and its problems."""
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     file = Path(source_name(arguments.trace)).name or str(arguments.trace)
     if isinstance(source, SwfLog):
@@ -97,7 +97,7 @@ def print_problems(trace: TraceInfo, source: SwfLog | Scenario, *, whole: bool) 
 
 
 def run_options(arguments: Namespace) -> RunOptions:
-    """Return the options of every policy."""
+    """Return the options that all policies share."""
     return RunOptions(bool(arguments.exact), arguments.forecast or 0, _latency(arguments))
 
 

@@ -1,4 +1,4 @@
-"""The files that `zonewise simulate` writes: checked before the simulation, written after it."""
+"""The output files of `zonewise simulate`: checked before the simulation, written after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_outputs(arguments: Namespace) -> None:
-    """Check before the simulation that every file can be written after it."""
+    """Check before the simulation that every file will be writable after it."""
     if arguments.json_jobs and arguments.json is None:
         raise CommandError("--json-jobs works only with --json")
     try:
@@ -44,7 +44,7 @@ def _output_files(arguments: Namespace) -> list[Path]:
 
 
 def _json_file(arguments: Namespace) -> Path | None:
-    """Return the file for the JSON; None: standard output, or no JSON."""
+    """Return the file for the JSON; None for standard output or no JSON."""
     return None if arguments.json in (None, STANDARD_OUTPUT) else Path(arguments.json)
 
 
@@ -54,9 +54,9 @@ def write_results(
     document: Callable[[], Iterable[str]],
     draw: Callable[[Path], object] | None = None,
 ) -> None:
-    """Write the files that the arguments name, and the text or the JSON to standard output. Raises CommandError.
+    """Write the files that the arguments name, and print the text or the JSON. Raises CommandError.
 
-    `document` returns the pieces of the JSON anew on each call. Without `draw` there is no picture.
+    `document` returns a new iterator over the pieces of the JSON on each call. Without `draw`, no picture is written.
     """
     if (file := _json_file(arguments)) is not None:
         _write_file(file, lambda path: _write_pieces(path, document()))

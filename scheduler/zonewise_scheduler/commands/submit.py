@@ -1,4 +1,4 @@
-"""`zonewise submit`: a batch script with sbatch's options, as a native Job."""
+"""`zonewise submit`: submits a batch script with sbatch's options as a native Job."""
 
 from __future__ import annotations
 

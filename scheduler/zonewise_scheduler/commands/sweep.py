@@ -1,4 +1,4 @@
-"""Runs `zonewise simulate --repeat`: seeds, policies and loads, in processes. This module imports numpy."""
+"""Runs `zonewise simulate --repeat`: seeds, policies and loads, in several processes. This module imports numpy."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _REJECTED = ("plot", "forecast", "json_jobs")
 
 
 class Sweep(NamedTuple):
-    """The runs of a sweep, and their trace."""
+    """The runs of a sweep and their trace."""
 
     runs: Sequence[SweepRun]
     trace: TraceInfo
 
 
 def run_sweep(arguments: Namespace) -> None:
-    """Simulate every run, and write the means. Raises CommandError, and KeyboardInterrupt after SIGINT."""
+    """Simulate every run and write the means. Raises CommandError, and KeyboardInterrupt after SIGINT."""
     sweep = prepare_sweep(arguments)
     write_sweep(arguments, sweep, _results(arguments, sweep.runs))
 
 
 def prepare_sweep(arguments: Namespace) -> Sweep:
-    """Return the runs, and print the problems of the trace. Raises CommandError."""
+    """Return the runs of a sweep, and print the problems of the trace. Raises CommandError."""
     for name in _REJECTED:
         if getattr(arguments, name):
             raise CommandError(f"--{name.replace('_', '-')} does not work with --repeat")
@@ -84,7 +84,7 @@ def write_sweep(arguments: Namespace, sweep: Sweep, results_by_run: Sequence[Run
 
 
 def simulate_run(arguments: Namespace, run: SweepRun) -> RunResult:
-    """Return the result of one run: a function of its arguments, in whichever process. Raises CommandError."""
+    """Return the result of one run, which depends only on its arguments, not on the process. Raises CommandError."""
     arguments = _of_run(arguments, run)
     source, policy = load_trace(arguments), selected_policies(arguments)[run.policy]
     try:
@@ -95,10 +95,10 @@ def simulate_run(arguments: Namespace, run: SweepRun) -> RunResult:
 
 
 class RunProgress:
-    """The number of runs that are done, on the terminal while it is entered."""
+    """Shows the number of completed runs on the terminal while the context is entered."""
 
     def __init__(self, arguments: Namespace, runs: Sequence[SweepRun]) -> None:
-        """Take the arguments, which may ask for quiet."""
+        """Create the progress display; the arguments may disable it."""
         visible = not arguments.quiet and sys.stderr.isatty()
         self._line = ProgressLine(sys.stderr, "sweep", terminal_width(sys.stderr), things="runs") if visible else None
         self._total = len(runs)
@@ -134,10 +134,10 @@ def _results(arguments: Namespace, runs: Sequence[SweepRun]) -> list[RunResult]:
 
 
 def _processes(arguments: Namespace) -> int:
-    """Return the number of processes: as many as named, or one for each CPU that this program may use."""
+    """Return the number of processes: the one set, or one for each CPU that this program may use."""
     if arguments.jobs_parallel is None:
         return 1
-    if hasattr(os, "sched_getaffinity"):  # of Linux; macOS has none
+    if hasattr(os, "sched_getaffinity"):  # on Linux; macOS lacks it
         return arguments.jobs_parallel or len(os.sched_getaffinity(0))
     return arguments.jobs_parallel or os.cpu_count() or 1
 

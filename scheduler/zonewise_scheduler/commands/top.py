@@ -1,4 +1,4 @@
-"""`zonewise top`: what is free, node by node and zone by zone."""
+"""`zonewise top`: shows free resources by node and zone."""
 
 from __future__ import annotations
 
