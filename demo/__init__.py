@@ -1,1 +1,1 @@
-"""`make demo-agent`: the agent at work, without a cluster and without special hardware."""
+"""`make demo-agent`: runs the agent without a cluster and without special hardware."""

@@ -1,4 +1,4 @@
-"""Runs the agent between an API server in memory and a simulated kubelet, and shows each change and its delay."""
+"""Runs the agent between an API server in memory and a simulated kubelet, and shows each change with its delay."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ memoryManagerPolicy: Static
 topologyManagerPolicy: best-effort
 """
 PAUSE = 0.4
-"""Seconds between two steps on a terminal, so that they can be followed."""
+"""Seconds between two steps on a terminal, so that a viewer can follow them."""
 WIDTH = 43  # characters of the longest step
 
 
@@ -56,18 +56,18 @@ class WriteStats(NamedTuple):
     meters: AgentMetrics
 
     def bytes(self, operation: str) -> float:
-        """Return the bytes of all writes of one kind so far."""
-        self.publishing.wait(1.0)  # the watcher hears of a write before the writer has counted it
+        """Return the total bytes of all writes of one kind."""
+        self.publishing.wait(1.0)  # the watcher may receive a write before the writer has counted it
         return self.value("sum", operation)
 
     def value(self, suffix: str, operation: str) -> float:
-        """Return a figure of the metric of sizes."""
+        """Return one value of the size metric."""
         labels = {"object": "nrt", "operation": operation}
         return self.meters.registry.get_sample_value(f"zonewise_publish_size_bytes_{suffix}", labels) or 0.0
 
 
 def main() -> int:
-    """Tell the story; return the program's status."""
+    """Run the demonstration; return the exit status."""
     pause = PAUSE if sys.stdout.isatty() else 0.05
     with tempfile.TemporaryDirectory(prefix="zonewise-demo-") as directory, ExitStack() as stack:
         logs.configure_logging("error", "text")

@@ -1,6 +1,6 @@
-"""A burst of pods on three nodes, twice: by the totals of nodes, as kube-scheduler schedules, and by zones.
+"""A burst of pods on three nodes, scheduled twice: by node totals, as kube-scheduler does, and by zones.
 
-Both times the kubelets admit or reject by their own rules. A rejected pod has failed, and is not created again.
+Both times, the kubelets admit or reject by their own rules. A rejected pod has failed, and is not created again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BurstOutcome(NamedTuple):
 
 
 def run_burst() -> None:
-    """Print both, side by side."""
+    """Print both outcomes side by side."""
     requests = [PodRequest(f"pod-{number}", *request) for number, request in enumerate(POD_REQUESTS, 1)]
     by_nodes, by_zones = schedule_by_nodes(requests), schedule_by_zones(requests)
     print(f"A burst on {len(NODES)} such nodes, single-numa-node: by totals of nodes, and by zones.\n")
@@ -82,7 +82,7 @@ def run_burst() -> None:
 
 
 def schedule_by_nodes(requests: list[PodRequest]) -> list[BurstOutcome]:
-    """Bind pods to the node with the most available: the filter and the default score of kube-scheduler."""
+    """Bind pods to the node with the most available resources: the filter and the default score of kube-scheduler."""
     states = {node: _report(node).state for node in NODES}
     outcomes: list[BurstOutcome] = []
     for request in requests:
@@ -132,7 +132,7 @@ def schedule_by_zones(requests: list[PodRequest]) -> list[BurstOutcome]:
 
 
 def idle_node(name: str) -> dict[str, Any]:
-    """Return an idle node's report, as an object of the API."""
+    """Return an idle node's report as an API object."""
     hardware = machine()
     cpus = hardware.cpus.online - CpuSet([0])
     devices = tuple(

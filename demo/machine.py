@@ -1,4 +1,4 @@
-"""The machine of the demonstration: two packages, each a zone with 16 cores of two threads and four GPUs."""
+"""The machine of the demonstration: two packages, each one zone with 16 cores of two threads and four GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The versions of a NodeResourceTopology that a client observes, with the time of each."""
+"""Watches the versions of a NodeResourceTopology, and records the time of each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class ObservedReport(NamedTuple):
-    """One version."""
+    """One version of the report."""
 
     moment: float
-    """time.monotonic() when its event arrived."""
+    """time.monotonic() at the arrival of its event."""
     object: dict[str, Any]
 
 
 class Watcher:
-    """Watches in its own thread."""
+    """Watches in a separate thread."""
 
     def __init__(self, client: Client) -> None:
         self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0")
@@ -35,7 +35,7 @@ class Watcher:
         self._thread.start()
 
     def wait_for(self, fingerprint: str, seconds: float = 30.0) -> ObservedReport:
-        """Return the first version that is of a set of pods. Raises TimeoutError."""
+        """Return the first version whose fingerprint covers a set of pods. Raises TimeoutError."""
 
         def found() -> ObservedReport | None:
             return next(
@@ -63,10 +63,10 @@ class Watcher:
                 with self._changed:
                     self._seen.append(seen)
                     self._changed.notify_all()
-        except KubeError:  # the end: close() has aborted it
+        except KubeError:  # the normal end: close() has aborted the watch
             return
 
 
 def attribute(obj: dict[str, Any], name: str) -> str:
-    """Return an attribute of an object; empty where it has none of the name."""
+    """Return an attribute of an object; empty if there is none of this name."""
     return next((found["value"] for found in obj.get("attributes", ()) if found["name"] == name), "")
