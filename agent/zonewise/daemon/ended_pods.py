@@ -6,7 +6,7 @@ can:
 
 1. A CPU or a device belongs to one pod. A UID that once shared one with List, and no longer shares any, has left List.
 2. The kubelet removes a pod's cgroup after its last container (kubelet.go SyncTerminatedPod). A UID whose cgroup is
-gone has ended, unless it shares a CPU or a device with List.
+   gone has ended, unless it shares a CPU or a device with List.
 """
 
 from __future__ import annotations

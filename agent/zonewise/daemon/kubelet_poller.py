@@ -109,9 +109,9 @@ class KubeletPoller:
         self._sources.client.close()
 
     def _consistent_state(self) -> tuple[StateReading, tuple[PodResources, ...], Allocatable]:
-        """Return files and List of one moment: the files were the same before and after List.
+        """Return files and List from one moment: the files were the same before and after List.
 
-        Invariant: List and the files returned describe the same pods.
+        Invariant: the returned List and files describe the same pods.
 
         1. List reads the kubelet's memory, and the files follow the memory. So List is never older than files that were
            read before it.
@@ -171,16 +171,17 @@ class KubeletStart:
 
     | state | event | next state |
     |---|---|---|
-    | any | restart noted, or managers not ready, or own pod vanished from List or returned | starting, no deadline |
+    | any | restart noted, or managers not ready, or own pod left List or returned | starting, no deadline |
     | starting | first report of ready managers | starting, deadline in SETTLING_SECONDS |
     | starting | complete report | settled |
     | starting | no new pod for STEADY_SECONDS, and List has some of the API server's pods | settled |
-    | starting | deadline passed, own pod was listed before and is not | starting, sources not ready |
+    | starting | deadline passed, own pod was listed before and no longer is | starting, sources not ready |
     | starting | deadline passed, otherwise | settled |
 
-    A kubelet whose sources are not ready has not heard of the API server's pods since its start, and releases nothing
-    (pkg/kubelet/config SourcesReady). The agent's own pod is alive, so a List without it proves that. Where that pod is
-    not known, a listed pod that holds what the checkpoints have is one of the API server's: static pods rarely do.
+    A kubelet whose sources are not ready has not yet received the API server's pods, and releases nothing
+    (pkg/kubelet/config SourcesReady). The agent's own pod is alive, so a List without it proves that. If that pod is
+    not known, a listed pod with resources in the checkpoints counts as one of the API server's. Static pods rarely have
+    any.
     """
 
     def __init__(self, clock: Callable[[], float], own_pod: PodName | None) -> None:

@@ -104,7 +104,7 @@ class Settings(NamedTuple):
         return self._replace(**sockets, **directories, kubelet_config=config, node_name=name)
 
     def rules_record(self) -> str:
-        """Return the name under which the agent records its outputs of rules."""
+        """Return the name under which the agent records what it has set by rules."""
         return self.instance or self.namespace or "node"
 
     def digest(self) -> str:

@@ -1,15 +1,15 @@
-"""From observations to faults: which begin, which last, and which are over.
+"""Derives faults from observations: which faults begin, which last, and which are over.
 
-The state of one fault, which is one rule on one device:
+The states of one fault, which is one rule on one device:
 
 | state | sign of an event | sign of a condition | no sign, and its source has a value |
 |---|---|---|---|
-| none | active | suspected; active where `confirm` is 0 | none |
+| none | active | suspected; active if `confirm` is 0 | none |
 | suspected | - | active after `confirm` seconds | none |
-| active | active, counted | active | none after `settle` seconds and what `clearing` demands |
+| active | active, counted | active | none after `settle` seconds and the event in `clearing` |
 
-Invariants: a fault never ends because its source is silent, or because the agent was restarted. Evaluating an
-observation twice raises nothing twice. The state is bounded.
+Invariants: a fault never ends because its source is silent or the agent was restarted. Evaluating an observation
+twice does not raise a fault twice. The size of the state is bounded.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zonewise.health.types import HardwareObservation, Sign
 
 _VANISHED = "-vanished"
-"""Suffix of rules that are decided by a look at the bus."""
+"""Suffix of the names of rules that check whether the device is on the bus."""
 
 
 def is_silent(sign: Sign, observation: HardwareObservation) -> bool:

@@ -1,7 +1,7 @@
-"""Names of PCI devices from pci.ids, the list that lspci uses, where the system or the user has a copy.
+"""Names of PCI devices from pci.ids, the list that lspci uses, if the system or the user has a copy.
 
 The format is that of https://pci-ids.ucw.cz: a line for each vendor ("10de  NVIDIA Corporation"), below it one for each
-device behind a tab, below that subsystems behind two tabs. Drivers know better names, and theirs come first.
+device after a tab, below that subsystems after two tabs. Drivers provide better names, which take precedence.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from zonewise.machine.reader import Reader
 
-# drivers/pci/probe.c pci_setup_device() names a function "%04x:%02x:%02x.%d". The domain has four digits, or more where
-# it is larger, up to the 32 bits of x86 VMD and Hyper-V domains
+# drivers/pci/probe.c pci_setup_device() names a function "%04x:%02x:%02x.%d". The domain has four digits or, if
+# it is larger, more: x86 VMD and Hyper-V domains have up to 32 bits
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 
 # drivers/pci/probe.c pci_register_host_bridge() names a host bridge "pci%04x:%02x", by domain and first bus
 _HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
-_TREE = "sys/devices/"  # where every device has its one directory, so that no further link is left to follow
+_TREE = "sys/devices/"  # has the only real directory of each device, so that no further link must be followed
 _MAX_HOPS = 3  # an entry, or its `device`, links to it directly or through the entry of a bus
 
 

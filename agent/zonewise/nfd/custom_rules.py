@@ -1,4 +1,4 @@
-"""The rules of the worker's source "custom": those of a NodeFeatureRule, with shorter forms of expressions besides.
+"""The rules of the worker's source "custom": those of a NodeFeatureRule, with additional short forms of expressions.
 
 | short form | stands for |
 |---|---|
@@ -7,7 +7,7 @@
 | `matchExpressions: [key, "key=value"]` | a map with Exists and In |
 | `value: text` | `value: [text]` |
 
-The forms are those of source/custom/api/expression.go (UnmarshalJSON). Rules set labels and variables only.
+The forms are those of source/custom/api/expression.go (UnmarshalJSON). The rules set only labels and variables.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """One feature file of Node Feature Discovery: lines of `name=value`, with directives.
 
 The rules are those of NFD's source/local/local.go (parseFeatureFile, parseDirectives). A line without a value has the
-value "true". Lines that begin with "#" are comments, or directives where they begin with "# +":
+value "true". Lines that begin with "#" are comments, or directives if they begin with "# +":
 
 | directive | effect |
 |---|---|
-| expiry-time=TIME | the lines below are dropped from that time on, until the next such directive |
-| no-feature | the next line sets no raw feature, and removes one that an earlier line of the file has set |
-| no-label | the same for the label |
+| expiry-time=TIME | from that time on, the lines up to the next such directive are dropped |
+| no-feature | the next line sets no raw feature, and removes one that an earlier line has set |
+| no-label | the same for its label |
 
-A damaged directive changes nothing. A line that is no UTF-8 is left out, where NFD would publish replaced characters.
+A damaged directive has no effect. A line that is not UTF-8 is left out; NFD would publish replacement characters.
 """
 
 from __future__ import annotations

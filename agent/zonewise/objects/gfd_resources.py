@@ -1,15 +1,15 @@
 """The labels that GPU Feature Discovery writes for each resource of the device plugin: whole GPUs and MIG devices.
 
-The rules are those of k8s-device-plugin's internal/lm (resource.go, mig-strategy.go). A resource of which several pods
-share a device has a number of replicas. Its product ends in "-SHARED" unless the resource's name ends in ".shared".
+The rules are those of k8s-device-plugin's internal/lm (resource.go, mig-strategy.go). A resource whose devices
+pods share has a number of replicas. Its product ends in "-SHARED" unless the resource's name ends in ".shared".
 
 | MIG strategy | MIG devices |
 |---|---|
 | none | have no labels |
-| single | have the labels of nvidia.com/gpu; where not all GPUs are split alike, its product ends in "-MIG-INVALID" |
-| mixed | have labels by profile: nvidia.com/mig-1g.10gb and the like |
+| single | have the labels of nvidia.com/gpu; unless all GPUs are split alike, its product ends in "-MIG-INVALID" |
+| mixed | have labels by profile, such as nvidia.com/mig-1g.10gb |
 
-Without a configuration MIG devices have the labels of the strategy "mixed", the only one under which each has a name.
+Without a configuration MIG devices have the labels of the strategy "mixed", the only one that names each profile.
 The label mig.strategy is then absent.
 """
 

@@ -91,7 +91,7 @@ class FaultPublisher:
         self._written: OrderedDict[tuple[str, ...], tuple[int, float]] = OrderedDict()
 
     def publish(self, faults: Sequence[Fault]) -> FaultWrites:
-        """Make the API server's state match the active faults. Raises KubeError; the caller then calls again.
+        """Make the API server's state match the active faults. Raises KubeError; the caller then retries.
 
         Pods come first: a Job decides as soon as its pod has ended.
         """

@@ -106,7 +106,7 @@ class LabelPublisher:
     def publish(self, labels: Mapping[str, str], features: Features) -> LabelWriteResult:
         """Make the API server's state equal to the labels, all of them valid, and the features.
 
-        Raises KubeError; the caller then calls again.
+        Raises KubeError; the caller then retries.
         """
         if self._last is not None:
             before_labels, before_features, verified_at, result = self._last

@@ -1,4 +1,4 @@
-"""The patch that sets our labels on a Node, and removes those that are no longer desired: a pure function.
+"""The patch that sets our labels on a Node and removes those that are no longer desired: a pure function.
 
 Invariant: labels of others are never touched, and none of ours is left behind.
 
@@ -9,7 +9,7 @@ Invariant: labels of others are never touched, and none of ours is left behind.
 4. A label that Node Feature Discovery's master claims in its own annotation is the master's, even if we set it before.
    So the two do not overwrite each other.
 5. On request, desired labels that NFD, GFD or a vendor's labeller has left behind become ours. The same patch removes
-   their names from NFD's annotation, so a master that is started again cannot remove them as its own.
+   their names from NFD's annotation, so a restarted master cannot remove them as its own.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Invariant: outputs of other managers are never touched, and none of ours is left behind.
 
 1. Our outputs are those that the record names, an annotation of one instance of the agent. The record is written
-together with annotations and taints, and before extended resources, which have their own endpoint. A name is removed
-from the record after its resource.
+   together with annotations and taints, and before extended resources, which have their own endpoint. A name is removed
+   from the record after its resource.
 2. An output that is present and not in the record belongs to another manager, even if its value is the desired one.
 3. An output that another instance's record or an annotation of Node Feature Discovery's master names is not ours, even
-if we set it before. So two agents, or an agent and a master, never overwrite each other.
+   if we set it before. So two agents, or an agent and a master, never overwrite each other.
 4. The NodeFeatureGroups of the Node are in an annotation of the instance. If the groups are unknown, the annotation
-does not change.
+   does not change.
 """
 
 from __future__ import annotations

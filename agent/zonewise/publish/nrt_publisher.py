@@ -136,7 +136,7 @@ class NrtPublisher:
         self._read_at = -math.inf  # when a response last showed the server's copy
 
     def publish(self, desired: Object) -> WriteResult:
-        """Make the API server's copy equal to the object. Raises KubeError; the next call then continues.
+        """Make the API server's copy equal to the object. Raises KubeError; the next call retries.
 
         Once a Node of the name has existed, a missing object is created only while the Node exists. The garbage
         collector removes the object of a deleted Node, and the object must not return.

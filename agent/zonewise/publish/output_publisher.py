@@ -75,7 +75,7 @@ class OutputPublisher:
         self._last: tuple[NodeOutputs, float, OutputWriteResult] | None = None
 
     def publish(self, desired: NodeOutputs) -> OutputWriteResult:
-        """Set the desired outputs on the Node. Raises KubeError; the caller then calls again."""
+        """Set the desired outputs on the Node. Raises KubeError; the caller then retries."""
         if self._last is not None:
             before, verified_at, result = self._last
             if before == desired and self._clock() - verified_at < VERIFY_INTERVAL:

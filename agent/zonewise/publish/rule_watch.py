@@ -1,10 +1,10 @@
-"""The cluster's NodeFeatureRules or NodeFeatureGroups: listed and watched where the API server has that kind.
+"""The cluster's NodeFeatureRules or NodeFeatureGroups: listed and watched if the API server has that kind.
 
-| what the server answers | the rules |
+| response of the server | the rules |
 |---|---|
-| nothing yet, or a failure before the first listing | unknown: what rules set before has to remain |
-| the kind is not served, twice in a row | none; looked for after a while, since its CRD may be installed later |
-| a list | the list, and what the watch adds to it; a failure after it leaves them as they are |
+| none yet, or a failure before the first listing | unknown: earlier outputs of rules must remain |
+| the kind is not served, twice in a row | none; checked again after a while, since the CRD may be installed later |
+| a list | the list, with the changes from the watch; a later failure does not change them |
 """
 
 from __future__ import annotations

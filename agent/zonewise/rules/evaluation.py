@@ -1,11 +1,11 @@
-"""Evaluates rules over the raw features of a node, as NFD's pkg/apis/nfd/nodefeaturerule/rule.go and its master do.
+"""Evaluates rules over a node's raw features, as do NFD's pkg/apis/nfd/nodefeaturerule/rule.go and its master.
 
-1. NodeFeatureRules are evaluated by name, and the rules of each in their order.
-2. Labels (as written) and variables of a rule are attributes of the feature `rule.matched` for the rules after it. That
-   feature exists from the second rule on, and changes nothing if a rule failed.
+1. NodeFeatureRules are evaluated in the order of their names, and the rules of each in their own order.
+2. Labels (as written) and variables of a rule are attributes of the feature `rule.matched` for later rules. That
+   feature exists from the second rule on. A failed rule does not change it.
 3. Of two rules that set the same name, the later one wins. A template's entries are overridden by the rule's own.
-4. A value "@domain.feature.element" of a label or an extended resource is the value of that attribute, in the end.
-5. A rule that fails, and a single output that may not be set, leave the others as they are. A defect fails its rule.
+4. A value "@domain.feature.element" of a label or an extended resource is replaced by that attribute at the end.
+5. A rule that fails, or an output that may not be set, does not affect the others. A defect fails only its rule.
 """
 
 from __future__ import annotations

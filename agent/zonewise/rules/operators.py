@@ -1,18 +1,18 @@
-"""The operators of match expressions, as NFD's pkg/apis/nfd/nodefeaturerule/expression.go has them.
+"""The operators of match expressions, as in NFD's pkg/apis/nfd/nodefeaturerule/expression.go.
 
-| operator | operands | matches a value | the element is missing |
+| operator | operands | matches if the value | matches if the element is missing |
 |---|---|---|---|
-| In, NotIn | 1 or more | it equals one, it equals none | no, no |
-| InRegexp | 1 or more | an expression matches any part of it | no |
-| Exists, DoesNotExist | none | yes, no | no, yes |
-| Gt, Ge, Lt, Le | 1 | it is greater, at least, less, at most | no |
-| GtLt, GeLe | 2 | it is between them, without them or with them | no |
-| IsTrue, IsFalse | none | it is "true", it is "false" | no, no |
-| none | none | yes | yes |
+| In, NotIn | 1 or more | equals one of them, equals none | no, no |
+| InRegexp | 1 or more | has a part that matches an expression | no |
+| Exists, DoesNotExist | none | exists, never | no, yes |
+| Gt, Ge, Lt, Le | 1 | is greater, at least, less, at most | no |
+| GtLt, GeLe | 2 | is between them, exclusive or inclusive | no |
+| IsTrue, IsFalse | none | is "true", is "false" | no, no |
+| none | none | is anything | yes |
 
-Values are whole numbers of 64 bits for the comparisons, or versions with `type: version`. A flag has no value:
-it exists, and matches nothing else. An operand is only looked at where there is a value to compare it with. So a
-damaged expression is an error on nodes that have the element. Operators of presence look at their operands at once.
+Comparisons read values as 64-bit whole numbers, or as versions with `type: version`. A flag has no value, so only
+operators of presence can match it. An operand is checked only if there is a value to compare it with. So a damaged
+expression is an error on nodes that have the element. Operators of presence check their operands at once.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def check_constants(expression: MatchExpression) -> None:
 
 def _matches_list(expression: MatchExpression, value: str) -> bool:
     if expression.op == "InRegexp":
-        patterns = [compile_regexp(pattern) for pattern in expression.value]  # all: one that is invalid is an error
+        patterns = [compile_regexp(pattern) for pattern in expression.value]  # compiles all: an invalid one is an error
         content = encoded(value)
         return any(pattern.search(content) for pattern in patterns)
     return (value in expression.value) == (expression.op == "In")

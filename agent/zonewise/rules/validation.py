@@ -1,14 +1,14 @@
-"""What rules may set on a Node, as NFD's pkg/apis/nfd/validate/validate.go decides.
+"""The outputs that rules may set on a Node, by the rules of NFD's pkg/apis/nfd/validate/validate.go.
 
-| output | namespaces | else |
+| output | namespaces | other conditions |
 |---|---|---|
-| label | all but *.kubernetes.io; of those feature. and profile.node.kubernetes.io | a value of a label |
+| label | all but *.kubernetes.io; of those feature. and profile.node.kubernetes.io | a valid label value |
 | annotation | the same without profile.node.kubernetes.io | at most 1024 bytes |
 | extended resource | as annotations | a quantity that is a whole number from 0 |
 | taint | as annotations | one of three effects |
 
-An API server rejects a whole write for one invalid part, so more is checked than by NFD. An extended resource must be
-a whole number from 0, and key and value of a taint must be valid.
+An API server rejects a whole write for one invalid part, so more is checked here than in NFD. An extended
+resource must be a whole number from 0, and key and value of a taint must be valid.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def gpu_readings(facts: NvmlFacts | None) -> dict[str, GpuReading] | None:
-    """Return the GPUs by address; None if NVML gave no facts, which does not mean anything about the GPUs."""
+    """Return the GPUs by address; None if NVML gave no facts: the state of the GPUs is then unknown."""
     if facts is None or facts.problem is not None or "gpus" in facts.absent:
         return None
     return {gpu.address: _reading(gpu, gpu.address) for gpu in facts.gpus if gpu.address is not None}

@@ -1,12 +1,12 @@
 """Responses of the PodResources API as values: joined, sorted, and with malformed parts dropped and reported.
 
-Quirks of the kubelet that end here (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go and
+Quirks of the kubelet that this module hides (k8s.io/kubernetes pkg/kubelet/cm/container_manager_linux.go and
 apis/podresources/server_v1.go):
 
-- A device close to several zones comes once for each zone.
-- Pods, CPUs and devices come in the random order of Go's maps.
+- A device close to several zones is listed once for each zone.
+- Pods, CPUs and devices are in the random order of Go's maps.
 - -1 stands for "no NUMA node".
-- Claimed devices repeat (kubernetes#141335).
+- Claimed devices are repeated (kubernetes#141335).
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _claimed(entries: Iterable[pb.DynamicResource]) -> tuple[ClaimedDevice, ...]
         for entry in entries
         for resource in entry.claim_resources
     }
-    # None cannot be compared with a text; "no share" sorts before the share of an empty name
+    # None cannot be compared with text; "no share" sorts before the share of an empty name
     return tuple(sorted(devices, key=lambda device: (*device[:4], device.share is not None, device.share or "")))
 
 

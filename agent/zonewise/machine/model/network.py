@@ -9,7 +9,7 @@ class Nic(NamedTuple):
     """A network device (netdev), or a PCI function of the network class without a visible netdev."""
 
     name: str
-    """The netdev's name; the PCI address where `presence` is not "netdev". The two cannot be confused: no netdev has a
+    """The netdev's name; the PCI address if `presence` is not "netdev". The two cannot be confused: no netdev has a
     colon in its name (net/core/dev.c dev_valid_name())."""
     address: str | None
     """PCI address; None for a virtual device."""

@@ -83,16 +83,16 @@ class NvmlBackend(Protocol):
         """Call an NVML function by its name without a version suffix; raise NvmlError.
 
         Arguments are those of the C function without its outputs. Handles are opaque. An output is a number or a
-        text, several outputs are a tuple of these, and none is a struct:
+        text; several outputs form a tuple. No output is a struct:
 
         - nvmlDeviceGetPciInfo, nvmlDeviceGetNvLinkRemotePciInfo: the bus id;
-        - nvmlDeviceGetMemoryInfo: the bytes in all;
+        - nvmlDeviceGetMemoryInfo: the total bytes;
         - nvmlDeviceGetAttributes: the nine fields in the order of the struct;
-        - nvmlDeviceGetMemoryAffinity(handle, words, scope): the words of 64 bits;
+        - nvmlDeviceGetMemoryAffinity(handle, words, scope): the 64-bit words;
         - nvmlDeviceGetFieldValues(handle, field): the value of that one field, or its own error;
         - nvmlEventSetWait(set, milliseconds): the bus id, the type and the data of the event;
-        - nvmlDeviceGetGpuFabricInfo(handle): UUID as 32 hexadecimal digits, status, clique, state;
-        - nvmlDeviceGetGpuFabricInfoV(handle, version): the same, from version 2 on the health mask, from version 3 on
-          the health summary.
+        - nvmlDeviceGetGpuFabricInfo(handle): the UUID as 32 hexadecimal digits, status, clique, state;
+        - nvmlDeviceGetGpuFabricInfoV(handle, version): the same; from version 2 on also the health mask, from version 3
+          on also the health summary.
         """
         ...

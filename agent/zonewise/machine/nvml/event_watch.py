@@ -48,7 +48,7 @@ def watch_xids(
             event = backend.call("nvmlEventSetWait", events, WAIT)
         except NvmlError as error:
             if error.code == GPU_IS_LOST:
-                pause(WAIT / 1000)  # every further wait for this GPU fails at once; other GPUs may still have events
+                pause(WAIT / 1000)  # further waits fail at once; other GPUs may still have events
             elif error.code != TIMEOUT:
                 raise
             continue

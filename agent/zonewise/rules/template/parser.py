@@ -114,7 +114,7 @@ class _TemplateParser:
         return BranchNode(kind, pipeline, body, otherwise)
 
     def _define(self, words: _Words) -> None:
-        """Add a named template, which adds no nodes around it."""
+        """Add a named template; the nodes around it do not change."""
         words.next()
         name = words.name("define")
         words.expect_end()

@@ -41,8 +41,8 @@ def read_cpuid(cpu: int) -> tuple[CpuidLeaf, ...]:
 def known_leaves(read_at: Callable[[int], bytes]) -> tuple[CpuidLeaf, ...]:
     """Return the leaves that a processor has; `read_at` reads 16 bytes at a position.
 
-    For a leaf that it lacks, a processor returns the content of another leaf. So the number of the highest leaf is read
-    first.
+    For a leaf that it lacks, a processor returns the content of another leaf. So the numbers of the highest leaves are
+    read first.
     """
     highest = [_read(read_at, first, 0).eax for first in (0, _EXTENDED)]
     return tuple(_read(read_at, leaf, part) for leaf, part in _LEAVES if leaf <= highest[leaf >= _EXTENDED])

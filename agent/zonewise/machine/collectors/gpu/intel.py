@@ -1,6 +1,6 @@
 """Facts of Intel GPUs from the i915 and xe drivers.
 
-A GPU in the processor has no memory of its own. An older kernel does not report the memory size of a discrete GPU. In
+An integrated GPU has no memory of its own. An older kernel does not report the memory size of a discrete GPU. In
 both cases `memory` is unknown.
 """
 

@@ -65,9 +65,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _guest(read: Reader, machine: Machine) -> tuple[bool | None, str | None, str | None]:
-    """Return whether the machine is a guest, its hypervisor, and whether the guest's kernel is adapted to that
-    hypervisor.
-    """
+    """Return whether the machine is a guest, its hypervisor, and the type of the virtualization ("full" or "para")."""
     text = read.text(SYSINFO) if machine.architecture in ("s390x", "s390", None) else None
     if text is not None:
         return True, _mainframe_hypervisor(read, text), "full"
