@@ -148,7 +148,7 @@ class KubeletPoller:
             raise
 
     def _forget(self) -> None:
-        """Drop what may differ after a restart of the kubelet."""
+        """Drop everything that may differ after a restart of the kubelet."""
         self._allocatable = None
         self._sources.cgroups.forget()
         self._ended_pods.note_restart()

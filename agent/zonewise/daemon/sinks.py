@@ -109,7 +109,7 @@ class NrtSink(PublishingSink):
     def __init__(
         self, client: Client, node: str, status: Status, meters: AgentMetrics, *, watch_times: WatchTimes = WATCH_TIMES
     ) -> None:
-        """Publish the object of a node. It is watched from the first publish on."""
+        """Publish the object of a node. A watch of the object starts with the first publish."""
         self._watch = ObjectWatch(client, NODE_RESOURCE_TOPOLOGIES, node, self._repeat_later, times=watch_times)
         self._publisher = NrtPublisher(client, self._watch)
         self._pauses = RepairPauses()

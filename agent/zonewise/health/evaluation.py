@@ -47,7 +47,7 @@ class Diagnosis(NamedTuple):
     raised: tuple[Fault, ...] = ()
     """Faults that became active with this observation."""
     repeated: tuple[Fault, ...] = ()
-    """Active faults with a further event."""
+    """Active faults with another event."""
     cleared: tuple[Fault, ...] = ()
 
 

@@ -31,7 +31,7 @@ class HealthReport(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether there is no fault beyond notes."""
+        """Return whether there are no faults except notes."""
         return all(fault.sign.severity is Severity.NOTE for fault in self.faults)
 
 

@@ -110,7 +110,7 @@ def decode_state(content: bytes) -> HealthState:
     )
 
 
-# --- baselines in a file of their own, which people write
+# --- baselines in a separate file, which people write
 
 
 class _LinkFile(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

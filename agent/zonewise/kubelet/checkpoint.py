@@ -27,7 +27,7 @@ WHOLE_POD = ""
 T = TypeVar("T")
 _ZONE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _LONGEST_NAME = 200  # characters: a pod's UID, a container's name, a resource and an index make up about half of it
-_MAX_ZONE = 1 << 16  # MAX_NUMNODES of no kernel exceeds 1024 (CONFIG_NODES_SHIFT)
+_MAX_ZONE = 1 << 16  # no kernel has a MAX_NUMNODES above 1024 (CONFIG_NODES_SHIFT)
 
 
 class ParsedCheckpoint(NamedTuple, Generic[T]):

@@ -1,4 +1,4 @@
-"""The bytes of an archive as a stream, decompressed piece by piece, up to a bound."""
+"""The bytes of an archive as a stream, decompressed piece by piece, up to a limit."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LIVE_ROOT = "/"
 READ_LIMIT = 8 << 20  # bytes; /proc/cpuinfo of 4,096 x86 CPUs is 6 MiB, all other files are far smaller
-_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS: the kernel itself raises ELOOP beyond it
+_MAX_LINKS = 40  # include/linux/namei.h MAXSYMLINKS: beyond this number the kernel itself raises ELOOP
 
 
 class RootError(Exception):

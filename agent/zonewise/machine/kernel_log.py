@@ -39,7 +39,7 @@ class LogRecord(NamedTuple):
     """One record."""
 
     sequence: int | None
-    """Its number since boot; None in a text."""
+    """Sequence number since boot; None in a text."""
     at: float | None
     """Seconds since the epoch; None if the boot's time is not known."""
     message: str

@@ -93,7 +93,7 @@ class Reader:
             return None
         return posixpath.normpath(posixpath.join("/", posixpath.dirname(path), target)).lstrip("/")
 
-    # --- what is wrong, and where facts are from
+    # --- problems, and the sources of facts
 
     def problem(self, path: str, problem: str, used: str | None = None) -> None:
         """Record that something in the source is damaged or contradictory, and the value used instead."""

@@ -142,7 +142,7 @@ def _gpu(machine: Machine, function: PciFunction) -> Iterator[Element]:
                 "rank": gpu.number,
                 "gdr": _gpu_direct(machine),
             }
-            # NCCL rejects an element without dev or sm; without the element it asks NVML
+            # NCCL rejects an element without dev or sm; without the element it queries NVML
             if gpu.number is not None and attributes["sm"] is not None:
                 yield Element("gpu", attributes, list(_nvlinks(machine, gpu)))
 

@@ -224,7 +224,7 @@ def usage_attributes(usage: Usage | None, method: str, shown: Callable[[str], bo
 
 
 def _unzoned(usage: Usage) -> Iterator[tuple[str, Amount]]:
-    """Yield the devices whose plugins name no zone; a resource without healthy devices has none."""
+    """Yield the devices whose plugins name no zone; a resource without healthy devices has zero amounts."""
     for resource, amount in usage.unzoned.items():
         absent = [devices.amount for devices in usage.absent if devices.resource == resource]
         remaining = Amount(*(size - sum(sizes) for size, *sizes in zip(amount, *absent, strict=True)))

@@ -15,6 +15,6 @@ def virtual_functions(machine: Machine) -> set[str]:
 
 
 def physical_rdma(machine: Machine) -> list[RdmaDevice]:
-    """Return the RDMA devices that are provided neither by software nor by a virtual function."""
+    """Return the RDMA devices that neither software nor a virtual function provides."""
     virtual = virtual_functions(machine)
     return [device for device in machine.infiniband if not device.software and device.address not in virtual]

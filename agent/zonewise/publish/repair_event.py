@@ -45,7 +45,7 @@ class RepairEvent:
 
         An Event that cannot be written is logged and retried at the next repair.
         """
-        self._event.count(anew=count == 1)  # the first repair after a quiet WINDOW begins a new count
+        self._event.count(anew=count == 1)  # the first repair after a quiet WINDOW starts a new count
         if count > AT_ONCE and self._event.is_due:
             self._event.write(_message(change, count))
 

@@ -59,7 +59,7 @@ class Usage(NamedTuple):
     zones: tuple[ZoneUsage, ...]
     """All zones of the machine, with resources or without, in ascending order."""
     unzoned: dict[str, Amount]
-    """Devices without a known zone, by resource, sorted; resources without healthy devices are left out."""
+    """Devices without a known zone, by resource, sorted; a resource without healthy devices has zero amounts here."""
     claimed: dict[str, int]
     """Number of distinct devices held through ResourceClaims, by driver, sorted."""
     reserved_cpus: CpuSet | None

@@ -181,7 +181,7 @@ class FileWatches:
                 self._queue.remove(watch)
         self._watching &= active
 
-    # --- where the kernel does not watch
+    # --- directories that the kernel does not watch
 
     def _poll_directory(self, directory: str, rules: list[WatchRule]) -> set[Reason]:
         before = self._polled_signatures.get(directory)

@@ -62,7 +62,7 @@ POLL_INTERVAL = 1.0
 
 
 class EventChannel(Protocol):
-    """A source of events with a file descriptor."""
+    """A source of events that has a file descriptor."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while there is something to read."""

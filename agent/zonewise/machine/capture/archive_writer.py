@@ -170,7 +170,7 @@ def _matching(files: Files, pattern: list[str], directory: str) -> Iterator[str]
 
 
 def _with_errors(entries: Entries, errors: dict[Operation, int]) -> Entries:
-    """Add the errors that the tree alone would not raise."""
+    """Add the errors that the tree by itself would not raise."""
     files = MemoryFiles(entries.items())
     unexplained = {operation: number for operation, number in errors.items() if _error(files, operation) != number}
     return {**entries, ERRORS: render_errors(unexplained)} if unexplained else entries

@@ -154,7 +154,7 @@ class CoreKind(NamedTuple):
     model: str | None = None
     """The core's name if it differs by kind ("Cortex-A510")."""
     capacity: int | None = None
-    """cpu_capacity: compute power as 1024ths of the fastest core's."""
+    """cpu_capacity: compute power in 1024ths of the fastest core's."""
     max_mhz: float | None = None
     """The frequency that the fastest of them reaches."""
     common_max_mhz: float | None = None

@@ -1,4 +1,4 @@
-"""The machine as a whole: kernel, firmware identity, virtualisation; and devices of further classes."""
+"""The machine as a whole: kernel, firmware identity, virtualisation, and devices of further classes."""
 
 from typing import NamedTuple
 

@@ -14,13 +14,13 @@ from zonewise.machine.nvml.backend import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # pynvml has no types
+    # pynvml has no type annotations
     Pynvml: TypeAlias = Any
     Handle: TypeAlias = Any
     Value: TypeAlias = Any
 
 _NO_PACKAGE = "the Python package nvidia-ml-py is not installed (it comes with zonewise[agent])"
-_NO_GPUS = 1  # NVML_INIT_FLAG_NO_GPUS: a machine without a GPU is no failure
+_NO_GPUS = 1  # NVML_INIT_FLAG_NO_GPUS: a machine without a GPU is not a failure
 _VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The members of the union nvmlValue_t, by nvmlValueType_t."""
 

@@ -22,7 +22,7 @@ PSTATE = f"{CPU}/intel_pstate"
 POLICIES = f"{CPU}/cpufreq"
 
 _MODES = ("active", "passive", "off")
-_DEEPEST = 99  # drivers/idle/intel_idle.c: CPUIDLE_STATE_MAX - 1 is 9; a parameter may name any number
+_DEEPEST = 99  # drivers/idle/intel_idle.c: CPUIDLE_STATE_MAX - 1 is 9; a parameter may contain any number
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:

@@ -33,7 +33,7 @@ REDACTED = "(redacted)"
 # "Linux version 6.1.0-13-amd64 (builder@host) (gcc-12 ...) #1 SMP PREEMPT_DYNAMIC Debian 6.1.55-1 (2023-09-29)":
 # init/version.c linux_proc_banner
 _BANNER = re.compile(r"Linux version (\S+) \(.*\) (#.*)", re.DOTALL)
-_PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')  # lib/cmdline.c next_arg(): blanks between double quotes part nothing
+_PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')  # lib/cmdline.c next_arg(): blanks in double quotes separate nothing
 _NUMBER = re.compile(r"\d{2,}")  # no parameter is a bare number; a run level has one digit
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|token|credential|(?:^|[._-])(?:pass|pwd|key|chap|psk)$", re.IGNORECASE

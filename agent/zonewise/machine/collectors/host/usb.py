@@ -1,4 +1,4 @@
-"""USB devices, by vendor, product and class. Serial numbers are never read: they identify property."""
+"""USB devices with vendor, product and class. Serial numbers are never read: they identify property."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _device(read: Reader, name: str, bound: str | None) -> DaxDevice:
 
 
 def _announced_driver(read: Reader, path: str) -> str | None:
-    """Return the driver that the device's uevent names (drivers/base/core.c dev_uevent()); None for none."""
+    """Return the driver that the device's uevent names (drivers/base/core.c dev_uevent()); None if it names none."""
     lines = (read.raw(f"{path}/uevent") or b"").split(b"\n")
     names = [line.removeprefix(b"DRIVER=") for line in lines if line.startswith(b"DRIVER=")]
     return names[0].decode() if names and names[0].decode("ascii", "ignore") in _DRIVERS else None

@@ -57,7 +57,7 @@ def _collect(read: Reader, machine: Machine) -> Machine:
     )
 
 
-# --- which netdev goes with which RDMA device
+# --- which netdev belongs to which RDMA device
 
 
 def _pairs(read: Reader, machine: Machine) -> dict[str, _Pair]:

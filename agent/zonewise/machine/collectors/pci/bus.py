@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEVICES = "sys/bus/pci/devices"
 
-LOCAL_CPUS = Pair("local_cpulist", "local_cpus")  # the list is younger: kernel 2.6.29
+LOCAL_CPUS = Pair("local_cpulist", "local_cpus")  # the list is newer: kernel 2.6.29
 
 BUSES = ("secondary_bus_number", "subordinate_bus_number")  # of a bridge, since kernel 4.13
 

@@ -56,7 +56,7 @@ class _End(NamedTuple):
     bridges: tuple[str, ...]
     """The bridges above it, topmost first; a two-level Broadcom switch counts as one bridge."""
     inner: int
-    """How many of the lowest bridges are part of the device itself."""
+    """Number of the lowest bridges that are part of the device itself."""
     zone: int | None
 
 
