@@ -182,7 +182,7 @@ def test_a_closed_input_is_an_empty_one() -> None:
     """`zonewise rules lint - <&-`."""
     line = f"{sys.executable} -m zonewise rules lint - <&-"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=300)
-    assert (done.returncode, done.stderr) == (2, "zonewise: error: -: holds no rules\n")
+    assert (done.returncode, done.stderr) == (2, "zonewise: error: -: no rules found\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -37,7 +37,7 @@ def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: p
     """A file that exists stays, unless --force."""
     archive = tmp_path / "machine.tar.gz"
     archive.write_text("precious")
-    assert "exists already" in run_rejected(capsys, "capture", str(archive), "--root", server)
+    assert "the file exists" in run_rejected(capsys, "capture", str(archive), "--root", server)
     assert archive.read_text() == "precious"
     assert "identifiers replaced" in run(capsys, "capture", str(archive), "--root", server, "--force")
     assert tarfile.is_tarfile(archive)
@@ -45,7 +45,7 @@ def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: p
 
 def test_capture_reports_its_failure(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An ending that we cannot write, a place that is not there, and a root that is none."""
-    assert "must end in one of .tar.zst, .tar.gz, .tgz" in run_rejected(capsys, "capture", "x.zip", "--root", server)
+    assert "must end with .tar.zst, .tar.gz, .tgz" in run_rejected(capsys, "capture", "x.zip", "--root", server)
     nowhere = str(tmp_path / "no" / "x.tar.gz")
     assert "No such file or directory" in run_rejected(capsys, "capture", nowhere, "--root", server)
     assert "no such file" in run_rejected(capsys, "capture", str(tmp_path / "x.tar.gz"), "--root", "/no/such/place")

@@ -105,13 +105,13 @@ def test_what_is_no_machine_is_rejected_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "noise.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 40)
     reasons = {
         "absent": "no such file",
-        "text": "not a whole archive",
-        "empty": "not a whole archive",
+        "text": "not a complete archive",
+        "empty": "not a complete archive",
         "bare.tar": "neither sys/ nor proc/",
         "directory": "neither sys/ nor proc/",
-        "cut.gz": "not a whole archive",
-        "cut.zst": "not a whole archive",
-        "noise.zst": "not a whole archive",
+        "cut.gz": "not a complete archive",
+        "cut.zst": "not a complete archive",
+        "noise.zst": "not a complete archive",
     }
     for name, reason in reasons.items():
         message = error_message(tmp_path / name)
@@ -152,7 +152,7 @@ def test_an_archive_of_too_many_members_is_rejected(tmp_path: Path, monkeypatch:
     (tmp_path / "machine.tar").write_bytes(pack_tar({"sys": None, "sys/a": b"1", "sys/b": "a"}))
     assert open_root(str(tmp_path / "machine.tar")).read("sys/b") == b"1"
     (tmp_path / "many.tar").write_bytes(pack_tar({f"sys/{number}": None for number in range(4)}))
-    assert "holds more than 3 files" in error_message(tmp_path / "many.tar")
+    assert "contains more than 3 files" in error_message(tmp_path / "many.tar")
 
 
 @settings(max_examples=150, deadline=None)

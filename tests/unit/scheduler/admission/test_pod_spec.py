@@ -176,7 +176,7 @@ def test_equal_pods_have_equal_shapes() -> None:
 @pytest.mark.parametrize(
     ("damaged", "field", "value"),
     [
-        ({}, "spec.containers", "none"),
+        ({}, "spec.containers", "missing"),
         ({"spec": []}, "spec", r"\[\]"),
         ({"spec": {"containers": {}}}, "spec.containers", "{}"),
         (pod("c"), r"spec.containers\[0\]", "'c'"),  # pyright: ignore[reportArgumentType]

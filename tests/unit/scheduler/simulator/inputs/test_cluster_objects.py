@@ -269,7 +269,7 @@ def test_a_misspelled_field_of_a_job_is_reported() -> None:
     """Of a file, that is; the API server would reject it. The Job counts as the other fields say."""
     result = read(job("a", paralelism=2, ttlSecondsAfterFinished=60), nodes="3x8")
     assert [entry.workload.pod_sets[0].pods for entry in result.arrivals] == [1]
-    assert result.problems == ("f.yaml: Job a: spec.paralelism: not a known field",)
+    assert result.problems == ("f.yaml: Job a: spec.paralelism: unknown field",)
 
 
 def test_a_problem_that_is_found_more_than_once_is_reported_once() -> None:
