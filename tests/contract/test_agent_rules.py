@@ -144,7 +144,7 @@ def test_labels_in_an_extra_namespace(site: Site) -> None:
     site.api.post(RULES, rule_object({**MATCHING, "labels": labels}, name="a")).ok()
     agent = start(site, "--rules-extra-label-ns=node-role.kubernetes.io")
     agent.until(lambda: site.api.get(NODE_PATH).ok()["metadata"]["labels"].get("node-role.kubernetes.io/gpu") == "true")
-    assert "no qualified name" in agent.said
+    assert "not a qualified name" in agent.said
 
 
 def groups(site: Site) -> str | None:

@@ -384,4 +384,4 @@ def test_deprecated_metrics(site: Site) -> None:
         "zonewise_prediction_misses_total": "zonewise_mispredictions",
         "zonewise_kubelet_refusals_total": "zonewise_kubelet_rejections",
     }.items():
-        assert f"# HELP {old} Deprecated, dropped in the next minor version: use {new}." in page
+        assert f"# HELP {old} Deprecated, removed in the next minor version: use {new}." in page

@@ -133,7 +133,7 @@ def test_a_kueue_that_runs_is_not_adopted(cluster: LiveCluster) -> None:
             renew(cluster.api, second)
             second += 1
         assert process.stderr is not None
-        assert "Kueue runs" in process.stderr.read()
+        assert "Kueue is running" in process.stderr.read()
     assert process.returncode == 1
     assert not lease(cluster.api)["metadata"].get("annotations")
 

@@ -80,7 +80,7 @@ def parse_nodes(text: str, policy: str = DEFAULT_POLICY) -> NodeSet:
         groups = [_group(part.strip(), policy) for part in text.split(",")]
         node_set = NodeSet(tuple(_numbered(groups)), (RACK_LABEL, HOSTNAME))
     if not 0 < len(node_set.nodes) <= MAX_NODES:
-        raise NodesError(f"--nodes {text}: {len(node_set.nodes)} nodes are not from 1 to {MAX_NODES}")
+        raise NodesError(f"--nodes {text}: {len(node_set.nodes)} nodes are outside 1 to {MAX_NODES}")
     return node_set
 
 
@@ -106,7 +106,7 @@ def _group(part: str, policy: str) -> _Group:
 def _number(text: str, part: str) -> int:
     number = int(text[:8])
     if not 0 < number <= MAX_NODES:
-        raise NodesError(f"--nodes {part}: {text} nodes are not from 1 to {MAX_NODES}")
+        raise NodesError(f"--nodes {part}: {text} nodes are outside 1 to {MAX_NODES}")
     return number
 
 

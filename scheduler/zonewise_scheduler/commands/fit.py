@@ -64,7 +64,7 @@ def _run_deprecated(arguments: Namespace) -> int:
 
 COMMAND = Command("predict whether a node's kubelet would admit a pod", add_arguments, run)
 DEPRECATED_COMMAND = Command("deprecated: use `zonewise fit`", add_arguments, _run_deprecated)
-"""The command `foretell`. Deprecated in 0.1.0; to be dropped in the next minor version."""
+"""The command `foretell`. Deprecated in 0.1.0; to be removed in the next minor version."""
 
 
 def _verdict_lines(node: str, state: NodeState, shape: PodShape) -> tuple[bool, list[str]]:

@@ -183,7 +183,7 @@ def _flavor_quotas(reader: FieldReader) -> FlavorQuotas:
             for field, limit in (("borrowingLimit", quota.borrowing_limit), ("lendingLimit", quota.lending_limit))
         )
         if nominal is None and not resource.has("nominalQuota"):
-            resource.report("nominalQuota", "is missing")
+            resource.report_missing("nominalQuota")
         if nominal is not None and limits_are_valid:
             quotas.append((name, quota))
         resource.report_unknown()

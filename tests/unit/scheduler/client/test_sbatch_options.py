@@ -57,7 +57,7 @@ def test_several_lines_are_read_together() -> None:
         ("-w node[1-4]", "-w is not supported: select the node by label"),
         ("-d afterok", "'afterok' is not a dependency, such as afterok:JOB"),
         ("-d after:a", "'after:a' is not a dependency"),
-        ("--gpus=h100:8", "a type of GPU is a label of the node here"),
+        ("--gpus=h100:8", "the type of a GPU is a label of the node here"),
         ("--gpus-per-node", "expected one argument"),
     ],
 )

@@ -89,10 +89,10 @@ def test_a_rejected_token_is_requested_anew_once_for_all_threads() -> None:
         (Forbidden(403, "Forbidden", "no"), "the Role zonewise-user gives this right"),
         (
             TransportError("refused"),
-            "no token of ServiceAccount zonewise/zonewise-viewer: refused",
+            "does not issue a token of ServiceAccount zonewise/zonewise-viewer: refused",
         ),
-        (b"{}", "the API server issues no token"),
-        (b"<html>", "the API server issues no token"),
+        (b"{}", "the API server does not issue a token"),
+        (b"<html>", "the API server does not issue a token"),
         (b'{"status": {"token": "two\\nlines"}}', "the token contains characters that are not allowed in a header"),
     ],
 )

@@ -171,7 +171,7 @@ def test_a_filter_that_matches_nothing_gives_an_empty_list() -> None:
         ("limit=x", "limit: 'x' is not a number"),
         ("offset=-1", "offset: '-1' is not a number"),
         ("limit=99999999999", "limit: '99999999999' is not a number"),
-        ("name=a", "there is no parameter 'name'"),
+        ("name=a", "unknown parameter 'name'"),
         ("queue", "query: 'queue'"),
         ("&".join("limit=1" for _ in range(9)), "query: 'limit=1"),
     ],

@@ -34,7 +34,7 @@ FIRST = "zones", 0
         ((*FIRST, "resources", 1, "available"), "x", "zones[0].resources[1] (memory): not a quantity: 'x'"),
         ((*FIRST, "resources", 1, "available"), "-1", "zones[0].resources[1] (memory): negative: '-1'"),
         ((*FIRST, "resources", 1, "capacity"), [], "zones[0].resources[1] (memory): not a quantity: '[]'"),
-        ((*FIRST, "resources", 1, "name"), "cpu", "zones[0].resources[1].name: 'cpu' is there already: the first"),
+        ((*FIRST, "resources", 1, "name"), "cpu", "zones[0].resources[1].name: 'cpu' exists already: the first"),
         ((*FIRST, "resources", 1, "name"), None, "zones[0].resources[1].name: not a name: None"),
         ((*FIRST, "costs", 0), {"name": "node-0"}, "zones[0].costs[0]: not a zone and its distance: {'name'"),
         ((*FIRST, "attributes"), [attribute(names.CPUS, "9-1")], "node-0 zonewise.dev/cpus: not a CPU range: '9-1'"),

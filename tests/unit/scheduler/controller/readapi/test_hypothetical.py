@@ -123,10 +123,10 @@ def test_nothing_is_submitted() -> None:
         ({"pods": f"{1:012}{0:09}"}, "pods: '000000000001000000000' is not a number"),
         ({"queue": ""}, "queue: the name of a LocalQueue is missing"),
         ({"walltime": "soon"}, "walltime: neither seconds nor a duration such as 90m: 'soon'"),
-        ({"requests": "cpu"}, "requests: 'cpu' is not a list such as cpu=8,memory=64Gi"),
+        ({"requests": "cpu"}, "requests: 'cpu' is not a list, such as cpu=8,memory=64Gi"),
         ({"requests": "cpu=x"}, "requests: 'cpu=x'"),
         ({"priority": "high"}, "priority: 'high' is not a whole number"),
-        ({"nodes": 4}, "query: unknown parameter 'nodes'; there are namespace, pods"),
+        ({"nodes": 4}, "query: unknown parameter 'nodes'; the parameters are namespace, pods"),
     ],
 )
 def test_wrong_parameters(parameters: dict[str, object], message: str) -> None:

@@ -59,7 +59,7 @@ def test_valid_jobs(valid: Any) -> None:
          job("q", template={f"{TOPOLOGY}-required-topology": "a", f"{TOPOLOGY}-preferred-topology": "a"})),
         (f"spec.template.metadata.annotations[{TOPOLOGY}-unconstrained-topology]", "'maybe'",
          job("q", template={f"{TOPOLOGY}-unconstrained-topology": "maybe"})),
-        ("spec.template.metadata.annotations", "set both or none", job("q", template={f"{TOPOLOGY}-slice-size": "2"})),
+        ("spec.template.metadata.annotations", "both or neither", job("q", template={f"{TOPOLOGY}-slice-size": "2"})),
         (f"spec.template.metadata.annotations[{TOPOLOGY}-slice-size]", "'0'",
          job("q", template={f"{TOPOLOGY}-slice-size": "0", f"{TOPOLOGY}-slice-required-topology": "a"})),
         (f"spec.template.metadata.annotations[{LEVELS}]", "'[]'", job("q", template={LEVELS: "[]"})),

@@ -23,8 +23,8 @@ def test_valid_pods(valid: Any) -> None:
     ("words", "invalid"),
     [
         ("'Q!'", pod("Q!")),
-        ("go together", pod(labels={GROUP: "g"})),
-        ("go together", pod(annotations={TOTAL: "2"})),
+        ("must be set together", pod(labels={GROUP: "g"})),
+        ("must be set together", pod(annotations={TOTAL: "2"})),
         ("'none'", pod(labels={GROUP: "g"}, annotations={TOTAL: "none"})),
         ("'0'", pod(labels={GROUP: "g"}, annotations={TOTAL: "0"})),
         ("'G G'", pod(annotations={GROUP: "G G", TOTAL: "2"})),

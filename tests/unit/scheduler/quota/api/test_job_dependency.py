@@ -33,7 +33,7 @@ def test_the_notation() -> None:
     "text", ["", "afterok", "afterok:", "after:a", "singleton", "afterok:A", "afterok:a?afterok:b"]
 )
 def test_no_dependency(text: str) -> None:
-    with pytest.raises(ValueError, match=r"dependenc|no name of a Job"):
+    with pytest.raises(ValueError, match=r"dependenc|not a Job name"):
         parse_dependency(text)
 
 

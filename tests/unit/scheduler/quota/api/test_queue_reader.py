@@ -251,7 +251,7 @@ def test_only_one_mode_admits_by_usage(mode: str, usage_based: bool) -> None:
     ("nominal", "quotas", "problems"),
     [
         ({"nominalQuota": 0}, (("cpu", ResourceQuota(0)),), ()),
-        ({}, None, ("spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: there is none: None",)),
+        ({}, None, ("spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: is missing",)),
         (
             {"nominalQuota": "many"},
             None,

@@ -74,8 +74,8 @@ def test_errors_show_the_form(text: str) -> None:
     ("text", "message"),
     [
         ("p95 wait of queue a <= 1", "no job of queue a: the trace has cpu, gpu"),
-        ("p95 wait of kind a <= 1", "no job of kind a: there are large, small"),
-        ("p95 wait of resource a <= 1", "no job of resource a: there are cpu, nvidia.com/gpu"),
+        ("p95 wait of kind a <= 1", "no job of kind a: the trace has large, small"),
+        ("p95 wait of resource a <= 1", "no job of resource a: the trace has cpu, nvidia.com/gpu"),
     ],
 )
 def test_a_selection_without_jobs(text: str, message: str) -> None:

@@ -213,7 +213,7 @@ def test_fields_that_are_not_known_are_reported_and_the_job_comes() -> None:
 
 NOTHING_LEFT: list[tuple[Any, str]] = [
     ({"jobs": []}, "jobs: is missing"),
-    ({"jobs": [{}]}, r"jobs: there is none; jobs\[0\].run: is missing"),
+    ({"jobs": [{}]}, r"jobs: is missing; jobs\[0\].run: is missing"),
     ({"jobs": [{"run": 1, "count": 3_000_000}, {"run": 1, "name": "b"}]}, "jobs: more than 3000000: 3000001"),
 ]
 
