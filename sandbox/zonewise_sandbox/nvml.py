@@ -1,4 +1,4 @@
-"""A double of NVML: GPUs whose calls return values of a table, and that can fail or be lost."""
+"""A test double of NVML: its GPUs return values from a table, and can fail or be lost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _TIMEOUT = 10  # NVML_ERROR_TIMEOUT
 
 
 class NvmlDevice:
-    """A GPU or MIG device: results by the call's name, or by name and arguments where these matter.
+    """A GPU or MIG device: results by the call's name, or by name and arguments if these matter.
 
     A result that is an NvmlError is raised. A call without a result raises the error NOT_SUPPORTED.
     """
 
     def __init__(self, results: Mapping[Any, Any], migs: Mapping[int, NvmlDevice] | None = None) -> None:
-        """Take the results, and the MIG devices of a GPU by index."""
+        """Create a device from its results, and a GPU's MIG devices by index."""
         self.results = dict(results)
         self.migs = dict(migs or {})
 
@@ -31,27 +31,27 @@ class NvmlDevice:
 
 
 class SimulatedNvml:
-    """NVML of some GPUs; it records its calls."""
+    """NVML for some GPUs; it records its calls."""
 
     def __init__(self, gpus: list[NvmlDevice], system: Mapping[str, Any], start: NvmlError | None = None) -> None:
-        """Take the GPUs, the results of calls without a device, and the error of start()."""
+        """Create the library from the GPUs, the results of calls without a device, and the error of start()."""
         self.gpus = gpus
         self.system = {"nvmlDeviceGetCount": len(gpus), **system}
         self._start = start
         self.lost: set[int] = set()
-        """The indices of lost GPUs: they are counted and have a handle, and every other call of them fails."""
+        """Indices of lost GPUs: they are counted and have a handle, but every other call to them fails."""
         self.events: list[tuple[str, int, int] | NvmlError] = []
-        """What nvmlEventSetWait returns next: the bus id, type and data of an event, or an error."""
+        """The next results of nvmlEventSetWait: the bus id, type and data of an event, or an error."""
         self.calls: list[tuple[str, ...]] = []
-        """The names and arguments of all calls, without handles."""
+        """Names and arguments of all calls, without handles."""
 
     def start(self) -> None:
-        """Initialize the library; raise NvmlError where it fails."""
+        """Initialize the library; raise NvmlError if it fails."""
         if self._start is not None:
             raise self._start
 
     def call(self, name: str, *arguments: object) -> object:
-        """Call a function of NVML; raise NvmlError where it fails."""
+        """Call a function of NVML; raise NvmlError if it fails."""
         self.calls.append((name, *map(str, arguments[1:])))
         result = self._result(name, *arguments)
         if isinstance(result, NvmlError):

@@ -1,7 +1,7 @@
-"""Writes to the store with their consequences: dependents are deleted, namespaces emptied, definitions served.
+"""Writes to the store with their consequences: it deletes dependents, empties namespaces and serves definitions.
 
 Every cluster runs these controllers: the garbage collector, the namespace controller, and those of
-CustomResourceDefinitions. They act in the moment of the write, and not some time later.
+CustomResourceDefinitions. Here they act at the moment of the write, not some time later.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class CascadingStore:
     """Writes to the store. Every method is called under the store's lock."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
-        """Write objects of the registry's kinds to a store."""
+        """Create a writer of the registry's kinds to a store."""
         self._store = store
         self._registry = registry
         self._dependents = Dependents()
         self._foreground: dict[str, tuple[Kind, Key]] = {}
-        """By UID: owners that are deleted after their dependents."""
+        """Owners that are deleted after their dependents, by UID."""
 
     def get(self, target: Target) -> Record:
         """Return an object. Raises StatusError (404)."""
@@ -47,7 +47,7 @@ class CascadingStore:
         return record
 
     def write(self, kind: Kind, key: Key, obj: Object) -> Object:
-        """Store an object and return it. Its metadata must not be shared: the store sets the version in it."""
+        """Store an object and return it. Its metadata must not be shared: the store sets the version there."""
         previous = self._store.get(kind.resource, key)
         self._store.put(kind.resource, key, obj)
         self._dependents.record(kind.resource, key, previous.object if previous else None, obj)
@@ -58,7 +58,7 @@ class CascadingStore:
         return obj
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
-        """Delete an object; return it where its kind returns deleted objects or it has finalizers, None otherwise.
+        """Delete an object; return it if its kind returns deleted objects or it has finalizers, otherwise None.
 
         Raises StatusError.
         """
@@ -90,7 +90,7 @@ class CascadingStore:
         return last if kind.resource == POD.resource else None
 
     def remove(self, kind: Kind, key: Key, last: Object) -> None:
-        """Remove an object with its last state, and its dependents."""
+        """Remove an object with its last state, and delete its dependents."""
         self._store.remove(kind.resource, key, last)
         self._dependents.record(kind.resource, key, last, None)
         self._release_dependents(last["metadata"]["uid"], orphan=False)
@@ -104,12 +104,12 @@ class CascadingStore:
             self._lose_owner(resource, dependent, uid, orphan=orphan)
 
     def _is_blocked(self, uid: str) -> bool:
-        """Tell whether an owner has a dependent that blocks its deletion."""
+        """Return whether an owner has a dependent that blocks its deletion."""
         records = (self._store.get(resource, key) for resource, key in self._dependents.dependents(uid))
         return any(record is not None and blocks_owner(record.object, uid) for record in records)
 
     def _delete_in_foreground(self, kind: Kind, key: Key, old: Object, seconds: int) -> Object:
-        """Delete the dependents of an object, which is removed after those that block its deletion."""
+        """Delete the dependents of an object; remove the object after those that block its deletion."""
         uid, finalizers = old["metadata"]["uid"], list_in(old["metadata"], "finalizers")
         if _FOREGROUND not in finalizers:
             old = {**old, "metadata": {**old["metadata"], "finalizers": [*finalizers, _FOREGROUND]}}
@@ -137,7 +137,7 @@ class CascadingStore:
             self.write(kind, key, released)
 
     def _mark(self, kind: Kind, key: Key, old: Object, seconds: int) -> Object:
-        """Mark an object as deleted. It is removed with its last finalizer, or by its kubelet."""
+        """Mark an object as deleted. It is removed when its last finalizer is removed, or by its kubelet."""
         before = old["metadata"]
         if "deletionTimestamp" in before and before.get("deletionGracePeriodSeconds", 0) <= seconds:
             return old
@@ -147,7 +147,7 @@ class CascadingStore:
         return self.write(kind, key, {**old, "metadata": {**before, **changes}})
 
     def _delete_namespace(self, key: Key, old: Object) -> Object:
-        """Delete all objects in a namespace, and then the namespace."""
+        """Delete all objects in a namespace, then the namespace."""
         last = {**old, "metadata": {**old["metadata"], "deletionTimestamp": self._store.timestamp()}}
         last["status"] = {**object_in(old, "status"), "phase": "Terminating"}
         self.write(NAMESPACE, key, last)
@@ -198,7 +198,7 @@ class CascadingStore:
 
 
 def is_removable(obj: Object) -> bool:
-    """Tell whether an object that is being deleted has neither finalizers nor a grace period."""
+    """Return whether an object that is being deleted has neither finalizers nor a grace period."""
     metadata = obj["metadata"]
     blocked = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
     return "deletionTimestamp" in metadata and not blocked

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: validation, and the kinds that they define."""
+"""CustomResourceDefinitions: their validation, and the kinds that they define."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ANY: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def read_definitions(files: Iterable[str | Path]) -> Iterator[Object]:
-    """Yield the CustomResourceDefinitions in YAML files; other documents are skipped."""
+    """Yield the CustomResourceDefinitions in YAML files; skip other documents."""
     import yaml
 
-    # in C it is ten times faster, and not in every distribution's package
+    # the loader in C is ten times faster, but some distributions' packages lack it
     loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for file in files:
         for document in yaml.load_all(Path(file).read_text(), loader):
@@ -34,7 +34,7 @@ def read_definitions(files: Iterable[str | Path]) -> Iterator[Object]:
 
 
 def check_definition(obj: Object) -> None:
-    """Raise StatusError (422) for a definition that cannot be served."""
+    """Raise StatusError (422) if a definition cannot be served."""
     causes = list(_faults(obj))
     if causes:
         raise invalid(DEFINITION, obj["metadata"]["name"], causes)
@@ -57,7 +57,7 @@ def _faults(obj: Object) -> Iterator[Cause]:
 
 
 def served_kinds(obj: Object) -> list[Kind]:
-    """Return the kinds that a definition serves, one for each version; the stored version first."""
+    """Return the kinds that a definition serves, one for each version, the stored version first."""
     spec = obj["spec"]
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: not version.get("storage"))
@@ -87,7 +87,7 @@ def _column(column: Object) -> Column:
 
 
 def established(obj: Object, now: str) -> Object:
-    """Return the definition with the status that its controllers set at a time."""
+    """Return the definition with the status that its controllers would set at time `now`."""
     spec = obj["spec"]
     conditions = [
         _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
@@ -102,7 +102,7 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Object:
 
 
 def json_path_value(obj: Object, path: str) -> Value:
-    """Return the value at a simple JSON path; None where there is none.
+    """Return the value at a simple JSON path, or None.
 
     Its steps are names, ['names'], [numbers], and filters of a list by one field: [?(@.type=="Ready")].
     """

@@ -1,4 +1,4 @@
-"""Discovery: the groups, versions and resources that the server has."""
+"""Discovery: the groups, versions and resources that the server offers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION: Object = {
     "compiler": "",
     "platform": "",
 }
-"""The release whose behaviour is copied."""
+"""The release whose behaviour is imitated."""
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS = ("get", "patch", "update")
 

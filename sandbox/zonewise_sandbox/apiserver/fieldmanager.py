@@ -1,4 +1,4 @@
-"""Field management: the owners of fields, the changes of an apply, and its conflicts.
+"""Field management: the owners of fields, and the changes and conflicts of an apply.
 
 The algorithm is that of sigs.k8s.io/structured-merge-diff (merge/update.go) under
 k8s.io/apimachinery/pkg/util/managedfields/internal.
@@ -47,11 +47,11 @@ _NEVER_OWNED: tuple[Path, ...] = (
     ("f:metadata", "f:deletionTimestamp"),
     ("f:metadata", "f:deletionGracePeriodSeconds"),
 )
-"""stripmeta.go; the server sets the fields of a deletion after it has computed the owners."""
+"""stripmeta.go; the server sets the deletion fields after it has computed the owners."""
 
 
 class Manager(NamedTuple):
-    """A writer, and its way to write."""
+    """A writer and the operation by which it writes."""
 
     name: str
     operation: str
@@ -61,7 +61,7 @@ class Manager(NamedTuple):
 
 
 class ManagedFields(NamedTuple):
-    """The fields that a manager owns, and the time of its last change of them."""
+    """The fields that a manager owns, and the time when it last changed them."""
 
     fields: Fields
     time: str
@@ -81,7 +81,7 @@ def decode_managed_fields(obj: Object) -> ManagedFieldsByManager:
 
 
 def encode_managed_fields(owners: ManagedFieldsByManager) -> list[Object]:
-    """Return managedFields: appliers first, then by time and name."""
+    """Return managedFields sorted by appliers first, then by time and name."""
     order = sorted(owners, key=lambda writer: (writer.operation, owners[writer].time, writer.name, writer.subresource))
     return [_entry(manager, owners[manager]) for manager in order]
 
@@ -101,14 +101,15 @@ def _entry(manager: Manager, owned: ManagedFields) -> Object:
 def update(
     old: Object, new: Object, shape: Shape, manager: Manager, now: str, foreign: tuple[Path, ...]
 ) -> list[Object]:
-    """Return managedFields after a write other than an apply: the writer owns the fields that it changed.
+    """Return managedFields after a write other than an apply: the writer becomes the owner of the fields that it
+    changed.
 
     `old` is empty at creation. `foreign` are the fields that this write cannot change, such as the status.
     """
     owners = decode_managed_fields(old) if old else {}
     try:
         changes = _owned_changes(old, new, shape, foreign)
-    except ShapeError:  # a list with an item twice: built-in kinds allow it, apply does not
+    except ShapeError:  # a list with a duplicate item: built-in kinds allow it, apply does not
         return encode_managed_fields(owners)
     added = {path for path in changes.added if not shape.is_always_set(path[-1][2:])}
     touched = changes.modified | added
@@ -131,7 +132,7 @@ def apply(
 ) -> tuple[Object, list[Object]]:
     """Return the object after a server-side apply, and its managedFields.
 
-    Raises StatusError, 409, where other managers own fields that would change and `force` is false, and ShapeError.
+    Raises ShapeError, and StatusError (409) if other managers own fields that would change and `force` is false.
     """
     owners = decode_managed_fields(live) if live else {}
     base = _without_managed(live)
@@ -169,7 +170,7 @@ def _ownable(fields: Fields, foreign: tuple[Path, ...]) -> Fields:
 def _transferred(
     owners: ManagedFieldsByManager, manager: Manager, touched: Fields, removed: Fields
 ) -> ManagedFieldsByManager:
-    """Return the owners after a writer took the fields that it changed from all other managers."""
+    """Return the owners after a writer has taken over the fields that it changed from all other managers."""
     changed = touched | removed
     return {
         owner: owned if owner == manager else owned._replace(fields=owned.fields - changed)
@@ -188,7 +189,7 @@ def _check_conflicts(owners: ManagedFieldsByManager, manager: Manager, touched: 
 
 
 def _describe(manager: Manager, owned: ManagedFields) -> str:
-    """Return a manager as conflicts name it (conflict.go, printManager)."""
+    """Return a manager's description for conflicts (conflict.go, printManager)."""
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'
@@ -198,7 +199,7 @@ def _describe(manager: Manager, owned: ManagedFields) -> str:
 
 
 def _pruned(merged: Object, owners: ManagedFieldsByManager, last: Fields, shape: Shape) -> Object:
-    """Return the object without the fields of the manager's last apply that are absent now and have no other owner."""
+    """Return the object without fields that the manager's last apply set, this one omits and no other manager owns."""
     last = with_declared(last, shape)
     present = with_declared(to_field_set(merged, shape), shape)
     pruned = remove_fields(merged, last, shape)

@@ -1,6 +1,6 @@
-"""Sets of fields, as metadata.managedFields has them (FieldsV1).
+"""Sets of fields, as in metadata.managedFields (FieldsV1).
 
-A field is a path of elements, as FieldsV1 writes them:
+A field is a path of elements in the notation of FieldsV1:
 
 - f:name for a field
 - k:{"name":"x"} for an item by its keys
@@ -30,7 +30,7 @@ NO_FIELDS: Fields = frozenset()
 
 
 class ShapeError(ValueError):
-    """A value that breaks its type: a list with an item twice, an item without its key."""
+    """A value that breaks its type: a list with a duplicate item, or an item without its key."""
 
 
 class Changes(NamedTuple):
@@ -42,7 +42,7 @@ class Changes(NamedTuple):
 
 
 def from_tree(tree: Tree) -> Fields:
-    """Return the set of a FieldsV1."""
+    """Return the set for a FieldsV1 tree."""
     paths: set[Path] = set()
     _collect(tree, (), paths)
     return frozenset(paths)
@@ -59,7 +59,7 @@ def _collect(tree: Tree, path: Path, paths: set[Path]) -> None:
 
 
 def to_tree(fields: Fields) -> Tree:
-    """Return a set as FieldsV1."""
+    """Return a set as a FieldsV1 tree."""
     tree: Tree = {}
     for path in sorted(fields):
         subtree = tree
@@ -79,7 +79,7 @@ def _shorten_leaves(tree: Tree) -> None:
 
 
 def path_text(path: Path) -> str:
-    """Return a path as messages of conflicts have it: .spec.containers[name="x"].image."""
+    """Return a path in the notation of conflict messages: .spec.containers[name="x"].image."""
     text = ""
     for element in path:
         kind, rest = element[0], element[2:]
@@ -166,11 +166,11 @@ def _compare(old: Value, new: Value, shape: Shape, path: Path, path_sets: _PathS
 
 
 def _pairs(old: Value, new: Value, shape: Shape, path: Path) -> list[tuple[str, Shape, Value, Value]] | None:
-    """Return the parts of two values by path element; None where they are compared as a whole."""
+    """Return the parts of two values by path element; None if the values are compared as a whole."""
     first = new if old is _ABSENT else old
     second = old if new is _ABSENT else new
     both = [value for value in (first, second) if value is not _ABSENT]
-    if not any(both):  # empty values are leaves, and so differ from absent ones
+    if not any(both):  # empty values are leaves, so they differ from absent ones
         return None
     if all(is_object(value) for value in both) and not shape.atomic:
         return [
@@ -200,7 +200,7 @@ def _part(value: Value, name: str) -> Value:
 
 
 def merge(live: Value, applied: Value, shape: Shape) -> Value:
-    """Return the live value merged with the applied one: applied values win, and nothing is removed."""
+    """Return the live value merged with the applied one: applied values take precedence, and nothing is removed."""
     if is_object(live) and is_object(applied) and not shape.atomic:
         merged = dict(live)
         for name, part in applied.items():
@@ -220,10 +220,11 @@ def _merged_items(live: list[Value], applied: list[Value], shape: Shape, rule: I
 
 
 def merged_order(before: list[str], after: list[str]) -> list[str]:
-    """Return the order of a merged list: applied items in the applied order, the others near their old positions.
+    """Return the order of a merged list: applied items keep the applied order, the others stay near their old
+    positions.
 
-    Both lists are walked at once. An old item that is not applied is appended when it is reached. An old item that is
-    applied is skipped unless it is the next of those in both lists (merge.go, visitListItems).
+    Both lists are traversed in parallel. An old item that is not applied is appended when it is reached. An old item
+    that is applied is skipped unless it is the next item that is in both lists (merge.go, visitListItems).
     """
     left, right, applied = deque(before), deque(after), set(after)
     shared = deque(key for key in after if key in set(before))
@@ -257,7 +258,7 @@ def _without(value: Value, tree: Tree, shape: Shape) -> Value:
                 remaining[name] = part
             elif below and "." not in below:
                 rest = _without(part, below, shape.field(name)[0])
-                if rest or not part:  # an emptied object is removed, an empty one stays
+                if rest or not part:  # an object that became empty is removed; one that was empty remains
                     remaining[name] = rest
         return remaining
     if is_list(value):
@@ -279,7 +280,7 @@ def _items_without(value: list[Value], tree: Tree, shape: Shape, rule: ItemRule)
 
 
 def with_declared(fields: Fields, shape: Shape) -> Fields:
-    """Return the set together with every declared field that has a member below it."""
+    """Return the set plus every declared field that has a member below it."""
     declared_fields = set(fields)
     for path in fields:
         position = shape
@@ -294,5 +295,5 @@ def with_declared(fields: Fields, shape: Shape) -> Fields:
 
 
 def fields_below(fields: Fields, prefixes: tuple[Path, ...]) -> Fields:
-    """Return those fields that lie at or below one of the prefixes."""
+    """Return those fields that are at or below one of the prefixes."""
     return frozenset(path for path in fields if any(path[: len(prefix)] == prefix for prefix in prefixes))

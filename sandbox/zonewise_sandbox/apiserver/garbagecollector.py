@@ -1,8 +1,8 @@
-"""The dependents of objects by ownerReferences, which the garbage collector deletes.
+"""The dependents of objects through ownerReferences, which the garbage collector deletes.
 
-A dependent is deleted with its last owner (pkg/controller/garbagecollector). One that gets an owner which has been
-deleted is deleted as well: a controller may not know yet that the owner is gone (graph_builder.go absentOwnerCache).
-Dependents of owners that never existed stay: tests have objects of such owners.
+A dependent is deleted with its last owner (pkg/controller/garbagecollector). A dependent that gets a deleted owner is
+deleted as well: a controller may not know yet that the owner was deleted (graph_builder.go absentOwnerCache).
+Dependents of owners that never existed remain: tests use such objects.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 _MAX_REMOVED = 100_000
-"""UIDs of removed objects that are remembered, the latest."""
+"""Maximum UIDs of removed objects that are remembered, the most recent ones."""
 
 
 class Dependents:
-    """An index of dependents by the UIDs of their owners. Used under the store's lock."""
+    """An index of dependents by the UIDs of their owners. Use it under the store's lock."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Create an empty index."""
         self._by_owner: dict[str, set[tuple[Resource, Key]]] = {}
         self._removed: dict[str, None] = {}
-        """UIDs of removed objects; ordered."""
+        """UIDs of removed objects, in order of removal."""
 
     def record(self, resource: Resource, key: Key, before: Object | None, after: Object | None) -> None:
-        """Record a write: an object's state before and after, None where it does not exist."""
+        """Record a write by an object's state before and after; None if it does not exist."""
         old, new = _owners(before), _owners(after)
         for uid in old - new:
             entries = self._by_owner.get(uid, set())
@@ -65,7 +65,7 @@ def without_owner(obj: Object, uid: str) -> Object:
 
 
 def blocks_owner(obj: Object, uid: str) -> bool:
-    """Tell whether an owner in foreground deletion waits for this dependent (blockOwnerDeletion)."""
+    """Return whether an owner in foreground deletion waits for this dependent (blockOwnerDeletion)."""
     owners = list_in(obj["metadata"], "ownerReferences")
     return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in owners)
 

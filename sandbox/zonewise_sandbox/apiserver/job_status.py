@@ -1,4 +1,4 @@
-"""The rules of the status of batch/v1 Jobs: what its writer may change.
+"""The rules for the status of batch/v1 Jobs: the changes that its writer may make.
 
 Source: pkg/apis/batch/validation/validation.go (ValidateJobStatusUpdate, validateJobStatus) and
 pkg/registry/batch/job/strategy.go (getStatusValidationOptions) of Kubernetes 1.36.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def condition_is(job: Object, kind: str, status: str = "True") -> bool:
-    """Tell whether a job has a condition with a status."""
+    """Return whether a job has a condition with this status."""
     conditions = list_in(object_in(job, "status"), "conditions")
     return any(item.get("type") == kind and item.get("status") == status for item in conditions)
 
 
 def validate_status_update(old: Object, new: Object) -> Iterator[Cause]:
-    """Yield what an update of the status must not say (ValidateJobUpdateStatus with JobManagedBy)."""
+    """Yield the errors of a status update (ValidateJobUpdateStatus with JobManagedBy)."""
     yield from _validate_conditions(old, new)
     yield from _validate_times(old, new)
     yield from _validate_counts(old, new)
@@ -66,7 +66,7 @@ def _validate_times(old: Object, new: Object) -> Iterator[Cause]:
         yield invalid_value("status.completionTime", end, detail)
     if end is None and complete:
         yield required("status.completionTime", "completionTime is required for Complete jobs")
-    if start and end and end < start:  # RFC 3339 in UTC: the order of the texts is that of the times
+    if start and end and end < start:  # RFC 3339 in UTC: texts sort as times
         yield invalid_value("status.completionTime", end, "must be equal to or after `startTime`")
     if end and before.get("completionTime") not in (None, end):
         yield invalid_value("status.completionTime", end, "field is immutable")
@@ -91,7 +91,7 @@ def _validate_counts(old: Object, new: Object) -> Iterator[Cause]:
 
 
 def _validate_remains(status: Object) -> Iterator[Cause]:
-    """Yield the pods that a finished job must not have."""
+    """Yield an error for each kind of pods that a finished job must not have."""
     for field in ("active", "terminating"):
         if _count(status, field):
             yield invalid_value(f"status.{field}", status[field], f"{field}>0 is invalid for finished job")

@@ -1,8 +1,8 @@
-"""The rules of batch/v1 Jobs: defaults, creation, and the updates of the spec that a queue meets.
+"""The rules for batch/v1 Jobs: defaults, creation, and the spec updates that a queue makes.
 
 Sources: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation/validation.go of
-Kubernetes 1.36, with the gates MutableSchedulingDirectivesForSuspendedJobs and MutablePodResourcesForSuspendedJobs on
-(KEP-5440), as they are by default.
+Kubernetes 1.36, with the gates MutableSchedulingDirectivesForSuspendedJobs and MutablePodResourcesForSuspendedJobs
+enabled (KEP-5440), which is the default.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def set_defaults(job: Object) -> Object:
     declared = object_in(job, "spec")
     spec = {**_DEFAULTS, **declared}
     if "completions" not in declared and "parallelism" not in declared:
-        spec["completions"] = 1  # with parallelism alone it is a work queue: any one success completes it
+        spec["completions"] = 1  # with only parallelism it is a work queue: any one success completes it
     spec.setdefault("backoffLimit", _MAX_INT32 if "backoffLimitPerIndex" in spec else BACKOFF_LIMIT)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     template = object_in(spec, "template")
@@ -52,9 +52,9 @@ def unknown_fields(job: Object) -> list[str]:
 
 
 def prepare_for_create(job: Object) -> Object:
-    """Return a new job with its template labelled by name and UID, and with a selector of the UID.
+    """Return a new job whose template is labelled with name and UID, with a selector on the UID.
 
-    A job without labels has those of its template: defaults are set anew when it is read (SetDefaults_Job).
+    A job without labels gets those of its template: defaults are set again when it is read (SetDefaults_Job).
     """
     uid, name, spec = job["metadata"]["uid"], job["metadata"]["name"], job["spec"]
     if not spec["manualSelector"]:
@@ -94,7 +94,7 @@ def validate_job(job: Object) -> Iterator[Cause]:
 
 
 def validate_job_update(old: Object, new: Object) -> Iterator[Cause]:
-    """Yield what an update must not change (ValidateJobUpdate)."""
+    """Yield the errors of an update (ValidateJobUpdate)."""
     yield from validate_job(new)
     before, after = old["spec"], new["spec"]
     for field in _IMMUTABLE:
@@ -154,7 +154,9 @@ def _validate_failure_rule(spec: Object, rule: Object, path: str) -> Iterator[Ca
 
 
 def _validate_completions_update(before: Object, after: Object) -> Iterator[Cause]:
-    """Yield the change of completions, which only elastic Indexed jobs have, and only with parallelism (KEP-3715)."""
+    """Yield an error if completions change, which only elastic Indexed jobs allow, together with parallelism
+    (KEP-3715).
+    """
     if before.get("completions") == after.get("completions"):
         return
     if after["completionMode"] != "Indexed":
@@ -165,14 +167,16 @@ def _validate_completions_update(before: Object, after: Object) -> Iterator[Caus
 
 
 def _allows_mutable_template(job: Object) -> bool:
-    """Tell whether a job is suspended without active pods (strategy.go shouldAllowMutablePodTemplate)."""
+    """Return whether a job is suspended without active pods (strategy.go shouldAllowMutablePodTemplate)."""
     status = object_in(job, "status")
     has_stopped = "startTime" not in status or condition_is(job, "Suspended")
     return bool(job["spec"]["suspend"]) and has_stopped and not status.get("active")
 
 
 def _fixed_template(template: Object, *, free: bool) -> Object:
-    """Return the immutable part of a template; `free`: without scheduling directives and resources of containers."""
+    """Return the immutable part of a template; `free` also leaves scheduling directives and container resources
+    mutable.
+    """
     if not free:
         return _without_empty_metadata(template)
     spec = {name: value for name, value in template["spec"].items() if name not in _DIRECTIVES}

@@ -1,7 +1,7 @@
-"""JSON patch, RFC 6902, with JSON pointers, RFC 6901: a list of operations that succeed together or not at all.
+"""JSON Patch (RFC 6902) with JSON pointers (RFC 6901): a list of operations that succeed together or not at all.
 
-As in the library of kube-apiserver (gopkg.in/evanphx/json-patch.v4), and against the RFC, a key that an object lacks
-reads as null. It can be replaced, copied and tested. It cannot be removed.
+As in kube-apiserver's library (gopkg.in/evanphx/json-patch.v4), but contrary to the RFC, a missing key of an object
+reads as null. It can be replaced, copied and tested, but not removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.json_values import Object, Value
 
 MAX_OPERATIONS = 10_000
-"""As kube-apiserver's (k8s.io/apiserver/pkg/endpoints/handlers/patch.go, maxJSONPatchOperations)."""
+"""The limit of kube-apiserver (k8s.io/apiserver/pkg/endpoints/handlers/patch.go, maxJSONPatchOperations)."""
 
 _ABSENT = object()
 
@@ -25,7 +25,7 @@ class JsonPatchError(ValueError):
 
 
 def json_patch(target: Value, operations: list[Value]) -> Value:
-    """Return the target with all operations applied; neither is changed. Raises JsonPatchError."""
+    """Return the target with all operations applied; neither argument is changed. Raises JsonPatchError."""
     if len(operations) > MAX_OPERATIONS:
         raise JsonPatchError(f"{len(operations)} operations are too many: {MAX_OPERATIONS} at most")
     result = copy.deepcopy(target)
@@ -35,7 +35,7 @@ def json_patch(target: Value, operations: list[Value]) -> Value:
 
 
 def equal(left: Value, right: Value) -> bool:
-    """Tell whether two JSON values are the same: true is not 1, and 1 is 1.0."""
+    """Return whether two JSON values are equal: true differs from 1, but 1 equals 1.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if is_object(left) and is_object(right):

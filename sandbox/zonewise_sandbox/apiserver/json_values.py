@@ -1,4 +1,4 @@
-"""JSON values as Python values, and checks of their types."""
+"""JSON values as Python values, and type checks for them."""
 
 from typing import Any, TypeGuard
 
@@ -9,20 +9,20 @@ Object = dict[str, Any]
 
 
 def is_object(value: Value) -> TypeGuard[Object]:
-    """Tell whether a value is a JSON object."""
+    """Return whether a value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: Value) -> TypeGuard[list[Value]]:
-    """Tell whether a value is a JSON array."""
+    """Return whether a value is a JSON array."""
     return isinstance(value, list)
 
 
 def object_in(obj: Object, name: str) -> Object:
-    """Return an object within an object; an empty one where it is absent or null."""
+    """Return an object within an object; an empty one if it is absent or null."""
     return obj.get(name) or {}
 
 
 def list_in(obj: Object, name: str) -> list[Value]:
-    """Return a list within an object; an empty one where it is absent or null."""
+    """Return a list within an object; an empty one if it is absent or null."""
     return obj.get(name) or []

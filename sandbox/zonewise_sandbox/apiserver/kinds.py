@@ -1,6 +1,6 @@
-"""The kinds that the server has: one table of the built-in kinds, and a registry to which definitions add theirs.
+"""The kinds that the server offers: a table of the built-in kinds, and a registry to which definitions add theirs.
 
-A new built-in kind, without a schema, is one line of the table.
+A new built-in kind without a schema needs only one line in the table.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Column(NamedTuple):
     name: str
     type: str
     path: str
-    """Simple JSON path: ".spec.size"."""
+    """A simple JSON path: ".spec.size"."""
     priority: int = 0
-    """0: always shown; higher: in wide tables."""
+    """0 if the column is always shown; higher for wide tables."""
 
 
 class Kind(NamedTuple):
@@ -36,20 +36,20 @@ class Kind(NamedTuple):
     kind: str
     namespaced: bool = True
     status: bool = False
-    """Has a status subresource: a write of the object keeps the status, a write of the status keeps the rest."""
+    """Whether it has a status subresource: writes to the object keep the status, writes to the status keep the rest."""
     generation: bool = False
-    """Counts changes of anything but metadata and status in metadata.generation."""
+    """Whether metadata.generation counts changes outside metadata and status."""
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     schema: Schema | None = None
-    """The structural schema of a custom resource; None for built-in kinds, which are not validated by one."""
+    """The structural schema of a custom resource; None for built-in kinds, which have no schema."""
     custom: bool = False
     must_version: bool = False
-    """A PUT must have the resourceVersion that it replaces."""
+    """Whether a PUT must contain the resourceVersion that it replaces."""
 
     @property
     def resource(self) -> tuple[str, str]:
-        """Return the key of its objects in the store, the same for all versions."""
+        """Return the key of its objects in the store, which is the same for all versions."""
         return self.group, self.plural
 
     @property
@@ -59,12 +59,12 @@ class Kind(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """Return its name in messages: "pods", "widgets.example.com"."""
+        """Return its name for messages: "pods", "widgets.example.com"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def singular(self) -> str:
-        """Return the name for one of them."""
+        """Return the singular name."""
         return self.kind.lower()
 
 
@@ -133,7 +133,7 @@ BUILT_IN = (
     Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
     Kind("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
     Kind("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
-    # stored, and never evaluated: their expressions are CEL
+    # stored but never evaluated: their expressions are CEL
     Kind(
         _REGISTRATION,
         "v1",
@@ -157,26 +157,26 @@ ALPHA = (
     Kind("scheduling.k8s.io", "v1alpha2", "workloads", "Workload"),
     Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", status=True),
 )
-"""Kinds that kube-apiserver serves with --runtime-config alone: in 1.36 the gate GenericWorkload is off by default."""
+"""Kinds that kube-apiserver serves only with --runtime-config: in 1.36 the gate GenericWorkload is off by default."""
 
 REVIEWS = (
     Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
     Kind("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False),
     Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False),
 )
-"""Reviews: evaluated, never stored."""
+"""Reviews, which are evaluated but never stored."""
 
 
 class Registry:
-    """The kinds that the server has now. A change replaces the whole index, so that readers need no lock."""
+    """The kinds that the server currently serves. A change replaces the whole index, so readers need no lock."""
 
     def __init__(self, *, alpha: bool = False) -> None:
-        """Start with the built-in kinds, and with those of alpha versions where they are on."""
+        """Create a registry with the built-in kinds; `alpha` adds those of alpha versions."""
         kinds = (*BUILT_IN, *REVIEWS, *(ALPHA if alpha else ()))
         self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in kinds}
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """Return the kind at a path; None where there is none."""
+        """Return the kind at a path, or None."""
         return self._by_path.get((group, version, plural))
 
     def find_resource(self, resource: tuple[str, str]) -> Kind | None:
@@ -188,6 +188,6 @@ class Registry:
         return list(self._by_path.values())
 
     def replace(self, resource: tuple[str, str], kinds: Iterable[Kind]) -> None:
-        """Replace the versions of a resource; without kinds it is removed."""
+        """Replace the versions of a resource; without kinds, the resource is removed."""
         remaining = {path: kind for path, kind in self._by_path.items() if kind.resource != resource}
         self._by_path = remaining | {(kind.group, kind.version, kind.plural): kind for kind in kinds}

@@ -1,4 +1,4 @@
-"""Lists: filtered by selectors, in pages of one version, from versions that the server knows."""
+"""Lists: filtered by selectors, in pages of a single version, which must be known to the server."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 Query = "Mapping[str, str]"
 
 MAX_SNAPSHOTS = 64
-"""Unfinished lists in memory; the oldest is dropped first, as etcd's compaction drops old versions."""
+"""Maximum unfinished lists in memory; the oldest is dropped first, as etcd's compaction drops old versions."""
 _MATCHES = ("Exact", "NotOlderThan")
 
 
 class ListPage(NamedTuple):
-    """A list, or a part of one."""
+    """A list or a part of one."""
 
     records: list[Record]
     version: int
     next: str = ""
-    """Token of the next page; "" at the end."""
+    """Token for the next page; "" at the end."""
     remaining: int | None = None
-    """Objects after this page; None where selectors make the number unknown, and on the last page."""
+    """Number of objects after this page; None on the last page, or if selectors make the number unknown."""
 
 
 class _Snapshot(NamedTuple):
@@ -51,10 +51,10 @@ class _Snapshot(NamedTuple):
 
 
 class Lister:
-    """Lists objects, and remembers the lists that were not read to the end."""
+    """Lists objects, and remembers lists that were not read to the end."""
 
     def __init__(self, store: Store) -> None:
-        """List objects of a store."""
+        """Create a lister for the objects of a store."""
         self._store = store
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -73,7 +73,7 @@ class Lister:
         return self._page(_Snapshot(records, version, counted=test is None), 0, limit)
 
     def forget(self) -> None:
-        """Drop all unfinished lists: their next pages are expired."""
+        """Drop all unfinished lists: their remaining pages expire."""
         with self._lock:
             self._snapshots.clear()
 
@@ -106,7 +106,7 @@ class Lister:
 
 
 def selector_predicate(kind: Kind, query: Mapping[str, str]) -> Callable[[Object], bool] | None:
-    """Return the test of the selectors in a query; None where everything matches. Raises StatusError (400)."""
+    """Return the predicate for the selectors in a query; None if everything matches. Raises StatusError (400)."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     if not labels and not fields:
         return None
@@ -114,7 +114,7 @@ def selector_predicate(kind: Kind, query: Mapping[str, str]) -> Callable[[Object
 
 
 def check_version(query: Mapping[str, str], current: int) -> None:
-    """Raise StatusError for a version that a list cannot have: only the current one is available."""
+    """Raise StatusError if a list cannot have this version: only the current one is available."""
     requested, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     if match and match not in _MATCHES:
         raise invalid_options("ListOptions", unsupported("resourceVersionMatch", match, _MATCHES))
@@ -131,7 +131,7 @@ def check_version(query: Mapping[str, str], current: int) -> None:
 
 
 def parse_version(text: str) -> int | None:
-    """Return the resourceVersion in a query, None where there is none. Raises StatusError (400)."""
+    """Return the resourceVersion in a query, or None. Raises StatusError (400)."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit()):

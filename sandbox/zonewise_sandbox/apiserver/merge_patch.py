@@ -1,4 +1,4 @@
-"""JSON merge patch, RFC 7386: objects are merged, null deletes, all else replaces."""
+"""JSON Merge Patch (RFC 7386): objects are merged, null deletes, any other value replaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def merge_patch(target: Value, patch: Value) -> Value:
-    """Return the target with the patch applied; neither is changed."""
+    """Return the target with the patch applied; neither argument is changed."""
     if not is_object(patch):
         return patch
     merged: Object = dict(target) if is_object(target) else {}

@@ -1,8 +1,8 @@
-"""The rules by which lists and maps of built-in kinds merge: by keys, as sets, or not at all.
+"""How lists and maps of built-in kinds merge: by keys, as sets, or not at all.
 
 A table of the markers in k8s.io/api (listType, listMapKey, patchMergeKey, mapType, structType) for the kinds that are
-served. It is by the name of the field: a name means the same list wherever it stands, but for the few in `_KIND_LISTS`.
-Lists that are not named here are atomic: replaced as a whole.
+served. The key is the field's name, which means the same list in every kind, except for the few in `_KIND_LISTS`. Lists
+that are not named here are atomic, so they are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ class MergeRule(NamedTuple):
     """How the items of a list are identified."""
 
     keys: tuple[str, ...] = ()
-    """Of server-side apply (listMapKey); none: the list is a set of scalars, or atomic."""
+    """Keys for server-side apply (listMapKey); if empty, the list is a set of scalars or atomic."""
     patch_key: str = ""
-    """Of strategic merge patch (patchMergeKey); "": the list is replaced, or merged as a set where `set` says so."""
+    """Key for strategic merge patch (patchMergeKey); if "", the list is replaced, or merged as a set if `set` is true.
+    """
     set: bool = False
-    """Scalars that are merged as a set, by both."""
+    """Whether both mechanisms merge the list as a set of scalars."""
 
 
 _BY_NAME = MergeRule(("name",), "name")
@@ -93,15 +94,15 @@ _ATOMIC_LIST = MergeRule()
 
 
 def merge_rule(kind: str, field: str) -> MergeRule:
-    """Return how a list field of a built-in kind merges."""
+    """Return how a list field of a built-in kind is merged."""
     return _KIND_LISTS.get((kind, field)) or _LISTS.get(field, _ATOMIC_LIST)
 
 
 def is_atomic(field: str) -> bool:
-    """Tell whether a field that is an object has one owner for all of it."""
+    """Return whether an object field has a single owner for all of its content."""
     return field in _ATOMIC
 
 
 def is_map(field: str) -> bool:
-    """Tell whether the keys of a field that is an object are free, rather than declared."""
+    """Return whether an object field has arbitrary keys instead of declared ones."""
     return field in _MAPS

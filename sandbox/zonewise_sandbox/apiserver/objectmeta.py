@@ -1,4 +1,4 @@
-"""The metadata of objects: names, UIDs, times, generations; and the parts that a writer must not change.
+"""The metadata of objects: names, UIDs, times and generations, and the parts that a writer must not change.
 
 Sources: k8s.io/apiserver/pkg/registry/rest (create.go, update.go) and k8s.io/apimachinery/pkg/api/validation
 (objectmeta.go).
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.kinds import Kind
 
 
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, hence no words
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery/pkg/util/rand: no vowels, so no words
 _SUFFIX_LENGTH = 5
-_random = random.SystemRandom()  # not the shared generator: a program that seeds it would have the same names again
+_random = random.SystemRandom()  # not the shared generator: a program that seeds it would get the same names again
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PATH_NAMES = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _SYSTEM = ("namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -49,20 +49,20 @@ _VALUE_RULE = (
 
 
 def generated_name(prefix: str) -> str:
-    """Return a name from generateName (k8s.io/apiserver/pkg/storage/names/generate.go)."""
+    """Return a name based on generateName (k8s.io/apiserver/pkg/storage/names/generate.go)."""
     suffix = "".join(_random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
     return prefix[: 63 - _SUFFIX_LENGTH] + suffix
 
 
 def needs_generated_name(metadata: Object) -> bool:
-    """Tell whether the server names a new object (needsNameGeneration in registry/store.go)."""
+    """Return whether the server must generate the name of a new object (needsNameGeneration in registry/store.go)."""
     return bool(metadata.get("generateName")) and not metadata.get("name")
 
 
 def new_metadata(kind: Kind, metadata: Object, namespace: str, now: str) -> Object:
-    """Return the metadata of an object that is created now.
+    """Return the metadata of a newly created object.
 
-    Raises StatusError: 400 for another namespace, 500 for a resourceVersion.
+    Raises StatusError: 400 for a different namespace, 500 if there is a resourceVersion.
     """
     if metadata.get("namespace") and metadata["namespace"] != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -81,13 +81,13 @@ def new_metadata(kind: Kind, metadata: Object, namespace: str, now: str) -> Obje
 
 
 def updated_metadata(old: Object, new: Object) -> Object:
-    """Return the metadata of an update, with the system's fields of the old object."""
+    """Return the metadata after an update, with the system fields of the old object."""
     changed = {name: value for name, value in new.items() if name not in _SYSTEM and value not in (None, {}, [])}
     return {**changed, **{name: old[name] for name in _SYSTEM if name in old}}
 
 
 def validate_object_meta(kind: Kind, metadata: Object) -> Iterator[Cause]:
-    """Yield the invalid names and labels of an object."""
+    """Yield errors for the invalid names and labels of an object."""
     name = metadata.get("name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
@@ -114,7 +114,7 @@ def _validate_labels(metadata: Object) -> Iterator[Cause]:
 
 
 def check_types(kind: Kind, metadata: Value) -> None:
-    """Raise StatusError (400) where metadata, labels or annotations have another type."""
+    """Raise StatusError (400) if metadata, labels or annotations have the wrong type."""
     if metadata is not None and not is_object(metadata):
         raise bad_request(f"{kind.kind} in version {kind.version!r} cannot be handled: metadata is not an object")
     for field in ("labels", "annotations"):
@@ -128,7 +128,7 @@ def check_types(kind: Kind, metadata: Value) -> None:
 
 
 def check_update(kind: Kind, old: Object, new: Object) -> None:
-    """Raise StatusError where an update would change the identity of an object: 400 for the name, 422 for the UID."""
+    """Raise StatusError if an update would change the identity of an object: 400 for the name, 422 for the UID."""
     if new.get("name") != old["name"]:
         name = new.get("name", "")
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({old['name']})")

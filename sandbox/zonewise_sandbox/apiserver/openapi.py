@@ -1,11 +1,12 @@
-"""The part of OpenAPI that kubectl reads before it applies: that the server validates fields and supports dry runs.
+"""The part of OpenAPI that kubectl reads before an apply: it states that the server validates fields and supports dry
+runs.
 
-kubectl reads /openapi/v3 and, for the version that it will write, whether PATCH has the parameters `dryRun` and
+kubectl reads /openapi/v3 and, for the version to be written, whether PATCH accepts the parameters `dryRun` and
 `fieldValidation` (k8s.io/cli-runtime/pkg/resource/query_param_verifier_v3.go). Types are not described.
 
-A List is no kind of the server. kubectl validates its items by the types of /openapi/v2, and skips an item whose type
-is absent (k8s.io/kubectl/pkg/util/openapi/validation/validation.go ValidateBytes, validateResource). The server
-validates it.
+A List is not a kind of the server. kubectl validates its items by the types of /openapi/v2, and skips items of absent
+types (k8s.io/kubectl/pkg/util/openapi/validation/validation.go ValidateBytes, validateResource). The server validates
+it.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.kinds import Kind, Registry
 
 OPENAPI_V2 = b"\x0a\x032.0"
-"""A Document of OpenAPI v2 without types, in protobuf: field 1, `swagger`, is "2.0"."""
+"""An OpenAPI v2 document without types, in protobuf: field 1, `swagger`, is "2.0"."""
 OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Its content type: protobuf is the only form in which kubectl reads it."""
+"""Its content type: kubectl reads it only as protobuf."""
 _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
 def open_api(registry: Registry, parts: list[str]) -> Object | None:
-    """Return the document at a path below /openapi/v3, which is split into parts; None for an unknown path."""
+    """Return the document at a path below /openapi/v3, split into parts; None for an unknown path."""
     kinds = [kind for kind in registry.all() if not is_review_kind(kind)]
     if not parts:
         groups = dict.fromkeys(_path(kind) for kind in kinds)

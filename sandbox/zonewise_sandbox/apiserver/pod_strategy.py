@@ -1,4 +1,4 @@
-"""The rules of pods: defaults, updates, scheduling gates, binding, graceful deletion.
+"""The rules for pods: defaults, updates, scheduling gates, binding, graceful deletion.
 
 Sources: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go (ValidatePodUpdate),
 pkg/registry/core/pod/strategy.go and storage/storage.go (assignPod).
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_GRACE = 30
-"""Seconds: terminationGracePeriodSeconds."""
+"""Default of terminationGracePeriodSeconds."""
 
 _POD_DEFAULTS: Object = {
     "restartPolicy": "Always",
@@ -44,7 +44,7 @@ _MUTABLE_FIELDS = (
 
 
 def set_pod_spec_defaults(spec: Object) -> Object:
-    """Return a pod's spec, or that of a template, with its defaults."""
+    """Return the spec of a pod or a template with its defaults."""
     complete = {**_POD_DEFAULTS, **spec}
     for field in ("containers", "initContainers"):
         if is_list(complete.get(field)):
@@ -58,7 +58,7 @@ def set_defaults(pod: Object) -> Object:
 
 
 def prepare_for_create(pod: Object, now: str) -> Object:
-    """Return a new pod after admission and the registry: pending, with tolerations of short outages of its node."""
+    """Return a new pod after admission and the registry: pending, and tolerating short outages of its node."""
     spec: Object = {**_ADMITTED, **pod["spec"]}
     if "tolerations" not in spec:
         spec["tolerations"] = [_toleration("not-ready"), _toleration("unreachable")]
@@ -71,14 +71,14 @@ def prepare_for_create(pod: Object, now: str) -> Object:
 
 
 def validate_pod(pod: Object) -> Iterator[Cause]:
-    """Yield the invalid fields of a new pod."""
+    """Yield errors for the invalid fields of a new pod."""
     yield from validate_containers(pod["spec"], "spec")
     if pod["spec"].get("schedulingGates") and pod["spec"].get("nodeName"):
         yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 def validate_containers(spec: Object, path: str) -> Iterator[Cause]:
-    """Yield the missing parts of the containers of a pod's spec, or of that of a template."""
+    """Yield errors for missing parts of the containers in the spec of a pod or a template."""
     containers = spec.get("containers")
     if not containers:
         yield required(f"{path}.containers")
@@ -89,7 +89,7 @@ def validate_containers(spec: Object, path: str) -> Iterator[Cause]:
 
 
 def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
-    """Yield the fields that an update must not change."""
+    """Yield errors for fields that an update must not change."""
     before, after = old["spec"], new["spec"]
     known = {gate["name"] for gate in list_in(before, "schedulingGates")}
     for number, gate in enumerate(list_in(after, "schedulingGates")):
@@ -104,7 +104,7 @@ def validate_pod_update(old: Object, new: Object) -> Iterator[Cause]:
 
 
 def bind_pod(pod: Object, binding: Object, now: str) -> Object:
-    """Return the pod bound to the node of a Binding. Raises StatusError where it cannot be bound."""
+    """Return the pod bound to the node of a Binding. Raises StatusError if it cannot be bound."""
     target = object_in(binding, "target")
     name = pod["metadata"]["name"]
     if not target.get("name"):
@@ -134,7 +134,7 @@ def bind_pod(pod: Object, binding: Object, now: str) -> Object:
 
 
 def grace_period_seconds(pod: Object, requested: int | None) -> int:
-    """Return the seconds for which a deleted pod stays: its kubelet must stop it first."""
+    """Return the seconds for which a deleted pod remains: its kubelet must stop it first."""
     if not pod["spec"].get("nodeName") or object_in(pod, "status").get("phase") in {"Succeeded", "Failed"}:
         return 0
     default = pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
@@ -169,7 +169,7 @@ def _scheduled_condition(now: str) -> Object:
 
 
 def _qos_class(spec: Object) -> str:
-    """Return the QoS class (pkg/apis/core/v1/helper/qos/qos.go), which counts CPU and memory only."""
+    """Return the QoS class (pkg/apis/core/v1/helper/qos/qos.go), which depends only on CPU and memory."""
     all_resources = [
         object_in(container, "resources")
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ()))
@@ -194,7 +194,7 @@ def _qos_class(spec: Object) -> str:
 
 
 def _fixed(spec: Object, *, gated: bool) -> Object:
-    """Return the immutable part of a spec. While it has scheduling gates, its node selection is mutable."""
+    """Return the immutable part of a spec. While the pod has scheduling gates, its node selection is mutable."""
     mutable = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if gated:
         mutable.add("nodeSelector")
@@ -208,7 +208,9 @@ def _fixed(spec: Object, *, gated: bool) -> Object:
 
 
 def _validate_narrowing(before: Object, after: Object) -> Iterator[Cause]:
-    """Yield where the node selection of a gated pod is not a narrower one (KEP-3838, validateNodeAffinityMutation)."""
+    """Yield errors where the node selection of a gated pod does not become narrower (KEP-3838,
+    validateNodeAffinityMutation).
+    """
     old, new = object_in(before, "nodeSelector"), object_in(after, "nodeSelector")
     if any(new.get(key) != value for key, value in old.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -231,7 +233,7 @@ def _required_terms(spec: Object) -> list[Object]:
 
 
 def _only_adds(old: Object, new: Object) -> bool:
-    """Tell whether a term only adds requirements; to an empty one, which selects nothing, none can be added."""
+    """Return whether a term only adds requirements; nothing can be added to an empty term, which selects no node."""
     fields = ("matchExpressions", "matchFields")
     if not any(old.get(field) for field in fields):
         return not any(new.get(field) for field in fields)

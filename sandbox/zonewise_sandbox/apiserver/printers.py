@@ -1,6 +1,6 @@
-"""The tables of built-in kinds that `kubectl get` prints, after the column of the name.
+"""The tables that `kubectl get` prints for built-in kinds, without the name column.
 
-Source: pkg/printers/internalversion/printers.go (printPod, printNode, printJob, printEvent), in short.
+Source: pkg/printers/internalversion/printers.go (printPod, printNode, printJob, printEvent), simplified.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class Printer(NamedTuple):
     """The columns of a kind, and the cells of an object."""
 
     columns: tuple[tuple[str, int], ...]
-    """Names and priorities: 0 is always shown, others in wide tables."""
+    """Names and priorities: columns with 0 are always shown, others only in wide tables."""
     cells: Callable[[Object, float], list[Value]]
-    """Takes an object, and the time in seconds since 1970."""
+    """Function of an object and the time in seconds since 1970."""
 
 
 def age(text: Value, now: float) -> str:
-    """Return the time since a timestamp; `<unknown>` without one."""
+    """Return the time since a timestamp, or `<unknown>` without one."""
     return duration(now - _seconds(text)) if isinstance(text, str) and text else _UNKNOWN
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in its largest unit (k8s.io/apimachinery/pkg/util/duration, in short)."""
+    """Return a duration in its largest unit (k8s.io/apimachinery/pkg/util/duration, simplified)."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= 2 * length:
             return f"{int(seconds) // length}{unit}"
@@ -120,6 +120,6 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("batch", "jobs"): Printer((("Status", 0), ("Completions", 0), ("Duration", 0), ("Age", 0)), _job),
     ("", "events"): Printer((("Last Seen", 0), ("Type", 0), ("Reason", 0), ("Object", 0), ("Message", 0)), _event),
 }  # fmt: skip
-"""By group and plural; the table of an event has no column of its name."""
+"""Printers by group and plural; the table of events has no name column."""
 NAMELESS = frozenset({("", "events")})
-"""Kinds whose tables begin without a column of the name."""
+"""Kinds whose tables have no name column."""

@@ -1,6 +1,6 @@
-"""The representations of objects in responses: whole, metadata alone, or the table that `kubectl get` prints.
+"""The representations of objects in responses: whole, only metadata, or the table that `kubectl get` prints.
 
-Clients ask by the Accept header: application/json;as=Table;v=v1;g=meta.k8s.io.
+Clients select one with the Accept header: application/json;as=Table;v=v1;g=meta.k8s.io.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BUILT_IN_COLUMNS = {
 
 
 def requested_form(accept: str) -> str:
-    """Return the first form of an Accept header that is supported: "", "Table" or "PartialObjectMetadata"."""
+    """Return the first supported form of an Accept header: "", "Table" or "PartialObjectMetadata"."""
     for media_range in accept.split(","):
         parameters = (parameter.strip() for parameter in media_range.split(";")[1:])
         forms = (parameter[3:].removesuffix("List") for parameter in parameters if parameter.startswith("as="))
@@ -43,7 +43,7 @@ def requested_form(accept: str) -> str:
 def represent_object(
     kind: Kind, obj: Object, form: str, *, now: float, include: str = "", headers: bool = True
 ) -> Object:
-    """Return an object in a form; `include` is the query's includeObject, `headers` False for later events.
+    """Return an object in a form; `include` is the query's includeObject, `headers` is False for later events.
 
     `now`: the server's time, in seconds since 1970.
     """
@@ -86,7 +86,7 @@ def _table(kind: Kind, objects: list[Object], metadata: Object, include: str, no
 def _definition(column: Column) -> Object:
     return {
         "name": column.name,
-        # ages are strings: the server computes them by its own clock
+        # ages are strings: the server computes them with its own clock
         "type": "string" if column.type == "date" else column.type,
         "format": "name" if column is _NAME else "",
         "description": "",

@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON or YAML by their content type, and patches of each kind."""
+"""Request bodies: JSON or YAML by content type, and patches of each kind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 def parse_object(body: bytes, content_type: str, kind: Kind) -> Object:
-    """Return the object in a body. Raises StatusError: 415 for another content type, 400 for another value."""
+    """Return the object in a body. Raises StatusError: 415 for an unsupported content type, 400 for another value."""
     if content_type not in {"", JSON, YAML}:
         raise unsupported_media_type((JSON, YAML))
     value = _parsed(body, kind, yaml=content_type == YAML)
@@ -44,7 +44,7 @@ def parse_object(body: bytes, content_type: str, kind: Kind) -> Object:
 
 
 def parse_options(body: bytes) -> Object:
-    """Return the DeleteOptions in the body of a deletion; none in an empty one."""
+    """Return the DeleteOptions in the body of a deletion, or none if it is empty."""
     if not body:
         return {}
     try:
@@ -55,7 +55,7 @@ def parse_options(body: bytes) -> Object:
 
 
 def parse_applied(body: bytes, kind: Kind) -> Object:
-    """Return the configuration in a body of server-side apply, which is YAML, and usually JSON."""
+    """Return the configuration in a body of server-side apply, which is YAML and usually also JSON."""
     value = _parsed(body, kind, yaml=not body.lstrip().startswith(b"{"))
     if not is_object(value):
         raise bad_request("error decoding YAML: no object")
@@ -63,7 +63,7 @@ def parse_applied(body: bytes, kind: Kind) -> Object:
 
 
 def parse_patch(body: bytes, content_type: str, kind: Kind) -> Callable[[Object], Object]:
-    """Return a patch as a function of an object. Raises StatusError: 415, 400, and from the function 422 or 500."""
+    """Return a patch as a function of an object. Raises StatusError (415, 400), as does the function (422, 500)."""
     if content_type not in {JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH}:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if content_type == STRATEGIC_PATCH and kind.custom:

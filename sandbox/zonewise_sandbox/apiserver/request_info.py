@@ -7,7 +7,7 @@ from zonewise_sandbox.apiserver.store import Key
 
 
 class Target(NamedTuple):
-    """A resource, one object of it, or a subresource."""
+    """A resource, one of its objects, or a subresource."""
 
     kind: Kind
     namespace: str = ""
@@ -21,22 +21,22 @@ class Target(NamedTuple):
 
 
 class WriteOptions(NamedTuple):
-    """Options of writes (CreateOptions, UpdateOptions, PatchOptions)."""
+    """Options for writes (CreateOptions, UpdateOptions, PatchOptions)."""
 
     manager: str = "unknown"
     force: bool = False
     dry_run: bool = False
     strict: bool = False
-    """Reject unknown fields rather than drop them (fieldValidation=Strict)."""
+    """Whether unknown fields are rejected instead of dropped (fieldValidation=Strict)."""
 
 
 class DeleteOptions(NamedTuple):
-    """DeleteOptions."""
+    """Options for deletions (DeleteOptions)."""
 
     uid: str | None = None
     resource_version: str | None = None
     grace_period_seconds: int | None = None
-    """Seconds."""
+    """Grace period in seconds."""
     propagation: str = ""
-    """Background, Foreground or Orphan; "": as the kind's default."""
+    """Background, Foreground or Orphan; "" for the kind's default."""
     dry_run: bool = False

@@ -1,7 +1,7 @@
 """The verbs that write: create, replace, patch, apply, bind, delete.
 
-Webhooks are called without the store's lock, so an update is computed without it from the stored object. The update is
-written under the lock where that object is still the stored one. Else it is computed anew.
+Webhooks are called without the store's lock, so an update is computed from the stored object without the lock. It is
+written under the lock if that object is still the stored one; otherwise it is computed again.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.webhook_client import Resolver
 
 _NAME_ATTEMPTS = 8
-"""Generated names tried for one object (maxNameGenerationCreateAttempts in registry/generic/registry/store.go)."""
+"""Names generated for one object before giving up (maxNameGenerationCreateAttempts in
+registry/generic/registry/store.go).
+"""
 
 
 class RestStorage:
-    """All objects, and the rules of writing them. Every method raises StatusError."""
+    """All objects, and the rules for writing them. Every method raises StatusError."""
 
     def __init__(self, store: Store, registry: Registry, resolve: Resolver = no_resolver) -> None:
-        """Write objects of the registry's kinds to a store; `resolve` has the addresses of the services of webhooks."""
+        """Create a writer of the registry's kinds to a store; `resolve` returns the addresses of webhook services."""
         self._store = store
         self._webhooks = Webhooks(store, resolve)
         self._objects = CascadingStore(store, registry)
@@ -84,7 +86,7 @@ class RestStorage:
         return self._create_named(obj, request, options, attempts)
 
     def replace(self, target: Target, body: Object, options: WriteOptions) -> Object:
-        """Replace an object, or the part of it that the subresource is."""
+        """Replace an object, or the part that the subresource covers."""
         obj = check_body(target.kind, body)
 
         def replaced(old: Object) -> tuple[Object, None]:
@@ -94,7 +96,7 @@ class RestStorage:
         return self._update(target, replaced, options)
 
     def patch(self, target: Target, change: Callable[[Object], Object], options: WriteOptions) -> Object:
-        """Change an object by a patch."""
+        """Change an object with a patch."""
 
         def patched(old: Object) -> tuple[Object, None]:
             new = change(served_version(target.kind, old))
@@ -104,7 +106,7 @@ class RestStorage:
         return self._update(target, patched, options)
 
     def apply(self, target: Target, body: Object, options: WriteOptions) -> tuple[Object, bool]:
-        """Apply a configuration (server-side apply); return the object, and true for a new one."""
+        """Apply a configuration (server-side apply); return the object, and whether it is new."""
         applied = check_applied(target, body)
         if self._store.get(target.kind.resource, target.key) is None:
             return self._apply_new(target, applied, options), True
@@ -123,7 +125,7 @@ class RestStorage:
                 self._objects.write(POD, target.key, {**new, "metadata": dict(new["metadata"])})
 
     def delete(self, target: Target, deletion: DeleteOptions) -> Object | None:
-        """Delete an object; return it where its kind returns deleted objects or it has finalizers, None otherwise."""
+        """Delete an object; return it if its kind returns deleted objects or it has finalizers, otherwise None."""
         options = WriteOptions(dry_run=deletion.dry_run)
         request = _request("DELETE", target, self.get(target), options)
         self._webhooks.mutate(request, None)
@@ -144,7 +146,7 @@ class RestStorage:
     def _create(
         self, obj: Object, request: AdmissionRequest, options: WriteOptions, managed: list[Object] | None
     ) -> Object:
-        """Complete, check and store a new object. `managed` has the managedFields of an apply."""
+        """Complete, check and store a new object. `managed` is the managedFields of an apply."""
         target, kind, metadata = request.target, request.target.kind, obj["metadata"]
         check_metadata(kind, metadata)
         key = (target.namespace, metadata["name"])
@@ -171,9 +173,9 @@ class RestStorage:
     def _update(
         self, target: Target, change: Callable[[Object], tuple[Object, list[Object] | None]], options: WriteOptions
     ) -> Object:
-        """Change an object, as often as another writer is faster (etcd3 store.go GuaranteedUpdate).
+        """Change an object; repeat this while another writer is faster (etcd3 store.go GuaranteedUpdate).
 
-        `change` returns the new object, and the managedFields where it is an apply.
+        `change` returns the new object, and for an apply also the managedFields.
         """
         while True:
             record = self._objects.get(target)
@@ -191,7 +193,7 @@ class RestStorage:
     def _checked_update(
         self, target: Target, old: Object, new: Object, options: WriteOptions, managed: list[Object] | None
     ) -> Object:
-        """Return the object that is to be stored in place of the old one."""
+        """Return the object to be stored in place of the old one."""
         kind, metadata = target.kind, object_in(new, "metadata")
         new = complete(kind, apply_update(target, old, new), options)
         check_metadata(kind, new["metadata"])

@@ -1,4 +1,4 @@
-"""TokenReview and SubjectAccessReview, evaluated by functions that the server is created with."""
+"""TokenReview and SubjectAccessReview, evaluated by functions passed to the server."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Reviews(NamedTuple):
     """The functions that evaluate reviews."""
 
     token: Callable[[str], User | None]
-    """Returns the user of a token; None for an invalid one."""
+    """Returns the user of a token, or None if it is invalid."""
     access: Callable[[Object], bool]
-    """Tells whether a SubjectAccessReviewSpec is allowed."""
+    """Returns whether a SubjectAccessReviewSpec is allowed."""
 
     def evaluate(self, kind: Kind, review: Object) -> Object:
         """Return a review with its status."""
@@ -45,5 +45,5 @@ class Reviews(NamedTuple):
 
 
 def is_review_kind(kind: Kind) -> bool:
-    """Tell whether a kind is a review."""
+    """Return whether a kind is a review."""
     return kind in REVIEWS

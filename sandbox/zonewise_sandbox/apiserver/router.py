@@ -1,4 +1,4 @@
-"""From a request to its response: paths, verbs, options."""
+"""Turns a request into its response: paths, verbs, options."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class ServerSettings(NamedTuple):
     """The behaviour of a server."""
 
     token: str | None
-    """Required of every request; None: no authentication."""
+    """The token that every request needs; None for no authentication."""
     reviews: Reviews
     bookmark_interval: float
-    """Seconds."""
+    """Seconds between bookmarks."""
     resolve: Resolver = no_resolver
-    """Returns the address of a service's webhook from the namespace, name and port of the service."""
+    """Returns the address of a webhook's service from the service's namespace, name and port."""
     services: ServiceAddresses = no_addresses
     """Returns the address of a service behind the proxy."""
 
@@ -59,7 +59,7 @@ class Router:
     """Handles requests."""
 
     def __init__(self, store: Store, registry: Registry, settings: ServerSettings) -> None:
-        """Serve the registry's kinds from a store."""
+        """Create a router that serves the registry's kinds from a store."""
         self._store = store
         self._registry = registry
         self._settings = settings
@@ -67,7 +67,7 @@ class Router:
         self.lister = Lister(store)
 
     def handle(self, request: Request) -> Response:
-        """Return the response to a request; a StatusError is one."""
+        """Return the response to a request; a StatusError becomes a response too."""
         try:
             self._authenticate(request)
             parts = [part for part in request.path.split("/") if part]

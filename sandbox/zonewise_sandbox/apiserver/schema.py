@@ -1,7 +1,7 @@
-"""Structural schemas of custom resources: unknown fields are pruned, defaults filled in, all else is validated.
+"""Structural schemas of custom resources: they prune unknown fields, set defaults, and validate the rest.
 
 The rules are those of k8s.io/apiextensions-apiserver/pkg/apiserver/schema and .../validation. Expressions
-(x-kubernetes-validations) are not evaluated, and of the formats only date-time is checked.
+(x-kubernetes-validations) are not evaluated, and date-time is the only format that is checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(value: Value, schema: Schema, unknown: list[str], path: str = "") -> Value:
-    """Return the value without fields that the schema does not declare; their paths are added to `unknown`."""
+    """Return the value without fields that the schema does not declare; append their paths to `unknown`."""
     if is_object(value):
         return _pruned_object(value, schema, unknown, path)
     if is_list(value):
@@ -57,7 +57,7 @@ def _pruned_object(value: Object, schema: Schema, unknown: list[str], path: str)
 
 
 def set_defaults(value: Value, schema: Schema) -> Value:
-    """Return the value with the defaults of absent fields; a null in a field that is not nullable is absent."""
+    """Return the value with defaults for absent fields; null counts as absent unless the field is nullable."""
     if is_object(value):
         properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
         complete: Object = {}
@@ -76,7 +76,7 @@ def set_defaults(value: Value, schema: Schema) -> Value:
 
 
 def validate(value: Value, schema: Schema, path: str = "") -> Iterator[Cause]:
-    """Yield the invalid fields of a value."""
+    """Yield errors for the invalid fields of a value."""
     if value is None and schema.get("nullable"):
         return
     actual = _type_name(value)
@@ -202,7 +202,7 @@ def _too_many(path: str, count: int, limit: int, what: str) -> Cause:
 
 @lru_cache(maxsize=1024)
 def _pattern(text: str) -> re.Pattern[str]:
-    """Compile a pattern; Go's $ is the end of the text, where Python's also stands before a last newline."""
+    """Compile a pattern; Go's $ matches only at the end of the text, Python's also before a final newline."""
     return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", text))
 
 

@@ -1,4 +1,4 @@
-"""The selectors of a list or a watch: labels by the shared grammar, and the few fields that a server indexes."""
+"""The selectors of a list or a watch: labels in the shared grammar, and the few fields that a server indexes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIELDS = {
 
 
 def parse_labels(text: str) -> Selector:
-    """Return the requirements of a label selector; raise StatusError (400) for an invalid one."""
+    """Return the requirements of a label selector; raise StatusError (400) if it is invalid."""
     try:
         return parse_selector(text)
     except SelectorError as error:
@@ -44,9 +44,9 @@ def parse_labels(text: str) -> Selector:
 
 
 def parse_fields(text: str, kind: Kind) -> Selector:
-    """Return the requirements of a field selector; raise StatusError (400) for a field that the kind lacks.
+    """Return the requirements of a field selector; raise StatusError (400) for unsupported fields.
 
-    A server knows few fields per kind (pkg/apis/core/v1/conversion.go).
+    A server supports few fields per kind (pkg/apis/core/v1/conversion.go).
     """
     known = _FIELDS.get(kind.plural if not kind.custom else "", _FIELDS[""])
     requirements: list[Requirement] = []
@@ -60,17 +60,17 @@ def parse_fields(text: str, kind: Kind) -> Selector:
 
 
 def matches_labels(selector: Selector, obj: Object) -> bool:
-    """Tell whether an object's labels match."""
+    """Return whether an object's labels match."""
     return selects(selector, object_in(obj["metadata"], "labels"))
 
 
 def matches_fields(selector: Selector, obj: Object) -> bool:
-    """Tell whether an object's fields match; an absent field is empty."""
+    """Return whether an object's fields match; an absent field counts as empty."""
     return all(requirement.matches(_field(obj, requirement.key)) for requirement in selector)
 
 
 def matcher(labels: Selector, fields: Selector) -> Callable[[Object], bool] | None:
-    """Return the test of both selectors; None where both are empty and everything matches."""
+    """Return the predicate for both selectors; None if both are empty and everything matches."""
     if not labels and not fields:
         return None
     return lambda obj: matches_labels(labels, obj) and matches_fields(fields, obj)

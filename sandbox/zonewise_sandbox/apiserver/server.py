@@ -1,4 +1,4 @@
-"""The server: a listening socket, a thread for each connection, and the switches of tests."""
+"""The server: a listening socket, a thread for each connection, and controls for tests."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 class ApiServer:
     """A Kubernetes API server in memory, on loopback, for demonstrations and tests.
 
-    It behaves as kube-apiserver 1.36 does with the controllers that every cluster runs: dependents are collected,
-    namespaces are emptied. Use it as a context manager. Raises OSError where the port is in use.
+    It behaves like kube-apiserver 1.36 with the controllers that every cluster runs: dependents are collected, and
+    namespaces are emptied. Use it as a context manager. Raises OSError if the port is in use.
     """
 
     def __init__(  # noqa: PLR0913 -- the switches of tests, by name
@@ -61,14 +61,14 @@ class ApiServer:
         services: ServiceAddresses = no_addresses,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Create a server at a port (0: any free one), with files of definitions, and with a required token.
+        """Create a server on a port (0: any free one), with files of definitions and a required token.
 
-        `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default the server's own token is
-        the administrator's. `access_reviewer` tells whether a SubjectAccessReviewSpec is allowed. `history` is the
-        number of events for watches of older versions, `bookmark_interval` the seconds between bookmarks. With `alpha`
-        it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address of a service that
-        a webhook has, from its namespace, name and port; `services` that of a service behind the proxy. `clock` is that
-        of the times in objects and of the header Date, in seconds since 1970.
+        `token_reviewer` returns the user (UserInfo) of a token in a TokenReview; by default, the server's own token
+        belongs to the administrator. `access_reviewer` returns whether a SubjectAccessReviewSpec is allowed. `history`
+        is the number of past events that watches can start from, `bookmark_interval` the seconds between bookmarks.
+        With `alpha` it serves scheduling.k8s.io/v1alpha2, as with --runtime-config. `resolve` returns the address of a
+        webhook's service from its namespace, name and port; `services` returns that of a service behind the proxy.
+        `clock`, in seconds since 1970, sets the times in objects and the header Date.
         """
         self._token = token
         self.store = Store(history, clock)
@@ -87,7 +87,7 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        """Return the port that the server listens on."""
+        """Return the port on which the server listens."""
         return self._listener.server_address[1]
 
     @property
@@ -96,21 +96,21 @@ class ApiServer:
         return f"http://127.0.0.1:{self.port}"
 
     def client_config(self) -> Config:
-        """Return the configuration of a client of this server."""
+        """Return the configuration for a client of this server."""
         from zonewise_common.kube.config import Config
 
         return Config.from_url(self.url, token=self._token)
 
     def create(self, group: str, plural: str, obj: Object) -> Object:
-        """Create an object without a request, before or while the server serves; return it as stored.
+        """Create an object without a request, before or while the server runs; return it as stored.
 
-        Raises StatusError for an invalid object, and LookupError for a kind that is not served.
+        Raises StatusError if the object is invalid, and LookupError if its kind is not served.
         """
         target = Target(self._kind(group, plural), object_in(obj, "metadata").get("namespace") or "")
         return self._router.objects.create(target, obj, _OWN_WRITE)
 
     def change(self, group: str, plural: str, name: str, change: Callable[[Object], Object]) -> Object:
-        """Change a cluster-wide object without a request; return it as stored. Raises as create()."""
+        """Change a cluster-wide object without a request; return it as stored. Raises like create()."""
         target = Target(self._kind(group, plural), name=name)
         return self._router.objects.patch(target, change, _OWN_WRITE)
 
@@ -119,7 +119,7 @@ class ApiServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, and end every watch and connection: gracefully where they end within two seconds."""
+        """Stop listening, and end every watch and connection: gracefully if they end within two seconds."""
         if self._thread.is_alive():
             self._listener.shutdown()
             self._thread.join()
@@ -130,16 +130,16 @@ class ApiServer:
         self._listener.disconnect()
 
     def forget_history(self) -> None:
-        """Drop the history, as etcd's compaction does: older versions and unfinished lists get a 410."""
+        """Drop the history, as etcd's compaction does: older versions and unfinished lists then get a 410."""
         self.store.forget()
         self._router.lister.forget()
 
     def end_watches(self) -> None:
-        """End every watch now, gracefully, as a server does that restarts."""
+        """End every watch now, gracefully, like a restarting server."""
         self.store.end_subscriptions()
 
     def disconnect(self) -> None:
-        """Break every connection, as a server does that crashes; the server still listens."""
+        """Break every connection, like a crashing server; the server keeps listening."""
         self._listener.disconnect()
 
     def __enter__(self) -> ApiServer:
@@ -181,7 +181,7 @@ class _Listener(socketserver.ThreadingTCPServer):
             self._lock.notify_all()
 
     def hang_up(self) -> None:
-        """Read no more requests; responses in progress are completed."""
+        """Accept no more requests; responses in progress are completed."""
         self._shutdown(socket.SHUT_RD)
 
     def disconnect(self) -> None:
@@ -200,7 +200,7 @@ class _Listener(socketserver.ThreadingTCPServer):
 
 class _Connection(socketserver.StreamRequestHandler):
     disable_nagle_algorithm = True
-    wbufsize = -1  # a head and its body leave in one packet
+    wbufsize = -1  # a head and its body are sent in one packet
 
     def handle(self) -> None:
         listener, connection = self._listener, self.connection

@@ -1,10 +1,10 @@
 """The proxy of Services: /api/v1/namespaces/NAMESPACE/services/[SCHEME:]NAME[:PORT]/proxy/PATH.
 
 Source: pkg/registry/core/service/storage/storage.go (ResourceLocation) and k8s.io/apimachinery/pkg/util/proxy. Headers
-are passed on, but not Authorization (apiserver pkg/endpoints/filters/authentication.go), and not those of a connection
+are passed on, except Authorization (apiserver pkg/endpoints/filters/authentication.go) and those of a connection
 (net/http/httputil). The certificate of a service is not verified (pkg/controlplane/apiserver/config.go,
-CreateProxyTransport). A response of Server-Sent Events is passed on as it comes, any other one is read whole. Left out:
-upgrades of connections, and the rewriting of absolute addresses in HTML.
+CreateProxyTransport). Server-Sent Events are passed on as they arrive; any other response is read whole. Not supported:
+connection upgrades, and rewriting of absolute addresses in HTML.
 """
 
 from __future__ import annotations
@@ -25,32 +25,34 @@ if TYPE_CHECKING:
     from zonewise_sandbox.apiserver.wire import Request
 
 ServiceAddresses = Callable[[str, str, str], tuple[str, int] | None]
-"""Returns host and port of a service from its namespace, its name and the name of its port; None: it has none."""
+"""Returns the host and port of a service from its namespace, its name and its port's name; None if there is none."""
 
 _TIMEOUT = 30.0
-"""Seconds for a response."""
+"""Seconds to wait for a response."""
 _MARKS = ("services", "proxy")
 _NOT_PASSED_ON = frozenset({
     "authorization", "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
 _OWN = _NOT_PASSED_ON | {"cache-control", "content-type", "date", "server"}
-"""Headers of a response that this server sets."""
+"""Response headers that this server sets itself."""
 _CHUNK = 1 << 16
 
 
 def no_addresses(_namespace: str, _name: str, _port: str) -> tuple[str, int] | None:
-    """Have no service."""
+    """Return None for every service."""
     return None
 
 
 def is_proxied(parts: list[str]) -> bool:
-    """Tell whether the parts of a path are of the proxy of a Service."""
+    """Return whether the parts of a path belong to the proxy of a Service."""
     return len(parts) >= 7 and parts[:3] == ["api", "v1", "namespaces"] and (parts[4], parts[6]) == _MARKS
 
 
 def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Response:
-    """Return the response of a service. Raises StatusError: 404 without a service, 503 where it does not respond."""
+    """Return the response of a service. Raises StatusError: 404 if there is no such service, 503 if it does not
+    respond.
+    """
     namespace, text = parts[3], parts[5].split(":")
     scheme, name, port = text if len(text) == 3 else ("", *(*text, "")[:2])
     if scheme not in {"", "http", "https"}:
@@ -80,7 +82,7 @@ def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Re
 
 
 def _parts(connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> Generator[bytes]:
-    """Yield the parts of a body as they come, b"" after each, until the service ends it or is silent for _TIMEOUT."""
+    """Yield the parts of a body as they arrive, b"" after each, until the service ends it or is silent for _TIMEOUT."""
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         while part := response.read1(_CHUNK):
             yield part

@@ -1,6 +1,6 @@
-"""The facts of a type that server-side apply needs: the keys of lists, and the values with one owner as a whole.
+"""The type information that server-side apply needs: the keys of lists, and the values that have a single owner.
 
-A shape describes one position in an object. For custom resources it is read from the structural schema
+A shape describes one position in an object. For custom resources, it comes from the structural schema
 (x-kubernetes-list-type, x-kubernetes-map-type), for built-in kinds from the table in `merge_rules`.
 """
 
@@ -27,13 +27,13 @@ class ItemRule(NamedTuple):
 
     @property
     def atomic(self) -> bool:
-        """Tell whether the list has one owner as a whole."""
+        """Return whether the list has a single owner."""
         return not self.keys and not self.set
 
     def element(self, item: Value, shape: Shape) -> str:
-        """Return the path element of an item, as FieldsV1 writes it: k:{"name":"x"} or v:"x".
+        """Return the path element of an item in the notation of FieldsV1: k:{"name":"x"} or v:"x".
 
-        Raises KeyError where a key is absent and has no default.
+        Raises KeyError if a key is absent and has no default.
         """
         if self.set:
             return f"v:{_compact(item)}"
@@ -46,11 +46,11 @@ class Shape(Protocol):
 
     @property
     def atomic(self) -> bool:
-        """Tell whether an object here has one owner as a whole."""
+        """Return whether an object here has a single owner."""
         ...
 
     def field(self, name: str) -> tuple[Shape, bool]:
-        """Return the shape of a field, and whether the type declares it (rather than having free keys)."""
+        """Return the shape of a field, and whether the type declares the field (instead of allowing arbitrary keys)."""
         ...
 
     def items(self) -> tuple[Shape, ItemRule]:
@@ -58,11 +58,11 @@ class Shape(Protocol):
         ...
 
     def key_default(self, name: str) -> Value:
-        """Return the default of a field that is a key of a list; raise KeyError where there is none."""
+        """Return the default of a field that is a list key; raise KeyError if it has none."""
         ...
 
     def is_always_set(self, name: str) -> bool:
-        """Tell whether a field of this name is present without a writer, and hence has no owner."""
+        """Return whether a field of this name is present even without a writer, and so has no owner."""
         ...
 
 
@@ -70,13 +70,13 @@ class BuiltInShape:
     """A position in a built-in kind, or in the metadata of any kind."""
 
     def __init__(self, kind: str, name: str = "") -> None:
-        """Take the kind and the name of the field, "" for the whole object."""
+        """Create the shape for a field of a kind; "" stands for the whole object."""
         self._kind = kind
         self._name = name
 
     @property
     def atomic(self) -> bool:
-        """Tell whether an object here has one owner as a whole."""
+        """Return whether an object here has a single owner."""
         return is_atomic(self._name)
 
     def field(self, name: str) -> tuple[Shape, bool]:
@@ -89,11 +89,11 @@ class BuiltInShape:
         return BuiltInShape(self._kind, f"{self._name}[]"), ItemRule(rule.keys, rule.set)
 
     def key_default(self, name: str) -> Value:
-        """Return the default of a key: the protocol of a port is the only one that has one."""
+        """Return the default of a key; only the protocol of a port has one."""
         return {"protocol": "TCP"}[name]
 
     def is_always_set(self, name: str) -> bool:
-        """Tell whether a field of this name is a Go struct, or a list without omitempty, which cannot be absent."""
+        """Return whether a field of this name is a Go struct, or a list without omitempty, which is never absent."""
         return name in _ALWAYS_SET
 
 
@@ -101,13 +101,13 @@ class SchemaShape:
     """A position in a custom resource."""
 
     def __init__(self, schema: Object, *, root: bool = False) -> None:
-        """Take the schema of the position; the root has metadata, which the schema does not describe."""
+        """Create the shape from the position's schema; the root has metadata, which the schema does not describe."""
         self._schema = schema
         self._root = root
 
     @property
     def atomic(self) -> bool:
-        """Tell whether an object here has one owner as a whole."""
+        """Return whether an object here has a single owner."""
         return self._schema.get("x-kubernetes-map-type") == "atomic"
 
     def field(self, name: str) -> tuple[Shape, bool]:
@@ -127,7 +127,7 @@ class SchemaShape:
         return SchemaShape(object_in(self._schema, "items")), ItemRule(keys, kind == "set")
 
     def key_default(self, name: str) -> Value:
-        """Return the default of a field that is a key of a list; raise KeyError where there is none."""
+        """Return the default of a field that is a list key; raise KeyError if it has none."""
         return self._schema["properties"][name]["default"]
 
     def is_always_set(self, name: str) -> bool:  # noqa: ARG002 -- as the protocol says

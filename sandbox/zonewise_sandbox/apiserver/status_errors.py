@@ -1,7 +1,7 @@
-"""Errors as the Status bodies of a Kubernetes API server, with its reasons, details and messages.
+"""Errors as Status bodies of a Kubernetes API server, with the same reasons, details and messages.
 
-The constructors are those of k8s.io/apimachinery/pkg/api/errors/errors.go, whose `reason` clients compare. The messages
-are those of kube-apiserver 1.36, which the contract tests compare.
+The constructors follow k8s.io/apimachinery/pkg/api/errors/errors.go, whose `reason` clients compare. The messages are
+those of kube-apiserver 1.36, which the contract tests compare.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class StatusError(Exception):
     """A request that fails."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
-        """Take the HTTP status, the machine-readable reason ("" for none), a message, and the details if any."""
+        """Create an error from the HTTP status, the machine-readable reason ("" for none), a message, and optional
+        details.
+        """
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -45,7 +47,7 @@ class Cause(NamedTuple):
     reason: str
     """FieldValueInvalid and so on."""
     field: str
-    """Its path: "spec.containers[0].name"."""
+    """The field's path: "spec.containers[0].name"."""
     message: str
 
 
@@ -60,13 +62,13 @@ def invalid_value(field: str, value: object, detail: str) -> Cause:
 
 
 def wrong_type(field: str, actual: str, expected: str) -> Cause:
-    """Return the cause for a value of another type than the schema's; both types are named as JSON Schema does."""
+    """Return the cause for a value whose type differs from the schema's; both types are named as in JSON Schema."""
     detail = f'Invalid value: "{actual}": {field} in body must be of type {expected}: "{actual}"'
     return Cause("FieldValueTypeInvalid", field, detail)
 
 
 def unsupported(field: str, value: object, allowed: Sequence[object]) -> Cause:
-    """Return the cause for a value that is none of those allowed."""
+    """Return the cause for a value that is not among the allowed ones."""
     supported = ", ".join(map(json_text, allowed))
     return Cause(
         "FieldValueNotSupported", field, f"Unsupported value: {json_text(value)}: supported values: {supported}"
@@ -74,12 +76,12 @@ def unsupported(field: str, value: object, allowed: Sequence[object]) -> Cause:
 
 
 def duplicate(field: str, value: object) -> Cause:
-    """Return the cause for an item that is in the list already."""
+    """Return the cause for a duplicate item in a list."""
     return Cause("FieldValueDuplicate", field, f"Duplicate value: {json_text(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> Cause:
-    """Return the cause for a field that may not be set so."""
+    """Return the cause for a field that may not be set this way."""
     return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
@@ -89,7 +91,7 @@ def not_found(kind: Kind, name: str) -> StatusError:
 
 
 def no_such_resource() -> StatusError:
-    """Return 404 NotFound for a path that no resource has."""
+    """Return 404 NotFound for a path without a resource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -108,7 +110,7 @@ def conflict(kind: Kind, name: str, detail: str, subresource: str = "") -> Statu
 
 
 def modified(kind: Kind, name: str) -> StatusError:
-    """Return 409 Conflict for a resourceVersion that is not the current one."""
+    """Return 409 Conflict for an outdated resourceVersion."""
     detail = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, detail)
 
@@ -153,7 +155,7 @@ def forbidden(kind: Kind, name: str, detail: str, details: Object | None = None)
 
 
 def expired(message: str) -> StatusError:
-    """Return 410 Expired: the version asked for is no longer known."""
+    """Return 410 Expired: the requested version is no longer known."""
     return StatusError(410, "Expired", message)
 
 
@@ -183,12 +185,12 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
 
 
 def unprocessable_patch() -> StatusError:
-    """Return 422 Invalid with the server's message for a JSON patch that cannot be applied."""
+    """Return 422 Invalid with the server's message for a JSON Patch that cannot be applied."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def internal(message: str) -> StatusError:
-    """Return 500 without a reason, which the server returns for some invalid requests."""
+    """Return a 500 without a reason, which the server sends for some invalid requests."""
     return StatusError(500, "", message)
 
 

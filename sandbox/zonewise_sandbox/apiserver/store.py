@@ -1,8 +1,8 @@
 """Objects in memory, with versions like etcd's, and the recent history for watches.
 
-One counter serves all resources, as in one etcd: versions of different resources are comparable. A stored object is
-immutable: a write stores another one. Readers therefore share objects without copies, and an object's JSON is encoded
-once for all readers.
+As in a single etcd, one counter serves all resources: versions of different resources are comparable. A stored object
+is immutable: a write stores a new one. Readers can therefore share objects without copies, and an object's JSON is
+encoded only once.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ Key = tuple[str, str]
 """Namespace ("" for cluster-wide objects) and name."""
 
 HISTORY = 20_000
-"""Events in the history by default. kube-apiserver has those of 75 s, 100 to 102,400 a resource (watch_cache.go)."""
+"""Default number of events in the history. kube-apiserver keeps those of 75 s, 100 to 102,400 per resource
+(watch_cache.go).
+"""
 
 
 class Record:
-    """A stored object and, after the first use, its JSON."""
+    """A stored object and, after its first use, its JSON."""
 
     __slots__ = ("_encoded", "object", "version")
 
     def __init__(self, version: int, obj: Object) -> None:
-        """Take the object, which is immutable from now on."""
+        """Create a record of the object, which is immutable from now on."""
         self.version = version
         self.object = obj
         self._encoded: bytes | None = None
@@ -58,27 +60,27 @@ class Event(NamedTuple):
     resource: Resource
     key: Key
     record: Record
-    """The new state; for a deletion the last state, with the version of the deletion."""
+    """The new state; for a deletion, the last state with the version of the deletion."""
     previous: Record | None
 
 
 Subscription = SimpleQueue[Event | None]
-"""Events in order; None at the end."""
+"""Events in order, then None at the end."""
 
 
 class TooOld(Exception):
-    """The history has no events since a version."""
+    """The history does not contain the events since a version."""
 
     def __init__(self, version: int, oldest: int) -> None:
-        """Take the requested version, and the oldest one that can be watched from."""
+        """Create the error from the requested version, and the oldest version from which a watch can start."""
         super().__init__(f"too old resource version: {version} ({oldest})")
 
 
 class Store:
-    """All objects. Every method takes the lock; hold it around a read on which a write depends."""
+    """All objects. Every method acquires the lock; hold it around a read on which a write depends."""
 
     def __init__(self, history: int = HISTORY, clock: Callable[[], float] = time.time) -> None:
-        """Create an empty store with a history of so many events; `clock` returns seconds since 1970."""
+        """Create an empty store with a history of `history` events; `clock` returns seconds since 1970."""
         self._clock = clock
         self.lock = threading.RLock()
         self.version = 1
@@ -89,20 +91,20 @@ class Store:
         self._subscriptions: dict[Resource, set[Subscription]] = {}
 
     def now(self) -> float:
-        """Return the time of the server, in seconds since 1970."""
+        """Return the server's time in seconds since 1970."""
         return self._clock()
 
     def timestamp(self, after: float = 0) -> str:
-        """Return the time in `after` seconds from now, in the notation of metav1.Time."""
+        """Return the time `after` seconds from now in the notation of metav1.Time."""
         return datetime.fromtimestamp(self._clock() + after, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def get(self, resource: Resource, key: Key) -> Record | None:
-        """Return an object; None where there is none."""
+        """Return an object, or None."""
         with self.lock:
             return self._objects.get(resource, {}).get(key)
 
     def list(self, resource: Resource, namespace: str = "") -> tuple[list[Record], int]:
-        """Return the objects of a resource, by namespace and name, of one namespace or of all; and the version."""
+        """Return the objects of a resource in one namespace or all, sorted by namespace and name, and the version."""
         with self.lock:
             objects = self._objects.get(resource, {})
             keys = self._sorted.get(resource)
@@ -117,7 +119,7 @@ class Store:
             return [(resource, key, record) for resource, items in by_resource for key, record in items]
 
     def put(self, resource: Resource, key: Key, obj: Object) -> Record:
-        """Store an object under the next version. Its metadata must not be shared: the version is set in it."""
+        """Store an object under the next version. Its metadata must not be shared: the version is set there."""
         with self.lock:
             objects = self._objects.setdefault(resource, {})
             previous = objects.get(key)
@@ -129,7 +131,7 @@ class Store:
             return record
 
     def remove(self, resource: Resource, key: Key, last: Object) -> Record:
-        """Remove an object; watches get its last state. Its metadata must not be shared."""
+        """Remove an object; watches receive its last state. Its metadata must not be shared."""
         with self.lock:
             previous = self._objects[resource].pop(key)
             self._sorted.pop(resource, None)
@@ -138,7 +140,8 @@ class Store:
             return record
 
     def subscribe(self, resource: Resource, since: int | None) -> tuple[list[Event], int, Subscription]:
-        """Return the events after a version, or the objects as ADDED where it is None; the version; and a subscription.
+        """Return the events after a version (if it is None, all objects as ADDED), the current version, and a
+        subscription.
 
         Raises TooOld.
         """
@@ -166,7 +169,7 @@ class Store:
                     queue.put(None)
 
     def forget(self) -> None:
-        """Drop the history, as etcd's compaction does: watches can begin from the current version only."""
+        """Drop the history, as etcd's compaction does: watches can then start only from the current version."""
         with self.lock:
             self._events.clear()
             self._forgotten = self.version

@@ -1,9 +1,9 @@
-"""Strategic merge patch: a merge patch with the keys of lists.
+"""Strategic merge patch: a merge patch that merges lists by key.
 
 The rules are those of k8s.io/apimachinery/pkg/util/strategicpatch:
 
 - Items of a list with a key are merged one by one.
-- `$patch: replace` and `$patch: delete` replace or delete the object or item that has them.
+- `$patch: replace` and `$patch: delete` replace or delete the object or item that contains them.
 - `$deleteFromPrimitiveList/x` removes values from a list of scalars.
 - `$retainKeys` drops all other keys.
 - `$setElementOrder/x` sets the order of items.
@@ -28,7 +28,7 @@ class StrategicPatchError(ValueError):
 
 
 def strategic_merge_patch(kind: str, target: Object, patch: Object) -> Object:
-    """Return the target with the patch applied; neither is changed. Raises StrategicPatchError."""
+    """Return the target with the patch applied; neither argument is changed. Raises StrategicPatchError."""
     directive = patch.get("$patch")
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != "$patch"}
@@ -94,7 +94,7 @@ def _merge_item(kind: str, items: list[Value], change: Value, key: str) -> None:
 
 
 def _ordered(items: list[Value], order: list[Value], key: str) -> list[Value]:
-    """Return the items with those of the order in that order; each of the others keeps its position."""
+    """Return the items with those in `order` sorted by it; each of the others keeps its position."""
     ordered_keys = [entry.get(key) if key else entry for entry in order]
     listed = [item for item in items if (item.get(key) if key else item) in ordered_keys]
     listed.sort(key=lambda item: ordered_keys.index(item.get(key) if key else item))

@@ -1,4 +1,4 @@
-"""The rules of single built-in kinds: defaults, creation, and the fields that an update must not change."""
+"""The rules for individual built-in kinds: defaults, creation, and the fields that an update must not change."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unknown_fields(kind: Kind, obj: Object) -> list[str]:
 
 
 def default_propagation(kind: Kind) -> str:
-    """Return what a deletion without a propagationPolicy does: it orphans the pods of a batch/v1 Job."""
+    """Return the kind's default propagationPolicy; a deletion of a batch/v1 Job orphans its pods."""
     return "Orphan" if kind.resource == JOB.resource else "Background"
 
 
@@ -72,7 +72,7 @@ def prepare_for_create(kind: Kind, obj: Object, now: str) -> Object:
 
 
 def validate_update(kind: Kind, old: Object, new: Object, subresource: str = "") -> None:
-    """Raise StatusError (422) where an update of an object, or of its status, breaks a rule of its kind."""
+    """Raise StatusError (422) if an update of an object or its status breaks a rule of its kind."""
     causes: list[Cause] = []
     if subresource:
         causes = list(job_status.validate_status_update(old, new)) if kind.resource == JOB.resource else []
@@ -88,7 +88,7 @@ def validate_update(kind: Kind, old: Object, new: Object, subresource: str = "")
 
 
 def _tidied(value: Value) -> Value:
-    """Return a value without nulls, empty lists and empty maps: Go's types do not distinguish them from absent ones."""
+    """Return a value without nulls, empty lists and empty maps: to Go's types, these are the same as absent ones."""
     if is_object(value):
         return {
             name: _tidied(part)

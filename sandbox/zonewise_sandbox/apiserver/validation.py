@@ -1,4 +1,4 @@
-"""The checks between a body and the store: its kind, the fields that the target may change, its schema.
+"""The checks of a body before it is stored: its kind, the fields that the target may change, its schema.
 
 Every function is pure and raises StatusError.
 """
@@ -41,14 +41,14 @@ def kind_shape(kind: Kind) -> Shape:
 
 
 def foreign_fields(target: Target) -> tuple[Path, ...]:
-    """Return the fields that a write to this target cannot change, and hence not own (GetResetFields)."""
+    """Return the fields that a write to this target cannot change, and so cannot own (GetResetFields)."""
     if target.subresource == "status":
         return _ALL_BUT_STATUS if target.kind.custom else _NOT_BY_STATUS
     return _NOT_STATUS if target.kind.status else ()
 
 
 def check_body(kind: Kind, body: Object) -> Object:
-    """Return a body with its kind and version; a built-in kind's may be absent."""
+    """Return a body with its kind and version, which may be absent for a built-in kind."""
     meta.check_types(kind, body.get("metadata"))
     if kind.custom:
         _check_custom(kind, body)
@@ -72,7 +72,7 @@ def _check_custom(kind: Kind, body: Object) -> None:
 
 
 def check_same_kind(kind: Kind, name: str, obj: Object) -> None:
-    """Reject an object of another kind or version than its target's."""
+    """Reject an object whose kind or version differs from its target's."""
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         actual = obj.get(field)
         if actual != expected:
@@ -81,7 +81,7 @@ def check_same_kind(kind: Kind, name: str, obj: Object) -> None:
 
 
 def check_applied(target: Target, configuration: Object) -> Object:
-    """Return a configuration to apply, with the metadata that may be absent from it."""
+    """Return a configuration to apply, completed with the metadata that it may omit."""
     kind = target.kind
     obj = check_body(kind, configuration)
     metadata: Object = {name: value for name, value in object_in(obj, "metadata").items() if value is not None}
@@ -100,7 +100,7 @@ def check_applied(target: Target, configuration: Object) -> Object:
 
 
 def untyped_patch_error(target: Target, detail: str) -> StatusError:
-    """Return 500 for a configuration that breaks the types of server-side apply."""
+    """Return a 500 for a configuration that violates the types of server-side apply."""
     target_text = f"{target.namespace}/{target.name}; {target.kind.api_version}, Kind={target.kind.kind}"
     return internal(f"failed to create typed patch object ({target_text}): {detail}")
 
@@ -127,14 +127,14 @@ def check_metadata(kind: Kind, metadata: Object) -> None:
 
 
 def check_schema(kind: Kind, obj: Object) -> None:
-    """Reject an object that breaks the schema of its kind."""
+    """Reject an object that violates the schema of its kind."""
     causes = list(validate(obj, kind.schema or {})) if kind.custom else []
     if causes:
         raise invalid(kind, obj["metadata"]["name"], causes)
 
 
 def check_versions(target: Target, old: Object, metadata: Object) -> None:
-    """Reject a replacement without a required version, or with another UID than the stored object's."""
+    """Reject a replacement that lacks a required version, or whose UID differs from the stored object's."""
     kind = target.kind
     if kind.must_version and not metadata.get("resourceVersion"):
         cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
@@ -146,7 +146,7 @@ def check_versions(target: Target, old: Object, metadata: Object) -> None:
 
 
 def check_preconditions(kind: Kind, old: Object, deletion: DeleteOptions) -> None:
-    """Reject a deletion with another UID or another version than the stored object's."""
+    """Reject a deletion whose UID or version differs from the stored object's."""
     name, metadata = old["metadata"]["name"], old["metadata"]
     named_kind = kind._replace(plural=kind.kind)
     if deletion.uid is not None and deletion.uid != metadata["uid"]:
@@ -159,7 +159,7 @@ def check_preconditions(kind: Kind, old: Object, deletion: DeleteOptions) -> Non
 
 
 def served_version(kind: Kind, obj: Object) -> Object:
-    """Return an object in the version of the kind. Versions differ in their name alone."""
+    """Return an object in the version of the kind. Versions differ only in their name."""
     return obj if obj.get("apiVersion") == kind.api_version else {**obj, "apiVersion": kind.api_version}
 
 
@@ -178,7 +178,7 @@ def apply_update(target: Target, old: Object, new: Object) -> Object:
 
 
 def bumps_generation(kind: Kind, old: Object, new: Object) -> bool:
-    """Tell whether a change increases the generation: of anything but metadata and a status subresource."""
+    """Return whether a change increases the generation: any change outside metadata and a status subresource does."""
     excluded = {"metadata", "apiVersion"} | ({"status"} if kind.status else set[str]())
     return kind.generation and any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - excluded)
 
@@ -189,7 +189,7 @@ def without_status(obj: Object) -> Object:
 
 
 def with_managed_fields(obj: Object, managed: list[Object]) -> Object:
-    """Return an object with other managedFields, and with metadata that is not shared."""
+    """Return an object with different managedFields, and with metadata that is not shared."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": {**metadata, "managedFields": managed} if managed else metadata}
 

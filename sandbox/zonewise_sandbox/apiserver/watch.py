@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 BOOKMARK_INTERVAL = 60.0
 """Seconds between bookmarks (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency)."""
 _BEFORE_THE_END = 2.0
-"""Seconds before the end of a watch for the last bookmark (cache_watcher.go, nextBookmarkTime)."""
+"""The last bookmark of a watch is sent this many seconds before its end (cache_watcher.go, nextBookmarkTime)."""
 _DEFAULT_TIMEOUT = 1800.0
-"""Seconds (--min-request-timeout; a real server adds up to as much again by chance)."""
+"""Seconds (--min-request-timeout; a real server adds up to the same amount again at random)."""
 _TICK = 0.5
 """Seconds after which an idle watch yields, so that its caller can check for a closed connection."""
 _INITIAL_END = "k8s.io/initial-events-end"
@@ -36,12 +36,12 @@ class WatchOptions(NamedTuple):
     """The options of a watch."""
 
     since: int | None
-    """None: begin with all current objects."""
+    """None to begin with all current objects."""
     timeout: float
-    """Seconds."""
+    """Duration in seconds."""
     bookmarks: bool = False
     initial: bool = False
-    """Send a bookmark after the objects of the beginning (sendInitialEvents, KEP-3157)."""
+    """Send a bookmark after the initial objects (sendInitialEvents, KEP-3157)."""
     namespace: str = ""
     test: Callable[[Object], bool] | None = None
     form: str = ""
@@ -49,7 +49,9 @@ class WatchOptions(NamedTuple):
 
 
 def watch_options(kind: Kind, namespace: str, query: Mapping[str, str], form: str) -> WatchOptions:
-    """Return the options of a query. Raises StatusError: 400 for invalid selectors, 500 for invalid versions, 422."""
+    """Return the watch options of a query. Raises StatusError: 400 for invalid selectors, 500 for invalid versions,
+    422.
+    """
     text = query.get("resourceVersion", "")
     if text and not (text.isascii() and text.isdigit()):
         detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
@@ -72,15 +74,15 @@ def watch_options(kind: Kind, namespace: str, query: Mapping[str, str], form: st
 
 
 def parse_bool(text: str) -> bool:
-    """Tell whether a query's parameter is on."""
+    """Return whether a query's parameter is true."""
     return text in {"1", "true", "True"}
 
 
 class Watch:
-    """One watch, from its beginning to its end."""
+    """One watch, from start to end."""
 
     def __init__(self, store: Store, kind: Kind, options: WatchOptions, bookmark_interval: float) -> None:
-        """Watch a kind, with bookmarks after every `bookmark_interval` seconds."""
+        """Create a watch of a kind, with a bookmark every `bookmark_interval` seconds."""
         self._store = store
         self._kind = kind
         self._options = options
@@ -91,7 +93,7 @@ class Watch:
         self._headers = True
 
     def lines(self) -> Generator[bytes]:
-        """Yield events as they occur, several at once where possible; b"" in idle times; end after the timeout."""
+        """Yield events as they occur, several at once if possible; b"" while idle; end after the timeout."""
         try:
             backlog, version, queue = self._store.subscribe(self._kind.resource, self._start())
         except TooOld as error:
@@ -107,7 +109,7 @@ class Watch:
             self._store.unsubscribe(self._kind.resource, queue)
 
     def _start(self) -> int | None:
-        """Return the version to begin at; for a future version the current one."""
+        """Return the version from which to start: for a future version, the current one."""
         since = self._options.since
         return since if since is None else min(since, self._store.version)
 
@@ -166,13 +168,13 @@ class Watch:
         )
 
     def _bookmark_time(self) -> float:
-        """Return the time of the next bookmark: after the interval, or shortly before the end where that is sooner."""
+        """Return the time of the next bookmark: after the interval, or shortly before the end if that is sooner."""
         regular, last = time.monotonic() + self._interval, self._deadline - _BEFORE_THE_END
         return min(regular, last) if last > time.monotonic() else regular
 
 
 def _next_events(queue: Subscription, seconds: float) -> list[Event | None]:
-    """Return the events of the queue, after a wait for the first one; none after the timeout."""
+    """Wait for the first event of the queue, and return the available ones; none after the timeout."""
     try:
         events = [queue.get(timeout=max(seconds, 0))]
         while events[-1] is not None and not queue.empty():

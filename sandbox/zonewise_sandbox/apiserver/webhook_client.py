@@ -1,4 +1,4 @@
-"""The call of a webhook: an AdmissionReview over HTTPS, and its response.
+"""Calls of webhooks: an AdmissionReview over HTTPS, and its response.
 
 Sources: k8s.io/apiserver/pkg/util/webhook/client.go (the names and addresses of services),
 pkg/admission/plugin/webhook/request/admissionreview.go (CreateV1AdmissionReview, VerifyAdmissionResponse).
@@ -32,7 +32,7 @@ Resolver = Callable[[str, str, int], tuple[str, int]]
 
 
 class CallError(Exception):
-    """A webhook did not respond, or not with a valid review."""
+    """A webhook did not respond, or its response is not a valid review."""
 
 
 def no_resolver(namespace: str, name: str, port: int) -> tuple[str, int]:

@@ -59,7 +59,7 @@ class AdmissionRequest(NamedTuple):
 
 
 def is_configuration(kind: Kind) -> bool:
-    """Tell whether objects of a kind configure webhooks."""
+    """Return whether objects of a kind configure webhooks."""
     return kind.resource in {MUTATING_WEBHOOKS.resource, VALIDATING_WEBHOOKS.resource}
 
 
@@ -77,7 +77,9 @@ def set_defaults(configuration: Object) -> Object:
 
 
 def validate_configuration(configuration: Object) -> Iterator[Cause]:
-    """Yield the invalid fields; matchConditions are CEL, which this server does not evaluate, and are rejected."""
+    """Yield errors for invalid fields; matchConditions are rejected, since they are CEL, which this server does not
+    evaluate.
+    """
     names: set[str] = set()
     for number, webhook in enumerate(list_in(configuration, "webhooks")):
         path, name = f"webhooks[{number}]", str(webhook.get("name") or "")
@@ -125,9 +127,9 @@ def _validate_client(webhook: Object, path: str) -> Iterator[Cause]:
 
 
 def matches(webhook: Object, request: AdmissionRequest, obj: Object | None, namespace_labels: Object | None) -> bool:
-    """Tell whether a webhook gets a request; `namespace_labels` is None for cluster-wide objects.
+    """Return whether a webhook receives a request; `namespace_labels` is None for cluster-wide objects.
 
-    matchPolicy Equivalent acts as Exact: requests are not converted to other versions.
+    matchPolicy Equivalent acts like Exact: requests are not converted to other versions.
     """
     selector = _requirements(webhook["objectSelector"])
     labels = [object_in(item["metadata"], "labels") for item in (obj, request.old) if item is not None]

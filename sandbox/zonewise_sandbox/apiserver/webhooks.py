@@ -1,7 +1,7 @@
-"""The dispatch of requests to webhooks: mutating ones in the order of their names, then validating ones.
+"""Dispatches requests to webhooks: mutating ones in the order of their names, then validating ones.
 
 Sources: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go, validating/dispatcher.go and
-errors/statuserror.go (ToStatusErr). reinvocationPolicy IfNeeded acts as Never. Bindings, evictions, reviews, and the
+errors/statuserror.go (ToStatusErr). reinvocationPolicy IfNeeded acts like Never. Bindings, evictions, reviews, and
 deletions by the built-in controllers are not sent.
 """
 
@@ -31,15 +31,15 @@ log = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """The webhooks that a store's configurations name. They are called without the store's lock."""
+    """The webhooks in a store's configurations. They are called without the store's lock."""
 
     def __init__(self, store: Store, resolve: Resolver) -> None:
-        """Take the store, and what returns the address of a service from its namespace, name and port."""
+        """Create the dispatcher; `resolve` returns the address of a service from its namespace, name and port."""
         self._store = store
         self._resolve = resolve
 
     def mutate(self, request: AdmissionRequest, obj: Object | None) -> Object | None:
-        """Return the object as the webhooks change it. Raises StatusError."""
+        """Return the object as changed by the webhooks. Raises StatusError."""
         for webhook in self._configured(MUTATING_WEBHOOKS, request):
             if matches(webhook, request, obj, self._namespace_labels(request)):
                 response = self._response(webhook, request, obj)
@@ -52,7 +52,7 @@ class Webhooks:
         return obj
 
     def validate(self, request: AdmissionRequest, obj: Object | None) -> None:
-        """Raise StatusError where a webhook denies a request."""
+        """Raise StatusError if a webhook denies a request."""
         for webhook in self._configured(VALIDATING_WEBHOOKS, request):
             if matches(webhook, request, obj, self._namespace_labels(request)):
                 response = self._response(webhook, request, obj)
@@ -62,7 +62,7 @@ class Webhooks:
 
     def _configured(self, kind: Kind, request: AdmissionRequest) -> Iterator[Object]:
         if request.target.kind.group == MUTATING_WEBHOOKS.group:
-            return  # a webhook must not keep its own configuration from being mended
+            return  # a webhook must not prevent the repair of its own configuration
         for record in self._store.list(kind.resource)[0]:
             yield from list_in(record.object, "webhooks")
 
@@ -73,7 +73,7 @@ class Webhooks:
         return object_in(record.object["metadata"], "labels") if record else {}
 
     def _response(self, webhook: Object, request: AdmissionRequest, obj: Object | None) -> Object:
-        """Return a webhook's response; an empty one for a failure that its policy ignores."""
+        """Return a webhook's response; an empty one if its policy ignores the failure."""
         try:
             response = call(webhook, request, obj, self._resolve)
         except CallError as error:

@@ -1,7 +1,7 @@
-"""The part of HTTP/1.1 that API clients use: kept-alive connections, bodies by length or in chunks.
+"""The part of HTTP/1.1 that API clients use: persistent connections, and bodies by length or in chunks.
 
-The standard library's http.server takes more time for a request's headers than the store for a write. This module takes
-a tenth of that.
+The standard library's http.server needs more time for a request's headers than the store for a write. This module needs
+a tenth of that time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MAX_LINE = 65_536
 MAX_HEADERS = 200
 MAX_BODY = 3 << 20
-"""Bytes: kube-apiserver's limit (MaxRequestBodyBytes)."""
+"""Maximum bytes of a body, kube-apiserver's limit (MaxRequestBodyBytes)."""
 
 
 class BadRequest(ValueError):
-    """The bytes are no HTTP request; the connection must be closed."""
+    """The bytes are not an HTTP request; the connection must be closed."""
 
 
 class Request(NamedTuple):
@@ -35,10 +35,10 @@ class Request(NamedTuple):
     path: str
     query: dict[str, str]
     headers: dict[str, str]
-    """Names are lower-case."""
+    """Headers by lower-case name."""
     body: bytes
     close: bool
-    """The client sends no further request on this connection."""
+    """Whether the client sends no further request on this connection."""
 
     @property
     def content_type(self) -> str:
@@ -57,7 +57,7 @@ class Response(NamedTuple):
 
 
 def read_request(reader: BufferedIOBase, writer: BufferedIOBase) -> Request | None:
-    """Read the next request; None at the end of the connection. Raises BadRequest."""
+    """Read the next request; return None at the end of the connection. Raises BadRequest."""
     line = reader.readline(MAX_LINE + 1)
     if not line.strip():
         return None
@@ -76,14 +76,14 @@ def read_request(reader: BufferedIOBase, writer: BufferedIOBase) -> Request | No
 
 
 def write_response(writer: BufferedIOBase, response: Response, now: float) -> None:
-    """Write a response with a body; `now`: seconds since 1970 for its Date."""
+    """Write a response with a body; `now` is the time for its Date, in seconds since 1970."""
     head = _head(response, now, f"Content-Length: {len(response.body)}\r\n")
     writer.write(head + response.body)
     writer.flush()
 
 
 def write_stream(writer: BufferedIOBase, response: Response, now: float, connection: socket.socket) -> None:
-    """Write a response chunk by chunk, until its end or until the client has closed the connection."""
+    """Write a response in chunks, until it ends or the client has closed the connection."""
     writer.write(_head(response, now, "Transfer-Encoding: chunked\r\n"))
     writer.flush()
     for chunk in response.stream or ():
@@ -91,7 +91,7 @@ def write_stream(writer: BufferedIOBase, response: Response, now: float, connect
             writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             writer.flush()
         elif _is_closed(connection):
-            break  # by the client; or this server reads no more, and the client waits for the end
+            break  # closed by the client; or this server reads no more, and the client waits for the end
     writer.write(b"0\r\n\r\n")
     writer.flush()
 
@@ -151,7 +151,7 @@ def _chunks(reader: BufferedIOBase) -> Iterator[bytes]:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Tell whether the client closed its end: then the socket is readable, and a client that waits sends nothing."""
-    poll = select.poll()  # and not select(), which knows 1,024 descriptors
+    """Return whether the client closed its end: the socket is then readable, and a waiting client sends nothing."""
+    poll = select.poll()  # not select(), which is limited to 1,024 descriptors
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

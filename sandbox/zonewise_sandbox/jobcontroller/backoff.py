@@ -19,10 +19,10 @@ class BackoffRecord(NamedTuple):
 
     failures: int = 0
     last: float = 0.0
-    """Seconds since 1970 of the last failure."""
+    """When the last failure occurred, in seconds since 1970."""
 
     def after(self, succeeded: Iterable[JobPod], failed: Iterable[JobPod]) -> BackoffRecord:
-        """Return the record after pods that have newly ended."""
+        """Return the record after newly ended pods."""
         ends = sorted(map(end_time, failed))
         successes = [end_time(pod) for pod in succeeded]
         if successes:
@@ -56,5 +56,5 @@ def parse_time(text: str) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Return the notation of metav1.Time for seconds since 1970."""
+    """Return seconds since 1970 in the notation of metav1.Time."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,8 +1,7 @@
-"""The controller: caches of Jobs and pods, workers that synchronise Jobs, and what they wait for.
+"""The controller: caches of Jobs and pods, workers that synchronise Jobs, and the writes that these wait for.
 
-A Job is not synchronised before the caches have the writes of its last synchronisation (ControllerExpectations and the
-consistency store upstream). New objects are matched by their resource version, deleted and released pods by
-UID.
+A Job is not synchronised until the caches contain the writes of its last synchronisation (ControllerExpectations and
+the consistency store upstream). New objects are matched by their resource version, deleted and released pods by UID.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY = 0.2
-"""Seconds after which a Job is synchronised again whose writes failed."""
+"""Seconds until a Job is synchronised again if its writes failed."""
 _OBSERVED_WITHIN = 30.0
-"""Seconds within which the caches have a write; upstream waits for 5 minutes."""
+"""Seconds within which the caches must show a write; upstream waits for 5 minutes."""
 _JOB = msgspec.json.Decoder(Job)
 _POD = msgspec.json.Decoder(JobPod)
 
 
 class _Written:
-    """The writes of one synchronisation, which the caches must have before the next one."""
+    """The writes of one synchronisation, which the caches must show before the next one."""
 
     def __init__(self, until: float) -> None:
         self.until = until
-        """When the writes count as observed in any case: a listing can skip states (ExpectationsTimeout)."""
+        """When the writes count as observed in any case, since a listing can skip states (ExpectationsTimeout)."""
         self.job_version = 0
         self.pod_version = 0
         self.deleted: set[str] = set()
         self.released: set[str] = set()
 
     def are_observed(self, job: Job, pods: list[JobPod], pod_version: int) -> bool:
-        """Tell whether a Job and its pods are from after these writes."""
+        """Return whether a Job and its pods are newer than these writes."""
         if int(job.metadata.resource_version) < self.job_version or pod_version < self.pod_version:
             return False
         uids = ((pod, pod.metadata.uid) for pod in pods)
@@ -74,9 +73,10 @@ class JobController(Controller):
         backoff: float = 10.0,
         workers: int = 4,
     ) -> None:
-        """Take the API server, the time in seconds since 1970, and the delay after the first failure of a pod.
+        """Create a controller from the API server, a clock in seconds since 1970, and the delay after a pod's first
+        failure.
 
-        `speed`: how many seconds of the clock pass in a second. After a jump of the clock call wake().
+        `speed` is the number of clock seconds per real second. Call wake() after a jump of the clock.
         """
         super().__init__(config, "job-controller", clock, workers, speed)
         self._backoff = backoff
@@ -129,7 +129,7 @@ class JobController(Controller):
         now = self._clock()
         if written and now < written.until and not written.are_observed(job, pods, self._pods.version):
             self._queue.add_at(key, written.until)
-            return  # the events that are missing add the Job again
+            return  # the missing events will add the Job again
         settings = SyncSettings(now, self._backoff)
         sync = sync_job(job, pods, self._records.get(uid, BackoffRecord()), settings)
         self._execute(job, sync)
@@ -156,7 +156,7 @@ class JobController(Controller):
             written.job_version = int(self._write_status(job, status, sync.final, version))
 
     def _write_status(self, job: Job, old: Object, new: Object, version: str) -> str:
-        """Write the status where the Job has this resource version; return its next one."""
+        """Write the status if the Job has this resource version; return its next version."""
         removed: Object = {name: None for name in old if name not in new}
         if old.get("uncountedTerminatedPods"):
             removed["uncountedTerminatedPods"] = {"succeeded": None, "failed": None}
@@ -176,7 +176,7 @@ class JobController(Controller):
         written.deleted.add(pod.metadata.uid)
 
     def _release(self, pod: JobPod, written: _Written | None = None) -> None:
-        """Remove the finalizer of a pod, if it is still that pod."""
+        """Remove the finalizer of a pod, if it is still the same pod."""
         namespace, name = pod.key
         patch = {"metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         with contextlib.suppress(NotFound, Conflict):
@@ -185,7 +185,7 @@ class JobController(Controller):
             written.released.add(pod.metadata.uid)
 
     def _release_orphans(self, key: Key, job: Job | None) -> None:
-        """Release the pods of Jobs that are gone or finished (handleSingleOrphanPod)."""
+        """Release the pods of Jobs that no longer exist or have finished (handleSingleOrphanPod)."""
         for uid in self._pods.job_uids(key):
             if job is None or job.metadata.uid != uid or job.is_finished:
                 for pod in self._pods.pods_of(key, uid):

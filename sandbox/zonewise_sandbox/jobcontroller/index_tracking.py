@@ -1,7 +1,8 @@
 """The succeeded and failed indexes of an Indexed Job (indexed_job_utils.go).
 
-The newest failed pod of an index that is neither active nor decided keeps its finalizer, until its successor has its
-failure count (getPodsWithDelayedDeletionPerIndex). The count of an index lives in the annotations of its newest pod.
+The newest failed pod of an index that is neither active nor decided keeps its finalizer until its successor has its
+failure count (getPodsWithDelayedDeletionPerIndex). The failure count of an index is in the annotations of its newest
+pod.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class IndexState(NamedTuple):
 
     succeeded: set[int]
     failed: set[int]
-    """With backoffLimitPerIndex alone."""
+    """Failed indexes, only with backoffLimitPerIndex."""
     delayed: Mapping[int, JobPod]
-    """By index: the failed pods that wait for their successors."""
+    """The failed pods that wait for their successors, by index."""
 
     @property
     def delayed_uids(self) -> set[str]:
@@ -53,7 +54,7 @@ def track_indexes(job: Job, pods: Iterable[JobPod], active: Iterable[JobPod]) ->
 
 
 def total_failures(pod: JobPod) -> int:
-    """Return the failures of a pod's index before it, ignored ones too."""
+    """Return the number of failures of a pod's index before it, including ignored ones."""
     return pod.annotated_count(FAILURE_COUNT) + pod.annotated_count(IGNORED_FAILURE_COUNT)
 
 

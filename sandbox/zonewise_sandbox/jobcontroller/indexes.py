@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """Return the indexes below `completions` in a text; parts that are no interval are ignored."""
+    """Return the indexes below `completions` in a text; parts that are not intervals are ignored."""
     indexes: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -19,7 +19,7 @@ def parse_indexes(text: str, completions: int) -> set[int]:
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """Return the text of indexes; two neighbours are separated by a comma, three and more are an interval."""
+    """Return the text of indexes; two neighbours are separated by a comma, three or more form an interval."""
     return ",".join(_interval_text(first, last) for first, last in _intervals(sorted(indexes)))
 
 

@@ -14,15 +14,16 @@ Key = tuple[str, str]
 class JobPods:
     """An index of pods by their Jobs; thread-safe.
 
-    Pods know the UID of their Job, and its name by the ownerReference: the key of the Job is the namespace and that.
+    The ownerReference of a pod contains the UID and the name of its Job. The key of the Job is the namespace and that
+    name.
     """
 
     def __init__(self) -> None:
-        """Start without pods."""
+        """Create an empty index."""
         self._lock = threading.Lock()
         self._by_job: dict[Key, dict[str, JobPod]] = {}
         self.version = 0
-        """The newest resource version of a pod that was recorded."""
+        """The newest resource version of any recorded pod."""
 
     def record(self, old: JobPod | None, new: JobPod | None) -> list[Key]:
         """Record a change of a pod; return the keys of its Jobs."""

@@ -1,4 +1,4 @@
-"""The pods of a Job as they are created (GetPodFromTemplate; addCompletionIndexEnvVariable and its neighbours)."""
+"""The pods of a Job at creation (GetPodFromTemplate; addCompletionIndexEnvVariable and its neighbours)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.jobcontroller.types import Job, JobPod, Object
 
 _MAX_PREFIX = 58
-"""Characters of generateName that stay in the name (k8s.io/apiserver/pkg/storage/names, MaxGeneratedNameLength)."""
+"""Maximum characters of generateName in the name (k8s.io/apiserver/pkg/storage/names, MaxGeneratedNameLength)."""
 _VARIABLE = "JOB_COMPLETION_INDEX"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.jobcontroller.types import Job, JobPod, JobSpec, Object, SyncSettings
 
 MAX_WRITES = 500
-"""Pods that one synchronisation creates or deletes (MaxPodCreateDeletePerSync)."""
+"""Maximum pods that one synchronisation creates or deletes (MaxPodCreateDeletePerSync)."""
 _PHASES = ("Pending", "Unknown", "Running")
 
 
@@ -26,15 +26,15 @@ class ManagedPods(NamedTuple):
     create: Sequence[Object] = ()
     delete: Sequence[JobPod] = ()
     uncount: bool = True
-    """Remove the finalizer before the deletion, so that the pods do not count as failed."""
+    """Whether finalizers are removed before the deletion, so that the pods do not count as failed."""
     again_in: float | None = None
-    """Seconds until pods may be created that are backed off now."""
+    """Seconds until pods may be created whose creation is backed off now."""
 
 
 def manage_pods(
     job: Job, pods: Sequence[JobPod], succeeded: int, indexes: IndexState, wait: float, settings: SyncSettings
 ) -> ManagedPods:
-    """Return the pods to create or delete; `wait` is the seconds for which the creation of pods is backed off."""
+    """Return the pods to create or delete; `wait` is the number of seconds for which creation is backed off."""
     spec, active = job.spec, [pod for pod in pods if pod.is_active]
     if spec.suspend:
         return ManagedPods(delete=active)
@@ -72,7 +72,7 @@ def _delay(replaced: JobPod | None, settings: SyncSettings) -> float:
 
 
 def _surplus(spec: JobSpec, active: list[JobPod], count: int) -> list[JobPod]:
-    """Return the pods to delete: invalid and repeated indexes, and then the least advanced pods."""
+    """Return the pods to delete: those with invalid and duplicate indexes first, then the least advanced ones."""
     surplus: list[JobPod] = []
     if spec.is_indexed:
         for index, group in groupby(sorted(active, key=_by_index), key=_by_index):

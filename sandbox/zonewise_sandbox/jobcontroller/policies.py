@@ -1,4 +1,4 @@
-"""The policies of a Job: which failures of pods count, and which successes suffice.
+"""The policies of a Job: which pod failures count, and which successes suffice.
 
 Sources: pkg/controller/job/pod_failure_policy.go (matchPodFailurePolicy), success_policy.go (matchSuccessPolicy).
 """
@@ -17,11 +17,11 @@ class Failure(NamedTuple):
     """The verdict of a pod failure policy on a failed pod."""
 
     counts: bool = True
-    """Towards backoffLimit."""
+    """Whether it counts towards backoffLimit."""
     action: str = ""
-    """Of the rule that matches; "" where none does."""
+    """The action of the matching rule; "" if none matches."""
     message: str = ""
-    """Of FailJob."""
+    """The message of FailJob."""
 
 
 def judge_failure(policy: Object | None, pod: JobPod) -> Failure:
@@ -36,7 +36,7 @@ def judge_failure(policy: Object | None, pod: JobPod) -> Failure:
 
 
 def success_message(spec: JobSpec, succeeded: set[int]) -> str:
-    """Return the message of the first rule of the success policy that is met; "" where none is."""
+    """Return the message of the first success policy rule that is met; "" if none is."""
     for number, rule in enumerate((spec.success_policy or {}).get("rules") or ()):
         text, count = rule.get("succeededIndexes"), rule.get("succeededCount")
         needed = parse_indexes(text, spec.completions or 0) if text is not None else None
@@ -53,7 +53,7 @@ def _is_met(needed: set[int] | None, count: int | None, succeeded: set[int]) -> 
 
 
 def _matching_cause(rule: Object, pod: JobPod) -> str:
-    """Return the cause for which a rule matches, as messages have it; "" where it does not match."""
+    """Return the cause for which a rule matches, worded as in messages; "" if it does not match."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.get("onExitCodes") is not None:
         container = _matching_container(rule["onExitCodes"], pod)

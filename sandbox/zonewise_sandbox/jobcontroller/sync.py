@@ -1,13 +1,13 @@
-"""One synchronisation of a Job: from the Job, its pods and the time to the writes that follow.
+"""One synchronisation of a Job: it computes the necessary writes from the Job, its pods and the time.
 
 Source: pkg/controller/job/job_controller.go (syncJob, manageJob, trackJobStatusAndRemoveFinalizers) of Kubernetes 1.36,
-with its feature gates as they are by default. One deviation: while the creation of pods is backed off, the status has
-the number of active pods. Upstream's manageJob returns 0 there, and the API server rejects it while pods are ready.
+with default feature gates. There is one deviation: while the creation of pods is backed off, the status contains the
+number of active pods. Upstream's manageJob returns 0 there, which the API server rejects while pods are ready.
 
-Pods are counted once, although the controller can end between any two writes:
+Pods are counted exactly once, although the controller can end between any two writes:
 
 1. The interim status names ended pods by UID in uncountedTerminatedPods, or by index in completedIndexes.
-2. The finalizer of these pods is removed. Until then they exist.
+2. The finalizer of these pods is removed. Until then, the pods exist.
 3. The final status moves the UIDs into the counters.
 """
 
@@ -35,17 +35,17 @@ class JobSync(NamedTuple):
     create: Sequence[Object]
     delete: Sequence[JobPod]
     uncount: bool
-    """Remove the finalizer of the pods to delete first, so that they do not count as failed."""
+    """Whether the finalizers of the pods to delete are removed first, so that the pods do not count as failed."""
     interim: Object | None
-    """The status before finalizers are removed; None where the Job has it."""
+    """The status before finalizers are removed; None if the Job already has it."""
     release: list[JobPod]
-    """Pods that lose their finalizer."""
+    """Pods whose finalizer is removed."""
     final: Object | None
-    """The status after that; None where it is the previous one."""
+    """The status after that; None if it is unchanged."""
     backoff: BackoffRecord
-    """To be remembered for the next synchronisation."""
+    """The record for the next synchronisation."""
     again_in: float | None = None
-    """Seconds after which the Job must be synchronised again without an event."""
+    """Seconds until the Job must be synchronised again even without an event."""
 
 
 class _Finish(NamedTuple):
@@ -58,7 +58,7 @@ class _Finish(NamedTuple):
 
 
 def sync_job(job: Job, pods: Sequence[JobPod], record: BackoffRecord, settings: SyncSettings) -> JobSync:
-    """Return the writes for a Job that is not finished, with all pods that it controls."""
+    """Return the writes for an unfinished Job, with all pods that it controls."""
     return _Synchronisation(job, pods, record, settings).run()
 
 
@@ -128,7 +128,7 @@ class _Synchronisation:
         return None
 
     def _restarts_exceed(self) -> bool:
-        """Tell whether containers that restart in place have used up the backoffLimit (pastBackoffLimitOnFailure)."""
+        """Return whether containers that restart in place have used up the backoffLimit (pastBackoffLimitOnFailure)."""
         if self._spec.template["spec"].get("restartPolicy") != "OnFailure":
             return False
         restarts = sum(
@@ -140,7 +140,7 @@ class _Synchronisation:
         return restarts >= max(self._spec.backoff_limit, 1)
 
     def _deadline_in(self) -> float | None:
-        """Return the seconds until activeDeadlineSeconds is over; None where there is none now."""
+        """Return the seconds until activeDeadlineSeconds expires; None if no deadline applies now."""
         seconds, start = self._spec.active_deadline_seconds, self._status.get("startTime")
         if seconds is None or self._spec.suspend or start is None:
             return None
@@ -163,7 +163,7 @@ class _Synchronisation:
     def _note_suspension(self) -> None:
         if self._spec.suspend:
             if self._set_condition("Suspended", "True", "JobSuspended", "Job suspended"):
-                self._status.pop("startTime", None)  # MutableSchedulingDirectivesForSuspendedJobs, on in 1.36
+                self._status.pop("startTime", None)  # MutableSchedulingDirectivesForSuspendedJobs, enabled in 1.36
         elif self._set_condition("Suspended", "False", "JobResumed", "Job resumed"):
             self._status["startTime"] = format_time(self._settings.now)
 
@@ -202,13 +202,13 @@ class _Synchronisation:
         )
 
     def _is_releasable(self, pod: JobPod, finish: _Finish | None) -> bool:
-        """Tell whether a pod may lose its finalizer (canRemoveFinalizer)."""
+        """Return whether a pod may lose its finalizer (canRemoveFinalizer)."""
         if self._job.metadata.deletion_timestamp or finish is not None or pod.status.phase == "Succeeded":
             return True
         return is_failed(pod, self._spec) and pod.metadata.uid not in self._indexes.delayed_uids
 
     def _note_ended(self, pod: JobPod, finish: _Finish | None) -> None:
-        """Note the UID of a pod that is about to be released, where it counts."""
+        """Record the UID of a pod that is about to be released, if it counts."""
         uid, succeeded = pod.metadata.uid, pod.status.phase == "Succeeded"
         if uid in self._uncounted["failed"] or uid in self._uncounted["succeeded"]:
             return
@@ -241,7 +241,9 @@ class _Synchronisation:
             self._status["completionTime"] = format_time(self._settings.now)
 
     def _set_condition(self, kind: str, status: str, reason: str, message: str) -> bool:
-        """Set a condition; return whether it changed. An absent one is not set to False (ensureJobConditionStatus)."""
+        """Set a condition; return whether it changed. An absent condition is not set to False
+        (ensureJobConditionStatus).
+        """
         conditions: list[Object] = self._status.setdefault("conditions", [])
         old = next((item for item in conditions if item["type"] == kind), None)
         if old is None and status == "False":
@@ -265,7 +267,7 @@ class _Synchronisation:
         return {name: value for name, value in status.items() if value not in ("", []) and value is not None}
 
     def _uncounted_pods(self, field: str) -> list[JobPod]:
-        """Return the tracked pods that are not yet named in the status."""
+        """Return the tracked pods that the status does not list yet."""
         uids = self._uncounted[field]
         return [
             pod for pod in self._pods

@@ -97,44 +97,44 @@ class JobPod(msgspec.Struct, frozen=True):
 
     @property
     def is_ended(self) -> bool:
-        """Tell whether its containers have ended for good."""
+        """Return whether its containers have ended permanently."""
         return self.status.phase in {"Succeeded", "Failed"}
 
     @property
     def is_active(self) -> bool:
-        """Tell whether it runs or will run (controller_utils.go IsPodActive)."""
+        """Return whether it runs or will run (controller_utils.go IsPodActive)."""
         return not self.is_ended and self.metadata.deletion_timestamp is None
 
     @property
     def is_terminating(self) -> bool:
-        """Tell whether it is deleted and has not ended yet."""
+        """Return whether it is deleted but has not ended yet."""
         return not self.is_ended and self.metadata.deletion_timestamp is not None
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether it has the condition Ready."""
+        """Return whether it has the condition Ready."""
         return any(item.type == "Ready" and item.status == "True" for item in self.status.conditions)
 
     @property
     def is_tracked(self) -> bool:
-        """Tell whether it has the finalizer of the Job controller, and hence is not counted yet."""
+        """Return whether it has the Job controller's finalizer, and so is not counted yet."""
         return FINALIZER in self.metadata.finalizers
 
     @property
     def index(self) -> int | None:
-        """Return the completion index; None where it has none."""
+        """Return the completion index, or None."""
         text = self.metadata.annotations.get(INDEX, "")
         return int(text) if text.isascii() and text.isdigit() else None
 
     @property
     def job_uid(self) -> str:
-        """Return the UID of the Job that controls it; "" where none does."""
+        """Return the UID of the Job that controls it; "" if there is none."""
         owner = self._owner
         return owner.uid if owner else ""
 
     @property
     def job_key(self) -> tuple[str, str] | None:
-        """Return namespace and name of the Job that controls it; "" for a tracked orphan, None for any other pod."""
+        """Return the namespace and name of the controlling Job; "" for a tracked orphan, None for any other pod."""
         owner = self._owner
         if owner is None and not self.is_tracked:
             return None
@@ -146,7 +146,7 @@ class JobPod(msgspec.Struct, frozen=True):
         return next((owner for owner in owners if owner.controller and owner.kind == "Job"), None)
 
     def annotated_count(self, name: str) -> int:
-        """Return the number in an annotation; 0 where it is absent or none."""
+        """Return the number in an annotation; 0 if it is absent or not a number."""
         text = self.metadata.annotations.get(name, "")
         return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -162,7 +162,7 @@ class JobMeta(msgspec.Struct, rename="camel"):
 
 
 class JobSpec(msgspec.Struct, rename="camel"):
-    """The spec of a Job, with its defaults set by the API server."""
+    """The spec of a Job, with the API server's defaults."""
 
     template: Object
     parallelism: int = 1
@@ -181,17 +181,17 @@ class JobSpec(msgspec.Struct, rename="camel"):
 
     @property
     def is_indexed(self) -> bool:
-        """Tell whether each pod has a completion index."""
+        """Return whether each pod has a completion index."""
         return self.completion_mode == "Indexed"
 
     @property
     def only_replaces_failed(self) -> bool:
-        """Tell whether a deleted pod is replaced after its end only (onlyReplaceFailedPods)."""
+        """Return whether a deleted pod is replaced only after it has ended (onlyReplaceFailedPods)."""
         return self.pod_replacement_policy == "Failed" or self.pod_failure_policy is not None
 
 
 class Job(msgspec.Struct):
-    """A Job; its status is the JSON, which is written back."""
+    """A Job; its status is plain JSON, which is written back."""
 
     metadata: JobMeta
     spec: JobSpec
@@ -203,13 +203,13 @@ class Job(msgspec.Struct):
         return self.metadata.namespace, self.metadata.name
 
     def condition(self, kind: str) -> Object | None:
-        """Return a condition that is true; None where it is not."""
+        """Return a condition that is true, or None."""
         conditions: list[Object] = self.status.get("conditions") or []
         return next((item for item in conditions if item["type"] == kind and item["status"] == "True"), None)
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether it is complete or has failed."""
+        """Return whether it is complete or has failed."""
         return bool(self.condition("Complete") or self.condition("Failed"))
 
 
@@ -223,7 +223,9 @@ class SyncSettings(NamedTuple):
 
 
 def is_failed(pod: JobPod, spec: JobSpec) -> bool:
-    """Tell whether a pod counts as failed: also a deleted one, unless replacement waits for its end (isPodFailed)."""
+    """Return whether a pod counts as failed; a deleted one does too, unless replacement waits for its end
+    (isPodFailed).
+    """
     if pod.status.phase == "Failed":
         return True
     deleted = pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"

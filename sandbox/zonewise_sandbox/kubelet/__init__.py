@@ -1,6 +1,6 @@
 """A simulated kubelet, for tests, demonstrations and benchmarks.
 
-What serves gRPC is imported on demand: `zonewise up` uses the managers alone.
+The gRPC server is imported on demand, since `zonewise up` uses only the managers.
 """
 
 from __future__ import annotations

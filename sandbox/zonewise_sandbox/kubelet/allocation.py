@@ -1,12 +1,12 @@
-"""The CPUs, memory and devices of a container: from one zone where they fit, else from as few zones as possible.
+"""Allocation of CPUs, memory and devices to a container, from as few zones as possible.
 
 The rules are simpler than those of the kubelet's static policies and Topology Manager:
 
 - The zones and the CPUs with the lowest ids come first, and cores are not kept whole.
-- Of the Topology Manager's policies, "single-numa-node" alone rejects a pod for its alignment.
+- "single-numa-node" is the only policy of the Topology Manager that rejects a pod for its alignment.
 
-Memory obeys the Memory Manager's rule of groups (pkg/kubelet/cm/memorymanager/policy_static.go): zones that gave one
-block together give no other memory until that block is free.
+Memory follows the Memory Manager's group rule (pkg/kubelet/cm/memorymanager/policy_static.go). If several zones
+together provide a block, they provide no other memory until that block is free.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Zones = tuple[int, ...]
 
 
 class DoesNotFit(Exception):
-    """The node lacks the resources of a pod, or has them in other zones than the policy allows."""
+    """The node lacks the resources for a pod, or has them only in zones that the policy does not allow together."""
 
 
 class Allocation(NamedTuple):
@@ -41,10 +41,10 @@ class FreeResources(NamedTuple):
     """The free resources, and the Memory Manager's state; immutable."""
 
     cpus: Mapping[int, CpuSet]
-    """By zone."""
+    """Free CPUs by zone."""
     memory: Mapping[int, NumaNodeState]
     devices: tuple[SimulatedDevice, ...]
-    """By resource and id."""
+    """Free devices, sorted by resource and id."""
 
     def without(self, allocation: Allocation) -> FreeResources:
         """Return the free resources after an allocation."""
@@ -62,7 +62,7 @@ class FreeResources(NamedTuple):
 def admit(
     free: FreeResources, requests: Mapping[str, ExclusiveRequest], *, single_numa_node: bool, pod_scope: bool
 ) -> dict[str, Allocation]:
-    """Return the allocation of each container of a pod; raise DoesNotFit where one of them does not fit.
+    """Return the allocation of each container of a pod; raise DoesNotFit if one of them does not fit.
 
     `single_numa_node`: each container must fit in a single zone. `pod_scope`: all containers get the same zones (scope
     "pod" of the Topology Manager).
@@ -100,7 +100,7 @@ def _zone_sets(zones: list[int], maximum: int | None) -> Iterator[Zones]:
 
 
 def _allocate(free: FreeResources, request: ExclusiveRequest, zones: Zones) -> Allocation | None:
-    """Return the request's allocation from these zones; None where it does not fit."""
+    """Return the request's allocation from these zones, or None if it does not fit."""
     cpus = _cpus(free, request.cpus, zones)
     memory = _memory(free, request.memory, zones)
     devices = _devices(free, request.devices, zones)
@@ -123,7 +123,7 @@ def _memory(free: FreeResources, request: Mapping[str, int], zones: Zones) -> tu
 
 
 def _fits_memory(memory: Mapping[int, NumaNodeState], request: Mapping[str, int], zone_set: Zones) -> bool:
-    """Tell whether these zones together have the memory: none is in another group, and enough is free."""
+    """Return whether these zones together can provide the memory: no zone is in another group, and enough is free."""
     nodes = [memory[zone] for zone in zone_set if zone in memory]
     if len(nodes) < len(zone_set) or any(node.number_of_assignments and node.cells != zone_set for node in nodes):
         return False
@@ -134,7 +134,7 @@ def _fits_memory(memory: Mapping[int, NumaNodeState], request: Mapping[str, int]
 
 
 def _reserve_memory(memory: Mapping[int, NumaNodeState], block: MemoryBlock) -> dict[int, NumaNodeState]:
-    """Return the nodes of a block's zones after its allocation, which begins with the lowest zone."""
+    """Return the state of a block's zones after its allocation, which starts with the lowest zone."""
     remaining = block.size
     nodes: dict[int, NumaNodeState] = {}
     for zone in block.zones:

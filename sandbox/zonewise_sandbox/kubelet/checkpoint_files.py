@@ -1,8 +1,8 @@
-"""The checkpoint files of a simulated kubelet: the kubelet's own JSON, checksums and atomic writes.
+"""The checkpoint files of a simulated kubelet, with the kubelet's JSON, checksums and atomic writes.
 
 cpu_manager_state: pkg/kubelet/cm/cpumanager/state/checkpoint.go; memory_manager_state: memorymanager/state/;
-device-plugins/kubelet_internal_checkpoint: devicemanager/checkpoint/checkpoint.go; written by
-pkg/kubelet/util/store/filestore.go: into a temporary file beside, synced, and renamed.
+device-plugins/kubelet_internal_checkpoint: devicemanager/checkpoint/checkpoint.go; pkg/kubelet/util/store/filestore.go
+writes them: into a temporary file in the same directory, which is synced and renamed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
     """Write cpu_manager_state.
 
     The kubelet does so when it allocates CPUs, and when it removes those of stopped pods: before it computes hints, and
-    in each reconcile period (cpumanager/cpu_manager.go, removeStaleState).
+    once per reconcile period (cpumanager/cpu_manager.go, removeStaleState).
     """
     entries = _entries(managers, lambda allocation: str(allocation.cpus))
     allocated = CpuSet.union(allocation.cpus for allocation in managers.container_allocations())
@@ -47,9 +47,9 @@ def write_cpu_state(directory: Path, managers: ContainerManager) -> None:
 
 
 def write_memory_state(directory: Path, managers: ContainerManager) -> None:
-    """Write memory_manager_state. The kubelet does so when a pod asks for admission.
+    """Write memory_manager_state. The kubelet does so when a pod is to be admitted.
 
-    Only then does it remove the stopped pods. Under the policy None it has no state of the machine.
+    Only then does it remove stopped pods. Under the policy None, the file contains no machine state.
     """
     entries = _entries(managers, _blocks)
     state: Json = {
@@ -63,7 +63,7 @@ def write_memory_state(directory: Path, managers: ContainerManager) -> None:
 
 
 def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None:
-    """Write kubelet_internal_checkpoint; the kubelet does so when a pod gets devices, and when a plugin registers."""
+    """Write kubelet_internal_checkpoint; the kubelet does so when a pod gets devices and when a plugin registers."""
     entries = [
         entry
         for uid, allocations in managers.allocations.items()
@@ -79,7 +79,9 @@ def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None
 
 
 def write_atomically(path: Path, content: Json) -> None:
-    """Write JSON into a temporary file beside, sync it, and rename it: readers see the old file or the new."""
+    """Write JSON into a temporary file in the same directory, sync it, and rename it: readers see either the old or the
+    new file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
     with os.fdopen(handle, "w") as file:
@@ -120,7 +122,9 @@ def _memory_node(node: NumaNodeState) -> Json:
 
 
 def _device_entries(managers: ContainerManager, uid: str, container: str) -> list[Json]:
-    """Return an entry for each resource. A device without zones has the zone -1, a device of several zones each."""
+    """Return the entries of each resource. A device without zones is listed under zone -1, a device of several zones
+    under each.
+    """
     by_resource: dict[str, dict[str, list[str]]] = {}
     for device in managers.allocations[uid][container].devices:
         zones = by_resource.setdefault(device.resource, {})

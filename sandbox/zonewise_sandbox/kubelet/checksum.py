@@ -1,8 +1,8 @@
-"""The checksums in the kubelet's checkpoint files: FNV-1a of the text that Go's spew library prints for the struct.
+"""The checksums in the kubelet's checkpoint files: FNV-1a of the text that Go's spew library prints for a struct.
 
-That is k8s.io/kubernetes pkg/util/hash/hash.go over k8s.io/utils/dump: types in parentheses before values but not
-before map keys and elements, map keys in order, nothing quoted. The names of the types are part of the hashed text, so
-that each file has a printer of its own.
+The source is k8s.io/kubernetes pkg/util/hash/hash.go over k8s.io/utils/dump. Types are in parentheses before values,
+but not before map keys and elements; map keys are sorted; nothing is quoted. Type names are part of the hashed text, so
+each file needs a separate printer.
 """
 
 from __future__ import annotations

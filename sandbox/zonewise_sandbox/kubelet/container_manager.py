@@ -32,7 +32,9 @@ class ContainerManager:
     def __init__(
         self, zones: Iterable[SimulatedZone], devices: Iterable[SimulatedDevice], config: KubeletConfig
     ) -> None:
-        """Start without pods; only the policies "static" and "Static" give resources of a zone exclusively."""
+        """Create managers without pods; only the policies "static" and "Static" allocate resources of a zone
+        exclusively.
+        """
         self.zones = tuple(sorted(zones, key=lambda zone: zone.id))
         self.devices = tuple(sorted(devices, key=lambda device: device[:2]))
         self.config = config
@@ -41,16 +43,16 @@ class ContainerManager:
         self.registered = {device.resource for device in self.devices}
         """Resources with a registered device plugin."""
         self.pods: dict[str, PodSpec] = {}
-        """By UID."""
+        """Pods by UID."""
         self.allocations: dict[str, dict[str, Allocation]] = {}
-        """By pod UID and container."""
+        """Allocations by pod UID and container."""
         self.free = self._idle()
         """The resources that no pod holds."""
 
     # --- pods
 
     def admit(self, pod: PodSpec) -> None:
-        """Admit a pod and allocate its requests; raise DoesNotFit, and ValueError for a UID that is in use."""
+        """Admit a pod and allocate its requests; raise DoesNotFit, or ValueError if the UID is in use."""
         if pod.uid in self.pods:
             raise ValueError(f"pod UID {pod.uid} is running already")
         requests = {container.name: self._request(container, pod) for container in pod.containers}
@@ -73,7 +75,9 @@ class ContainerManager:
         self._recompute_free()
 
     def unregister(self, resources: Iterable[str]) -> None:
-        """Unregister device plugins: their devices are not allocated any more, and allocated ones stay so."""
+        """Unregister device plugins: their free devices are not allocated any more, and allocated ones remain
+        allocated.
+        """
         self.registered.difference_update(resources)
         self._recompute_free()
 
@@ -98,7 +102,9 @@ class ContainerManager:
         return CpuSet.union(zone.cpus for zone in self.zones)
 
     def reserved_cpus(self) -> CpuSet:
-        """Return the CPUs that no pod gets: the configured ones, else so many of the lowest, rounded up."""
+        """Return the CPUs that no pod gets: the configured ones, otherwise the reserved amount, rounded up, of the
+        lowest ones.
+        """
         if self.config.reserved_cpus is not None:
             return self.config.reserved_cpus
         return CpuSet(list(self.every_cpu())[: -(-self.config.reserved_milli_cpus // 1000)])
@@ -125,7 +131,7 @@ class ContainerManager:
     # --- the PodResources API
 
     def allocatable(self) -> Allocatable:
-        """Return the resources that pods can get, free or not."""
+        """Return the resources that pods can get, whether free or not."""
         idle = self._idle()
         memory = tuple(
             MemoryBlock(kind, table.allocatable, (zone,))

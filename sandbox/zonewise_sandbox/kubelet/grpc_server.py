@@ -1,4 +1,4 @@
-"""The gRPC side of a simulated kubelet: unix sockets, methods, the limit on calls, and faults on demand."""
+"""The gRPC side of a simulated kubelet: unix sockets, methods, the rate limit, and faults on demand."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-_SUN_PATH = 107  # bytes of a socket's path: sockaddr_un of unix(7), without the final zero
-_WORKERS = 16  # each watch holds one
+_SUN_PATH = 107  # maximum bytes of a socket's path: sockaddr_un of unix(7), without the final zero
+_WORKERS = 16  # each watch occupies one
 
 
 class Faults(NamedTuple):
     """The faults and limits of a simulated kubelet; a restart resets the counts."""
 
     empty_allocatable: int = 0
-    """So many first responses to GetAllocatableResources are empty: the socket is served before the managers run."""
+    """Number of initial responses to GetAllocatableResources that are empty: the socket is served before the managers
+    run.
+    """
     empty_lists: int = 0
-    """So many first responses to List are empty: a restarted kubelet serves before it knows its pods, while all
-    resources are allocatable already."""
+    """Number of initial responses to List that are empty: a restarted kubelet serves before it knows its pods, while
+    all resources are already allocatable.
+    """
     failing_lists: int = 0
-    """So many first calls of List fail."""
+    """Number of initial calls of List that fail."""
     garbled_lists: int = 0
-    """So many first responses to List are no messages."""
+    """Number of initial responses to List that are not valid messages."""
     ballast: int = 0
-    """The first pod of each List has about so many bytes of repeated claims (kubernetes#141335)."""
+    """Approximate bytes of repeated claims in the first pod of each List (kubernetes#141335)."""
     delay: float = 0.0
-    """The seconds before every response."""
+    """Seconds before every response."""
     rate: float = 100.0
-    """Calls a second (pkg/kubelet/apis/podresources/constants.go)."""
+    """Calls per second (pkg/kubelet/apis/podresources/constants.go)."""
     burst: int = 10
-    """Calls at once, from the same file."""
+    """Maximum calls at once, from the same file."""
     late_plugins: frozenset[str] = frozenset()
     """Resources whose plugins register neither at the start nor after a restart."""
 
@@ -48,7 +51,7 @@ class Faults(NamedTuple):
 def serve(socket: Path, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]) -> grpc.Server:
     """Serve methods of one service on a socket; an existing file is replaced.
 
-    Raises ValueError for a path that is too long for a socket, RuntimeError where it cannot be bound.
+    Raises ValueError if the path is too long for a socket, RuntimeError if it cannot be bound.
     """
     if len(bytes(socket)) > _SUN_PATH:
         raise ValueError(f"{socket} is longer than the {_SUN_PATH} bytes that a socket's path may have")
@@ -62,19 +65,20 @@ def serve(socket: Path, service: str, handlers: Mapping[str, grpc.RpcMethodHandl
 
 
 class Calls:
-    """Counts and limits the calls of one run of a simulated kubelet."""
+    """Counts and limits the calls during one run of a simulated kubelet."""
 
     def __init__(self, faults: Faults) -> None:
-        """Start without calls."""
+        """Create counters without calls."""
         self._faults = faults
         self._bucket = TokenBucket(faults.rate, faults.burst)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self.counts: dict[str, int] = {}
-        """Calls let through, by method."""
+        """Accepted calls by method."""
 
     def unary(self, name: str, respond: Callable[[bytes, int], Message | bytes]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return a handler that responds with `respond`, a function of the request and of the call's number from 1.
+        """Return a handler that responds with `respond`, a function of the request and the call's number, counted from
+        1.
 
         A LookupError becomes the kubelet's status: UNKNOWN, with its text.
         """
@@ -105,7 +109,7 @@ class Broadcast:
     """Events for all watchers."""
 
     def __init__(self, lock: threading.RLock) -> None:
-        """Start without watchers. The lock guards the state behind the events, so that a watcher misses none."""
+        """Create a broadcast without watchers. The lock guards the state behind the events, so watchers miss none."""
         self._lock = lock
         self._watchers: list[queue.SimpleQueue[bytes | None]] = []
 
@@ -117,7 +121,7 @@ class Broadcast:
                     watcher.put(event.SerializeToString())
 
     def stream(self, first: Callable[[], list[bytes]]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return a handler that streams the events of `first`, and then every event that is sent."""
+        """Return a handler that streams the events of `first`, followed by every event that is sent."""
 
         def handle(_request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
             events: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

@@ -33,7 +33,7 @@ STATIC = KubeletConfig(
     topology_manager_policy="best-effort",
     reserved_milli_cpus=1000,
 )
-"""A configuration under which a kubelet gives CPUs and memory exclusively."""
+"""A configuration under which a kubelet allocates CPUs and memory exclusively."""
 
 NO_FAULTS = Faults()
 
@@ -49,14 +49,14 @@ _GARBAGE = b"\xff\xff\xff\xff"
 
 
 class SimulatedKubelet:
-    """A kubelet for tests, demonstrations and benchmarks, below a directory of its own.
+    """A kubelet for tests, demonstrations and benchmarks, in a separate directory.
 
     It allocates exclusive CPUs, memory and devices by the rules of `allocation`, on start() and stop(), and runs no
-    containers. A context manager; safe to share among threads. As a real one does, it removes stopped pods from its
-    files late:
+    containers. It is a context manager, and thread-safe. Like a real kubelet, it removes stopped pods from its files
+    late:
 
-    - from cpu_manager_state when a pod asks for admission, and in each reconcile period
-    - from memory_manager_state when a pod asks for admission
+    - from cpu_manager_state when a pod is to be admitted, and in each reconcile period
+    - from memory_manager_state when a pod is to be admitted
     - from kubelet_internal_checkpoint when a pod is admitted
     """
 
@@ -71,9 +71,10 @@ class SimulatedKubelet:
         pods_api: bool = False,
         reconcile_period: float = RECONCILE_PERIOD,
     ) -> None:
-        """Take the node's zones and devices; `pods_api` serves the Pods API as well. serve() opens the sockets.
+        """Create a kubelet for the node's zones and devices; `pods_api` also serves the Pods API. serve() opens the
+        sockets.
 
-        `reconcile_period` is in seconds, infinite for none: reconcile() then stands for its end.
+        `reconcile_period` is in seconds; if it is infinite, call reconcile() instead.
         """
         self.directory = Path(directory)
         self.socket = self.directory / "pod-resources" / "kubelet.sock"
@@ -89,7 +90,7 @@ class SimulatedKubelet:
         self._servers: list[grpc.Server] = []
         self._reconcile_period = reconcile_period
         self._stale_cpus = False
-        """Whether cpu_manager_state has CPUs of stopped pods."""
+        """Whether cpu_manager_state still contains CPUs of stopped pods."""
         self._stopping = threading.Event()
 
     # --- lifecycle
@@ -113,7 +114,7 @@ class SimulatedKubelet:
             threading.Thread(target=self._run_reconciler, args=(stopping,), name="reconcile", daemon=True).start()
 
     def close(self) -> None:
-        """Stop serving: connections break and sockets vanish. Pods and files stay, as when a kubelet is killed."""
+        """Stop serving: connections break and sockets disappear. Pods and files remain, as when a kubelet is killed."""
         self._stopping.set()
         with self._lock:
             servers, self._servers = self._servers, []
@@ -125,7 +126,7 @@ class SimulatedKubelet:
         self.pods_socket.unlink(missing_ok=True)
 
     def restart(self) -> None:
-        """Close and serve again; the late device plugins of `faults` are unregistered until register()."""
+        """Close and serve again; the late device plugins in `faults` are unregistered until register()."""
         self.close()
         with self._lock:
             self._managers.unregister(self.faults.late_plugins)
@@ -143,10 +144,10 @@ class SimulatedKubelet:
     # --- events on the node
 
     def start(self, pod: PodSpec) -> None:
-        """Admit a pod and allocate its requests; raise DoesNotFit, or ValueError for a UID that is in use.
+        """Admit a pod and allocate its requests; raise DoesNotFit, or ValueError if the UID is in use.
 
-        CPU Manager and Memory Manager remove stopped pods before they compute hints (GetTopologyHints), so also where
-        the pod is rejected.
+        CPU Manager and Memory Manager remove stopped pods before they compute hints (GetTopologyHints), even if the pod
+        is then rejected.
         """
         with self._lock:
             try:
@@ -161,7 +162,9 @@ class SimulatedKubelet:
             )
 
     def stop(self, uid: str) -> None:
-        """Remove a pod and free its resources; raise KeyError for an unknown UID. The files have it a while longer."""
+        """Remove a pod and free its resources; raise KeyError for an unknown UID. The files still contain the pod for a
+        while.
+        """
         with self._lock:
             pod = self._managers.remove(uid)
             self._stale_cpus = True

@@ -1,4 +1,4 @@
-"""Values as messages of the kubelet's APIs, with the kubelet's own entry for each device and zone."""
+"""Converts values to messages of the kubelet's APIs, with an entry for each device and zone, as in the kubelet."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encode_allocatable(allocatable: Allocatable) -> pb.AllocatableResourcesRespo
 
 
 def encode_event(kind: pods_pb2.EventType, pod: PodSpec | None = None, phase: str = "") -> pods_pb2.WatchPodsEvent:
-    """Return an event of the Pods API; that of a deleted pod has its name, namespace and UID only."""
+    """Return an event of the Pods API; for a deleted pod it contains only the name, namespace and UID."""
     if pod is None:
         return pods_pb2.WatchPodsEvent(type=kind)
     deleted = kind == pods_pb2.DELETED

@@ -19,7 +19,7 @@ class SimulatedZone(NamedTuple):
     id: int
     cpus: CpuSet
     memory: Mapping[str, int] = NO_AMOUNTS
-    """Bytes by type: "memory" includes those of "hugepages-2Mi" and the like."""
+    """Bytes by type: "memory" includes those of "hugepages-2Mi" and other huge pages."""
 
 
 class SimulatedDevice(NamedTuple):
@@ -28,11 +28,11 @@ class SimulatedDevice(NamedTuple):
     resource: str
     id: str
     zones: tuple[int, ...] = ()
-    """Empty: the plugin reports no topology."""
+    """Empty if the plugin reports no topology."""
 
 
 class ContainerSpec(NamedTuple):
-    """The requests of a container, which are its limits as well."""
+    """The requests of a container, which equal its limits."""
 
     name: str
     milli_cpus: int = 0
@@ -50,7 +50,7 @@ class PodSpec(NamedTuple):
     containers: tuple[ContainerSpec, ...]
     uid: str
     guaranteed: bool = True
-    """Whether its QoS class is Guaranteed: only such pods get exclusive CPUs and memory."""
+    """Whether its QoS class is Guaranteed; only such pods get exclusive CPUs and memory."""
     labels: Mapping[str, str] = MappingProxyType({})
 
 
@@ -63,7 +63,7 @@ class ExclusiveRequest(NamedTuple):
 
 
 def even_zones(zones: int, cores: int, *, threads: int = 2, memory: int = 64 << 30) -> tuple[SimulatedZone, ...]:
-    """Return zones of so many cores each, numbered as the kernel does on most servers, and bytes of memory each.
+    """Return zones with `cores` cores and `memory` bytes each, numbered as the kernel does on most servers.
 
     CPU t * zones * cores + z * cores + c is thread t of core c of zone z.
     """

@@ -1,16 +1,16 @@
-"""Chooses a node for each pod, in constant time on average, however many nodes there are.
+"""Selects a node for each pod, in constant time on average, whatever the number of nodes.
 
-Pods with the same requests and the same selection are a class. A class has a queue of the nodes that may have room for
-its pods:
+Pods with the same requests and the same selection form a class. A class has a queue of the nodes that may have capacity
+for its pods:
 
 | event | action |
 |---|---|
-| a pod of the class comes | take the first node of the queue with room; drop those without from the queue |
-| no node has room | the pod waits in the class |
-| a node comes, changes, or is freed in part | append it to the queue of each class that selects it; place pods |
+| a pod of the class arrives | select the first node of the queue with enough capacity; drop the nodes before it |
+| no node has enough capacity | the pod waits in the class |
+| a node is added, changes, or is freed in part | append it to the queue of each class that selects it; place pods |
 
-So each step that drops a node is paid by the event that appended it. The classes of pods that name their node have that
-node alone, and are found by its name.
+The cost of dropping a node is thus amortized by the event that appended it. Classes of pods that name their node
+contain only that node, and are looked up by its name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 _ClassKey = tuple[frozenset[tuple[str, int]], "Selection"]
 _MAX_IDLE = 500
-"""Classes without waiting pods that are kept; a class costs one look at every node to make."""
+"""Maximum classes without waiting pods that are kept; creating a class requires a check of every node."""
 
 
 class _PodClass:
@@ -48,16 +48,16 @@ class _PodClass:
 
 
 class Binder:
-    """The free capacity of all nodes, and the pods that wait for some. It does no I/O."""
+    """The free capacity of all nodes, and the pods that wait for capacity. It does no I/O."""
 
     def __init__(self) -> None:
-        """Start without nodes."""
+        """Create a binder without nodes."""
         self._nodes: dict[str, RunnerNode] = {}
         self._free: dict[str, Amounts] = {}
         self._held: dict[Key, tuple[str, Amounts]] = {}
         self._on_node: dict[str, set[Key]] = {}
         self._classes: dict[str, dict[_ClassKey, _PodClass]] = {"": {}}
-        """By the node that their pods name; "" for the classes of all other pods."""
+        """Classes by the node that their pods name; "" holds the classes of all other pods."""
         self._class_of: dict[Key, _PodClass] = {}
 
     @property
@@ -66,11 +66,11 @@ class Binder:
         return len(self._class_of)
 
     def free(self, node: str) -> Amounts:
-        """Return what is free of a node; it is negative where other binders have bound too much."""
+        """Return the free amounts of a node; they are negative if other binders have bound too much."""
         return self._free.get(node, {})
 
     def set_node(self, node: RunnerNode) -> list[tuple[RunnerPod, str]]:
-        """Add or change a node; return the waiting pods that it has room for, with its name."""
+        """Add or change a node; return the waiting pods that now fit, with its name."""
         name = node.metadata.name
         free = node.allocatable()
         for key in self._on_node.get(name, ()):
@@ -83,12 +83,14 @@ class Binder:
         return list(self._offer(name))
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; pods on it keep their places, should it return."""
+        """Remove a node; the pods on it remain assigned in case it returns."""
         self._nodes.pop(name, None)
         self._free.pop(name, None)
 
     def place(self, pod: RunnerPod) -> str:
-        """Return the node for a new pod, which holds its part of it now; "" where it must wait. Raises FieldError."""
+        """Return the node for a new pod, and allocate the pod's requests there; "" if the pod must wait. Raises
+        FieldError.
+        """
         self.forget(pod.key)
         pod_class = self._class_for(pod)
         node = self._first_with_room(pod_class)
@@ -100,7 +102,7 @@ class Binder:
         return node
 
     def hold(self, pod: RunnerPod, node: str) -> None:
-        """Note that a pod is on a node, also where another binder has bound it."""
+        """Record that a pod is on a node, even if another binder has bound it."""
         self.forget(pod.key)
         if pod.key in self._held:
             return
@@ -111,7 +113,7 @@ class Binder:
             _subtract(self._free[node], requests)
 
     def release(self, key: Key) -> list[tuple[RunnerPod, str]]:
-        """Free what a pod holds; return the waiting pods that have room now, with their node."""
+        """Free the resources of a pod; return the waiting pods that now fit, with their nodes."""
         self.forget(key)
         held = self._held.pop(key, None)
         if held is None:
@@ -126,7 +128,7 @@ class Binder:
         return list(self._offer(node))
 
     def forget(self, key: Key) -> None:
-        """Note that a pod waits no longer."""
+        """Record that a pod no longer waits."""
         pod_class = self._class_of.pop(key, None)
         if pod_class is not None:
             del pod_class.waiting[key]
@@ -158,7 +160,7 @@ class Binder:
         return ""
 
     def _offer(self, name: str) -> Iterator[tuple[RunnerPod, str]]:
-        """Offer a node with new room to all classes, and yield the waiting pods that get it."""
+        """Try a node with new free capacity for all classes, and yield the waiting pods that get it."""
         for pod_class in self._classes_of(name):
             pod_class.append(self._nodes[name])
             while pod_class.waiting and (node := self._first_with_room(pod_class)):

@@ -1,8 +1,8 @@
-"""Since when gangs run whole: the work of a pod that needs its peers begins once all of them run.
+"""When gangs became complete: a pod that needs its peers begins its work once all of them run.
 
-A pod whose annotation `zonewise.dev/simulated-gang-pods` says how many pods its Job has waits for them, as the ranks of
-an MPI program do. It does no work before, and holds its node. A gang that was whole counts as whole until its last pod
-has ended.
+The annotation `zonewise.dev/simulated-gang-pods` states the number of pods that a pod waits for, as the ranks of an MPI
+program do. Until then, the pod does no work but occupies its node. A gang that was complete counts as complete until
+its last pod has ended.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Key = tuple[str, str]
 
 
 class RunningGangs:
-    """See the module. It does no I/O."""
+    """Tracks which gangs run. It does no I/O."""
 
     def __init__(self) -> None:
         """Start without pods."""
         self._running: dict[Key, set[Key]] = {}
-        """Pods by namespace and Job."""
+        """Running pods by namespace and Job."""
         self._whole_since: dict[Key, float] = {}
 
     def observe(self, pod: RunnerPod, now: float, *, exists: bool = True) -> list[Key]:
-        """Take a pod that has changed, or exists no more; return the pods of its gang if it is whole from now on."""
+        """Record a pod that changed or no longer exists; return the pods of its gang if the gang becomes complete."""
         gang, size = _gang(pod), pod.seconds(GANG_PODS)
         if size is None:
             return []
@@ -45,11 +45,11 @@ class RunningGangs:
         return list(running)
 
     def waits(self, pod: RunnerPod) -> bool:
-        """Tell whether a pod waits for others of its gang."""
+        """Return whether a pod waits for other pods of its gang."""
         return pod.seconds(GANG_PODS) is not None and _gang(pod) not in self._whole_since
 
     def begin(self, pod: RunnerPod, since: float) -> float:
-        """Return when the work of a pod began that runs since then, and waits for none."""
+        """Return when the work of a pod began; the pod has run since `since`, and waits for no other pods."""
         return max(since, self._whole_since.get(_gang(pod), since))
 
 

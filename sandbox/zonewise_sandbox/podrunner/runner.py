@@ -1,10 +1,10 @@
 """The runner: watches nodes and pods, and writes bindings and statuses from several threads.
 
-One pod is in the hands of one worker at a time. Its next step follows from the observed pod and the time:
+Only one worker handles a pod at a time. The next step depends on the observed pod and the time:
 
 | observed | step |
 |---|---|
-| schedulable, a node has room | bind it |
+| schedulable, a node has capacity | bind it |
 | bound and Pending, its kubelet rejects it | Failed, with the kubelet's reason |
 | bound and Pending, for the start delay | Running, Ready |
 | Running, for its run time, once its gang is whole | Succeeded or Failed |
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY = 0.5
-"""Seconds until a step is taken again that failed."""
+"""Seconds until a failed step is repeated."""
 _NODE = msgspec.json.Decoder(RunnerNode)
 _POD = msgspec.json.Decoder(RunnerPod)
 
@@ -51,19 +51,19 @@ class RunnerSettings(NamedTuple):
     start_delay: float = 0.0
     """Seconds from the binding to Running."""
     schedulers: frozenset[str] = frozenset({"default-scheduler"})
-    """The schedulers that it stands in for; none: it only runs the pods that others bind."""
+    """The schedulers that it replaces; if empty, it only runs pods that others bind."""
     workers: int = 8
 
 
 class PodAdmission(Protocol):
-    """The kubelets of all nodes, as far as they admit pods. Called by several threads."""
+    """The admission of all nodes' kubelets. Several threads call it."""
 
     def admit(self, pod: RunnerPod, /) -> str:
-        """Admit a pod to its node, where it is not admitted yet; return why it is rejected, else ""."""
+        """Admit a pod to its node, unless it is admitted already; return the reason for a rejection, or ""."""
         ...
 
     def remove(self, pod: RunnerPod, /) -> None:
-        """Free what a pod holds that has ended or is gone; do nothing for a pod that holds nothing."""
+        """Free the resources of a pod that has ended or no longer exists; do nothing if it holds none."""
         ...
 
 
@@ -89,26 +89,26 @@ class PodRunner(Controller):
         speed: float = 1.0,
         kubelets: PodAdmission | None = None,
     ) -> None:
-        """Take the API server, and the time in seconds since 1970. After a jump of the clock call wake().
+        """Create a runner from the API server and a clock in seconds since 1970. Call wake() after a jump of the clock.
 
-        `speed`: how many seconds of the clock pass in a second. Without `kubelets` every pod is admitted.
+        `speed` is the number of clock seconds per real second. Without `kubelets`, every pod is admitted.
         """
         self._settings = settings or RunnerSettings()
         super().__init__(config, "pod-runner", clock, self._settings.workers, speed)
         self._kubelets: PodAdmission = kubelets or _EveryPod()
-        self._lock = threading.Lock()  # around the binder, the gangs, the choices and the times
+        self._lock = threading.Lock()  # guards the binder, the gangs, the choices and the times
         self._binder = Binder()
         self._gangs = RunningGangs()
         self._chosen: dict[Key, tuple[str, str]] = {}
-        """By pod: its UID and its node, until the binding is observed."""
+        """UID and node by pod, until the binding is observed."""
         self._since: dict[Key, tuple[str, float]] = {}
-        """By pod: the UID and state, and since when it is observed in it."""
+        """By pod: its UID and state, and when it was first observed in this state."""
         self._nodes: Reflector[RunnerNode] = Reflector(self._client, NODES, _NODE.decode, self._node_changed)
         self._pods: Reflector[RunnerPod] = Reflector(self._client, PODS, _POD.decode, self._pod_changed)
 
     @property
     def waiting(self) -> int:
-        """Return the number of pods that wait for room on a node."""
+        """Return the number of pods that wait for capacity on a node."""
         with self._lock:
             return self._binder.waiting
 
@@ -225,7 +225,7 @@ class PodRunner(Controller):
         self._write_at(pod, seconds, lambda now: ended_status(pod, now, killed=True))
 
     def _write_at(self, pod: RunnerPod, seconds: float, status: Callable[[float], dict[str, object]]) -> None:
-        """Write a status `seconds` after the pod came into its state, and its gang was whole; until then, wait."""
+        """Write a status `seconds` after the pod entered its state and its gang was complete; until then, wait."""
         with self._lock:
             since = self._gangs.begin(pod, self._since.get(pod.key, ("", self._clock()))[1])
         now = self._clock()

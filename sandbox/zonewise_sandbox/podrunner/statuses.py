@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zonewise_sandbox.podrunner.types import RunnerPod
 
 KILLED = 137
-"""The exit code of a container that is ended by a signal: 128 + SIGKILL."""
+"""The exit code of a container that a signal ends: 128 + SIGKILL."""
 
 Object = dict[str, Any]
 
@@ -28,7 +28,7 @@ def running_status(pod: RunnerPod, now: float) -> Object:
 
 
 def ended_status(pod: RunnerPod, now: float, *, killed: bool) -> Object:
-    """Return the status of a pod whose containers have ended, by themselves or by its deletion."""
+    """Return the status of a pod whose containers have ended, by themselves or because the pod was deleted."""
     time = _time(now)
     code = KILLED if killed else int(pod.seconds(EXIT_CODE) or 0)
     reason = "Error" if code else "Completed"
@@ -43,7 +43,7 @@ def ended_status(pod: RunnerPod, now: float, *, killed: bool) -> Object:
 
 
 def rejected_status(message: str) -> Object:
-    """Return the status of a pod that its kubelet rejects for its zones (pkg/kubelet/kubelet.go rejectPod)."""
+    """Return the status of a pod that its kubelet rejects because of its zones (pkg/kubelet/kubelet.go rejectPod)."""
     text = f"Pod was rejected: Resources cannot be allocated with Topology locality: {message}"
     return {"phase": "Failed", "reason": "TopologyAffinityError", "message": text}
 

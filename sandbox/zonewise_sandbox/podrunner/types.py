@@ -22,13 +22,13 @@ from zonewise_common.k8s.taints import (
 RUN_SECONDS = "zonewise.dev/simulated-run-seconds"
 EXIT_CODE = "zonewise.dev/simulated-exit-code"
 GANG_PODS = "zonewise.dev/simulated-gang-pods"
-"""The pods of a Job that must run for any of them to do its work."""
+"""The number of pods of a Job that must run before any of them does its work."""
 JOB_LABEL = "batch.kubernetes.io/job-name"
 STOP_SECONDS = "zonewise.dev/simulated-stop-seconds"
-"""How long a deleted pod takes to end; its grace period limits it."""
+"""Seconds that a deleted pod takes to end; its grace period limits them."""
 
 Amounts = dict[str, int]
-"""Thousandths of the unit of each resource."""
+"""Thousandths of each resource's unit."""
 
 
 class RunnerMetadata(msgspec.Struct, rename="camel", frozen=True):
@@ -57,11 +57,11 @@ class RunnerNode(msgspec.Struct, frozen=True):
     status: RunnerNodeStatus = RunnerNodeStatus()
 
     def allocatable(self) -> Amounts:
-        """Return what pods can have of it."""
+        """Return the amounts that pods can use."""
         return {name: quantity_milli_value(value) for name, value in self.status.allocatable.items()}
 
     def taints(self) -> tuple[Taint, ...]:
-        """Return its taints; an unschedulable node has one more."""
+        """Return its taints, with an additional one if it is unschedulable."""
         return (*read_taints(self.spec), *((UNSCHEDULABLE,) if self.spec.get("unschedulable") else ()))
 
 
@@ -86,22 +86,22 @@ class RunnerPod(msgspec.Struct, frozen=True):
 
     @property
     def node(self) -> str:
-        """Return the node that it is bound to; "" for none."""
+        """Return the node to which it is bound; "" for none."""
         return self.spec.get("nodeName") or ""
 
     @property
     def is_ended(self) -> bool:
-        """Tell whether its containers have ended for good."""
+        """Return whether its containers have ended permanently."""
         return self.status.phase in {"Succeeded", "Failed"}
 
     @property
     def is_schedulable(self) -> bool:
-        """Tell whether it waits for a node, without a gate."""
+        """Return whether it waits for a node and has no scheduling gate."""
         waits = not self.node and not self.is_ended and self.metadata.deletion_timestamp is None
         return waits and not self.spec.get("schedulingGates")
 
     def seconds(self, annotation: str) -> float | None:
-        """Return the seconds in an annotation; None where it is absent or no number of seconds."""
+        """Return the seconds in an annotation; None if it is absent or not a number of seconds."""
         try:
             value = float(self.metadata.annotations.get(annotation, ""))
         except ValueError:
@@ -109,9 +109,9 @@ class RunnerPod(msgspec.Struct, frozen=True):
         return value if 0 <= value < float("inf") else None
 
     def requests(self) -> Amounts:
-        """Return what it takes of a node: the sum of its containers, and one of `pods`.
+        """Return the resources that it needs: the sum of its containers, and one of `pods`.
 
-        An init container counts where it needs more than all containers that run after it (KEP-753 in short).
+        An init container counts if it needs more than all containers that run after it (KEP-753, simplified).
         """
         total: Amounts = {}
         largest: Amounts = {}
@@ -128,21 +128,21 @@ class RunnerPod(msgspec.Struct, frozen=True):
         return {name: amount for name, amount in combined.items() if amount} | {"pods": 1000}
 
     def selection(self) -> Selection:
-        """Return the nodes that it may run on. Raises FieldError."""
+        """Return the nodes on which it may run. Raises FieldError."""
         terms = read_required_terms(self.spec)
         return Selection(read_node_selector(self.spec), terms, read_tolerations(self.spec, comparisons=False))
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The nodes that pods may run on; hashable."""
+    """The nodes on which pods may run; hashable."""
 
     labels: tuple[Requirement, ...]
     terms: tuple[NodeSelectorTerm, ...] | None
-    """One must match; None: every node."""
+    """Terms of which one must match; None for every node."""
     tolerations: tuple[Toleration, ...]
 
     def matches(self, node: RunnerNode) -> bool:
-        """Tell whether pods may run on a node."""
+        """Return whether pods may run on a node."""
         if find_matching_untolerated_taint(node.taints(), self.tolerations) is not None:
             return False
         labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
@@ -154,7 +154,7 @@ class Selection(msgspec.Struct, frozen=True):
         )
 
     def pinned(self) -> str:
-        """Return the node that it names, as the only one; "" where it names none."""
+        """Return the single node that it names; "" if it names none."""
         if self.terms is None or len(self.terms) != 1:
             return ""
         for requirement in self.terms[0].match_fields:

@@ -1,1 +1,1 @@
-"""`zonewise up`: a cluster in one process, from real and simulated parts."""
+"""`zonewise up`: a cluster in one process, composed of real and simulated parts."""

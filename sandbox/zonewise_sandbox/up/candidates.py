@@ -1,6 +1,6 @@
-"""The nodes that a pod may run on by its selection and by the totals of nodes: the filters of kube-scheduler, in short.
+"""The nodes on which a pod may run by its selection and by node totals: kube-scheduler's filters, simplified.
 
-Left out, as in the pod runner: preemption, spreading, pod affinity, volumes, ports.
+Not supported, as in the pod runner: preemption, spreading, pod affinity, volumes, ports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NodeTotals:
         self._free: dict[str, Amounts] = {}
         self._held: dict[Key, tuple[str, Amounts]] = {}
         self._matching: dict[Selection, list[str]] = {}
-        """Nodes by the selections that pods have; dropped when a node changes its labels or taints."""
+        """Nodes by the selections of pods; cleared when a node changes its labels or taints."""
 
     @property
     def count(self) -> int:
@@ -52,7 +52,7 @@ class NodeTotals:
         self._matching.clear()
 
     def hold(self, pod: RunnerPod, node: str) -> None:
-        """Note that a pod is on a node, or will be. Raises FieldError."""
+        """Record that a pod is on a node or will be. Raises FieldError."""
         if pod.key not in self._held:
             amounts = pod.requests()
             self._held[pod.key] = node, amounts
@@ -60,14 +60,14 @@ class NodeTotals:
                 _add(self._free[node], amounts, -1)
 
     def release(self, key: Key) -> bool:
-        """Free what a pod holds; return whether it held anything."""
+        """Free the resources of a pod; return whether it held any."""
         node, amounts = self._held.pop(key, ("", {}))
         if node in self._free:
             _add(self._free[node], amounts, 1)
         return bool(node)
 
     def candidates(self, pod: RunnerPod) -> list[str]:
-        """Return the nodes that a pod selects and that have room, in their order. Raises FieldError."""
+        """Return the nodes that a pod selects and that have enough capacity, in their order. Raises FieldError."""
         requests, selection = pod.requests(), pod.selection()
         return [name for name in self._selected(selection) if _has_room(self._free.get(name, {}), requests)]
 

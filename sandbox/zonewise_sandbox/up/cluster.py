@@ -3,7 +3,7 @@
     with open_cluster(ClusterOptions(parse_nodes("4xhgx-h100"))) as cluster:
         print(cluster.url)
 
-It listens on loopback alone, and leaves neither a port nor a thread nor a file.
+It listens only on loopback, and leaves no ports, threads or files behind.
 """
 
 from __future__ import annotations
@@ -45,44 +45,44 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 120.0
-"""Seconds within which a cluster must be ready: ten times what 5,000 nodes take."""
+"""Seconds within which a cluster must be ready: ten times what 5,000 nodes need."""
 _POLL = 0.01
-"""Seconds between two looks whether a part is ready."""
+"""Seconds between two checks whether a part is ready."""
 _WEBHOOK_PORT = 443
 CONTROLLER = "zonewise-controller"
 """The Service of the controller's page and read API, behind the API server's proxy."""
 START_DELAY = 1.0
-"""Seconds of the cluster from a pod's binding to its start."""
+"""Seconds of the cluster's time from a pod's binding to its start."""
 
 
 class ClusterError(Exception):
-    """The cluster cannot start; the message says why."""
+    """The cluster cannot start; the message states the reason."""
 
 
 class ClusterStopped(Exception):
-    """The cluster was to end before it was ready."""
+    """The cluster was stopped before it was ready."""
 
 
 class ClusterOptions(NamedTuple):
-    """What a cluster is made of."""
+    """The options of a cluster."""
 
     nodes: NodeSet
     port: int = 0
-    """Of the API server; 0: any free one."""
+    """Port of the API server; 0 for any free one."""
     status_port: int = 0
-    """Of the controller's page and read API; 0: any free one."""
+    """Port of the controller's page and read API; 0 for any free one."""
     speed: float = 1.0
-    """How many seconds of the cluster pass in a second."""
+    """Number of the cluster's seconds per real second."""
 
 
 class Cluster(NamedTuple):
-    """A cluster that runs."""
+    """A running cluster."""
 
     server: ApiServer
     clock: ClusterClock
     agents: NodeAgents
     status_url: str
-    """Of the controller's page, read API and metrics."""
+    """URL of the controller's page, read API and metrics."""
 
     @property
     def url(self) -> str:
@@ -91,7 +91,7 @@ class Cluster(NamedTuple):
 
     @property
     def config(self) -> Config:
-        """Return the configuration of a client."""
+        """Return the configuration for a client."""
         return self.server.client_config()
 
 
@@ -101,10 +101,10 @@ def open_cluster(
     progress: Callable[[str], object] = lambda _text: None,
     stop: threading.Event | None = None,
 ) -> Generator[Cluster]:
-    """Run a cluster as long as the context lasts.
+    """Run a cluster while the context is entered.
 
-    `progress` takes what is started next. Raises ClusterError, and ClusterStopped where `stop` is set before it is
-    ready.
+    `progress` is called with each part that is started next. Raises ClusterError, and ClusterStopped if `stop` is set
+    before the cluster is ready.
     """
     stop = stop or threading.Event()
     clock = ClusterClock(options.speed)
@@ -136,13 +136,13 @@ def open_cluster(
         stack.enter_context(JobController(config, clock=clock, speed=speed))
         _wait_until(lambda: listens(extender_port), programs, stop)
         stack.enter_context(PodScheduler(config, ("127.0.0.1", extender_port), clock=clock, speed=speed))
-        # it leads once the webhooks are trusted: the leader writes their CAs
+        # it leads once the webhooks are trusted, since the leader writes their CAs
         _wait_until(lambda: not readiness_problem(status_port) and _webhooks_are_trusted(server), programs, stop)
         yield Cluster(server, clock, agents, f"http://127.0.0.1:{status_port}/")
 
 
 def _wait_until(condition: Callable[[], bool], programs: tuple[ProgramThread, ...], stop: threading.Event) -> None:
-    """Wait for a condition. Raises ClusterError where a program ends before, or after READY_TIMEOUT seconds."""
+    """Wait for a condition. Raises ClusterError if a program ends first, or after READY_TIMEOUT seconds."""
     deadline = time.monotonic() + READY_TIMEOUT
     while not condition():
         ended = next((program for program in programs if not program.is_alive), None)
@@ -168,7 +168,8 @@ def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int
 
 
 def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock, stop: threading.Event) -> None:
-    """Create what a cluster has before its controllers start; the webhooks last, since nothing serves them yet.
+    """Create the objects that exist before the controllers start; the webhooks come last, since nothing serves them
+    yet.
 
     Raises ClusterStopped.
     """
@@ -191,12 +192,12 @@ def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock, stop
 
 
 def _without_taints(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node that is ready, without the taint that new nodes have (pkg/controller/nodelifecycle)."""
+    """Return a node that is ready, without the taint of new nodes (pkg/controller/nodelifecycle)."""
     return {**node, "spec": {**node["spec"], "taints": []}}
 
 
 def _extender(url: str, port: int, clock: ClusterClock) -> Callable[[threading.Event], object]:
-    """Return the extender; its times of the API are those of the cluster."""
+    """Return the extender, whose API times follow the cluster's clock."""
     default = ExtenderSettings()
     settings = default._replace(
         api_server=url,
@@ -224,7 +225,7 @@ def _controller(
 
 
 def _webhooks_are_trusted(server: ApiServer) -> bool:
-    """Tell whether every webhook configuration has the CA of the controller's certificate."""
+    """Return whether every webhook configuration contains the CA of the controller's certificate."""
     configurations = [
         record.object
         for resource, _, record in server.store.everything()

@@ -1,4 +1,4 @@
-"""The clock of a cluster whose time runs as the clock does, or faster."""
+"""The clock of a cluster, which runs in real time or faster."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_SPEED = 3600.0
-"""An hour of the cluster in a second. Above it decisions take longer than the jobs that they are about."""
+"""An hour of the cluster per second. At higher speeds, decisions would take longer than the jobs that they concern."""
 
 
 class ClusterClock:
-    """Seconds since 1970 that begin with the system's time and run `speed` times as fast; later steps are ignored."""
+    """Seconds since 1970, which start at the system's time and run `speed` times as fast; later steps are ignored."""
 
     def __init__(
         self,
@@ -27,5 +27,5 @@ class ClusterClock:
         self._start, self._begin = now(), monotonic()
 
     def __call__(self) -> float:
-        """Return the time of the cluster."""
+        """Return the cluster's time."""
         return self._start + (self._monotonic() - self._begin) * self.speed

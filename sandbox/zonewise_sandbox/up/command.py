@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 DEFAULT_NODES = "4xhgx-h100"
 DEFAULT_PORT, DEFAULT_STATUS_PORT = 8001, 9821
 MIX_NAMES = ("hpc", "ai", "batch")
-"""As the simulator's MIXES, whose import is slow."""
+"""Same as the simulator's MIXES, whose import is slow."""
 _SIMULATED = ("nodes", "topology_policy", "load", "load_share", "seed", "speed", "port", "write_kubeconfig")
-"""Arguments of a cluster that is simulated."""
+"""Arguments that apply only to a simulated cluster."""
 _EXAMPLES = """\
 examples:
   zonewise up                              four nodes with eight GPUs each
@@ -92,7 +92,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Run until SIGINT, SIGTERM or SIGHUP. Raises CommandError."""
     if arguments.kubeconfig is None and arguments.context is None:
-        gc.disable()  # nothing of the start is garbage; the controller enables it
+        gc.disable()  # the start creates no garbage; the controller enables the collector
         try:
             return _run_cluster(arguments)
         finally:
@@ -131,7 +131,7 @@ def _run_cluster(arguments: Namespace) -> int:
 
 
 def _serve_cluster(arguments: Namespace, options: ClusterOptions, start: float, stop: threading.Event) -> None:
-    """Run a cluster until `stop` is set; `start` is the time of time.monotonic() at which the command began."""
+    """Run a cluster until `stop` is set; `start` is when the command began, by time.monotonic()."""
     from zonewise_sandbox.up.cluster import open_cluster
     from zonewise_sandbox.up.kubeconfig import written_kubeconfig
     from zonewise_sandbox.up.summary import cluster_summary
@@ -173,7 +173,7 @@ def _run_observer(arguments: Namespace) -> int:
 
 
 def _stop_event(arguments: Namespace) -> threading.Event:
-    """Return the event that a signal sets from now on; begin to log."""
+    """Return the event that signals set from now on, and configure logging."""
     from zonewise_common.service import logs
     from zonewise_common.service.stop_signals import stop_event
 
@@ -182,7 +182,7 @@ def _stop_event(arguments: Namespace) -> threading.Event:
 
 
 def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:
-    """Return the jobs that arrive; None: there are none. Raises CommandError."""
+    """Return the arriving jobs, or None if there are none. Raises CommandError."""
     given = vars(arguments)
     if "load" not in given:
         absent = next((name for name in ("load_share", "seed") if name in given), None)
@@ -204,7 +204,7 @@ def _progress(text: str) -> None:
 
 
 def program_text() -> str:
-    """Return this program as another terminal finds it: its name where PATH has it, else its path."""
+    """Return the command to run this program in another terminal: its name if it is on PATH, otherwise its path."""
     path = sys.argv[0]
     is_found = shutil.which("zonewise") is not None or not os.access(path, os.X_OK)
     return "zonewise" if is_found else shlex.quote(os.path.abspath(path))

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 NAME = "zonewise-up"
-"""Of its cluster, user and context."""
+"""Name of the cluster, user and context."""
 
 
 def kubeconfig(url: str) -> str:
-    """Return the kubeconfig as JSON, which is YAML as well."""
+    """Return the kubeconfig as JSON, which is also YAML."""
     document: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -30,9 +30,9 @@ def kubeconfig(url: str) -> str:
 
 @contextmanager
 def written_kubeconfig(url: str, path: str) -> Generator[str]:
-    """Write the kubeconfig and yield its path; "" is a temporary file. It is removed at the end.
+    """Write the kubeconfig and yield its path; "" selects a temporary file. The file is removed at the end.
 
-    Raises OSError, also where a file of that path exists.
+    Raises OSError, even if only because the file exists.
     """
     if path:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

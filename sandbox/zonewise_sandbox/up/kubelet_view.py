@@ -1,7 +1,8 @@
-"""What the agent of a simulated node reads of its kubelet: the PodResources API and the checkpoint files, in memory.
+"""The data that the agent of a simulated node reads from its kubelet: the PodResources API and checkpoint files, in
+memory.
 
-The same facts as `zonewise_sandbox.kubelet` serves over gRPC and writes into files, without both: a thousand kubelets
-fit in one process.
+It is the data that `zonewise_sandbox.kubelet` serves over gRPC and writes into files. Without gRPC and files, a
+thousand kubelets fit in one process.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class KubeletView:
     """Polls a container manager as the agent polls a kubelet."""
 
     def __init__(self, read: Callable[[], KubeletReport]) -> None:
-        """`read` returns the report of one moment."""
+        """Create a view; `read` returns a consistent report."""
         self._read = read
 
     def poll(self, _reasons: frozenset[Reason]) -> PollResult:
-        """Return the state of the kubelet now."""
+        """Return the current state of the kubelet."""
         return PollResult(self._read(), ())
 
 
 def kubelet_report(managers: ContainerManager) -> KubeletReport:
-    """Return what a kubelet with these managers reports and has written."""
+    """Return the report and the checkpoints of a kubelet with these managers."""
     allocatable = managers.allocatable()
     return KubeletReport(
         tuple(_with_joined_devices(pod) for pod in managers.pod_resources()),
@@ -59,7 +60,7 @@ def _with_joined_devices(pod: PodResources) -> PodResources:
 
 
 def _joined(entries: Iterable[ContainerDevices]) -> tuple[ContainerDevices, ...]:
-    """Return one entry for the devices of a resource with the same zones, as the agent's client reads them."""
+    """Return one entry for the devices of a resource with the same zones, as in the agent's client."""
     ids: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for entry in entries:
         ids.setdefault((entry.resource, entry.zones), []).extend(entry.ids)

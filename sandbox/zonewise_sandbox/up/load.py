@@ -1,7 +1,8 @@
-"""Jobs that arrive by themselves: a mix of the simulator, submitted as Jobs of the default queue.
+"""A generated load: a job mix of the simulator, submitted as Jobs to the default queue.
 
-The first jobs are submitted at once, until they ask for FILL times what the nodes have. A cluster has a past, and its
-queue is not empty. The others follow as a Poisson process whose work is a share of the nodes.
+The first jobs are submitted at once, until they request FILL times the capacity of the nodes. The queue is then not
+empty, as in a cluster that has run for a while. The others follow as a Poisson process whose work is a share of the
+nodes' capacity.
 """
 
 from __future__ import annotations
@@ -35,32 +36,32 @@ log = logging.getLogger(__name__)
 
 QUEUE = "default"
 FILL = 2.0
-"""Share of the nodes' capacity that the jobs of the start ask for."""
+"""Amount that the initial jobs request, relative to the nodes' capacity."""
 TTL_SECONDS = 3600
-"""Seconds of the cluster for which a finished Job is kept."""
+"""Seconds of the cluster's time for which a finished Job is kept."""
 _JOBS_PER_MIX = 1000
-"""Jobs that are drawn at once."""
+"""Number of jobs that are drawn at once."""
 _RETRY = 1.0
-"""Seconds until a Job is submitted again that could not be."""
+"""Seconds until a failed submission of a Job is repeated."""
 _MEMORY_SHARE = 0.9
-"""Of the memory for each CPU of a node, the share that a pod of the load asks for: a kubelet keeps some for itself."""
+"""Share of a node's memory per CPU that a pod of the load requests: a kubelet reserves some for itself."""
 
 Json = dict[str, Any]
 
 
 class LoadError(ValueError):
-    """A load that the nodes cannot have; the message names it."""
+    """A load that the nodes cannot run; the message names it."""
 
 
 class SubmittedAt(NamedTuple):
-    """A Job and when it is submitted, in seconds of the cluster after the start."""
+    """A Job and its submission time, in seconds of the cluster's time after the start."""
 
     at: float
     job: Json
 
 
 def load_jobs(name: str, nodes: NodeSet, *, share: float = DEFAULT_LOAD, seed: int = 0) -> Iterator[SubmittedAt]:
-    """Return an endless sequence of Jobs of a mix by time. Raises LoadError for a mix that the nodes cannot run."""
+    """Return an endless sequence of Jobs of a mix, by time. Raises LoadError if the nodes cannot run the mix."""
     documents = [Document(f"Node {node.name}", _node(node.name, node.machine.allocatable)) for node in nodes.nodes]
     fleet = fleet_from_reports((), documents)
     if name not in MIXES:
@@ -100,9 +101,9 @@ def _submissions(arrivals: Iterator[Arrival], fill: float, resource: str, memory
 
 
 def load_job(arrival: Arrival, memory_per_cpu: int) -> Json:
-    """Return the Job of an arrival: as many pods as its pod set has, which do their work once all of them run.
+    """Return the Job for an arrival, with the pods of its pod set, which do their work once all of them run.
 
-    Each pod also asks for memory, in bytes for each CPU, so that its kubelet gives it CPUs exclusively.
+    Each pod also requests memory, in bytes per CPU, so that its kubelet assigns it exclusive CPUs.
     """
     workload = arrival.workload
     pod_set = workload.pod_sets[0]
@@ -132,7 +133,7 @@ def load_job(arrival: Arrival, memory_per_cpu: int) -> Json:
 
 
 class LoadSubmitter:
-    """Submits Jobs by time, in a thread that runs while the context is entered."""
+    """Submits Jobs at their times, in a thread that runs while the context is entered."""
 
     def __init__(self, config: Config, jobs: Iterator[SubmittedAt], clock: ClusterClock) -> None:
         self._client = Client(config, user_agent="zonewise-load")

@@ -1,7 +1,7 @@
-"""Machines of simulated nodes: what discovery reads on a server of a kind, and what its kubelet has to give.
+"""Machines of simulated nodes: what discovery would read on a server of a kind, and what its kubelet can allocate.
 
-A capture is read by discovery itself. A kind by name is built here: its zones, packages and cores, numbered as the
-kernel does on most servers.
+Discovery itself reads captures. Machines of named kinds are built here: their zones, packages and cores are numbered as
+the kernel does on most servers.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from zonewise_sandbox.up.node_kinds import NodeKind
 
 RESERVED_MILLI_CPUS = 1000
-"""milli-CPU that kubelets of simulated nodes keep for the system (systemReserved)."""
+"""milli-CPU that the kubelets of simulated nodes reserve for the system (systemReserved)."""
 EVICTION_HARD = 100 << 20
 """Bytes of memory that a kubelet keeps free (evictionHard memory.available, pkg/kubelet/apis/config/v1beta1)."""
 MAX_PODS = 110
 """The kubelet's default (maxPods)."""
 _LOCAL, _NEAR, _FAR = 10, 12, 21
-"""ACPI SLIT distances: in a zone, to another of the package, to another package."""
+"""ACPI SLIT distances: within a zone, to another zone of the package, to another package."""
 _RESOURCES = {"nvidia": NVIDIA_GPU, "amd": AMD_GPU}
 """Resource of a GPU by its vendor."""
 
 
 class SimulatedMachine(NamedTuple):
-    """A machine and the kubelet on it; equal nodes share one."""
+    """A machine and its kubelet; equal nodes share one."""
 
     kind: str
-    """The name of its kind, or of its capture."""
+    """The name of its kind or its capture."""
     machine: Machine
-    """What discovery finds."""
+    """The machine as discovery sees it."""
     zones: tuple[SimulatedZone, ...]
     devices: tuple[SimulatedDevice, ...]
     config: KubeletConfig
@@ -56,7 +56,7 @@ class SimulatedMachine(NamedTuple):
 
     @property
     def allocatable(self) -> dict[str, str]:
-        """Return what pods can have, as quantities: the capacity without what the kubelet reserves."""
+        """Return the amounts that pods can use, as quantities: the capacity minus what the kubelet reserves."""
         capacity = self.capacity
         milli_cpus = capacity.pop("cpu") * 1000 - self.config.reserved_milli_cpus
         memory = capacity.pop("memory") - EVICTION_HARD
@@ -88,11 +88,11 @@ def machine_of_kind(kind: NodeKind) -> SimulatedMachine:
 
 
 def machine_of_capture(path: str, name: str, policy: str) -> SimulatedMachine:
-    """Return the machine of a capture: a directory or an archive of `zonewise capture`.
+    """Return the machine in a capture: a directory or an archive written by `zonewise capture`.
 
-    Raises RootError for a path without a machine, and ValueError for a machine without CPUs or memory of zones.
+    Raises RootError if the path contains no machine, and ValueError if the machine has no CPUs or memory in zones.
     """
-    from zonewise.machine.archive import open_root  # discovery is a fifth of the time to start
+    from zonewise.machine.archive import open_root  # discovery accounts for a fifth of the start time
     from zonewise.machine.discover import Scanner
 
     machine = Scanner(open_root(path)).scan().machine
@@ -108,7 +108,9 @@ def machine_of_capture(path: str, name: str, policy: str) -> SimulatedMachine:
 
 
 def _config(policy: str, scope: str, zone: int) -> KubeletConfig:
-    """Return the configuration of a kubelet that allocates exclusively; the first zone has the memory it reserves."""
+    """Return the configuration of a kubelet with exclusive allocation; the first zone provides the memory that it
+    reserves.
+    """
     return KubeletConfig(
         cpu_manager_policy="static",
         memory_manager_policy="Static",
@@ -146,7 +148,7 @@ def _distance(kind: NodeKind, zone: int, other: int) -> int:
 
 
 def _gpu_devices(gpus: tuple[Gpu, ...]) -> Iterator[SimulatedDevice]:
-    """Yield a device for each GPU that a plugin of its vendor offers."""
+    """Yield a device for each GPU that its vendor's plugin offers."""
     for number, gpu in enumerate(gpus):
         resource = _RESOURCES.get(gpu.vendor)
         if resource is not None and gpu.state is None:
@@ -155,7 +157,7 @@ def _gpu_devices(gpus: tuple[Gpu, ...]) -> Iterator[SimulatedDevice]:
 
 
 def capacity_text(machine: SimulatedMachine) -> str:
-    """Return what a node of it has, for people."""
+    """Return a node's capacity as text for people."""
     capacity: Mapping[str, int] = machine.capacity
     gpus = "".join(f", {amount} {name}" for name, amount in capacity.items() if "/" in name)
     return f"{len(machine.zones)} zones, {capacity['cpu']} CPUs, {capacity['memory'] >> 30} GiB{gpus}"

@@ -1,4 +1,4 @@
-"""Simulated nodes: of each a kubelet's managers, and the agent's own loop, run when pods of the node come or go.
+"""Simulated nodes: each has a kubelet's managers and the agent's own loop, which runs when pods are added or removed.
 
 The agents share a few threads. A node whose pods change twice before its agent runs is reported once.
 """
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY = 0.5
-"""Seconds until a report is published again that could not be."""
+"""Seconds until a failed publication of a report is repeated."""
 _INTERVAL = 60.0
-"""Seconds: the agent's default. Nothing but pods changes on a simulated node, so no timer runs."""
+"""The agent's default, in seconds. Only pods change on a simulated node, so no timer runs."""
 _REPORT = frozenset({Reason.START})
 _PODS = frozenset({Reason.PODS})
 
@@ -57,7 +57,7 @@ Object = dict[str, Any]
 
 
 class _FixedScan(NamedTuple):
-    """What a scan of a machine finds that never changes; as zonewise.machine.discover.Scan, whose import is slow."""
+    """The constant result of a scan; same as zonewise.machine.discover.Scan, whose import is slow."""
 
     machine: Machine
     runs: tuple[Run, ...] = ()
@@ -84,7 +84,7 @@ class SimulatedNode:
         self._managers = ContainerManager(machine.zones, machine.devices, machine.config)
 
     def admit(self, pod: RunnerPod) -> str:
-        """Admit a pod, unless it is admitted already; return why it is rejected, else ""."""
+        """Admit a pod, unless it is admitted already; return the reason for a rejection, or ""."""
         with self._lock:
             if pod.metadata.uid not in self._managers.pods:
                 try:
@@ -102,7 +102,7 @@ class SimulatedNode:
         return True
 
     def report(self) -> KubeletReport:
-        """Return what its kubelet reports now."""
+        """Return the current report of its kubelet."""
         with self._lock:
             return kubelet_report(self._managers)
 
@@ -124,7 +124,7 @@ class _LastSnapshot:
 
 
 def idle_report(node: SimulatedNode) -> NodeReport:
-    """Return what the agent of an idle node publishes. Raises ValueError where it publishes no report."""
+    """Return what the agent of an idle node publishes. Raises ValueError if it publishes no report."""
     sink = _LastSnapshot()
     _make_agent(node, sink, AgentMetrics()).run_once(_REPORT)
     nrt = sink.snapshot.nrt
@@ -134,7 +134,7 @@ def idle_report(node: SimulatedNode) -> NodeReport:
 
 
 class _ReportCopy:
-    """The API server's copy of one report, as the shared watch has it."""
+    """The API server's copy of one report, in place of the shared watch."""
 
     def __init__(self, reports: Reflector[int], name: str) -> None:
         self._reports = reports
@@ -165,7 +165,7 @@ class _ReportSink:
 
 
 class NodeAgents:
-    """The kubelets and agents of all simulated nodes, while the context is entered."""
+    """The kubelets and agents of all simulated nodes; they run while the context is entered."""
 
     def __init__(self, config: Config, nodes: Iterable[SimulatedNode], *, workers: int = 2) -> None:
         """Take the API server."""
@@ -195,7 +195,7 @@ class NodeAgents:
     # --- the kubelets (zonewise_sandbox.podrunner.types.PodAdmission)
 
     def admit(self, pod: RunnerPod) -> str:
-        """Have the pod's kubelet admit it; return why it rejects it, else ""."""
+        """Let the pod's kubelet admit it; return the reason for a rejection, or ""."""
         node = self.nodes.get(pod.node)
         if node is None:
             return ""
@@ -205,7 +205,7 @@ class NodeAgents:
         return rejection
 
     def remove(self, pod: RunnerPod) -> None:
-        """Have the pod's kubelet free its resources."""
+        """Let the pod's kubelet free its resources."""
         node = self.nodes.get(pod.node)
         if node is not None and node.remove(pod.metadata.uid):
             self._queue.add(node.name)
@@ -225,7 +225,7 @@ class NodeAgents:
                 self._queue.done(name)
 
     def _agent(self, name: str) -> Agent:
-        """Return the agent of a node; it is made at the first change of its pods."""
+        """Return the agent of a node, which is created at the first change of its pods."""
         agent = self._agents.get(name)
         if agent is None:
             publisher = NrtPublisher(self._client, _ReportCopy(self._reports, name))
@@ -261,4 +261,4 @@ def _version(raw: msgspec.Raw) -> int:
 
 
 def _ignore(_old: int | None, _new: int | None) -> None:
-    """Take a change of a report: the publishers look when they publish."""
+    """Ignore a change of a report: the publishers read it when they publish."""

@@ -1,14 +1,14 @@
-"""Descriptions of nodes: by number and kind, by size, by a file, or by captures of machines.
+"""Descriptions of nodes: by number and kind, by size, from a file, or from captures of machines.
 
 | text | nodes |
 |---|---|
 | 4xhgx-h100, hgx-h100 | 4, or 1, of a kind by name |
-| 1000 | so many of the default kind |
-| 8x64, 8x64x256Gi | 8 of 64 CPUs in one zone, with so much memory |
+| 1000 | 1000 of the default kind |
+| 8x64, 8x64x256Gi | 8 with 64 CPUs in one zone, with this memory |
 | 4xnode.tar.zst, node.tar.zst | 4, or 1, as a machine captured by `zonewise capture` |
 | FILE, DIRECTORY | those of a fleet file, or of Node and NodeResourceTopology objects (zonewise simulate --nodes) |
 
-Several are joined by commas.
+Commas separate several descriptions.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _COUNTED = re.compile(r"(\d{1,7})x(.+)", re.ASCII)
 _SIZE = re.compile(r"(\d{1,5})(?:x([^x]+))?", re.ASCII)
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _GIB_PER_CPU = 4
-"""Memory of nodes whose description has none."""
+"""Memory of nodes whose description sets none."""
 
 
 class NodesError(ValueError):
-    """A description that cannot be used; the message names it."""
+    """A description that cannot be used; the message contains it."""
 
 
 class NodeDescription(NamedTuple):
@@ -53,7 +53,7 @@ class NodeDescription(NamedTuple):
     name: str
     machine: SimulatedMachine
     labels: Mapping[str, str]
-    """Beside those that the agent finds."""
+    """Labels in addition to those that the agent sets."""
 
 
 class NodeSet(NamedTuple):
@@ -61,7 +61,7 @@ class NodeSet(NamedTuple):
 
     nodes: tuple[NodeDescription, ...]
     levels: tuple[str, ...]
-    """Labels of the levels of its topology, the outermost first; the last is HOSTNAME."""
+    """Labels of its topology levels, the outermost first; the last is HOSTNAME."""
 
 
 class _Group(NamedTuple):
@@ -70,7 +70,7 @@ class _Group(NamedTuple):
 
 
 def parse_nodes(text: str, policy: str = DEFAULT_POLICY) -> NodeSet:
-    """Return the nodes of a description; `policy` is their topologyManagerPolicy, where no file has another.
+    """Return the nodes of a description; `policy` is their topologyManagerPolicy unless a file sets another.
 
     Raises NodesError.
     """
@@ -132,7 +132,9 @@ def _captured(path: str, policy: str) -> SimulatedMachine:
 
 
 def _numbered(groups: list[_Group]) -> Iterator[NodeDescription]:
-    """Yield the nodes with their names; equal kinds are numbered on, and racks hold neighbours of one group."""
+    """Yield the nodes with their names. Numbers continue across groups of the same kind, and racks contain neighbours
+    of one group.
+    """
     numbers: dict[str, Iterator[int]] = {}
     rack = 0
     for machine, number in groups:
@@ -154,7 +156,7 @@ def _is_file_of_objects(text: str) -> bool:
 
 
 def _nodes_of_file(path: str) -> NodeSet:
-    # the simulator's inputs are only needed for files
+    # the simulator's inputs are needed only for files
     from zonewise_scheduler.simulator.inputs.loader import load_fleet
     from zonewise_scheduler.simulator.inputs.source_files import InputError
 
@@ -177,7 +179,7 @@ def _nodes_of_file(path: str) -> NodeSet:
 
 
 def _kind_of_node(info: NodeInfo, fleet: Fleet) -> NodeKind:
-    """Return the kind of a node of a file: its resources are divided evenly among its zones."""
+    """Return the kind of a node from a file: its resources are divided evenly among its zones."""
     state = fleet.states.get(info.name)
     zones = len(state.kind.zones) if state is not None else 1
     cpus, memory = info.allocatable.milli_cpus // 1000, info.allocatable.memory
@@ -198,7 +200,7 @@ def _kind_of_node(info: NodeInfo, fleet: Fleet) -> NodeKind:
 
 
 class _FrozenDevices(dict[str, tuple[int, ...]]):
-    """Devices of a kind, hashable."""
+    """Devices of a kind, in a hashable dict."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(sorted(self.items())))

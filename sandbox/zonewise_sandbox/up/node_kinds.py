@@ -1,6 +1,6 @@
-"""Kinds of simulated nodes, by name: what a server of that name has, by its vendor's data sheet.
+"""Kinds of simulated nodes by name: the hardware of a server of that name, according to its vendor's data sheet.
 
-A zone of a kind has equal cores, memory and devices, but for devices that only some zones have.
+All zones of a kind have equal cores, memory and devices, except for devices that only some zones have.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 NVIDIA_GPU, AMD_GPU = "nvidia.com/gpu", "amd.com/gpu"
 RDMA_HCA = "rdma/hca"
-"""The resource of InfiniBand ports, by the name in the examples of the k8s-rdma-shared-dev-plugin."""
+"""The resource of InfiniBand ports, named as in the examples of the k8s-rdma-shared-dev-plugin."""
 DEFAULT_KIND = "hgx-h100"
-"""The kind of nodes that are described by their number alone."""
+"""The kind of nodes that are described only by their number."""
 
 DEFAULT_POLICY = "best-effort"
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
@@ -30,16 +30,16 @@ class NodeKind(NamedTuple):
 
     name: str
     text: str
-    """What it is, for people."""
+    """Description for people."""
     zones: int
     cores: int
-    """Of each zone."""
+    """Cores of each zone."""
     threads: int
-    """Of each core."""
+    """Threads of each core."""
     memory: int
     """Bytes of each zone."""
     devices: Mapping[str, tuple[int, ...]] = _NO_DEVICES
-    """By resource the number in each zone."""
+    """Number of devices in each zone, by resource."""
     zones_per_package: int = 1
     policy: str = DEFAULT_POLICY
     """topologyManagerPolicy."""
@@ -49,7 +49,7 @@ class NodeKind(NamedTuple):
 
     @property
     def cpus(self) -> int:
-        """Return the number of CPUs, as the kernel counts hardware threads."""
+        """Return the number of CPUs, counted as hardware threads like the kernel does."""
         return self.zones * self.cores * self.threads
 
 
@@ -83,4 +83,4 @@ NODE_KINDS = _kinds(
     ),
     NodeKind("xeon-8358", "2 zones of 32 cores and 128 GiB, no GPUs", 2, 32, 1, 128 * _GIB),
 )  # fmt: skip
-"""By name. CPUs of HGX and DGX H100: Xeon Platinum 8480C; of DGX A100: EPYC 7742 with four zones a package."""
+"""Kinds by name. CPUs of HGX and DGX H100: Xeon Platinum 8480C; of DGX A100: EPYC 7742 with four zones per package."""

@@ -1,4 +1,4 @@
-"""The controller's page and read API for a cluster that exists, read-only: a controller that never leads."""
+"""The controller's page and read API for an existing cluster, read-only: a controller that never leads."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _POLL = 0.05
 
 
 class ObserverError(Exception):
-    """The cluster cannot be shown; the message says why."""
+    """The cluster cannot be shown; the message states the reason."""
 
 
 class Observer(NamedTuple):
-    """What shows a cluster."""
+    """The addresses of an observer of a cluster."""
 
     cluster_url: str
-    """Of the API server."""
+    """URL of the API server."""
     status_url: str
-    """Of the page, the read API and metrics."""
+    """URL of the page, the read API and the metrics."""
     stop: threading.Event
-    """Set when it is to end."""
+    """Set to end the observer."""
 
 
 @contextmanager
 def open_observer(
     kubeconfig: str, context: str, port: int, stop_event: Callable[[], threading.Event]
 ) -> Generator[Observer]:
-    """Show the cluster of a kubeconfig as long as the context lasts; "" are kubectl's own defaults.
+    """Show the cluster of a kubeconfig while the context is entered; "" selects kubectl's defaults.
 
-    `port` is of loopback, 0: any free one. `stop_event` returns what ends the wait for the first lists. It is called
-    once the cluster has answered: until then KeyboardInterrupt ends the wait. Raises ObserverError.
+    `port` is on loopback, 0 for any free one. `stop_event` returns the event that ends the wait for the first lists. It
+    is called once the cluster has responded: until then, KeyboardInterrupt ends the wait. Raises ObserverError.
     """
     try:
         config = Config.from_kubeconfig(kubeconfig or None, context or None)
@@ -69,7 +69,7 @@ def open_observer(
 
 
 def _check(client: Client) -> None:
-    """Raise ObserverError where nodes cannot be listed: reflectors would only try again and again."""
+    """Raise ObserverError if nodes cannot be listed: reflectors would retry forever."""
     try:
         client.list(NODES, page=1)
     except KubeError as error:
@@ -84,10 +84,10 @@ def _wait_until_synced(program: ProgramThread, port: int, stop: threading.Event)
             raise ObserverError(
                 f"the cluster cannot be shown: {problem}; check that it serves these kinds and that you may list them"
             )
-    _check_alive(program)  # else another program has responded, which took the port
+    _check_alive(program)  # otherwise another program has taken the port, and responded
 
 
 def _check_alive(program: ProgramThread) -> None:
-    """Raise ObserverError where the controller has ended."""
+    """Raise ObserverError if the controller has ended."""
     if not program.is_alive:
         raise ObserverError(str(program.error or "the controller has ended"))

@@ -1,4 +1,4 @@
-"""Pods of the API as a simulated kubelet admits them."""
+"""Converts pods of the API for admission by a simulated kubelet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HUGEPAGES = "hugepages-"
 
 
 def pod_spec(pod: RunnerPod) -> PodSpec:
-    """Return the requests of a pod's containers; those of init containers that end are left out. Raises FieldError."""
+    """Return the requests of a pod's containers, without init containers that end. Raises FieldError."""
     specs = tuple(_container(container) for role, container, _ in containers(pod.spec) if role != "init")
     return PodSpec(
         pod.metadata.namespace,

@@ -1,4 +1,4 @@
-"""Programs of zonewise as threads: the controller and the extender, which are processes elsewhere."""
+"""Programs of zonewise that run as threads: the controller and the extender, which are normally processes."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ log = logging.getLogger(__name__)
 _STOP_TIMEOUT = 10.0
 """Seconds that a program may take to stop."""
 _PROBE_TIMEOUT = 5.0
-"""Seconds for the response of a probe."""
+"""Seconds to wait for the response to a probe."""
 
 
 class ProgramThread:
     """Runs a program until the context ends."""
 
     def __init__(self, name: str, run: Callable[[threading.Event], object]) -> None:
-        """`run` runs until the event is set."""
+        """Create a thread; `run` runs until the event is set."""
         self._run = run
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self.error: Exception | None = None
-        """Why it has ended."""
+        """The error that ended it."""
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether it runs."""
+        """Return whether it is running."""
         return self._thread.is_alive()
 
     def __enter__(self) -> Self:
@@ -53,7 +53,7 @@ class ProgramThread:
 
 
 def free_port() -> int:
-    """Return a port of loopback that no program listens on now."""
+    """Return a loopback port on which no program currently listens."""
     with contextlib.closing(socket.socket()) as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -61,14 +61,14 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Tell whether a program listens on a port of loopback."""
+    """Return whether a program listens on a loopback port."""
     with contextlib.closing(socket.socket()) as connection:
         connection.settimeout(1.0)
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def port_in_use(port: int, flag: str) -> str:
-    """Return what is wrong with a port that another program listens on, and the flag that chooses another."""
+    """Return the error message for a port on which another program listens, with the flag that selects another port."""
     return (
         f"port {port} is in use: stop the program that listens there, or choose another port with {flag} (0: any free "
         "one)"
@@ -76,7 +76,7 @@ def port_in_use(port: int, flag: str) -> str:
 
 
 def readiness_problem(port: int) -> str:
-    """Return why the program whose status is on a port of loopback is not ready, by its /readyz; "": it is."""
+    """Return why the program with its status on a loopback port is not ready, from its /readyz; "" if it is ready."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PROBE_TIMEOUT)
     try:
         connection.request("GET", "/readyz")

@@ -4,10 +4,10 @@
 |---|---|
 | a pod waits for a node | filter by totals, then the extender's verbs filter and prioritize; bind to the best node |
 | no node passes | the condition PodScheduled is False with the reason; the pod is tried again as below |
-| a pod ends, a node changes, the pod changes | the pods that no node passed are tried again |
-| RETRY_PERIOD passes | they are, too |
+| a pod ends, a node changes, the pod changes | the pods for which no node passed are tried again |
+| RETRY_PERIOD passes | these pods are tried again, too |
 
-Left out: preemption, several profiles, plugins. The extender may bind a pod itself: the first binding counts.
+Not supported: preemption, several profiles, plugins. The extender may bind a pod itself; the first binding counts.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEDULERS = frozenset({"default-scheduler", "zonewise"})
-"""The names by which pods ask for it."""
+"""The scheduler names that pods request."""
 RETRY_PERIOD = 5.0
-"""Seconds after which a pod is tried again that no node passed; kube-scheduler's flush comes after five minutes."""
+"""Seconds until a pod is tried again for which no node passed; kube-scheduler's flush takes five minutes."""
 _TIMEOUT = 10.0
-"""Seconds for a call of the extender."""
+"""Seconds for a call to the extender."""
 _NODE = msgspec.json.Decoder(RunnerNode)
 
 Json = dict[str, Any]
 
 
 class _SchedulablePod(RunnerPod, frozen=True):
-    """A pod, with all of it as the extender gets it."""
+    """A pod together with its whole object, which the extender receives."""
 
     whole: Json = msgspec.field(default_factory=dict[str, Any])
 
@@ -62,13 +62,13 @@ def _decode_pod(raw: msgspec.Raw) -> _SchedulablePod:
 
 
 class Extender:
-    """Calls the verbs of an extender at an address of loopback. One instance for each thread."""
+    """Calls the verbs of an extender on a loopback port. Use one instance per thread."""
 
     def __init__(self, host: str, port: int) -> None:
         self._connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
 
     def filter(self, pod: Json, nodes: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return the nodes that pass, and why each other one fails. Raises OSError."""
+        """Return the nodes that pass, and the reason for each one that fails. Raises OSError."""
         result = self._call("/filter", pod, nodes)
         if result.get("Error"):
             raise OSError(result["Error"])
@@ -105,13 +105,13 @@ class PodScheduler(Controller):
     def __init__(
         self, config: Config, extender: tuple[str, int], *, clock: Callable[[], float], speed: float = 1.0
     ) -> None:
-        """Take the API server, the extender's address, and the clock of the cluster with its speed."""
+        """Create a scheduler from the API server, the extender's address, and the cluster's clock with its speed."""
         super().__init__(config, "scheduler", clock, 1, speed)
         self._extender = Extender(*extender)
-        self._lock = threading.Lock()  # around the totals and the waiting pods
+        self._lock = threading.Lock()  # guards the totals and the waiting pods
         self._totals = NodeTotals()
         self._unschedulable: dict[Key, str] = {}
-        """The messages of pods that no node passed."""
+        """Messages of the pods for which no node passed."""
         self._nodes: Reflector[RunnerNode] = Reflector(self._client, NODES, _NODE.decode, self._node_changed)
         self._pods: Reflector[_SchedulablePod] = Reflector(self._client, PODS, _decode_pod, self._pod_changed)
 
@@ -122,7 +122,7 @@ class PodScheduler(Controller):
 
     @property
     def waiting(self) -> int:
-        """Return the number of pods that no node passed."""
+        """Return the number of pods for which no node passed."""
         with self._lock:
             return len(self._unschedulable)
 
@@ -180,7 +180,7 @@ class PodScheduler(Controller):
             self._reject(pod, str(error))
 
     def _select(self, pod: _SchedulablePod) -> tuple[str, str]:
-        """Return the node for a pod, or "" and why there is none. Raises OSError, FieldError."""
+        """Return the node for a pod, or "" and the reason. Raises OSError, FieldError."""
         with self._lock:
             candidates, count = self._totals.candidates(pod), self._totals.count
         if not candidates:
@@ -204,11 +204,11 @@ class PodScheduler(Controller):
         except (KubeError, OSError) as error:
             with self._lock:
                 self._totals.release(pod.key)
-            if not isinstance(error, Conflict):  # else it is bound already, or changed: its event comes
+            if not isinstance(error, Conflict):  # otherwise it is bound already or has changed: its event follows
                 raise
 
     def _reject(self, pod: _SchedulablePod, message: str) -> None:
-        """Write why no node passed, where that is new, and try again later."""
+        """Write the reason why no node passed, if it is new, and try again later."""
         self._queue.add_at(pod.key, self._clock() + RETRY_PERIOD * self._speed)
         with self._lock:
             is_new = self._unschedulable.get(pod.key) != message
@@ -227,7 +227,7 @@ class PodScheduler(Controller):
 
 
 def _reasons(failed: dict[str, str]) -> str:
-    """Return the reasons with the number of nodes of each (framework/types.go FitError)."""
+    """Return the reasons with the number of nodes for each (framework/types.go FitError)."""
     counts: dict[str, int] = {}
     for reason in failed.values():
         counts[reason] = counts.get(reason, 0) + 1

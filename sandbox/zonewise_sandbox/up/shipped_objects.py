@@ -1,6 +1,6 @@
-"""The objects of a cluster that are there from its start: nodes, reports, queues, webhooks; from the manifests.
+"""The objects that a cluster contains from its start: nodes, reports, queues and webhooks, built from the manifests.
 
-The manifests beside this module are links to those of the project. A wheel has their content.
+The manifests next to this module are links to those of the project. A wheel contains the files themselves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 NAMESPACE = "zonewise"
-"""Of the controller's own objects."""
+"""Namespace of the controller's own objects."""
 KUBELET_VERSION = "v1.36.0"
 MANIFESTS = Path(__file__).parent / "manifests"
-"""Links to files of the project's manifests; not to directories, which an sdist would leave out."""
+"""Links to files of the project's manifests; links to directories would be missing from an sdist."""
 
 
 def definitions() -> list[Path]:
@@ -36,7 +36,7 @@ def definitions() -> list[Path]:
 
 
 def queue_objects(nodes: NodeSet) -> Iterator[Json]:
-    """Yield the objects of the default queue, with all that the nodes have as its quota."""
+    """Yield the objects of the default queue, whose quota is all resources of the nodes."""
     totals = _totals(nodes.nodes)
     for obj in _documents(MANIFESTS / "queues.yaml"):
         if obj["kind"] == "Topology":
@@ -47,7 +47,7 @@ def queue_objects(nodes: NodeSet) -> Iterator[Json]:
 
 
 def _set_quotas(group: Json, totals: dict[str, str]) -> None:
-    """Give each flavor what the nodes have, of their devices too that the manifest does not list."""
+    """Give each flavor the nodes' totals as quota, including devices that the manifest does not list."""
     unlisted = [name for name in totals if name not in group["coveredResources"]]
     group["coveredResources"] += unlisted
     for flavor in group["flavors"]:
@@ -68,15 +68,15 @@ def namespace_object() -> Json:
 
 
 class NodeObjects:
-    """The Nodes and idle reports of nodes; the agent of the first node of a kind computes those of all."""
+    """The Nodes and the reports of idle nodes; the agent of the first node of a kind computes those of all."""
 
     def __init__(self, now: str) -> None:
-        """Take the time of creation, as in the API."""
+        """Create them with the time of creation, in the API's notation."""
         self._now = now
         self._reports: dict[int, NodeReport] = {}
 
     def node(self, description: NodeDescription) -> Json:
-        """Return the Node, ready, with the labels of its agent."""
+        """Return the Node, ready and with the labels of its agent."""
         machine, name = description.machine, description.name
         labels = {
             **self._report(machine).labels,
@@ -96,7 +96,7 @@ class NodeObjects:
         return {"metadata": {"name": name, "labels": labels}, "status": status}
 
     def report(self, description: NodeDescription, uid: str) -> Json:
-        """Return the NodeResourceTopology of an idle node, owned by the Node of this UID."""
+        """Return the NodeResourceTopology of an idle node, owned by the Node with this UID."""
         name, nrt = description.name, self._report(description.machine).nrt
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
         return {**nrt, "metadata": {**nrt["metadata"], "name": name, "ownerReferences": [owner]}}
@@ -109,7 +109,7 @@ class NodeObjects:
 
 
 def _totals(nodes: Iterable[NodeDescription]) -> dict[str, str]:
-    """Return what all nodes have, as quantities."""
+    """Return the total resources of all nodes, as quantities."""
     milli_cpus, amounts = 0, {"pods": 0}
     for node in nodes:
         capacity, reserved = node.machine.capacity, node.machine.config.reserved_milli_cpus
@@ -123,5 +123,5 @@ def _totals(nodes: Iterable[NodeDescription]) -> dict[str, str]:
 def _documents(file: Path) -> list[Json]:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times faster, and not in every package
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times faster, but not in every package
     return [document for document in yaml.load_all(file.read_text(), loader) if document]

@@ -1,4 +1,4 @@
-"""What `zonewise up` prints once it is ready."""
+"""The text that `zonewise up` prints once it is ready."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: float, load: str, program: str) -> str:
-    """Return what the cluster has and how to use it.
+    """Return the summary of a cluster and how to use it.
 
-    `load` is the mix of its jobs, "" for none; `program` is zonewise as another terminal finds it.
+    `load` is the mix of its jobs, "" for none; `program` is the command to run zonewise in another terminal.
     """
     numbers = Counter(node.machine.kind for node in nodes.nodes)
     machines = {node.machine.kind: node.machine for node in nodes.nodes}
@@ -49,7 +49,7 @@ def cluster_summary(nodes: NodeSet, cluster: Cluster, kubeconfig: str, seconds: 
 
 
 def observer_summary(observer: Observer) -> str:
-    """Return where a cluster is shown that exists."""
+    """Return the address at which an existing cluster is shown."""
     lines = [
         f"  cluster  {observer.cluster_url}, read-only",
         f"  page     {observer.status_url}",

@@ -1,4 +1,4 @@
-"""Keys that wait for workers, at once or at a time of a clock that is passed in; and the workers."""
+"""Keys that wait for workers, immediately or until a time of the given clock; and the workers."""
 
 from zonewise_sandbox.workqueue.controller import Controller, Key
 from zonewise_sandbox.workqueue.delaying_queue import DelayingQueue

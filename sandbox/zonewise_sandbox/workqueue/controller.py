@@ -30,9 +30,9 @@ class Controller(ABC):
     """Handles the keys in its queue until it is closed. A context manager."""
 
     def __init__(self, config: Config, name: str, clock: Callable[[], float], workers: int, speed: float = 1.0) -> None:
-        """Take the API server, the user agent, and the time in seconds since 1970.
+        """Create a controller from the API server, the user agent, and a clock in seconds since 1970.
 
-        `speed`: how many seconds of the clock pass in a second.
+        `speed` is the number of clock seconds per real second.
         """
         self._name = name
         self._client = Client(config, timeout=60.0, user_agent=name)
@@ -50,10 +50,10 @@ class Controller(ABC):
 
     @abstractmethod
     def _handle(self, key: Key) -> None:
-        """Handle a key, on one thread at a time for each key."""
+        """Handle a key; only one thread handles a key at a time."""
 
     def start(self) -> None:
-        """Fill the caches, and begin."""
+        """Fill the caches and start the workers."""
         for cache in self._caches:
             cache.start()
             cache.wait_synced(60.0)
@@ -61,7 +61,7 @@ class Controller(ABC):
             thread.start()
 
     def close(self) -> None:
-        """End the workers and watches; the objects stay as they are."""
+        """End the workers and watches; the objects remain unchanged."""
         self._queue.close()
         for cache in self._caches:
             cache.close()
@@ -71,7 +71,7 @@ class Controller(ABC):
         self._client.close()
 
     def wake(self) -> None:
-        """Compare the times of keys with the clock anew, after it has jumped."""
+        """Compare the times of keys with the clock again, after it has jumped."""
         self._queue.wake()
 
     def __enter__(self) -> Self:

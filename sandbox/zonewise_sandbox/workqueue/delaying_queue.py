@@ -1,6 +1,6 @@
 """A queue of keys for several workers (client-go util/workqueue: queue.go, delaying_queue.go).
 
-A key is in the hands of one worker at a time. A key that is added while a worker has it is handed out once more.
+Only one worker handles a key at a time. A key that is added meanwhile is handed out again afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ class DelayingQueue(Generic[K]):
     """Keys in the order in which they were added or became due; thread-safe."""
 
     def __init__(self, clock: Callable[[], float], speed: float = 1.0) -> None:
-        """Take a clock in seconds, and how many of them pass in a second. After a jump of the clock call wake()."""
+        """Create a queue from a clock in seconds, of which `speed` pass in a real second. Call wake() after a jump of
+        the clock.
+        """
         self._clock = clock
         self._speed = speed
         self._changed = threading.Condition()
@@ -34,12 +36,12 @@ class DelayingQueue(Generic[K]):
         self._closed = False
 
     def add(self, key: K) -> None:
-        """Add a key, unless it waits already."""
+        """Add a key, unless it is waiting already."""
         with self._changed:
             self._add(key)
 
     def add_at(self, key: K, time: float) -> None:
-        """Add a key at a time of the clock, or earlier where it was to be added earlier."""
+        """Add a key at a time of the clock, or earlier if an earlier time was set before."""
         with self._changed:
             if time < self._due.get(key, float("inf")):
                 self._due[key] = time
@@ -47,7 +49,7 @@ class DelayingQueue(Generic[K]):
                 self._changed.notify_all()
 
     def get(self) -> K | None:
-        """Wait for a key, which done() must give back; None once the queue is closed."""
+        """Wait for a key, which must be returned with done(); None once the queue is closed."""
         with self._changed:
             while not self._closed:
                 wait = self._move_due()
@@ -60,7 +62,7 @@ class DelayingQueue(Generic[K]):
             return None
 
     def done(self, key: K) -> None:
-        """Note that the worker of a key has ended its work on it."""
+        """Record that the worker has finished with a key."""
         with self._changed:
             self._taken.discard(key)
             if key in self._waiting:
@@ -68,7 +70,7 @@ class DelayingQueue(Generic[K]):
                 self._changed.notify()
 
     def wake(self) -> None:
-        """Compare the times anew, after the clock has jumped."""
+        """Compare the times with the clock again, after it has jumped."""
         with self._changed:
             self._changed.notify_all()
 
@@ -87,7 +89,7 @@ class DelayingQueue(Generic[K]):
             self._changed.notify()
 
     def _move_due(self) -> float | None:
-        """Add the keys that are due; return the seconds until the next one, None where there is none."""
+        """Add the keys that are due; return the seconds until the next one, or None."""
         now = self._clock()
         while self._later and self._later[0][0] <= now:
             time, _, key = heapq.heappop(self._later)
