@@ -1,7 +1,7 @@
-"""Puts uv into .bootstrap/ with nothing but a Python and the network; the Makefile runs it on a fresh machine.
+"""Installs uv into .bootstrap/ with only Python and a network connection; the Makefile runs it on a fresh machine.
 
-Runs on any Python from 3.9 on, with or without pip and ensurepip: Debian, for one, ships python3 without both. Then uv
-brings the dependencies of uv.lock. Where this Python is older than the project wants, uv brings a newer one.
+It runs on Python 3.9 or later, with or without pip and ensurepip: Debian, for example, ships python3 without both. Then
+uv installs the dependencies of uv.lock. If this Python is too old for the project, uv installs a newer one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _install_uv() -> None:
     with tempfile.TemporaryDirectory() as directory:
         wheel = Path(directory) / PIP
         wheel.write_bytes(_pip_wheel())
-        _pip_install([python, wheel / "pip"])  # a wheel of pip can be run as it is
+        _pip_install([python, wheel / "pip"])  # pip can be run directly from its wheel
 
 
 def _has_ensurepip() -> bool:

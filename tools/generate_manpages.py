@@ -1,6 +1,6 @@
 """Generates the man pages from the definitions of the commands: `python -m tools.generate_manpages DIRECTORY`.
 
-They are not committed: a build makes them (`make man`), so they cannot be out of date.
+They are not committed: the build generates them (`make man`), so they cannot be outdated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pages(version: str = __version__) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages to a directory, and return the status of the program."""
+    """Write the pages to a directory, and return the exit status."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m tools.generate_manpages DIRECTORY\n")
         return 2

@@ -1,11 +1,12 @@
-"""Runs the unit tests against changed functions, each change in a fork of a process that has imported the tests once.
+"""Runs the unit tests against changed functions: each change in a fork of a process that has already imported the
+tests.
 
     python tools/mutant_forks.py REQUESTS WORKERS TESTS...
 
-A pytest of its own spends seconds per mutant on imports alone. Here the body of the changed function takes the place of
-the imported one, and only the tests that call the function run. Those that mirror its module come first, and the
-shortest of each kind first. Requests are a file with a JSON list of [path, operator of cosmic-ray, occurrence]; results
-are lines of JSON, [index, outcome], in any order. There are two outcomes beside those of a mutant:
+A separate pytest would spend seconds per mutant on imports. Here the body of the changed function replaces the imported
+one, and only the tests that call the function run. Those that mirror its module come first, and within each group the
+shortest ones. The file of requests is a JSON list of [path, operator of cosmic-ray, occurrence]; results are lines of
+JSON, [index, outcome], in any order. There are two outcomes in addition to those of a mutant:
 
 - uncertain     no test fails, but the function was called before the first test: what it made is not made again
 - unknown       code that runs at import is changed too, so there is no body to exchange
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 ForkOutcome = Literal["killed", "timeout", "survived", "uncertain", "unknown"]
 
 _MAX_MEMORY = 6 << 30
-"""Bytes of address space; a mutant may allocate without end."""
+"""Maximum bytes of address space: a mutant may allocate without end."""
 _MIN_SECONDS, _TIMES_AS_LONG = 10.0, 20.0
-"""A test never ends if it takes so many times as long as without a change, and so many seconds."""
+"""A test counts as endless if it exceeds both this number of seconds and this multiple of its time without a change."""
 _STATUSES: dict[ForkOutcome, int] = {
     "survived": 0,
     "killed": 1,
@@ -53,26 +54,26 @@ _STATUSES: dict[ForkOutcome, int] = {
     "unknown": 3,
     "timeout": -signal.SIGALRM,
 }
-"""What a fork exits with; any other status is that of a change that ends the process, and so is noticed."""
+"""Exit statuses of a fork; any other status means that the change ends the process, and so is noticed."""
 PACKAGE = "zonewise_scheduler"
 _CACHED = type(lru_cache(len))
-"""What `cache` and `lru_cache` make of a function."""
+"""The type that `cache` and `lru_cache` return."""
 _SETTINGS = "_hypothesis_internal_use_settings"
-"""Where Hypothesis keeps those of a property."""
+"""The attribute in which Hypothesis stores the settings of a property."""
 _WRAPPED = ("fget", "fset", "func", "__func__", "__wrapped__")
-"""Attributes in which decorators keep a function."""
+"""Attributes in which decorators store a function."""
 
 _Function = tuple[str, str]
 """File and qualified name."""
 
 
 class Coverage(NamedTuple):
-    """What the tests call."""
+    """The functions that the tests call."""
 
     tests: Mapping[_Function, Sequence[int]]
-    """By function: the indices of tests that call it."""
+    """Indices of the tests that call each function."""
     seconds: Sequence[float]
-    """By test."""
+    """Duration of each test."""
 
 
 class ForkRuns:
@@ -86,8 +87,8 @@ class ForkRuns:
         self._failed = False
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Let properties stop at the first failure; the functions that imports have called are known by now."""
-        from hypothesis import Phase, settings  # pytest does not want it imported before its plugins
+        """Make properties stop at the first failure; the functions that imports have called are known by now."""
+        from hypothesis import Phase, settings  # pytest must not import it before its plugins
 
         sys.settrace(None)
         for item in items:
@@ -98,11 +99,11 @@ class ForkRuns:
                 setattr(function, _SETTINGS, settings(own, phases=phases, report_multiple_bugs=False))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a failure."""
+        """Record a failure."""
         self._failed |= report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Run the tests as often as there are requests."""
+        """Run the tests once for each request."""
         coverage = self._coverage(session.items)
         running: dict[int, int] = {}
         for index in range(len(self._requests)):
@@ -116,13 +117,15 @@ class ForkRuns:
         return True
 
     def trace_imports(self) -> None:
-        """Note the functions that are called from now on, until the tests are collected."""
+        """Record the functions that are called from now on, until the tests are collected."""
         sys.settrace(_tracer(self._called_at_import))
 
     # --- coverage
 
     def _coverage(self, items: Sequence[pytest.Item]) -> Coverage:
-        """Run all tests once, in forks: nothing that they cache is left here. Raises SystemExit if one fails."""
+        """Run all tests once, in forks, so that their cached values do not stay in this process. Raises SystemExit if
+        one fails.
+        """
         with tempfile.TemporaryDirectory(prefix="coverage-") as folder:
             files = [Path(folder) / str(worker) for worker in range(self._workers)]
             for worker, file in enumerate(files):
@@ -162,7 +165,7 @@ class ForkRuns:
     def _test(
         self, items: Sequence[pytest.Item], coverage: Coverage, path: str, operator: str, occurrence: int
     ) -> ForkOutcome:
-        """Exchange the functions that a change is in, and run the tests that call them."""
+        """Exchange the functions that a change affects, and run the tests that call them."""
         source = Path(path).read_text()
         changed = str(mutate_code(source, get_operator(operator)(), occurrence))
         original = compile(source, path, "exec", dont_inherit=True)
@@ -189,7 +192,7 @@ class ForkRuns:
         item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
 
     def _collect(self, running: dict[int, int]) -> None:
-        """Wait for one fork, and write its outcome."""
+        """Wait for one fork and write its outcome."""
         pid, status = os.wait()
         code = os.waitstatus_to_exitcode(status)
         outcome = next((outcome for outcome, known in _STATUSES.items() if known == code), "killed")
@@ -198,7 +201,7 @@ class ForkRuns:
 
 
 def changed_functions(original: CodeType, changed: CodeType) -> dict[str, CodeType] | None:
-    """Return the changed functions of a module by qualified name; None: what runs at its import is changed too."""
+    """Return the changed functions of a module by qualified name; None if code that runs at import changed as well."""
     if _import_code(original) != _import_code(changed):
         return None
     pairs = zip(_functions(original), _functions(changed), strict=True)
@@ -218,7 +221,7 @@ def _functions(code: CodeType) -> Iterator[tuple[str, CodeType]]:
 
 
 def _import_code(code: CodeType) -> list[object]:
-    """Return what a module or class does when it is made, to be compared; of its functions only the names."""
+    """Return what a module or class executes when it is created, for comparison; functions appear only by name."""
     constants: list[object] = []
     for constant in code.co_consts:
         if not isinstance(constant, CodeType):
@@ -235,7 +238,7 @@ def _imported_module(path: str) -> ModuleType | None:
 
 
 def _exchange(module: ModuleType, name: str, body: CodeType) -> bool:
-    """Give an imported function another body; False where it is not found."""
+    """Give an imported function another body; return False if it is not found."""
     value: object = module
     for part in name.split("."):
         value = getattr(value, "__dict__", {}).get(part)
@@ -248,7 +251,7 @@ def _exchange(module: ModuleType, name: str, body: CodeType) -> bool:
 
 
 def _unwrapped(value: object) -> Iterator[FunctionType]:
-    """Yield the functions below decorators, whose caches are cleared."""
+    """Yield the functions below decorators, and clear the caches of these."""
     if isinstance(value, FunctionType):
         yield value
     if (clear := getattr(value, "cache_clear", None)) is not None:
@@ -259,7 +262,7 @@ def _unwrapped(value: object) -> Iterator[FunctionType]:
 
 
 def _tracer(called: set[CodeType]) -> Callable[[FrameType, str, object], None]:
-    """Return a tracer that notes the code of the package that is called."""
+    """Return a tracer that records the code of the package that is called."""
     package = f"{os.sep}{PACKAGE}{os.sep}"
 
     def trace(frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG001 -- as sys.settrace calls it
@@ -270,7 +273,7 @@ def _tracer(called: set[CodeType]) -> Callable[[FrameType, str, object], None]:
 
 
 def _clear_caches() -> None:
-    """Clear the caches of the package's functions: a test calls what it needs, whatever an earlier test needed."""
+    """Clear the caches of the package's functions, so that a test makes its calls whatever earlier tests cached."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == PACKAGE:
             for value in vars(module).values():
@@ -279,12 +282,12 @@ def _clear_caches() -> None:
 
 
 def _outermost(code: CodeType) -> str:
-    """Return the name of the function of a module or class in which code lies."""
+    """Return the name of the function of a module or class that contains the code."""
     return code.co_qualname.partition(".<locals>")[0]
 
 
 def _exit_with(run: Callable[[], ForkOutcome]) -> None:
-    """End a fork with its outcome, without anything that the process would do at its end."""
+    """End a fork with its outcome, without the process's usual exit handlers."""
     outcome: ForkOutcome = "unknown"
     try:
         outcome = run()
@@ -294,7 +297,7 @@ def _exit_with(run: Callable[[], ForkOutcome]) -> None:
 
 
 def main(requests: Path, workers: int, tests: Sequence[str]) -> int:
-    """Read requests, write results; return 0, or pytest's status where the tests do not run."""
+    """Read requests and write results; return 0, or pytest's status if the tests do not run."""
     plugin = ForkRuns(
         [(path, operator, number) for path, operator, number in json.loads(requests.read_text())], workers
     )

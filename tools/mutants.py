@@ -1,4 +1,5 @@
-"""A mutation run: changes one operator, number or condition at a time, and lists the changes that no unit test notices.
+"""Mutation testing: changes one operator, number or condition at a time, and lists the changes that no unit test
+notices.
 
     make test-mutants                       all mutants of admission, backfill and quota: hours
     make test-mutants SAMPLE=60 SEED=3      sixty of them, drawn by a seed
@@ -7,11 +8,12 @@
 
 The operators are those of cosmic-ray. A changed function runs against the unit tests of its area that call it
 (mutant_forks.py). Any other mutant runs in a copy of the tree, against the unit tests that mirror its module:
-tests/unit/scheduler/quota/queue/test_heads*.py for quota/queue/heads.py. Where these pass, the unit tests of its area
-run too. Tests over data beside the project do not count: the copy has none. Changes of annotations alone are no
-mutants. A survivor that changes no behaviour is named, with the reason, in tests/mutants.toml.
+tests/unit/scheduler/quota/queue/test_heads*.py for quota/queue/heads.py. If these pass, the unit tests of its area run
+too. Tests that use data outside the project do not count: the copy does not contain the data. Changes that affect only
+annotations are not mutants. tests/mutants.toml names the survivors that change no behaviour, with the reason.
 
-The report names every survivor with its change. Status 0: at most 3 % survive, and each is named; 1: otherwise.
+The report lists every survivor with its change. The exit status is 0 if at most 3 % survive and each is named,
+otherwise 1.
 """
 
 # cosmic-ray has no types
@@ -55,11 +57,11 @@ AREAS = ("admission", "backfill", "quota")
 NAMED = PROJECT / "tests/mutants.toml"
 MAX_SURVIVING = 0.03
 TIMEOUT = 300.0
-"""Seconds of one test run: a mutant may never end."""
+"""Seconds for one test run: a mutant may never end."""
 _CHUNK = 64
-"""Changes that are made at a time: a sample needs few."""
+"""Number of changes that are made at a time: a sample needs few."""
 _IDENTITY = re.compile("_(?!Is)[A-Za-z]+_Is(Not)?$")
-"""Operators that compare by identity what was compared by equality: `==` and `!=` say the same."""
+"""Operators that replace equality by identity: `==` and `!=` are equivalent to them."""
 _HUNK = re.compile(r"@@ -\S+ \+(?P<first>\d+)(?:,(?P<count>\d+))? @@")
 _PASSED, _NO_TESTS = 0, 5
 """Exit statuses of pytest."""
@@ -71,13 +73,13 @@ class Change(NamedTuple):
     """One position of one operator of cosmic-ray."""
 
     module: str
-    """Path from the project."""
+    """Path relative to the project."""
     operator: str
     occurrence: int
 
 
 class Mutant(NamedTuple):
-    """A change of a module's behaviour."""
+    """A change that affects a module's behaviour."""
 
     module: str
     operator: str
@@ -97,11 +99,11 @@ class MutantResult(NamedTuple):
     mutant: Mutant
     outcome: Outcome
     reason: str = ""
-    """Why a survivor changes no behaviour, as tests/mutants.toml has it."""
+    """Why a survivor changes no behaviour, from tests/mutants.toml."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, and write the report."""
+    """Run the mutants, and write the report."""
     options = _parse(arguments)
     modules = [module for area in options.areas for module in _modules(area)]
     lines = changed_lines(options.since) if options.since else None
@@ -120,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def changed_lines(since: str) -> dict[str, set[int]]:
-    """Return the numbers of the lines that differ from a revision, by module. Raises SystemExit for an unknown one."""
+    """Return the numbers of the lines that differ from a revision, by module. Raises SystemExit if it is unknown."""
     command = ["git", "diff", "--unified=0", "--no-ext-diff", "--relative", since, "--", str(PACKAGE)]
     diff = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     if diff.returncode:
@@ -137,12 +139,12 @@ def changed_lines(since: str) -> dict[str, set[int]]:
 
 
 def find_changes(module: str) -> list[Change]:
-    """Return all changes of a module that the operators offer, those of annotations too."""
+    """Return all changes that the operators offer for a module, including those of annotations."""
     nodes = list(ast_nodes(get_ast((PROJECT / module).read_text())))
     changes: list[Change] = []
     for name in operator_names():
         operator_class = get_operator(name)
-        if operator_class.arguments() or _IDENTITY.search(name):  # arguments are names that a caller lists: none
+        if operator_class.arguments() or _IDENTITY.search(name):  # the caller lists no names as arguments
             continue
         operator = operator_class()
         positions = sum(1 for node in nodes for _ in operator.mutation_positions(node))
@@ -151,26 +153,26 @@ def find_changes(module: str) -> list[Change]:
 
 
 def _make_mutants(changes: Sequence[Change], workers: int) -> Iterator[Mutant]:
-    """Yield the mutants of changes in their order."""
+    """Yield the mutants of changes, in order."""
     with ProcessPoolExecutor(workers, get_context("fork")) as pool:
         for start in range(0, len(changes), _CHUNK):
             yield from filter(None, pool.map(make_mutant, changes[start : start + _CHUNK], chunksize=8))
 
 
 def make_mutant(change: Change) -> Mutant | None:
-    """Return the mutant of a change; None: it changes annotations only, or is no Python (`x is "text"`)."""
+    """Return the mutant of a change; None if it changes only annotations or is not valid Python (`x is "text"`)."""
     source = (PROJECT / change.module).read_text()
     changed = _changed(source, change.operator, change.occurrence)
     return Mutant(*change, *_difference(source, changed)) if is_mutant(source, changed) else None
 
 
 def is_mutant(source: str, changed: str) -> bool:
-    """Tell whether a changed module is Python, and may do something else."""
+    """Return whether a changed module is valid Python and may behave differently."""
     return _behaviour(changed) not in ("", _behaviour(source))
 
 
 def targets_of(module: str) -> list[list[str]]:
-    """Return the tests of a module in the order of their runs: those that mirror it, and those of its area."""
+    """Return the tests of a module in the order in which they run: those that mirror it, then those of its area."""
     path = Path(module).relative_to(PACKAGE)
     mirrored = sorted((PROJECT / UNIT_TESTS / path.parent).glob(f"test_{path.stem}*.py"))
     area = [str(UNIT_TESTS / path.parts[0])]
@@ -215,7 +217,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _modules(area: str) -> list[str]:
-    """Return the modules of a path below the package: an area, a package of it, or one module."""
+    """Return the modules at a path below the package: an area, one of its packages, or one module."""
     path = PROJECT / PACKAGE / area
     files = [path] if path.is_file() else sorted(path.rglob("*.py"))
     if not files:
@@ -224,7 +226,7 @@ def _modules(area: str) -> list[str]:
 
 
 def _changed(source: str, operator: str, occurrence: int) -> str:
-    """Return the source with one change; the source itself where the operator changes nothing."""
+    """Return the source with one change; the unchanged source if the operator changes nothing."""
     changed: str | None = mutate_code(source, get_operator(operator)(), occurrence)
     return source if changed is None else changed
 
@@ -232,9 +234,9 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 class _BehaviourOnly(ast.NodeTransformer):
     """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
 
-    And members of protocols that have no body: no code runs them. And what only forbids calls: `*` and `/` among
-    parameters, and `strict` of zip. No test makes a call that pyright rejects. And caches of functions: they save time
-    alone. Four pairs of comparisons say the same:
+    It also removes members of protocols without a body, which no code runs, and caches of functions, which only save
+    time. It removes what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call
+    that pyright rejects. Four pairs of comparisons are equivalent:
 
     - `is` and `==`, since Python does not guarantee which equal values are one object
     - `==` and `>=` of a text, since names have no order
@@ -292,7 +294,7 @@ def _is_cache(decorator: ast.expr) -> bool:
 
 
 def _is_without_body(member: ast.stmt) -> bool:
-    """Tell whether it is a function of a docstring and `...` alone."""
+    """Return whether it is a function of only a docstring and `...`."""
     return isinstance(member, ast.FunctionDef) and all(
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in member.body
     )
@@ -303,7 +305,7 @@ def _is_text(operand: ast.expr) -> bool:
 
 
 def _is_test_of_bits(node: ast.Compare) -> bool:
-    """Tell whether it compares `a & b` with b."""
+    """Return whether it compares `a & b` with b."""
     left = node.left
     return (
         isinstance(left, ast.BinOp)
@@ -313,13 +315,13 @@ def _is_test_of_bits(node: ast.Compare) -> bool:
 
 
 def _is_test_of_infinity(node: ast.Compare) -> bool:
-    """Tell whether it compares one value with `inf`."""
+    """Return whether it compares one value with `inf`."""
     return list(map(ast.dump, node.comparators)) == [ast.dump(ast.Name("inf", ast.Load()))]
 
 
 @lru_cache(maxsize=64)
 def _behaviour(source: str) -> str:
-    """Return a text of what a module does; "" where it cannot be compiled, or not without a warning."""
+    """Return a text that represents a module's behaviour; "" if it does not compile without warnings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", SyntaxWarning)
@@ -330,7 +332,7 @@ def _behaviour(source: str) -> str:
 
 
 def _difference(source: str, changed: str) -> tuple[int, str, str]:
-    """Return the first line that differs, from 1, and both versions of it."""
+    """Return the number of the first line that differs, counted from 1, and both versions of the line."""
     before, after = source.splitlines(), changed.splitlines()
     index = next(
         (row for row, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
@@ -343,7 +345,7 @@ def _difference(source: str, changed: str) -> tuple[int, str, str]:
 
 
 def _test_all(mutants: Sequence[Mutant], workers: int) -> list[MutantResult]:
-    """Test mutants: functions in forks, the rest in copies. Raises SystemExit where the tests fail without a mutant."""
+    """Test mutants: functions in forks, the rest in copies. Raises SystemExit if the tests fail without a mutant."""
     outcomes: dict[Mutant, Outcome] = {}
 
     def record(mutant: Mutant, outcome: Outcome) -> None:
@@ -395,7 +397,7 @@ def _test_in_forks(tree: Path, mutants: Iterable[Mutant], workers: int) -> Itera
 
 
 def _copy_tree(folder: Path) -> Path:
-    """Copy the files that git has or would add."""
+    """Copy the files that git tracks or would add."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=PROJECT, capture_output=True, text=True,
         check=True,
@@ -409,7 +411,7 @@ def _copy_tree(folder: Path) -> Path:
 
 
 def _check_unchanged(copies: SimpleQueue[Path], mutants: Iterable[Mutant]) -> None:
-    """Raise SystemExit where the mirrored tests do not pass on the unchanged tree: then no mutant could survive."""
+    """Raise SystemExit if the mirrored tests fail on the unchanged tree: no mutant could then survive."""
     tests = sorted({test for mutant in mutants for test in targets_of(mutant.module)[0]})
     if not tests:
         return
@@ -439,7 +441,7 @@ def _test_in(copies: SimpleQueue[Path], mutant: Mutant) -> Outcome:
 
 
 def _run_tests(folder: Path, tests: Sequence[str], timeout: float | None) -> int | None:
-    """Return pytest's status in a copy; None: it did not end."""
+    """Return pytest's status in a copy; None if it did not end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests], cwd=folder,
         env=_environment(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -453,7 +455,7 @@ def _run_tests(folder: Path, tests: Sequence[str], timeout: float | None) -> int
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return variables with which the sources of a copy come before installed ones."""
+    """Return environment variables with which the sources of a copy take precedence over installed ones."""
     roots = [str(folder / name) for name in ("scheduler", "common", "agent", "sandbox")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -1,6 +1,6 @@
-"""Makes the pictures of docs/guides/page.md in a headless Chromium: `python -m tools.page_pictures`.
+"""Generates the pictures in docs/guides/page.md with a headless Chromium: `python -m tools.page_pictures`.
 
-The cluster and its clock are always the same, and times are in UTC, so pictures change with the page alone.
+The cluster and its clock are always the same, and times are in UTC, so pictures change only with the page.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ IMAGES = PROJECT / "docs" / "guides" / "images"
 NOW = 1_767_260_000.0
 """Seconds since 1970: 2026-01-01T09:33:20Z."""
 MAX_SIZE = 150 << 10
-"""Bytes of a picture."""
+"""Maximum bytes of a picture."""
 
 
 def main() -> int:
-    """Write the pictures; return 1 where one is too large."""
+    """Write the pictures; return 1 if one is too large."""
     cluster = PageCluster(256, 80, 300, NOW - 40)
     cluster.step(20.0)
     cluster.plans = False

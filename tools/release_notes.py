@@ -1,6 +1,6 @@
 """Prints the notes of a release from CHANGELOG.md: `python3 tools/release_notes.py 0.1.0`.
 
-Runs on any Python from 3.9 on, with nothing installed.
+It runs on Python 3.9 or later, without any packages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHANGELOG = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
 def release_notes(changelog: str, version: str) -> str:
     """Return the section of a version without its heading.
 
-    Raises ValueError where there is none, or where it is marked as unreleased.
+    Raises ValueError if there is none, or if it is marked as unreleased.
     """
     heading = re.search(rf"^## \[?{re.escape(version)}(?![\w.])\]?(?P<rest>.*)\n", changelog, re.MULTILINE)
     if heading is None:

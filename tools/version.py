@@ -1,4 +1,4 @@
-"""The version of a release as an argument of tools."""
+"""The version of a release, as an argument of tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+(\.?(dev|a|b|rc)\d+)?")
 
 
 def parse_version(text: str) -> str:
-    """Return a version as PEP 440 has it: "0.1.0", "0.1.0.dev0", "0.1.0rc1".
+    """Return a version in the notation of PEP 440: "0.1.0", "0.1.0.dev0", "0.1.0rc1".
 
     Raises ArgumentTypeError for other texts.
     """

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def release_files(version: str, registry: str) -> dict[str, bytes]:
-    """Return the content of each file of a release by name; registry ends with a slash, or is empty."""
+    """Return the content of each file of a release, by name; `registry` ends with a slash or is empty."""
     files = {part.install: install_file(part.default, version, registry).encode() for part in PARTS}
     chart = {f"{NAME}/{name}": text.encode() for name, text in chart_files(all_parts(), version, registry)}
     return files | {f"{NAME}-{semantic(version)}.tgz": _archive(chart)}
@@ -57,7 +57,7 @@ def install_file(kustomization: str, version: str, registry: str) -> str:
 
 
 def _archive(files: dict[str, bytes]) -> bytes:
-    """Return a compressed tar archive without times: equal files give equal bytes."""
+    """Return a compressed tar archive without times, so equal files give equal bytes."""
     stream = io.BytesIO()
     with (
         gzip.GzipFile("", "wb", 9, stream, mtime=0) as compressed,

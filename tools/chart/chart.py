@@ -1,4 +1,4 @@
-"""The chart: templates of each part, its values with their documentation and schema."""
+"""The chart: the templates of each part, and its values with their documentation and schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ See what each zone has available:
   kubectl get noderesourcetopologies
 """
 _HASH = re.compile(r"-[0-9a-z]{10}$")
-"""What kustomize adds to the name of a generated ConfigMap."""
+"""The hash that kustomize appends to the name of a generated ConfigMap."""
 OWN_IMAGES = ("zonewise", "zonewise-scheduler")
 
 
@@ -41,22 +41,22 @@ class PartTemplate(NamedTuple):
     components: list[Component]
     objects: list[Guarded]
     images: dict[str, str]
-    """Images by the key of their values: "image" or, of another program, "kubeScheduler"."""
+    """Images by the key of their values: "image", or "kubeScheduler" for another program."""
 
     def defaults(self) -> Components:
-        """Return the components that are on by default."""
+        """Return the components that are enabled by default."""
         paths = default_components(self.part)
         return frozenset(component.name for component in self.components if component.path in paths)
 
     def objects_with(self, components: Components) -> list[Object]:
-        """Return the objects for a choice of components, as the chart has them by default values."""
+        """Return the objects for a choice of components, as the chart renders them with default values."""
         return [evaluate(item.node, components) for item in self.objects if item.condition.holds(components)]
 
 
 def read_part(part: Part) -> PartTemplate:
     """Return a part of the chart, as kustomize renders its manifests.
 
-    Raises ValueError where components interact in a way that a chart cannot have.
+    Raises ValueError if components interact in a way that a chart cannot express.
     """
     components = components_of(part)
     images: dict[str, str] = {}
@@ -71,7 +71,7 @@ def read_part(part: Part) -> PartTemplate:
 
 
 def without_hash(item: Object) -> Object:
-    """Return an object without the hashes in the names of its ConfigMaps: in a chart an annotation has the hash."""
+    """Return an object without hashes in the names of its ConfigMaps: in a chart, an annotation contains the hash."""
     item = copy.deepcopy(item)
     if item["kind"] == "ConfigMap":
         item["metadata"]["name"] = _HASH.sub("", item["metadata"]["name"])
@@ -92,12 +92,12 @@ def chart_files(parts: list[PartTemplate], version: str, registry: str) -> Itera
 
 
 def semantic(version: str) -> str:
-    """Return a version as Helm takes it: 0.1.0.dev0 is 0.1.0-dev0."""
+    """Return a version in Helm's notation: 0.1.0.dev0 becomes 0.1.0-dev0."""
     return re.sub(r"^(\d+\.\d+\.\d+)\.?(?=[a-z])", r"\1-", version)
 
 
 def write_values(parts: list[PartTemplate], registry: str = "") -> str:
-    """Return values.yaml, each value with its meaning."""
+    """Return values.yaml, with a description of each value."""
     lines = ["# The values of the chart. Each component does the same as the component of that name in manifests/."]
     for item in parts:
         lines += ["", f"{item.part.name}:"]
@@ -114,10 +114,10 @@ def write_values(parts: list[PartTemplate], registry: str = "") -> str:
 
 
 def schema(parts: list[PartTemplate]) -> dict[str, Any]:
-    """Return the JSON schema of the values, which Helm checks: an unknown key is an error."""
+    """Return the JSON schema of the values, which Helm validates: an unknown key is an error."""
     image = _closed({"repository": {"type": "string", "minLength": 1}, "tag": {"type": "string"}})
     types = {"enabled": {"type": "boolean"}, "resources": {"type": "object"}, "settings": {"type": "object"}}
-    properties: dict[str, Any] = {"global": {"type": "object"}}  # Helm's own
+    properties: dict[str, Any] = {"global": {"type": "object"}}  # reserved by Helm
     for item in parts:
         switches = {camel_case(component.name): {"type": "boolean"} for component in item.components}
         named = types | {"components": _closed(switches)} | dict.fromkeys(item.images, image)
@@ -132,7 +132,7 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _options(item: PartTemplate, registry: str = "") -> Iterator[tuple[str, Any, str]]:
-    """Yield (key, default, meaning) of each value of a part."""
+    """Yield (key, default, description) of each value of a part."""
     yield "enabled", item.part.enabled, f"Whether to install the objects of manifests/{item.part.default}."
     for key, image in item.images.items():
         repository, _, tag = image.rpartition(":")
@@ -177,7 +177,7 @@ def _identity(item: Object) -> str:
 
 
 def _parametrized(part: Part, item: Object, images: dict[str, str]) -> Object:
-    """Return an object with what the chart takes from its values in place of what kustomize has."""
+    """Return an object in which the chart's values replace what kustomize rendered."""
     pod = _pod_of(item)
     for container in pod.get("containers", ()):
         name = container["image"].rpartition(":")[0]
@@ -192,7 +192,7 @@ def _parametrized(part: Part, item: Object, images: dict[str, str]) -> Object:
             f"{{{{ list .Chart.Version .Values.{part.name} | toJson | sha256sum }}}}", None
         )
     if item["kind"] == "CustomResourceDefinition":
-        # without a definition the API server deletes its objects, those of other programs too
+        # when a definition is deleted, the API server deletes all its objects, including those of other programs
         item["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
     if item["kind"] == "ConfigMap" and part.settings in item["data"]:
         text = item["data"][part.settings]
@@ -213,7 +213,7 @@ def _resources(part: Part, default: Json) -> str:
 
 
 def _settings(part: Part, text: str) -> str:
-    """Return the settings as they are, with their comments, or merged with those of the values."""
+    """Return the settings unchanged, with their comments, or merged with those of the values."""
     value = f".Values.{part.name}.settings"
     merged = f"toYaml (mergeOverwrite (fromYaml $settings) (deepCopy {value}))"
     return (

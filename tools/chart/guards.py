@@ -1,7 +1,8 @@
-"""Compares renderings: which field of which object is present under which condition.
+"""Compares renderings, to find the condition under which each field of each object is present.
 
-A condition is a conjunction, "with gpu and without k3s", or has alternatives, "with bind or with kube-scheduler". Where
-none explains the renderings, the components interact in a way that a chart cannot have, and the comparison fails.
+A condition is a conjunction ("with gpu and without k3s") or has alternatives ("with bind or with kube-scheduler"). If
+no condition explains the renderings, the components interact in a way that a chart cannot express, and the comparison
+fails.
 """
 
 from __future__ import annotations
@@ -14,33 +15,35 @@ if TYPE_CHECKING:
 
 Components = frozenset[str]
 Json = Any
-"""A value of a YAML document."""
+"""Any value of a YAML document."""
 
 
 class Literal(NamedTuple):
-    """Whether a component is chosen."""
+    """Whether a component is enabled."""
 
     component: str
     chosen: bool = True
 
 
 class Condition(NamedTuple):
-    """Under which components something is present: of each clause one literal holds. Without clauses: always."""
+    """The components for which something is present: one literal of each clause must hold. It always holds without
+    clauses.
+    """
 
     clauses: tuple[tuple[Literal, ...], ...] = ()
 
     def holds(self, components: Components) -> bool:
-        """Return whether a choice of components fulfils it."""
+        """Return whether a choice of components satisfies the condition."""
         return all(any((name in components) == chosen for name, chosen in clause) for clause in self.clauses)
 
 
 class Template(NamedTuple):
-    """A value that the chart takes from its values."""
+    """A value that is taken from the chart's values."""
 
     text: str
-    """What stands for it in a template, "{{ ... }}"; "@INDENT@" is the column of the value."""
+    """Text of the value in a template, "{{ ... }}"; "@INDENT@" stands for the column of the value."""
     default: Any
-    """What kustomize has."""
+    """The value that kustomize renders."""
 
 
 class Scalar(NamedTuple):
@@ -72,16 +75,16 @@ class Guarded(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field: its values under conditions that exclude each other."""
+    """A field: its values under mutually exclusive conditions."""
 
     key: str
     values: tuple[Guarded, ...]
 
 
 def compare(renderings: dict[Components, Any], order: Sequence[str]) -> list[Guarded]:
-    """Return a value as it is in all renderings; order: the components in the order in which they apply.
+    """Return a value that covers all renderings; `order` lists the components in the order in which they apply.
 
-    Raises ValueError where no condition explains a difference.
+    Raises ValueError if no condition explains a difference.
     """
     values = list(renderings.values())
     if all(isinstance(value, dict) for value in values):
@@ -94,10 +97,10 @@ def compare(renderings: dict[Components, Any], order: Sequence[str]) -> list[Gua
 
 
 def find_condition(present: Collection[Components], every: Collection[Components], order: Sequence[str]) -> Condition:
-    """Return a short condition that holds for some of all renderings, and for no other.
+    """Return a short condition that holds for exactly the given renderings among all.
 
-    It is a conjunction of components and of their absence, or else one of several components. Raises ValueError where
-    neither explains the renderings.
+    It is a conjunction of components that are enabled or disabled, or else a disjunction of components. Raises
+    ValueError if neither explains the renderings.
     """
     absent = [names for names in every if names not in present]
     required = [name for name in order if present and all(name in names for names in present)]
@@ -118,7 +121,7 @@ def find_condition(present: Collection[Components], every: Collection[Components
 def _one_of(
     present: Collection[Components], absent: Collection[Components], order: Sequence[str]
 ) -> tuple[Literal, ...]:
-    """Return components of which each rendering in present has one, and as few in absent have one as can be."""
+    """Return components of which each rendering in `present` has one, and as few in `absent` as possible have one."""
     names = [name for name in order if not any(name in rendering for rendering in absent)]
     if not all(any(name in rendering for name in names) for rendering in present):
         return (Literal("", chosen=False),)  # always holds
@@ -130,7 +133,7 @@ def _one_of(
 
 
 def evaluate(node: Node, components: Components) -> Json:
-    """Return the value for a choice of components, with the defaults of the chart's values."""
+    """Return the value for a choice of components, with the chart's default values."""
     match node:
         case Scalar(value=Template(default=default)):
             return default
@@ -161,7 +164,7 @@ def _field(key: str, renderings: dict[Components, dict[str, Any]], order: Sequen
 
 
 def _alternatives(values: dict[Components, Any], every: Collection[Components], order: Sequence[str]) -> list[Guarded]:
-    """Return each distinct scalar under its condition among all renderings."""
+    """Return each distinct scalar with its condition, among all renderings."""
     distinct = {_key(value): value for value in values.values()}
     holders = {key: [names for names, value in values.items() if _key(value) == key] for key in distinct}
     return [Guarded(find_condition(holders[key], every, order), Scalar(value)) for key, value in distinct.items()]
@@ -186,7 +189,7 @@ def _compare_lists(renderings: dict[Components, list[Any]], order: Sequence[str]
 
 
 def _insert(keys: list[str], more: list[str]) -> None:
-    """Insert unknown items, each before the next one that is known."""
+    """Insert unknown items, each before the next known one."""
     for index, key in enumerate(more):
         if key not in keys:
             following = [keys.index(known) for known in more[index:] if known in keys]
@@ -194,13 +197,13 @@ def _insert(keys: list[str], more: list[str]) -> None:
 
 
 def _keyed(items: list[Any]) -> dict[str, Any]:
-    """Return the items of a list by what identifies them, and the number of times that it came before."""
+    """Return the items of a list by key: what identifies them, and how often that occurred before."""
     keys = [_item_key(item) for item in items]
     return {f"{key} {keys[:index].count(key)}": item for index, (key, item) in enumerate(zip(keys, items, strict=True))}
 
 
 def _item_key(item: Json) -> str:
-    """Return what identifies an item in its list: a mount path, a name, or all of it."""
+    """Return what identifies an item in its list: a mount path, a name, or the whole item."""
     match item:
         case {"mountPath": str(text)} | {"name": str(text)}:
             return text

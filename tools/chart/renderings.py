@@ -1,4 +1,4 @@
-"""The objects that kustomize makes of a part of the manifests, with and without each component."""
+"""The objects that kustomize renders for a part of the manifests, with and without each component."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ import yaml
 
 MANIFESTS = Path(__file__).resolve().parent.parent.parent / "manifests"
 _PREREQUISITE = re.compile(r"^Needs components/([\w-]+)(?: before it)?\. ")
-"""How the comment of a component begins that needs another one."""
+"""The beginning of the comment in a component that requires another one."""
 _AFTER = re.compile(r" [Ii]t comes after components/([\w-]+)\.")
-"""How a comment names a component whose work this one changes."""
+"""How a comment names the component whose output this one changes."""
 _EXTENDED_KINDS = ("DaemonSet", "Deployment", "PodMonitor")
-"""Kinds of added objects that other components change."""
+"""Kinds of added objects that other components may change."""
 
 Object = dict[str, Any]
 Components = frozenset[str]
 
 
 class Part(NamedTuple):
-    """A part of the manifests that a user applies or leaves out."""
+    """A part of the manifests that a user applies or omits."""
 
     name: str
-    """Its key in the values: "agent"."""
+    """The part's key in the values: "agent"."""
     base: str
-    """Relative to manifests/, as the others."""
+    """Path relative to manifests/, as are the others."""
     default: str
-    """The kustomization that users apply; its components are on by default."""
+    """The kustomization that users apply; its components are enabled by default."""
     components: str
-    """The directory of its components."""
+    """The directory of the part's components."""
     settings: str
-    """The file of settings in its ConfigMap."""
+    """The settings file in the part's ConfigMap."""
     enabled: bool
-    """Whether the chart has it by default."""
+    """Whether the chart enables the part by default."""
     install: str
-    """The file for `kubectl apply -f`."""
+    """The output file for `kubectl apply -f`."""
 
 
 PARTS = (
@@ -69,17 +69,17 @@ PARTS = (
 
 
 class Component(NamedTuple):
-    """A component of kustomize."""
+    """A kustomize component."""
 
     name: str
     path: str
-    """Relative to manifests/."""
+    """Path relative to manifests/."""
     summary: str
-    """The first sentence of its comment."""
+    """The first sentence of the component's comment."""
     prerequisite: str
-    """The component that it needs, which comes before it; "": none."""
+    """The component that it requires, which is applied before it; "" for none."""
     after: str
-    """The component that comes before it where both are chosen; "": none."""
+    """The component that is applied before it if both are enabled; "" for none."""
     patches: bool
     """Whether it changes objects that it does not add."""
 
@@ -94,7 +94,7 @@ def default_components(part: Part) -> list[str]:
 def components_of(part: Part) -> list[Component]:
     """Return the components of a part in the order in which they apply.
 
-    A component in the directory of another part belongs to the part that has it by default.
+    A component in the directory of another part belongs to the part that enables it by default.
     """
     claimed = {path: owner.name for owner in PARTS for path in default_components(owner)}
     own = [
@@ -109,7 +109,7 @@ def components_of(part: Part) -> list[Component]:
         before = by_name.get(component.after)
         return 0 if before is None else 1 + depth(before)
 
-    # the default ones first; then one that adds workloads, since others change these too; then by what comes before
+    # default ones first; then those that add workloads, since others change these; then by required order
     return sorted(
         components,
         key=lambda component: (
@@ -122,7 +122,7 @@ def components_of(part: Part) -> list[Component]:
 
 
 def renderings(part: Part) -> dict[Components, list[Object]]:
-    """Return the objects of a part without components, with each, and with the combinations that may interact."""
+    """Return the objects of a part without components, with each one, and with the combinations that may interact."""
     components = components_of(part)
     paths = {component.name: component.path for component in components}
     base = render(part.base, [])
@@ -162,7 +162,7 @@ def render_text(base: str, components: list[str], images: list[dict[str, str]] |
 def kubectl() -> str:
     """Return the program that renders kustomizations.
 
-    Raises FileNotFoundError where there is none.
+    Raises FileNotFoundError if there is none.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
     program = shutil.which("kubectl", path=f"{assets}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
@@ -195,9 +195,9 @@ def _adds_workloads(component: Component) -> bool:
 
 
 def _interactions(changing: list[Component], extended: list[str]) -> list[Components]:
-    """Return each component that changes objects with those that add what it changes.
+    """Return each component that changes objects, with those that add these objects.
 
-    A component that only comes after another one is combined with and without that one.
+    A component that is only applied after another one is combined with and without it.
     """
     sets: dict[Components, None] = {}
     for component in changing:

@@ -23,7 +23,7 @@ from tools.chart.guards import (
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as they are, which people read."""
+    """Writes texts of several lines as blocks, since people read them."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -35,13 +35,13 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def camel_case(name: str) -> str:
-    """Return the name of a component as a key of values: "labels-by-nfd" is labelsByNfd."""
+    """Return the name of a component as a key of the values: "labels-by-nfd" becomes labelsByNfd."""
     first, *words = name.split("-")
     return first + "".join(word.capitalize() for word in words)
 
 
 def write_template(part: str, objects: list[Guarded]) -> str:
-    """Return the template of a part, with all of its objects. A namespace is there also where the part is off."""
+    """Return the template of a part, with all of its objects. A namespace is present even if the part is disabled."""
     namespaces = [item for item in objects if _is_namespace(item)]
     others = [item for item in objects if not _is_namespace(item)]
     documents = [_guarded(part, item.condition, _document(part, item)) for item in others]
@@ -57,7 +57,7 @@ def _is_namespace(item: Guarded) -> bool:
 
 
 def _namespace(part: str, item: Guarded) -> str:
-    """Return a namespace, where the release is in another: Helm needs its own before the chart's."""
+    """Return a namespace, unless the release is in it: Helm needs the release's namespace before the chart's."""
     name = json.dumps(evaluate(item.node, frozenset())["metadata"]["name"])
     return f"{{{{- if ne .Release.Namespace {name} }}}}\n{_document(part, item)}{{{{- end }}}}\n"
 
@@ -97,7 +97,7 @@ def _field(part: str, field: Field, indent: int) -> str:
 
 
 def _value(part: str, head: str, node: Node, indent: int) -> str:
-    """Return a value after its key or the dash of its item; indent: the column of these."""
+    """Return a value, to follow its key or list dash; `indent` is the column of these."""
     if not _is_conditional(node):
         return _plain(head, evaluate(node, frozenset()), indent)
     match node:
@@ -132,7 +132,7 @@ def _scalar(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a text in which Helm sees no template: alerts and dashboards have their own."""
+    """Return a text escaped for Helm: alerts and dashboards contain templates of their own."""
     return text.replace("{{", '{{ "{{" }}')
 
 

@@ -11,7 +11,7 @@ from tools.dashboards.panels import DASHBOARDS, Dashboard, Panel, Row
 
 DIRECTORY = Path(__file__).resolve().parents[2] / "manifests" / "components" / "dashboard"
 _WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
-"""Of a panel in Grafana's grid, which is 24 wide."""
+"""Size of a panel in Grafana's grid, which is 24 wide, and panels per row."""
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 Json = dict[str, Any]

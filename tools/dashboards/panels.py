@@ -1,4 +1,4 @@
-"""The panels. A query of a fault ends in `or vector(0)`: a counter without a fault has no series."""
+"""The panels. A query for faults ends in `or vector(0)`, since a counter without faults has no series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Query(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One graph. unit: Grafana's name of the unit."""
+    """One graph; `unit` is Grafana's name of the unit."""
 
     title: str
     description: str
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """A dashboard; name: of its file, and its identity in Grafana."""
+    """A dashboard; `name` is the name of its file, and its identity in Grafana."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ def _panel(title: str, description: str, unit: str, *queries: tuple[str, str]) -
 
 
 def _quantiles(metric: str, by: str = "") -> tuple[tuple[str, str], ...]:
-    """Median and 99th percentile of a histogram, for each value of a label."""
+    """Return the median and 99th percentile of a histogram, for each value of a label."""
     labels = f"le, {by}" if by else "le"
     name = f"{{{{{by}}}}} " if by else ""
     return tuple(
@@ -51,25 +51,25 @@ def _quantiles(metric: str, by: str = "") -> tuple[tuple[str, str], ...]:
 
 
 def _of_leader(gauge: str, by: str) -> str:
-    """Return the sum of a gauge by labels, without replicas that stand by: these know the queues too."""
+    """Return the sum of a gauge by labels, without standby replicas, which know the queues too."""
     return f"sum by ({by}) ({gauge} unless on (job, instance) zonewise_leader == 0)"
 
 
 def _of_nominal(gauge: str) -> str:
-    """Return an amount of quota over the nominal quota; nothing for a resource without one."""
+    """Return an amount of quota divided by the nominal quota; nothing for a resource without nominal quota."""
     nominal = _of_leader("kueue_cluster_queue_nominal_quota", "cluster_queue, resource")
     return f"{_of_leader(gauge, 'cluster_queue, resource')} / ({nominal} > 0)"
 
 
 def _faults(metric: str, by: str) -> tuple[str, str]:
-    """Return the faults of a counter a second, by its labels; 0 where it has no series."""
+    """Return the faults per second of a counter, by its labels; 0 if it has no series."""
     return f"sum by ({by}) (rate({metric}[5m])) or vector(0)", _legend(by)
 
 
 def _hourly(metric: str, by: str = "", legend: str = "") -> tuple[str, str]:
-    """Return what a counter has counted within an hour, by its labels; 0 where it has no series.
+    """Return the increase of a counter within an hour, by its labels; 0 if it has no series.
 
-    A series that is new began at 0, before its first sample, of which increase() knows nothing.
+    A new series started at 0 before its first sample, but increase() does not know this.
     """
     count = f"({metric} unless max_over_time({metric}[1h] offset 1h)) or increase({metric}[1h])"
     return f"sum by ({by}) ({count}) or vector(0)" if by else f"sum({count}) or vector(0)", legend or _legend(by)
@@ -85,7 +85,7 @@ def _of_agents(metric: str) -> str:
 
 
 def _below(current: str, best: str) -> str:
-    """Return how many devices have less of a metric than they could."""
+    """Return the number of devices for which a metric is below its best value."""
     return f"sum({_of_agents(current)} < bool {_of_agents(best)})"
 
 
@@ -281,4 +281,4 @@ DASHBOARDS = (
     Dashboard("zonewise", "zonewise", (_SCHEDULER, _ZONES, _AGENTS, _HARDWARE, _PROGRAMS)),
     Dashboard("zonewise-queue", "zonewise: the queue", (_QUEUES, _WAITING, _CONTROLLER)),
 )
-"""What Grafana's sidecar loads."""
+"""The objects that Grafana's sidecar loads."""

@@ -1,4 +1,4 @@
-"""Builds both images for all architectures, and checks them: size, libraries, user, no shell."""
+"""Builds both images for all architectures, and checks their size, libraries, user, and lack of a shell."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ SHELLS = ("sh", "bash", "dash", "busybox", "apt", "dpkg")
 
 
 class Part(NamedTuple):
-    """What an image is for."""
+    """The purpose and the limits of an image."""
 
     extra: str
-    """The extra of pyproject.toml whose dependencies it has."""
+    """The extra of pyproject.toml whose dependencies the image contains."""
     name: str
     description: str
     command: tuple[str, ...]
     max_size: int
-    """In bytes, compressed."""
+    """Maximum compressed size in bytes."""
 
 
 PARTS = (
@@ -55,7 +55,7 @@ PARTS = (
     ),
 )  # fmt: skip
 ENVIRONMENT_VARIABLES = {
-    # the level of the bytecode that is compiled; and one heap for all threads, which are few: 0.2 MiB less
+    # the level for which bytecode is compiled; and one heap for all threads, which are few: this saves 0.2 MiB
     "PYTHONOPTIMIZE": "2",
     "MALLOC_ARENA_MAX": "1",
     "PATH": f"/{ENVIRONMENT}/bin:/usr/bin",
@@ -63,19 +63,19 @@ ENVIRONMENT_VARIABLES = {
 
 
 class Paths(NamedTuple):
-    """Where a build reads and writes."""
+    """The paths that a build reads and writes."""
 
     project: Path
     uv: Path
     output: Path
-    """Gets a layout, an archive and the bills of materials of each part; what an earlier build wrote is replaced."""
+    """Receives a layout, an archive and the bills of materials of each part; output of an earlier build is replaced."""
     work: Path
     """A new directory on the same file system as the output."""
     cache: Path
 
 
 class _CompiledTree(NamedTuple):
-    """The files of a layer, and the layer."""
+    """The files of a layer, and the layer itself."""
 
     tree: Path
     layer: Layer
@@ -89,17 +89,17 @@ class _Shared(NamedTuple):
     version: str
     compiler: Compiler
     bases: dict[str, _CompiledTree]
-    """Debian's Python by architecture."""
+    """Debian's Python, by architecture."""
     own: _CompiledTree
-    """zonewise."""
+    """The layer of zonewise."""
 
 
 def build(paths: Paths, lock: Lock, version: str, created: int) -> list[str]:
-    """Build all images; return a line about each. created is in seconds since 1970.
+    """Build all images; return a line about each. `created` is in seconds since 1970.
 
-    Raises OSError where a package cannot be fetched, and subprocess.CalledProcessError where uv or the image's Python
-    fails. Raises ValueError where an image is too large, lacks a library or has a shell, or where a package is not that
-    of the lock.
+    Raises OSError if a package cannot be fetched, and subprocess.CalledProcessError if uv or the image's Python fails.
+    Raises ValueError if an image is too large, lacks a library or contains a shell, or if a package does not match the
+    lock.
     """
     compiler = Compiler(paths.work / "compiler", _host_architecture())
     compiler.root.mkdir(parents=True)
@@ -137,7 +137,7 @@ def _build_image(part: Part, architecture: str, shared: _Shared) -> Image:
 
 
 def check(part: Part, image: Image, trees: Iterable[Path]) -> None:
-    """Raise ValueError where an image is not what the manifests and the documentation state."""
+    """Raise ValueError if an image differs from what the manifests and the documentation state."""
     trees = tuple(trees)
     if image.size > part.max_size:
         raise ValueError(f"{part.name} for {image.architecture} has {image.size} bytes, more than {part.max_size}")

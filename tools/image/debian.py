@@ -1,4 +1,4 @@
-"""Debian's archive: which packages an image needs, where they are, and their files.
+"""Debian's archive: the packages that an image needs, their locations and their files.
 
 The lock is renewed on a Debian machine: `gpgv` checks the signature of each Release file, and `dpkg` compares versions.
 A build needs neither. Formats: https://wiki.debian.org/DebianRepository/Format, deb-control(5), deb(5).
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 SUITE = "trixie"
 MIRROR = "http://deb.debian.org"
-"""Debian's own. Plain HTTP: every file is checked against a signature or a hash."""
+"""Debian's own mirror. Plain HTTP suffices: every file is checked against a signature or a hash."""
 SNAPSHOT = "http://snapshot.debian.org/archive"
-"""Has what the mirror no longer has."""
+"""Contains files that the mirror no longer has."""
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 ROOTS = ("python3.13-minimal", "libpython3.13-stdlib", "libstdc++6", "pci.ids")
-"""Python, the C++ library of the wheels of gRPC and NumPy, and the names of PCI devices."""
+"""Python, the C++ library for the wheels of gRPC and NumPy, and the names of PCI devices."""
 LEFT_OUT = {
     "libdb5.3t64": "dbm is not used",
     "libncursesw6": "curses is not used",
@@ -42,17 +42,17 @@ LEFT_OUT = {
     "openssl-provider-legacy": "TLS needs no legacy algorithm",
     "tzdata": "all times are UTC",
 }
-"""Dependencies that no image has, and the reason."""
+"""Dependencies that no image contains, with the reason."""
 _TIMEOUT = 60.0
 
 Stanza = dict[str, str]
 
 
 def renew_lock() -> Lock:
-    """Return the newest packages of the suite with their updates for security.
+    """Return the newest packages of the suite, including security updates.
 
-    Raises OSError where a file cannot be fetched, and ValueError where a signature or a hash is not the right one.
-    Raises subprocess.CalledProcessError where gpgv rejects a signature.
+    Raises OSError if a file cannot be fetched, and ValueError if a signature or a hash is wrong. Raises
+    subprocess.CalledProcessError if gpgv rejects a signature.
     """
     packages = {
         architecture: closure(_newest(_index(archive, suite, architecture) for archive, suite in _suites()))
@@ -62,11 +62,11 @@ def renew_lock() -> Lock:
 
 
 def closure(index: dict[str, Stanza]) -> tuple[Package, ...]:
-    """Return ROOTS and all that they depend on but LEFT_OUT, sorted by name.
+    """Return ROOTS and all their dependencies except LEFT_OUT, sorted by name.
 
     Of alternatives (`a | b`) the first counts.
 
-    Raises ValueError where the index lacks a package.
+    Raises ValueError if the index lacks a package.
     """
     names: set[str] = set()
     waiting = [*ROOTS]
@@ -82,7 +82,7 @@ def closure(index: dict[str, Stanza]) -> tuple[Package, ...]:
 
 
 def parse_index(text: str) -> list[Stanza]:
-    """Return the stanzas of a Packages file; continued lines are left out."""
+    """Return the stanzas of a Packages file, without continuation lines."""
     return [
         dict(line.split(": ", 1) for line in stanza.splitlines() if re.match(r"[A-Za-z0-9-]+: ", line))
         for stanza in text.split("\n\n")
@@ -93,7 +93,7 @@ def parse_index(text: str) -> list[Stanza]:
 def fetch_package(package: Package, snapshot: str, cache: Path) -> bytes:
     """Return a package's file, from the cache or a server.
 
-    Raises OSError where no server has it; ValueError where it is not the file of the lock.
+    Raises OSError if no server has it, ValueError if it does not match the lock.
     """
     file = cache / package.sha256
     if file.exists():
@@ -111,12 +111,12 @@ def fetch_package(package: Package, snapshot: str, cache: Path) -> bytes:
 
 
 def open_data(content: bytes) -> tarfile.TarFile:
-    """Return the files of a package, a `!<arch>` archive with a member data.tar.xz (deb(5))."""
+    """Return the files of a package, which is a `!<arch>` archive with a member data.tar.xz (deb(5))."""
     return _member_of(content, "data.tar")
 
 
 def control_of(content: bytes) -> str:
-    """Return the stanza of a package, as dpkg has it in /var/lib/dpkg/status."""
+    """Return the stanza of a package, as dpkg stores it in /var/lib/dpkg/status."""
     with _member_of(content, "control.tar") as archive:
         file = archive.extractfile("./control")
         if file is None:
@@ -125,15 +125,15 @@ def control_of(content: bytes) -> str:
 
 
 def _suites() -> tuple[tuple[str, str], ...]:
-    """Return archives with their suites."""
+    """Return the archives with their suites."""
     return ("debian", SUITE), ("debian", f"{SUITE}-updates"), ("debian-security", f"{SUITE}-security")
 
 
 def _index(archive: str, suite: str, architecture: str) -> list[Stanza]:
-    """Return the packages of a suite, verified by its signature; each with the key "Archive"."""
+    """Return the packages of a suite, verified by its signature; each has the added key "Archive"."""
     base = f"{MIRROR}/{archive}/dists/{suite}"
     name = f"main/binary-{architecture}/Packages.xz"
-    # what gpgv writes is the signed part of the file alone
+    # gpgv writes only the signed part of the file
     command = ["gpgv", "--quiet", "--output", "-", "--keyring", KEYRING]
     release = subprocess.run(
         command, input=_fetch(f"{base}/InRelease"), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -176,7 +176,7 @@ def _package(stanza: Stanza) -> Package:
 
 
 def _member_of(content: bytes, prefix: str) -> tarfile.TarFile:
-    """Return a tar archive in an ar archive: 60-byte headers, contents aligned to 2 bytes."""
+    """Return a tar archive from an ar archive: 60-byte headers, contents aligned to 2 bytes."""
     position = len(b"!<arch>\n")
     while position < len(content):
         header = content[position : position + 60]

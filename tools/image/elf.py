@@ -1,6 +1,6 @@
-"""Which shared libraries ELF files need (elf(5), 64 bits and little-endian), so that an image lacks no library.
+"""The shared libraries that ELF files need (elf(5), 64 bits, little-endian), to check that an image lacks no library.
 
-An image for another architecture cannot be tried where it is built.
+An image for another architecture cannot be run on the machine that builds it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DT_NEEDED, _DT_STRTAB = 1, 5
 
 
 def missing_libraries(trees: Iterable[Path]) -> set[tuple[str, str]]:
-    """Return (file, library) for each library that a file needs and that no tree has, by its name."""
+    """Return (file, library) for each library that a file needs and no tree contains, by name."""
     files = {path: path.relative_to(tree).as_posix() for tree in trees for path in tree.rglob("*")}
     names = {path.name for path in files}
     regular = ((path, name) for path, name in files.items() if path.is_file() and not path.is_symlink())
@@ -25,7 +25,7 @@ def missing_libraries(trees: Iterable[Path]) -> set[tuple[str, str]]:
 
 
 def needed_libraries(file: Path) -> list[str]:
-    """Return the libraries that a file needs, by name; none where it is no ELF file, or linked statically."""
+    """Return the names of the libraries that a file needs; none if it is not an ELF file or is linked statically."""
     with file.open("rb") as stream:
         if stream.read(6) != b"\x7fELF\x02\x01":
             return []
@@ -37,7 +37,7 @@ def needed_libraries(file: Path) -> list[str]:
     [(start, size)] = dynamic
     entries = list(struct.iter_unpack("<QQ", content[start : start + size]))
     [strings] = [value for tag, value in entries if tag == _DT_STRTAB]
-    # the table's address, as the offset in the file
+    # the table's address, converted to the offset in the file
     [table] = [
         strings - address + offset
         for kind, offset, address, length in segments
@@ -47,7 +47,7 @@ def needed_libraries(file: Path) -> list[str]:
 
 
 def _segments(content: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Type, offset, address and size in the file of each program header."""
+    """Yield the type, offset, address and size in the file of each program header."""
     (table,) = struct.unpack_from("<Q", content, 32)
     size, count = struct.unpack_from("<HH", content, 54)
     for index in range(count):

@@ -1,6 +1,6 @@
 """Writes an OCI image layout (github.com/opencontainers/image-spec, image-layout.md): equal trees give equal digests.
 
-The files of a layer are sorted, belong to root, and have the time 0. The caller compresses.
+The files of a layer are sorted, belong to root, and have the time 0. The caller supplies the compression.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Layer(NamedTuple):
     """One layer of an image."""
 
     file: Path
-    """Compressed."""
+    """The compressed file."""
     digest: str
     """SHA-256 of the compressed file, in hexadecimal digits."""
     size: int
-    """Bytes, compressed."""
+    """Compressed size in bytes."""
     diff_id: str
     """SHA-256 of the tar file."""
     unpacked: int
-    """Bytes of the tar file."""
+    """Size of the tar file in bytes."""
 
 
 class Image(NamedTuple):
@@ -45,16 +45,16 @@ class Image(NamedTuple):
     architecture: str
     layers: tuple[Layer, ...]
     config: Json
-    """What a container starts with: User, Env, Entrypoint, Cmd, Labels."""
+    """The configuration with which a container starts: User, Env, Entrypoint, Cmd, Labels."""
 
     @property
     def size(self) -> int:
-        """Bytes that a node fetches."""
+        """Return the number of bytes that a node fetches."""
         return sum(layer.size for layer in self.layers)
 
     @property
     def unpacked(self) -> int:
-        """Bytes that a node stores."""
+        """Return the number of bytes that a node stores."""
         return sum(layer.unpacked for layer in self.layers)
 
 
@@ -126,7 +126,7 @@ def _blob(blobs: Path, media_type: str, document: Json) -> Json:
 
 def _normalized(member: tarfile.TarInfo) -> tarfile.TarInfo:
     executable = member.isdir() or member.issym() or member.mode & 0o100
-    normalized = copy.copy(member)  # TarInfo.replace() is of Python 3.11.4, and Debian 12 has 3.11.2
+    normalized = copy.copy(member)  # TarInfo.replace() was added in Python 3.11.4, but Debian 12 has 3.11.2
     normalized.mtime, normalized.mode = 0, 0o755 if executable else 0o644
     normalized.uid, normalized.gid, normalized.uname, normalized.gname = 0, 0, "", ""
     return normalized

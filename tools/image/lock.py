@@ -1,4 +1,4 @@
-"""The lock of the Debian packages: which files the images are made of, by SHA-256, for each architecture."""
+"""The lock of the Debian packages from which the images are built, by SHA-256, for each architecture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Package(NamedTuple):
     """Its path in the archive: "pool/main/z/zlib/zlib1g_1.3_amd64.deb"."""
     sha256: str
     size: int
-    """In bytes."""
+    """Size in bytes."""
 
 
 class Lock(NamedTuple):
@@ -30,9 +30,9 @@ class Lock(NamedTuple):
 
     suite: str
     snapshot: str
-    """When the archives had these packages, as snapshot.debian.org has it: "20261123T000000Z"."""
+    """When the archives contained these packages, in the notation of snapshot.debian.org: "20261123T000000Z"."""
     packages: dict[str, tuple[Package, ...]]
-    """By architecture, sorted by name."""
+    """Packages by architecture, sorted by name."""
 
 
 def read_lock(file: Path = LOCK) -> Lock:

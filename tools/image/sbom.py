@@ -1,6 +1,6 @@
 """The bill of materials of an image, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/).
 
-Debian's packages are those of debian.lock.json, Python's those of uv.lock, each with the SHA-256 of its file.
+It lists the Debian packages of debian.lock.json and the Python packages of uv.lock, each with the SHA-256 of its file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Json = dict[str, Any]
 
 
 def bill_of_materials(name: str, version: str, lock: Lock, architecture: str, installed: list[Path], uv: Path) -> Json:
-    """Return the document of an image with the dist-info directories installed in it; uv is the file uv.lock.
+    """Return the document of an image with these installed dist-info directories; `uv` is the file uv.lock.
 
-    Raises ValueError where an installed wheel is not in uv.lock.
+    Raises ValueError if an installed wheel is not in uv.lock.
     """
     digests = _wheel_digests(uv)
     components = [
@@ -75,7 +75,7 @@ def _python_component(metadata: Path, digests: dict[tuple[str, str, frozenset[st
 
 
 def _wheel_digests(lock: Path) -> dict[tuple[str, str, frozenset[str]], str]:
-    """SHA-256 of each wheel in uv.lock, by name, version and tags."""
+    """Return the SHA-256 of each wheel in uv.lock, by name, version and tags."""
     return {
         (package["name"], package["version"], _tags(wheel["url"])): wheel["hash"].removeprefix("sha256:")
         for package in tomllib.loads(lock.read_text())["package"]
@@ -84,7 +84,7 @@ def _wheel_digests(lock: Path) -> dict[tuple[str, str, frozenset[str]], str]:
 
 
 def _tags(url: str) -> frozenset[str]:
-    """Return the tags of a wheel, from its name: `name-version-py2.py3-none-any.whl` has two (PEP 425)."""
+    """Return the tags of a wheel from its file name: `name-version-py2.py3-none-any.whl` has two (PEP 425)."""
     pythons, abis, platforms = url.rpartition("/")[2].removesuffix(".whl").split("-")[-3:]
     return frozenset(
         f"{python}-{abi}-{platform}"
@@ -95,5 +95,5 @@ def _tags(url: str) -> frozenset[str]:
 
 
 def _normalized(name: str) -> str:
-    """Return the name as PyPI has it (PEP 503)."""
+    """Return the name in PyPI's normalized form (PEP 503)."""
     return name.lower().replace("_", "-").replace(".", "-")

@@ -1,4 +1,4 @@
-"""The file trees of an image, one for each layer: Debian's packages, the dependencies in uv.lock, zonewise itself."""
+"""The file trees of an image, one for each layer: Debian's packages, the dependencies in uv.lock, and zonewise."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tools.image.lock import Lock
 
 PYTHON = "3.13"
-"""Of the suite of Debian in debian.py."""
+"""The Python version of the Debian suite in debian.py."""
 INTERPRETER = f"usr/bin/python{PYTHON}"
 ENVIRONMENT = "opt/zonewise"
 SITE_PACKAGES = f"{ENVIRONMENT}/lib/python{PYTHON}/site-packages"
 USER = 65532
-"""`nonroot`, as in the images of distroless."""
+"""The user `nonroot`, as in the distroless images."""
 PLATFORMS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"}
-"""What uv calls the architectures; the wheels run on glibc 2.28 and later."""
+"""uv's names for the architectures; the wheels run on glibc 2.28 and later."""
 LOADERS = {"amd64": "usr/lib64/ld-linux-x86-64.so.2", "arm64": "usr/lib/ld-linux-aarch64.so.1"}
 MULTIARCH = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 _UNUSED = re.compile(
@@ -35,18 +35,18 @@ _UNUSED = re.compile(
     rf"|usr/lib/python{re.escape(PYTHON)}/lib-dynload/(_curses|_curses_panel|_dbm|_sqlite3|readline)\.[^/]*"
     r"|usr/bin/(?!python)"
 )
-"""Files of Debian's packages that no layer has: documentation, and modules of Python whose libraries are LEFT_OUT."""
+"""Files of Debian's packages that no layer contains: documentation, and Python modules whose libraries are LEFT_OUT."""
 _UNUSED_OF_WHEELS = ("tests", "*.pyi", "*.a", "*.h", "*.c", "*.pyx", "*.pxd", ".lock")
 _SOURCES = ("agent", "common", "sandbox", "scheduler", "pyproject.toml", "README.md", "LICENSE")
 _LINKS = {"lib": "usr/lib", "bin": "usr/bin", "usr/bin/python3": f"python{PYTHON}"}
-"""Links that Debian has in packages that are not here: base-files, python3-minimal."""
+"""Links that Debian ships in packages which are not included: base-files, python3-minimal."""
 _FILES = {
     "etc/passwd": f"root:x:0:0:root:/:/nologin\nnonroot:x:{USER}:{USER}:nonroot:/:/nologin\n",
     "etc/group": f"root:x:0:\nnonroot:x:{USER}:\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
 }
 DIRECTORIES = ("dev", "etc", "host", "proc", "run", "sys", "tmp", "mispredictions")
-"""Mount points: what a runtime and our manifests mount, so that the root file system can be read-only."""
+"""Mount points for the runtime and our manifests, so that the root file system can be read-only."""
 _COMPRESS = """\
 import gzip, shutil, sys
 with open(sys.argv[1], "rb") as tar, open(sys.argv[2], "wb") as file:
@@ -62,13 +62,13 @@ sys.exit(main())
 
 
 class Compiler(NamedTuple):
-    """The image's own Python, on the machine that builds: compiles bytecode, and compresses with its zlib."""
+    """The image's own Python, on the build machine: it compiles bytecode, and compresses with its zlib."""
 
     root: Path
     architecture: str
 
     def run(self, *arguments: str) -> None:
-        """Run this Python; the hash seed is fixed, so that sets in bytecode have one order."""
+        """Run this Python with a fixed hash seed, so that sets in bytecode have a fixed order."""
         libraries = f"{self.root}/usr/lib/{MULTIARCH[self.architecture]}"
         loader = [str(self.root / LOADERS[self.architecture]), "--library-path", libraries]
         environment = {"PYTHONHASHSEED": "0", "PYTHONHOME": f"{self.root}/usr", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -79,13 +79,15 @@ class Compiler(NamedTuple):
         self.run("-c", _COMPRESS, str(tar), str(file))
 
     def compile(self, tree: Path) -> None:
-        """Compile each module of a tree as the images run it (PYTHONOPTIMIZE=2), without times in the bytecode."""
+        """Compile each module of a tree for the images' optimization level (PYTHONOPTIMIZE=2), without times in the
+        bytecode.
+        """
         paths = ["-s", str(tree), "-p", "/"]
         self.run("-m", "compileall", "-q", "-o", "2", "--invalidation-mode", "unchecked-hash", *paths, str(tree))
 
 
 def unpack_debian(tree: Path, lock: Lock, architecture: str, cache: Path) -> None:
-    """Write the files of the Debian packages of an architecture into a tree, without bytecode."""
+    """Write the files of the Debian packages for an architecture into a tree, without bytecode."""
     for link, target in _LINKS.items():
         _link(tree / link, target)
     if architecture == "amd64":
@@ -94,21 +96,21 @@ def unpack_debian(tree: Path, lock: Lock, architecture: str, cache: Path) -> Non
         content = fetch_package(package, lock.snapshot, cache)
         with open_data(content) as archive:
             _extract(archive, tree)
-        # scanners read the packages of images without dpkg here
+        # for images without dpkg, scanners read the packages here
         _write(tree / "var/lib/dpkg/status.d" / package.name, control_of(content))
     for name, text in _FILES.items():
         _write(tree / name, text)
     _write(tree / "etc/os-release", _os_release(lock))
     for name in DIRECTORIES:
         (tree / name).mkdir(exist_ok=True)
-    # the DaemonSet mounts the node's files below /host, and /proc is the container's own
+    # the DaemonSet mounts the node's files below /host, but /proc is the container's own
     _link(tree / "host/proc", "/proc")
 
 
 def install_dependencies(tree: Path, uv: Path, project: Path, part: str, architecture: str) -> None:
-    """Install what uv.lock has for a part: each wheel by its hash, nothing built.
+    """Install the dependencies of a part from uv.lock: each wheel by its hash, without building anything.
 
-    Raises subprocess.CalledProcessError where uv fails, and has said why.
+    Raises subprocess.CalledProcessError if uv fails; uv prints the reason.
     """
     export = [uv, "export", "--quiet", "--locked", "--no-default-groups", "--extra", part, "--no-emit-project"]
     requirements = subprocess.run(export, cwd=project, check=True, stdout=subprocess.PIPE).stdout
@@ -122,7 +124,7 @@ def install_dependencies(tree: Path, uv: Path, project: Path, part: str, archite
 
 
 def install_zonewise(tree: Path, wheel: Path) -> None:
-    """Unpack the wheel of zonewise into an environment with its program."""
+    """Unpack the wheel of zonewise into an environment, and add its program."""
     target = tree / SITE_PACKAGES
     target.mkdir(parents=True)
     with zipfile.ZipFile(wheel) as archive:
@@ -136,7 +138,7 @@ def install_zonewise(tree: Path, wheel: Path) -> None:
 
 
 def build_wheel(directory: Path, uv: Path, project: Path, version: str) -> Path:
-    """Build the wheel of zonewise with a version, with times of 1980 inside."""
+    """Build the wheel of zonewise for a version, with 1980 as the time of its files."""
     source = directory / "source"  # a copy, since the build writes the version into a module
     for name in _SOURCES:
         if (project / name).is_dir():
@@ -151,7 +153,9 @@ def build_wheel(directory: Path, uv: Path, project: Path, version: str) -> Path:
 
 
 def _extract(archive: tarfile.TarFile, tree: Path) -> None:
-    """Extract the members that stay. Debian 12's Python, 3.11.2, has no filters of tarfile, which are of 3.11.4."""
+    """Extract the members to keep. Debian 12's Python, 3.11.2, lacks the filters of tarfile, which were added in
+    3.11.4.
+    """
     members = [member for member in map(_keep, archive) if member is not None]
     if hasattr(tarfile, "fully_trusted_filter"):
         archive.extractall(tree, members, filter="fully_trusted")  # noqa: S202 -- _keep() has filtered
@@ -160,13 +164,13 @@ def _extract(archive: tarfile.TarFile, tree: Path) -> None:
 
 
 def _keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a member as it is extracted, as tarfile.tar_filter() does; None: it is not used.
+    """Return a member in the form to extract, as tarfile.tar_filter() does, or None to skip it.
 
-    Raises tarfile.TarError for one that would leave the tree.
+    Raises tarfile.TarError if it would be outside the tree.
     """
     name = member.name.removeprefix("./")
     if member.isdir():
-        return None  # extraction makes the parents of what is kept
+        return None  # extraction creates the parents of extracted members
     if _UNUSED.match(name):
         return None
     if name.startswith("/") or ".." in name.split("/"):
@@ -184,7 +188,7 @@ def _remove_unused(packages: Path) -> None:
         for path in sorted(packages.rglob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     for metadata in packages.glob("*.dist-info"):
-        # lists of the files as they were installed, with the paths of this machine
+        # lists of installed files, with the paths of this machine
         for name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"):
             (metadata / name).unlink(missing_ok=True)
 
