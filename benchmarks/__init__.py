@@ -1,1 +1,1 @@
-"""Benchmarks of the targets for speed and memory. Each peer runs in the same run, as a ratio."""
+"""Benchmarks for the targets of speed and memory. Peers run in the same run, and the results are ratios."""

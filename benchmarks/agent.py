@@ -1,7 +1,8 @@
-"""The agent: how soon a change is visible, how much is written, what it weighs. Run by `make bench`.
+"""The agent: how soon a change is visible, how much is written, and how much memory it uses. Run by `make bench`.
 
-Three processes as on a node: an API server (the embedded one; and a real kube-apiserver with etcd where their binaries
-are found), `zonewise agent`, and here a simulated kubelet, which allocates, and a watcher, which sees.
+Three processes run, as on a node: an API server, `zonewise agent`, and this process. The API server is the embedded
+one, and also a real kube-apiserver with etcd if their binaries are available. This process contains a simulated
+kubelet, which allocates, and a watcher, which observes.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 SNAPSHOT = PROJECT.parent / "shared" / "snapshots" / "hwloc" / "32intel64-2p8co2t+8ve.tar.bz2"
 PODS = 1000
 RATE = 20.0
-"""Pod starts a second."""
+"""Pod starts per second."""
 RUNNING = 12
-"""Pods at a time."""
+"""Number of pods that run at a time."""
 IDLE = 70.0
-"""Seconds in which nothing happens but the slow rescan, once a minute."""
+"""Seconds in which only the slow rescan happens, once a minute."""
 LOOKS = 10_000
 
 KUBELET_CONFIG = """\
@@ -88,11 +89,11 @@ with open_publishing(settings, api, "", status, metrics) as publishing:
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     if not SNAPSHOT.exists():
         print("the captured machines are not beside the project: nothing was measured")
         return 0
-    compileall.compile_dir(PROJECT / "agent", quiet=1)  # as it is installed for service
+    compileall.compile_dir(PROJECT / "agent", quiet=1)  # as in the installed service
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as directory:
         root = unpacked_machine(Path(directory))
@@ -164,7 +165,7 @@ def _idle(agent: AgentProcess) -> Iterator[Row]:
 
 
 def _weight(agent: AgentProcess) -> Iterator[Row]:
-    """Weigh the process after at least as many scans as there were pods."""
+    """Measure the memory of the process after at least as many scans as there were pods."""
     resident, private = agent.weight()
     yield Row(f"resident after {PODS:,} pod starts", f"{resident:.1f} MiB", "<= 48 MiB", resident <= 48)
     yield Row("... of which private", f"{private:.1f} MiB", "<= 26 MiB", private <= 26)
@@ -191,7 +192,7 @@ def unpacked_machine(directory: Path) -> Path:
         tar.extractall(directory, filter="fully_trusted")  # noqa: S202 -- our own data
     root = directory / SNAPSHOT.name.removesuffix(".tar.bz2")
     cgroups = root / "sys" / "fs" / "cgroup"
-    (cgroups / "kubepods").mkdir(parents=True)  # as of a kubelet with cgroupsPerQOS, the default: no poll is needed
+    (cgroups / "kubepods").mkdir(parents=True)  # as for a kubelet with cgroupsPerQOS, the default: no polling is needed
     (cgroups / "cgroup.controllers").touch()
     return root
 

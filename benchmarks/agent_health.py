@@ -1,7 +1,7 @@
-"""What rules and health add to an idle agent: resident memory and CPU time. Run by `make bench`.
+"""The resident memory and CPU time that rules and health add to an idle agent. Run by `make bench`.
 
-Agents with and without them run beside each other on one machine of files, so all have the same disturbances. Each is
-for a Node of its own. The API server is the embedded one.
+Agents with and without them run at the same time on one machine described by files, so all have the same disturbances.
+Each agent has a separate Node. The API server is the embedded one.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ if TYPE_CHECKING:
     from benchmarks.agent_testbed import AgentProcess, Api
 
 AGENTS = 3
-"""Of each kind: the median counts."""
+"""Number of agents of each kind, of which the median counts."""
 SETTLING = 20.0
-"""Seconds until the heap is settled."""
+"""Seconds until the heap has settled."""
 IDLE = 70.0
-"""Seconds in which nothing happens but the slow rescan, once a minute."""
+"""Seconds in which only the slow rescan happens, once a minute."""
 RULES = 20
 MAX_MEMORY = 3.0
-"""MiB."""
+"""Maximum additional memory in MiB."""
 MAX_CPU = 0.1
-"""Percent of a core that cannot be told from the noise of 70 seconds: /proc counts hundredths of a second."""
+"""Maximum additional CPU, in percent of a core. Less is indistinguishable from noise within 70 seconds, since /proc
+counts hundredths of a second.
+"""
 
 
 def main() -> int:
-    """Measure, print the table; return 1 where a target is missed."""
+    """Run the measurement and print the table; return 1 if a target is missed."""
     if not SNAPSHOT.exists():
         print("the captured machines are not beside the project: nothing was measured")
         return 0
@@ -88,7 +90,7 @@ def _measure(root: Path, directory: str, api: Api) -> Iterator[Row]:
 
 
 def _is_published(client: Client, kinds: Iterable[str]) -> bool:
-    """Tell whether health and rules are at work: their conditions and labels are on the Nodes."""
+    """Return whether health and rules are active: their conditions and labels are on the Nodes."""
     for kind in kinds:
         node = client.get(NODES, f"{kind}-0")
         has_conditions = bool(node.get("status", {}).get("conditions"))
@@ -102,7 +104,7 @@ _RULES = ("--rules-enabled", "true")
 
 
 def _health(directory: str) -> tuple[str, ...]:
-    """Return the flags of an agent that publishes health, with a kernel log in which nothing happens."""
+    """Return the flags of an agent that publishes health, with a kernel log that does not change."""
     log = os.path.join(directory, "kmsg")
     if not os.path.exists(log):
         Path(log).touch()
@@ -133,7 +135,7 @@ def _serves_rules(client: Client) -> bool:
 
 
 def _rule(number: int) -> dict[str, Any]:
-    """Return a rule as clusters have them: an expression, a name pattern and a template."""
+    """Return a rule typical of clusters: an expression, a name pattern and a template."""
     terms = [
         {"feature": "pci.device", "matchExpressions": {"class": {"op": "In", "value": ["0200", "0300", "0302"]}}},
         {"feature": "kernel.loadedmodule", "matchName": {"op": "InRegexp", "value": [f"^nv.*{number}|^i"]}},

@@ -1,8 +1,8 @@
 """The agent on a real kubelet: how soon the report shows the resources of a pod that has ended. Run by `make bench`.
 
-The kubelet makes no cgroups and reconciles once an hour. The end of a pod changes no file and removes no cgroup, so the
-agent's slowest way is measured: its polls. The time runs from when the kubelet's List had the pod last, until a watcher
-has the report. List is read every 20 ms here.
+The kubelet creates no cgroups and reconciles once an hour. The end of a pod then changes no file and removes no cgroup,
+so the agent's slowest mechanism is measured: its polls. The time runs from the last List of the kubelet that contains
+the pod until a watcher receives the report. List is read every 20 ms here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LIMIT = 30.0
 
 
 class _Reports:
-    """The last report, and the moment at which a watcher had it."""
+    """The last report, and when a watcher received it."""
 
     def __init__(self, client: Client) -> None:
         self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0")
@@ -52,7 +52,7 @@ class _Reports:
         self._thread.start()
 
     def until(self, idle: bool, since: float) -> float:
-        """Wait for a report of an idle, or of a busy, node from a moment on; return when it came."""
+        """Wait for a report of an idle or a busy node since a moment; return when it arrived."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
             for moment, cpus in reversed(self._seen):
@@ -73,7 +73,7 @@ class _Reports:
 
 
 def main() -> int:
-    """Measure, print the table; return 1 where a target is missed."""
+    """Run the measurement and print the table; return 1 if a target is missed."""
     reason = skip_reason()
     if reason is not None:
         return skip(reason)
@@ -105,7 +105,7 @@ def _measure() -> Iterator[Row]:
 
 
 def _one_end(node: Node, kubelet: PodResourcesClient, reports: _Reports, name: str) -> float:
-    """Run a pod and end it; return the seconds from when List had it last to the report."""
+    """Run a pod and end it; return the seconds from the last List with the pod to the report."""
     started = time.monotonic()
     node.run(pod(name, container(cpu="4", memory="1Gi")))
     reports.until(idle=False, since=started)
@@ -113,7 +113,7 @@ def _one_end(node: Node, kubelet: PodResourcesClient, reports: _Reports, name: s
     listed_at = removed_at = time.monotonic()
     while any(listed.name.startswith(f"{name}-") for listed in kubelet.list()):
         listed_at = time.monotonic()
-        time.sleep(0.02)  # the kubelet accepts 100 calls a second, from all clients
+        time.sleep(0.02)  # the kubelet accepts 100 calls a second from all clients together
     return reports.until(idle=True, since=removed_at) - listed_at
 
 

@@ -32,7 +32,7 @@ NODE = "bench"
 SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}
 """The environment of the agent in its image (tools/image/build.py)."""
 TIMEOUT = 30.0
-"""Seconds for what comes soon."""
+"""Seconds to wait for events that come soon."""
 
 
 class Api(NamedTuple):
@@ -41,7 +41,7 @@ class Api(NamedTuple):
     name: str
     config: Config
     arguments: tuple[str, ...]
-    """By which an agent reaches it."""
+    """Arguments by which an agent reaches it."""
 
 
 # --- API servers
@@ -61,7 +61,7 @@ def embedded(_: Path) -> Generator[Api | None]:
 @contextmanager
 def real(directory: Path) -> Generator[Api | None]:
     sys.path.insert(0, str(PROJECT / "tests"))
-    from support.apiserver import binaries, real_apiserver  # the harness of the contract tests
+    from support.apiserver import binaries, real_apiserver  # the test harness of the contract tests
 
     absent = binaries()
     if isinstance(absent, str):
@@ -77,7 +77,7 @@ def real(directory: Path) -> Generator[Api | None]:
 
 
 class PublishedReports:
-    """Every version of the object, with the moment at which it was visible to a watcher."""
+    """Every version of the object, with the time at which a watcher received it."""
 
     def __init__(self, client: Client) -> None:
         self._watch = client.watch(NODE_RESOURCE_TOPOLOGIES, resource_version="0", seconds=600)
@@ -86,11 +86,11 @@ class PublishedReports:
         self._thread.start()
 
     def has(self, fingerprint: str) -> bool:
-        """Tell whether a set of pods was seen."""
+        """Return whether a report of a set of pods was received."""
         return any(published == fingerprint for _, published in self._versions)
 
     def delays(self, expected: list[tuple[float, str]]) -> list[float]:
-        """Return for each state how long it took until it, or a later one, was visible."""
+        """Return for each state the time until it or a later one was visible."""
         order = {fingerprint: number for number, (_, fingerprint) in enumerate(expected)}
         versions = [(moment, order[fingerprint]) for moment, fingerprint in self._versions if fingerprint in order]
         delays: list[float] = []
@@ -122,7 +122,7 @@ class AgentProcess:
         self.port = port
 
     def writes(self) -> dict[str, int]:
-        """Return the count and bytes of all writes, and how many of them were of at most 1,200 bytes."""
+        """Return the count and bytes of all writes, and the number of writes of at most 1,200 bytes."""
         totals = {"count": 0, "bytes": 0, "small": 0}
         for line in self._metrics().splitlines():
             if 'object="nrt"' not in line or not line.startswith("zonewise_publish_size_bytes"):
@@ -140,12 +140,12 @@ class AgentProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def weight(self) -> tuple[float, float]:
-        """Return its resident and its private memory, MiB."""
+        """Return the resident and the private memory, in MiB."""
         memory = psutil.Process(self.process.pid).memory_full_info()
         return memory.rss / (1 << 20), memory.uss / (1 << 20)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the agent."""
         self.process.terminate()
         self.process.wait(10)
 
@@ -164,7 +164,7 @@ def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str =
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
-    # compiles: who compiles at the import has a fragmented heap for good
+    # compiles the bytecode first: a process that compiles at import keeps a fragmented heap
     once = [*command, "--oneshot", "--dry-run"]
     subprocess.run(once, check=True, env=environment, stdout=subprocess.DEVNULL)
     with subprocess.Popen(command, env=environment) as process:
@@ -206,7 +206,7 @@ def _kubeconfig(url: str, token: str, ca: str) -> dict[str, Any]:
 
 
 def responds(url: str) -> bool:
-    """Return whether a URL responds with 200."""
+    """Return whether a URL responds with status 200."""
     try:
         with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310
             return answer.status == 200

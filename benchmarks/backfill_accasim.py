@@ -1,7 +1,7 @@
-"""Runs accasim (PyPI) under FIFO, in the interpreter of an environment that has it; arguments: log, processors.
+"""Runs accasim (PyPI) under FIFO, in the interpreter of an environment that contains it; arguments: log, processors.
 
-Prints its waits by job number and its CPU seconds as JSON in the last line. It is of 2019, and imports names that have
-moved since. It writes beside this file, which is therefore copied to where that may be.
+The last line of output is JSON with accasim's waits by job number and its CPU seconds. The release of 2019 imports
+names that have moved since. It writes next to this file, which is therefore copied to a directory where it may write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if not hasattr(time, "clock"):
 
 
 def main(log: str, processors: int) -> None:
-    """Run it."""
+    """Run accasim."""
     allocators, schedulers, simulators = (
         importlib.import_module(f"accasim.base.{name}_class") for name in ("allocator", "scheduler", "simulator")
     )
@@ -36,7 +36,7 @@ def main(log: str, processors: int) -> None:
 
 
 def _waits(plan: Path) -> dict[str, float]:
-    """Return the waits by job number; a line is number;user;submitted__nodes__start;end;..."""
+    """Return the waits by job number; lines have the form number;user;submitted__nodes__start;end;..."""
     waits: dict[str, float] = {}
     for line in plan.read_text().splitlines():
         job, _, run = line.split("__")

@@ -1,4 +1,4 @@
-"""When pods are bound, as a watch of the API server shows it."""
+"""Records when pods are bound, as a watch of the API server shows it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class _Pod(msgspec.Struct):
 
 
 class Bindings:
-    """Watches pods that are on a node, while it is entered."""
+    """Watches pods that are bound to a node while the context is entered."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.times: list[float] = []
-        """When each pod appeared on a node, by time.monotonic()."""
+        """When each pod was first seen on a node, by time.monotonic()."""
         self.first_by_node: dict[str, float] = {}
-        """When the first pod appeared on each node."""
+        """When the first pod was seen on each node."""
         server = cluster.server
         self._client = Client(Config.from_url(server.url, server.token, ca=server.ca))
         version = self._client.list(PODS).resource_version

@@ -1,8 +1,8 @@
 """CPUs in use after bursts on real kubelets: `python -m benchmarks.bursts [--bursts 6] [--seed 1]`.
 
 Each burst creates 24 pods of 6, 7, 9 or 10 CPUs at once. The four kubelets have 120 CPUs in zones of 14 and 16. The
-same bursts run under kube-scheduler alone, then with the extender. The bound is the fullest packing of the zones
-(benchmarks.packing, which measures hundreds of bursts in process). A burst is over once its pods fill the bound, or
+same bursts run under kube-scheduler without, then with the extender. The bound is the fullest packing of the zones
+(benchmarks.packing, which measures hundreds of bursts in process). A burst is over once its pods reach the bound, or
 once nothing has changed for a while.
 
 The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed.
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(PROJECT / "tests"))
 
 QUIET = 12.0
-"""Seconds without a change after which a burst is over; a rejected pod's backoff in kube-scheduler is at most 10 s."""
+"""Seconds without a change after which a burst is over; kube-scheduler's backoff for a rejected pod is at most 10 s."""
 SAMPLE_PERIOD = 0.25
 
 
 class BurstOutcome(NamedTuple):
-    """What one burst measures."""
+    """The measurements of one burst."""
 
     used: int
-    """CPUs of pods that run."""
+    """CPUs of running pods."""
     bound: int
     """CPUs of the fullest packing."""
     rejected: int
     """Pods that a kubelet rejected."""
     seconds: float
-    """From the first creation to the last change."""
+    """Seconds from the first creation to the last change."""
 
 
 def run_burst(cluster: Cluster, sizes: Sequence[int]) -> BurstOutcome:
-    """Create the pods of a burst, wait until nothing changes any more, and delete them."""
+    """Create the pods of a burst, wait until nothing changes any more, and delete the pods."""
     from support.e2e.pods import container, pod
 
     bound = fullest_packing(ZONES, [sizes.count(size) for size in SIZES])
@@ -75,7 +75,7 @@ def _cpus(sizes: Sequence[int], phases: dict[str, str], phase: str) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure all, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run all measurements and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     from support.e2e.cluster import extending, running_cluster, scheduling, skip_reason
     from support.e2e.settings import Settings
 

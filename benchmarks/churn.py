@@ -1,8 +1,9 @@
 """CPUs in use under churn on real kubelets: `python -m benchmarks.churn [--seconds 150] [--seed 1]`.
 
-Four kubelets have 120 CPUs in zones of 14 and 16. 34 pods of 1 to 16 CPUs are alive or waiting; every second a random
-one is deleted and another is created. The same sequence runs under kube-scheduler alone, then with the extender. A pod
-that its kubelet rejects is replaced, as a controller does. An ideal scheduler without delays gives the bound.
+Four kubelets have 120 CPUs in zones of 14 and 16. 34 pods of 1 to 16 CPUs are running or waiting; every second, a
+random one is deleted and another is created. The same sequence runs under kube-scheduler without, then with the
+extender. A pod that its kubelet rejects is replaced, as a controller would do. An ideal scheduler without delays gives
+the bound.
 
 The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed.
 """
@@ -37,17 +38,17 @@ PERIOD = 1.0
 """Seconds between two changes."""
 SAMPLE_PERIOD = 0.25
 WARM_UP = 15.0
-"""Seconds that do not count: the first pods start."""
+"""Seconds that do not count, while the first pods start."""
 _TERMINAL = ("Succeeded", "Failed")
 
 
 class ChurnResult(NamedTuple):
-    """What one run measures."""
+    """The measurements of one run."""
 
     cpus: list[int]
     """CPUs of pods that are bound and have not ended, by sample."""
     running: list[int]
-    """CPUs of pods whose containers run."""
+    """CPUs of pods whose containers run, by sample."""
     times: list[float]
     changes: list[Change]
     rejected: int
@@ -58,7 +59,7 @@ class ChurnResult(NamedTuple):
 
 
 class _Churn:
-    """Creates and deletes pods of one cluster, and samples what is in use."""
+    """Creates and deletes pods of one cluster, and samples the CPUs in use."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
@@ -121,7 +122,7 @@ class _Churn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure all, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run all measurements and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     from support.e2e.cluster import extending, running_cluster, scheduling, skip_reason
     from support.e2e.settings import Settings
 

@@ -1,6 +1,6 @@
 """The CPUs that an ideal scheduler keeps in use, for the same arrivals and removals of pods.
 
-The ideal scheduler has the kubelets' rules for pods that need one zone each, and no delays of its own. Whenever a zone
+The ideal scheduler follows the kubelets' rules for pods that need one zone each, and adds no delays. Whenever a zone
 has free CPUs, it starts the pods that fill the zone best. A removed pod holds its CPUs for as long as the kubelets of
 the measured run needed to end one.
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """A pod that is created or deleted."""
+    """The creation or deletion of a pod."""
 
     at: float
     """Seconds of any clock."""
     name: str
     cpus: int | None
-    """None: the pod is deleted."""
+    """None if the pod is deleted."""
 
 
 class _Running(NamedTuple):
@@ -31,10 +31,12 @@ class _Running(NamedTuple):
 
 
 class IdealCluster:
-    """The zones of all nodes, with the pods that run and wait."""
+    """The zones of all nodes, with running and waiting pods."""
 
     def __init__(self, free: Sequence[int], lag: float) -> None:
-        """Take the free CPUs of each zone, and the seconds from the deletion of a running pod to its end."""
+        """Create a cluster from the free CPUs of each zone, and the seconds from the deletion of a running pod to its
+        end.
+        """
         self._free = list(free)
         self._lag = lag
         self._running: dict[str, _Running] = {}
@@ -47,7 +49,7 @@ class IdealCluster:
         return sum(pod.cpus for pod in self._running.values())
 
     def apply(self, change: Change) -> None:
-        """Create or delete a pod. Changes come in the order of their times."""
+        """Create or delete a pod. Call it in the order of the changes' times."""
         self.advance(change.at)
         if change.cpus is not None:
             self._waiting[change.name] = change.cpus
@@ -56,14 +58,14 @@ class IdealCluster:
         self._start_pods()
 
     def advance(self, now: float) -> None:
-        """End the pods that have ended by now, and start others."""
+        """End the pods whose time is over, and start others."""
         while self._ending and self._ending[0][0] <= now:
             pod = self._running.pop(heapq.heappop(self._ending)[1])
             self._free[pod.zone] += pod.cpus
             self._start_pods()
 
     def _start_pods(self) -> None:
-        """Fill the zones, the fullest first."""
+        """Fill the zones, starting with the fullest."""
         for zone in sorted(range(len(self._free)), key=self._free.__getitem__):
             for name in fullest_subset(self._waiting, self._free[zone]):
                 cpus = self._waiting.pop(name)
@@ -72,7 +74,7 @@ class IdealCluster:
 
 
 def fullest_subset(sizes: Mapping[str, int], capacity: int) -> list[str]:
-    """Return names whose sizes have the largest sum up to a capacity; of equal sums the one with the fewest names."""
+    """Return the names whose sizes have the largest sum up to a capacity; of equal sums, that with the fewest names."""
     best: dict[int, list[str]] = {0: []}
     for name, size in sizes.items():
         for total, names in list(best.items()):
@@ -83,9 +85,9 @@ def fullest_subset(sizes: Mapping[str, int], capacity: int) -> list[str]:
 
 
 def ideal_mean(changes: Sequence[Change], free: Sequence[int], lag: float, times: Iterable[float]) -> float:
-    """Return the mean of the CPUs in use at some times, ascending.
+    """Return the mean number of CPUs in use at the given times, which are ascending.
 
-    `free` has the CPUs of each zone, and `lag` is the time from the deletion of a running pod to its end.
+    `free` contains the CPUs of each zone, and `lag` is the time from the deletion of a running pod to its end.
     """
     cluster = IdealCluster(free, lag)
     pending = deque(sorted(changes, key=lambda change: change.at))

@@ -1,9 +1,9 @@
-"""Requests among hostile clients, as ratios of their durations. Run as `python -m benchmarks.connections`.
+"""Durations of requests among hostile clients, as ratios. Run as `python -m benchmarks.connections`.
 
-The real extender and the real agent serve a filter call, scrapes and probes. Each is timed alone first, then with 1,000
-silent connections and 100 slow writers on its port. A slow writer sends a byte every 100 ms, each at a time of its own,
-and whatever is closed connects again. Of several series the one with the shortest 99th percentile counts, since other
-programs use the machine as well.
+The real extender and the real agent serve a filter call, scrapes and probes. Each request is timed first without other
+clients, then with 1,000 silent connections and 100 slow writers on its port. A slow writer sends a byte every 100 ms,
+each with a different offset, and closed connections reconnect. Of several series, the one with the shortest 99th
+percentile counts, since other programs use the machine as well.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ CALLS = 200
 SERIES = 3
 CLUSTER = 1_000
 _TIMEOUT = 10.0
-"""Seconds for one request: a later response counts as none."""
+"""Seconds for one request; later responses do not count."""
 _PERIOD = 0.1
 
 
 class Target(NamedTuple):
-    """A request that is timed."""
+    """A request to be timed."""
 
     name: str
     port: int
@@ -51,7 +51,7 @@ class Target(NamedTuple):
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     with ExitStack() as stack:
         targets = [*_extender(stack), *_agent(stack)]
         alone = [_quietest(target) for target in targets]
@@ -141,7 +141,7 @@ def _connected(port: int) -> socket.socket:
 
 
 def _ask(connection: socket.socket, request: bytes) -> None:
-    """Send a request, and read its response; fail where it is no good one."""
+    """Send a request and read its response; fail if the response is not successful."""
     connection.sendall(request)
     received = connection.recv(1 << 20)
     assert received.startswith(b"HTTP/1.1 200 "), received[:200]
@@ -153,7 +153,7 @@ def _ask(connection: socket.socket, request: bytes) -> None:
         left -= len(part)
 
 
-# --- hostile clients, in a process of their own
+# --- hostile clients, in a separate process
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def _hostile(port: int) -> Generator[None]:
 
 
 def _attack(port: int) -> None:
-    """Keep silent connections and slow writers open for ever."""
+    """Keep silent connections and slow writers open forever."""
     poll = select.poll()
     connections: dict[int, tuple[socket.socket, bool]] = {}
 
@@ -188,7 +188,7 @@ def _attack(port: int) -> None:
                 time.sleep(_PERIOD / SLOW)
                 with contextlib.suppress(OSError):
                     connection.send(b"x")
-        for fd, _ in poll.poll(0):  # nothing is ever sent to these: the end of a connection
+        for fd, _ in poll.poll(0):  # nothing is ever sent to these, so any event is the end of a connection
             connection, slow = connections.pop(fd)
             poll.unregister(fd)
             connection.close()

@@ -1,6 +1,7 @@
 """Discovery: CPU time of a first scan and of a rescan, the whole command against lstopo, and resident memory.
 
-Run by `make bench`. Machines are noisy, so each figure is the median of several runs, and the peer runs in between.
+Run by `make bench`. Machines are noisy, so each figure is the median of several runs, interleaved with those of the
+peer.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ print(pages * 4096 / (1 << 20), len(machine.cpus.online), ",".join(heavy) or "no
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
-    compileall.compile_dir(PROJECT / "agent", quiet=1)  # as it is installed for service
+    """Run all measurements and print the table; return 1 if a target is missed."""
+    compileall.compile_dir(PROJECT / "agent", quiet=1)  # as in the installed service
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as directory:
         for measure in (_arm, _memory):
@@ -77,7 +78,7 @@ def _against_lstopo(root: Path) -> Iterator[Row]:
     peer = _runner(["lstopo", "--of", "xml"], environment)
     ours = _runner([sys.executable, "-m", "zonewise", "show", "-o", "json", "--root", str(root)], dict(os.environ))
     bare = _runner([sys.executable, "-c", "pass"], dict(os.environ))
-    times = [(peer(), ours(), bare()) for _ in range(RUNS + 1)][1:]  # the first run fills the caches of the system
+    times = [(peer(), ours(), bare()) for _ in range(RUNS + 1)][1:]  # the first run fills the system's caches
     lstopo, show, python = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(row[1] / row[0] for row in times)
     yield Row(

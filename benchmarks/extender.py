@@ -1,11 +1,11 @@
-"""The extender: calls per second, and what it costs kube-scheduler. Run as `python -m benchmarks.extender`.
+"""The extender: calls per second, and its cost for kube-scheduler. Run as `python -m benchmarks.extender`.
 
-First alone: one client asks on one connection, as kube-scheduler does, with all nodes' names in a new order each time.
-Extender and client run on different cores. The peer of the same run is an extender of the same server that decides
-nothing. Of several series the one with the shortest 99th percentile counts, since other programs use the machine as
-well.
+First, the extender runs without kube-scheduler. Like kube-scheduler, one client sends calls on one connection, with all
+nodes' names in a new order each time. Extender and client run on different cores. The peer in the same run is an
+extender on the same server that decides nothing. Of several series, the one with the shortest 99th percentile counts,
+since other programs use the machine as well.
 
-Then, where the binaries are found, kube-scheduler places 2,000 pods that wait, with the extender and without it.
+Then, if the binaries are available, kube-scheduler places 2,000 waiting pods, with and without the extender.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ PODS = 2_000
 
 
 class CallTimes(NamedTuple):
-    """What one series of calls times, in seconds."""
+    """Durations of one series of calls, in seconds."""
 
     each: list[float]
     placed_pods: int
     cpu: float
-    """Of the extender, with the calls that came first."""
+    """CPU time of the extender, including earlier calls."""
 
     @property
     def rate(self) -> float:
-        """Return calls per second, of the time in which the client waited."""
+        """Return calls per second of the time in which the client waited."""
         return len(self.each) / sum(self.each)
 
     def quantile(self, part: float) -> float:
-        """Return milliseconds."""
+        """Return a quantile in milliseconds."""
         return sorted(self.each)[min(len(self.each) - 1, int(len(self.each) * part))] * 1000
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     cores = sorted(os.sched_getaffinity(0))
     print(f"{len(cores)} cores, load {os.getloadavg()[0]:.1f}")
     rows: list[Row] = []
@@ -118,7 +118,7 @@ def _quietest(
 def _series(
     extender: ExtenderProcess, names: Sequence[str], cpus: Sequence[int], *, first: int, other_memory: bool
 ) -> CallTimes:
-    """Ask for pod after pod; of several shapes in turn."""
+    """Send a call for one pod after another, with several shapes in turn."""
     chance = random.Random(first)  # noqa: S311 -- no secret
     template = TemplatePod()
     each: list[float] = []
@@ -140,7 +140,7 @@ def _series(
 
 def _request(pod: str, names: Sequence[str], chance: random.Random) -> bytes:
     shuffled = list(names)
-    chance.shuffle(shuffled)  # kube-scheduler begins its round of the nodes elsewhere each time
+    chance.shuffle(shuffled)  # kube-scheduler starts its round over the nodes at a different one each time
     body = f'{{"Pod":{pod},"Nodes":null,"NodeNames":{json.dumps(shuffled, separators=(",", ":"))}}}'
     head = (
         "POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\n"

@@ -1,8 +1,8 @@
-"""Any pod on nodes of any layout: what one filter call costs. Run as `python -m benchmarks.extender_shapes`.
+"""The cost of one filter call for any pod on nodes of any layout. Run as `python -m benchmarks.extender_shapes`.
 
 The axes are layouts of 5,000 nodes (1, 15, 240), the kubelets' policies, and shapes of pods. Each call is the first for
 its shape, so nothing is cached. Times are CPU time of the calling thread, which never waits. A call that finds a node
-answers at once. A call that finds none ends with a reason for each node. Nodes that it had no time for are judged
+returns at once. A call that finds none ends with a reason for each node. Nodes for which it had no time are judged
 later.
 """
 
@@ -40,7 +40,7 @@ NODES = 5_000
 LAYOUTS = (1, 15, 240)
 MAX_CALLS = 200
 FIRST, IN_ALL = 20.0, 100.0
-"""Milliseconds: until a node is found, and of all calls."""
+"""Maximum milliseconds until a node is found, and of all calls."""
 POLICIES: dict[str, dict[str, object]] = {
     "none": {"topology": "none"},
     "best-effort": {"topology": "best-effort"},
@@ -61,26 +61,26 @@ POLICIES: dict[str, dict[str, object]] = {
 
 
 class ShapeTimes(NamedTuple):
-    """What calls for one shape cost, in milliseconds."""
+    """The cost of calls for one shape, in milliseconds."""
 
     layouts: int
     policies: str
     shape: str
     has_node: bool
     first: float
-    """Of the first call."""
+    """Cost of the first call."""
     worst: float
-    """Of the most expensive call, of those until all nodes are judged."""
+    """Cost of the most expensive call, until all nodes are judged."""
     in_all: float
-    """Of all these calls."""
+    """Cost of all these calls."""
     scores: float
     calls: int
     unjudged: int
-    """Nodes without a verdict after the first call."""
+    """Number of nodes without a verdict after the first call."""
 
 
 def main() -> int:
-    """Measure all, print the tables; return 1 where a target is missed."""
+    """Run all measurements and print the tables; return 1 if a target is missed."""
     times: list[ShapeTimes] = []
     for layouts in LAYOUTS:
         states = partly_idle(cluster(NODES, layouts, {}))
@@ -163,7 +163,7 @@ def _since(began: float) -> float:
 
 
 def _print_table(times: Sequence[ShapeTimes]) -> None:
-    """Print, by layouts and policies, the worst of all shapes, and the shapes that needed more than one call."""
+    """Print the maxima over all shapes by layouts and policies, and the shapes that needed more than one call."""
     print(f"{NODES:,} nodes; milliseconds of CPU; the worst of {len(shapes())} shapes")
     print(f"{'layouts':>8}  {'policies':32} {'first answer':>13} {'any call':>9} {'scores':>7}  judged later")
     for layouts in LAYOUTS:

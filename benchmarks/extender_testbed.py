@@ -1,4 +1,4 @@
-"""The processes around an extender under measurement, and the objects that they tell each other."""
+"""The processes around an extender under measurement, and the objects that they exchange."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.path.insert(0, str(PROJECT / "tests"))
 Json = dict[str, Any]
 
 TIMEOUT = 120.0
-"""Seconds for what takes some on a busy machine."""
+"""Seconds to wait for events that take a while on a busy machine."""
 NAMESPACE = "bench"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _NRTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
@@ -58,12 +58,12 @@ threading.Event().wait()
 
 
 def node_names(count: int) -> list[str]:
-    """Return names as clusters have them."""
+    """Return names in the style of clusters."""
     return [f"node-{number:05}.cluster.example.com" for number in range(count)]
 
 
 class TemplatePod:
-    """A pod of a batch job as an API server has it, most of which is never read: about 3 KB."""
+    """A pod of a batch job as an API server returns it, most of which is never read: about 3 KB."""
 
     def __init__(self) -> None:
         fields: Json = {f"f:field-{number}": {".": {}, "f:value": {}} for number in range(25)}
@@ -90,7 +90,7 @@ class TemplatePod:
         self._text = json.dumps(pod, separators=(",", ":"))
 
     def render(self, number: int, cpus: int, memory: int) -> str:
-        """Return a new pod that asks for CPUs and GiB, and for a GPU."""
+        """Return a new pod that requests CPUs, GiB and a GPU."""
         some = {"@NUMBER@": f"{number:012}", "@CPUS@": str(cpus), "@MEMORY@": str(memory)}
         text = self._text
         for mark, value in some.items():
@@ -102,7 +102,7 @@ class TemplatePod:
 
 
 def build_objects(make: NodeSpec, names: Sequence[str]) -> dict[str, bytes]:
-    """Return what an API server would list of nodes, each zone of which is used at random, by resource."""
+    """Return the lists that an API server would return, by resource, for nodes whose zones are each used at random."""
     from support.extender import build_nrt
 
     node_kind = kind(make)
@@ -119,7 +119,7 @@ def build_objects(make: NodeSpec, names: Sequence[str]) -> dict[str, bytes]:
 
 @contextmanager
 def serving_lists(lists: dict[str, bytes]) -> Generator[str]:
-    """Serve lists of objects that never change, as an API server does; the URL."""
+    """Serve lists of objects that never change, as an API server does; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -143,7 +143,7 @@ def serving_lists(lists: dict[str, bytes]) -> Generator[str]:
             self.send_error(404)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
-            """Say nothing."""
+            """Log nothing."""
 
     ended = threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -162,14 +162,14 @@ class ExtenderProcess(NamedTuple):
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that it has used (proc_pid_stat(5))."""
+        """Return the CPU time used so far (proc_pid_stat(5))."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def null_extender(core: set[int]) -> Generator[ExtenderProcess]:
-    """Run an extender of our server that returns the names as they came."""
+    """Run an extender on our server that returns the names unchanged."""
     command = [sys.executable, "-c", _NOTHING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         os.sched_setaffinity(process.pid, core)
@@ -180,11 +180,11 @@ def null_extender(core: set[int]) -> Generator[ExtenderProcess]:
 
 @contextmanager
 def real_extender(url: str, core: set[int]) -> Generator[ExtenderProcess]:
-    """Run ours, all of its threads on some cores."""
+    """Run our extender, with all of its threads on some cores."""
     from support.extender import running_extender
 
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, core)  # threads and processes that are made now inherit it
+    os.sched_setaffinity(0, core)  # inherited by threads and processes that are created from now on
     try:
         stack = ExitStack()
         extender = stack.enter_context(running_extender("--api-server", url))
@@ -200,7 +200,7 @@ def real_extender(url: str, core: set[int]) -> Generator[ExtenderProcess]:
 
 @contextmanager
 def real_cluster(make: NodeSpec, count: int) -> Generator[Cluster | None]:
-    """Run API server and etcd, with idle nodes that no kubelet has, and their reports; None where they cannot be."""
+    """Run an API server and etcd with idle nodes without kubelets, and their reports; yield None if they cannot run."""
     import yaml
 
     from support.apiserver import binaries, real_apiserver
@@ -230,7 +230,7 @@ def real_cluster(make: NodeSpec, count: int) -> Generator[Cluster | None]:
 
 
 def bound_pods(cluster: Cluster, count: int, *, percentage: int = 0, extended: bool = False) -> float:
-    """Create pods, then start kube-scheduler; return how many it binds a second, from the first to the last."""
+    """Create pods, then start kube-scheduler; return how many it binds per second, from the first to the last."""
     from support.e2e.cluster import extending, scheduling
 
     template, admin = TemplatePod(), cluster.server.admin

@@ -1,8 +1,8 @@
-"""Predicting one kubelet's admission of one pod: how long it takes, and how often it is wrong. Run by `make bench`.
+"""Predicting one kubelet's admission of one pod: duration and accuracy. Run by `make bench`.
 
-Times are of `admit` alone: the best of three runs of each pair of node and pod, since disturbances only add to it. The
-peer is what a kubelet computes to align a container: every combination of the hints of all resources. Ours also
-computes what is assigned.
+Times cover only `admit`: the best of three runs for each pair of node and pod, since disturbances only add time. The
+peer computes what a kubelet computes to align a container: every combination of the hints of all resources. Ours also
+computes the assignment.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 ZONES = (2, 8)
 STATES = 200
-"""Of a node, for each policy."""
+"""States of a node for each policy."""
 RUNS = 3
 
 
 class Peer(NamedTuple):
-    """One comparison with the product."""
+    """One comparison with the Cartesian product."""
 
     zones: int
     pod: str
@@ -45,12 +45,12 @@ class Peer(NamedTuple):
 PEERS = (
     Peer(2, "1 GPU, 24 CPUs", 100),
     Peer(4, "1 GPU, 24 CPUs", 30, ">= 1"),
-    Peer(8, "24 CPUs", 5, ">= 1"),  # of 3 resources there would be 16 million combinations
+    Peer(8, "24 CPUs", 5, ">= 1"),  # with 3 resources there would be 16 million combinations
 )
 
 
 def main() -> int:
-    """Measure all, print the tables; return 1 where a target is missed."""
+    """Run all measurements and print the tables; return 1 if a target is missed."""
     rows: list[Row] = []
     for zones in ZONES:
         rows += _common(zones)
@@ -100,7 +100,7 @@ def _times(pairs: Iterable[tuple[NodeState, PodShape]]) -> list[float]:
 
 
 def _time(call: Callable[[], object]) -> float:
-    """Return microseconds."""
+    """Return the duration in microseconds."""
     best = float("inf")
     for _ in range(RUNS):
         started = time.perf_counter_ns()

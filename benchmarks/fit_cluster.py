@@ -1,4 +1,4 @@
-"""Clusters for measuring the fit: nodes of one make, partly used, and the pods to place on them."""
+"""Clusters for measuring the fit: partly used nodes of one make, and the pods to place on them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class NodeSpec(NamedTuple):
 
     zones: int
     cores: int
-    """Of each zone, with two threads each."""
+    """Cores of each zone, with two threads each."""
     devices: int
-    """Of each zone and resource."""
+    """Devices of each zone and resource."""
     memory: int
     """GiB of each zone."""
     pages: int
-    """GiB of each zone in hugepages."""
+    """GiB of hugepages in each zone."""
     resources: tuple[str, ...]
 
 
@@ -36,7 +36,9 @@ TWO_ZONES = NodeSpec(zones=2, cores=48, devices=4, memory=500, pages=16, resourc
 
 
 def kind(make: NodeSpec, topology: str = "single-numa-node") -> NodeKind:
-    """Return the kind of all nodes of a make: CPU and Memory Manager static, the first core of each zone reserved."""
+    """Return the kind of all nodes of a make: CPU and Memory Manager are static, and the first core of each zone is
+    reserved.
+    """
     first_cores = range(0, make.zones * make.cores, make.cores)
     zones = tuple(range(make.zones))
     return NodeKind(
@@ -55,7 +57,7 @@ def kind(make: NodeSpec, topology: str = "single-numa-node") -> NodeKind:
 
 
 def states(node_kind: NodeKind, make: NodeSpec, count: int, seed: int = 1) -> list[NodeState]:
-    """Return nodes with each zone used at random."""
+    """Return nodes whose zones are each used at random."""
     source = random.Random(seed)  # noqa: S311 -- no secret
     return [_state(node_kind, make, source) for _ in range(count)]
 
@@ -79,7 +81,7 @@ def _state(node_kind: NodeKind, make: NodeSpec, source: random.Random) -> NodeSt
 
 
 def pod(cpus: int = 8, devices: int = 1, resources: tuple[str, ...] = DEVICES, memory: int = 32) -> PodShape:
-    """Return a Guaranteed pod of one container that asks for something of everything."""
+    """Return a Guaranteed pod of one container that requests some of everything."""
     amounts = (("hugepages-1Gi", GIB), ("memory", memory * GIB))
     device_requests = tuple((name, devices) for name in sorted(resources))
     return PodShape((Container("main", "app", cpus * 1000, amounts, device_requests),), "Guaranteed")

@@ -1,7 +1,7 @@
-"""What a kubelet computes to align one container: all hints of all resources, and every combination of them.
+"""The kubelet's computation to align one container: all hints of all resources, and every combination of them.
 
-A plain peer for our closed forms (pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints): resources are counts by
-zone, and nothing is given afterwards.
+This is a plain peer for our closed forms (pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints): resources are
+counts by zone, and nothing is allocated afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Hint(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """How much of one resource a container needs, and how much each zone has and can give."""
+    """The amount of one resource that a container needs, and the total and available amounts of each zone."""
 
     need: int
     total: tuple[int, ...]
@@ -32,7 +32,7 @@ class Supply(NamedTuple):
 
 
 def aligned(policy: str, zones: int, supplies: Iterable[Supply]) -> bool:
-    """Tell whether a policy admits a container on a node with so many zones."""
+    """Return whether a policy admits a container on a node with this number of zones."""
     lists = [_hints(zones, supply) for supply in supplies]
     if policy == "single-numa-node":
         lists = [[hint for hint in hints if hint.preferred and hint.zones.bit_count() == 1] for hints in lists]
@@ -40,7 +40,7 @@ def aligned(policy: str, zones: int, supplies: Iterable[Supply]) -> bool:
 
 
 def supplies(state: NodeState, pod: PodShape) -> list[Supply]:
-    """Return what the first container of a Guaranteed pod asks of a node."""
+    """Return the requests of the first container of a Guaranteed pod on a node."""
     kind, container = state.kind, pod.containers[0]
     cpus = [bits for _, bits in kind.cpus.zones]
     collected = [

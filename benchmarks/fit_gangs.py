@@ -1,8 +1,9 @@
-"""Gangs: 1,000 pods on 5,000 nodes and 8,192 pods on 65,000, against placing the same pods one by one.
+"""Gangs: 1,000 pods on 5,000 nodes and 8,192 pods on 65,000, compared with placing the same pods one by one.
 
-A pod has 8 GPUs, 8 NICs and 96 CPUs, a node two zones, 128 CPUs, and 8 of each device. Idle nodes are in equal states;
-busy ones are each in a state of its own, and many lack devices. Run by `make bench`. Machines are noisy, so each
-figure is the median of several runs in CPU time. One by one, only some pods are placed, and the time is multiplied.
+A pod requests 8 GPUs, 8 NICs and 96 CPUs. A node has two zones, 128 CPUs, and 8 of each device. All idle nodes have the
+same state; busy ones have different states, and many lack devices. Run by `make bench`. Machines are noisy, so each
+figure is the median of several runs in CPU time. In the comparison, only some of the pods are placed, and the time is
+extrapolated.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ REQUESTS = Resource(96_000, 512 * GIB, 1, 0, ((GPU, 8), (NIC, 8)))
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     rows: list[Row] = []
     for nodes, pods, target in ((5_000, 1_000, 150), (65_000, 8_192, 1_000)):
         for busy in (False, True):
@@ -67,7 +68,7 @@ def _measure(nodes: int, pods: int, target: int, *, busy: bool) -> Iterator[Row]
 
 
 def _median(cluster: NodeSnapshot, states: list[NodeState], pods: int) -> float:
-    """Return the milliseconds to place a gang, or to explain why not, on tables without cached results."""
+    """Return the median milliseconds to place a gang, or to explain its rejection, on tables without cached results."""
     times: list[float] = []
     for _ in range(RUNS):
         cold = cluster._replace(table=_table(states))
@@ -79,7 +80,7 @@ def _median(cluster: NodeSnapshot, states: list[NodeState], pods: int) -> float:
 
 
 def _one_by_one(cluster: NodeSnapshot, states: list[NodeState]) -> float:
-    """Return the milliseconds that a pod takes: all nodes are filtered, and the first that fits gets it."""
+    """Return the milliseconds per pod: all nodes are filtered, and the first that fits gets the pod."""
     table = _table(states)
     table.admitted(SHAPE)
     constraints = Constraints(REQUESTS)
@@ -101,7 +102,7 @@ def _snapshot(states: list[NodeState]) -> NodeSnapshot:
 def _table(states: list[NodeState]) -> NodeStateTable:
     table = NodeStateTable()
     table.set_rows(dict(enumerate(states)))
-    table.fits(OTHER)  # takes the rows in
+    table.fits(OTHER)  # adds the rows
     return table
 
 
@@ -131,7 +132,7 @@ def _info(row: int, state: NodeState) -> NodeInfo:
 
 
 def _kind() -> NodeKind:
-    """Two zones of 64 CPUs; the CPUs of a core are 64 apart, one core is reserved."""
+    """Return a kind with two zones of 64 CPUs; the CPUs of a core are 64 apart, and one core is reserved."""
     return NodeKind(
         Policies("restricted", cpu="static"),
         tuple(range(ZONES)),
@@ -142,7 +143,7 @@ def _kind() -> NodeKind:
 
 
 def _busy(kind: NodeKind, draw: random.Random) -> NodeState:
-    """Return a node on which up to 14 cores are given, and of every third some devices."""
+    """Return a node with up to 14 allocated cores, and allocated devices in about a third of its device groups."""
     state = idle_node(kind)
     used_cpus = sum(bits for _, bits in draw.sample(kind.cpus.cores[1:], draw.randrange(15)))
     devices = tuple(free - (draw.randrange(3) if not draw.randrange(3) else 0) for free in state.device_free)

@@ -24,7 +24,7 @@ _DISTANCES = (21, 20, 32, 12)
 
 
 def cluster(count: int, layouts: int, policies: dict[str, object]) -> list[NodeState]:
-    """Return nodes with each zone used at random, in equal parts of so many layouts, all with some policies.
+    """Return nodes whose zones are each used at random, in equal parts of `layouts` layouts, all with these policies.
 
     Layouts differ in zones, cores, reserved cores, devices and distances. A single layout has eight zones.
     """
@@ -41,7 +41,7 @@ def cluster(count: int, layouts: int, policies: dict[str, object]) -> list[NodeS
 
 
 def partly_idle(nodes: Sequence[NodeState]) -> list[NodeState]:
-    """Return nodes of which a quarter is as busy as before, and the others have more and more idle zones."""
+    """Return nodes of which a quarter remains as busy as before, and the others have more and more idle zones."""
     source = random.Random(1)  # noqa: S311 -- no secret
     return [_with_idle_zones(node, source, idle) for node, idle in zip(nodes, cycle((0, 0.5, 0.8, 1)), strict=False)]
 
@@ -68,7 +68,7 @@ def _with_policies(node_kind: NodeKind, policies: dict[str, object]) -> NodeKind
 
 
 def _kinds() -> Iterator[NodeKind]:
-    """Yield kinds of nodes, all of another layout; the first ones differ in most."""
+    """Yield kinds of nodes, each with a different layout; the first ones differ the most."""
     axes = product(range(1, 4), _DISTANCES, (16, 24, 32, 12, 20), zip(cycle(_RESOURCES), (8, 2, 4, 1), strict=False))
     for reserved, distance, cores, (resources, zones) in axes:
         spec = NodeSpec(zones, cores, 4, 120, 16, resources)
@@ -84,7 +84,7 @@ def _spec(node_kind: NodeKind) -> NodeSpec:
 
 
 def shapes() -> dict[str, PodShape]:
-    """Return pods by description, none of which most nodes admit at once."""
+    """Return pods by description; most nodes admit none of them at once."""
     main = _container("main", 4, 8)
     many = tuple(_container(f"c{number}", 2 + 2 * (number % 4), 8 + number) for number in range(10))
     inits = tuple(_container(f"i{number}", 2 + 2 * (number % 6), 4 + number, "init") for number in range(23))
@@ -174,7 +174,7 @@ def shapes() -> dict[str, PodShape]:
 
 
 def _on_shared_cpus(count: int, gib: int) -> PodShape:
-    """Return a pod of which only memory is aligned."""
+    """Return a pod for which only memory is aligned."""
     memory = [gib + number % 7 for number in range(count)]
     apps = (Container(f"c{n}", "app", 500, (("memory", size * GIB),)) for n, size in enumerate(memory))
     return PodShape(tuple(apps), "Guaranteed")

@@ -1,4 +1,4 @@
-"""How often predictions of recorded admissions are wrong: ours by report, and the rules of other schedulers."""
+"""How often predictions of recorded admissions are wrong: ours from reports, and the rules of other schedulers."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ KUBELET_POLICIES = (*POLICIES, "none")
 
 
 class Prediction(NamedTuple):
-    """What one source makes of one case."""
+    """The prediction of one source for one case."""
 
     policy: str
     predicted: bool
     admitted: bool
-    """By the kubelet."""
+    """Whether the kubelet would admit the pod."""
     uncertain: bool
-    """The source says itself that it may be wrong."""
+    """Whether the source itself marks the prediction as uncertain."""
 
 
 def recorded() -> list[tuple[NodeState, PodShape]]:
-    """Return the nodes and pods of the recorded admissions; none where the data are absent."""
+    """Return the nodes and pods of the recorded admissions; none if the data are absent."""
     return [(state_of_case(case), pod_of_case(case)) for case in cases()]
 
 
 def mispredictions() -> Iterator[Row]:
-    """Print the wrong predictions; yield those with a target."""
+    """Print the wrong predictions; yield those that have a target."""
     kinds = KindInterner()
     reported = [case for case in cases() if "nodeResourceTopology" in case]
     state = [_ours(case, admit(state_of_case(case), pod_of_case(case))) for case in cases()]

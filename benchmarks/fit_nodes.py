@@ -1,4 +1,4 @@
-"""Nodes that all figures of the fit are of: with 256 CPUs and 8 GPUs, half full, and pods as are common on them."""
+"""The nodes for all figures of the fit: with 256 CPUs and 8 GPUs, half full, and pods that are common on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POLICIES: tuple[Policy, ...] = ("single-numa-node", "restricted", "best-effort")
 
 
 def common_pods() -> dict[str, PodShape]:
-    """Return the pods by what they are."""
+    """Return the pods by description."""
     small, large = (4000, 16 * GIB), (24000, 96 * GIB)
     return {
         "4 CPUs": _pod(_container("c", *small)),
@@ -50,7 +50,7 @@ def common_pods() -> dict[str, PodShape]:
 
 
 def states(zones: int, policy: Policy, count: int) -> Iterator[NodeState]:
-    """Yield so many states of a node as pods come to it, begun anew where it is full; the same in every run."""
+    """Yield `count` states of a node as pods arrive, starting over when it is full; they are the same in every run."""
     kind = machine(zones, policy)
     draw = random.Random(zones)  # noqa: S311 -- no secret
     pods = list(common_pods().values())
@@ -62,7 +62,9 @@ def states(zones: int, policy: Policy, count: int) -> Iterator[NodeState]:
 
 @cache
 def machine(zones: int, policy: Policy) -> NodeKind:
-    """Two packages, two threads a core, a core's CPUs 128 apart; an L3 cache for 16 CPUs; two CPUs reserved."""
+    """Return a kind with two packages and two threads per core, whose CPUs are 128 apart. An L3 cache covers 16 CPUs;
+    two CPUs are reserved.
+    """
     return NodeKind(
         Policies(policy, cpu="static", full_cores=True, memory="Static"),
         tuple(range(zones)),
@@ -79,9 +81,9 @@ def machine(zones: int, policy: Policy) -> NodeKind:
 
 
 def processors(zones: int, cores: int, *, packages: int = 1, reserved: Iterable[int] = (0,)) -> CpuTopology:
-    """Return zones of so many cores of two threads, numbered one after the other, with an L3 cache for 8 cores.
+    """Return zones with `cores` cores of two threads each, numbered consecutively, with an L3 cache for every 8 cores.
 
-    The threads of a core are as many CPUs apart as there are cores. Both CPUs of the reserved cores are reserved.
+    The numbers of a core's threads differ by the number of cores. Both CPUs of the reserved cores are reserved.
     """
     every = zones * cores
     return CpuTopology(
@@ -98,7 +100,7 @@ def _groups(every: int, cores: int, count: int) -> tuple[CpuGroup, ...]:
 
 
 def _cpus(every: int, first: int, cores: int) -> int:
-    """Return the CPUs of so many cores, as bits."""
+    """Return the CPUs of `cores` cores as bits."""
     bits = (1 << cores) - 1 << first
     return bits | bits << every
 

@@ -1,8 +1,8 @@
-"""The fit of all nodes at once: filter and score of one pod, absorbing changed rows, and memory.
+"""The fit of all nodes at once: filter and score for one pod, absorption of changed rows, and memory.
 
-The peers of the same run: `admit` node by node, and the filter and score of nodes.noderesourcetopology, both
-on a sample of nodes and extrapolated. Times are CPU time: all of it is one thread that never waits. Cold: the pod was
-never asked for. Warm: an equal pod, one row later.
+The peers in the same run are `admit` for each node, and the filter and score of nodes.noderesourcetopology. Both run on
+a sample of nodes and are extrapolated. Times are CPU time of a single thread that never waits. Cold: no such pod was
+filtered before. Warm: an equal pod, after one row has changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ print(resident_after_loading())
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     rows: list[Row] = []
     for make, count, target in ((EIGHT_ZONES, 5_000, 1.0), (TWO_ZONES, 65_000, 5.0)):
         rows += _sweep(make, count, target)
@@ -58,7 +58,7 @@ def _sweep(make: NodeSpec, count: int, target: float) -> Iterator[Row]:
     cold: dict[str, list[float]] = {"cold": [], "cold, 2 shapes waiting": []}
     for number in range(RUNS):
         for place, (what, waiting) in enumerate(zip(cold, ((), WAITING), strict=True)):
-            shape = pod(2 * (number % 8) + 2, memory=8 + 2 * number + place)  # never asked for before
+            shape = pod(2 * (number % 8) + 2, memory=8 + 2 * number + place)  # no such pod was filtered before
             cold[what].append(_timed(lambda shape=shape, waiting=waiting: _answer(table, shape, waiting)))
     for what, took in cold.items():
         yield _row(f"{name}: filter + score, {what}", took, target)
@@ -87,7 +87,7 @@ def _admit(node: NodeState) -> None:
 
 
 def _absorb(table: NodeStateTable, make: NodeSpec, nodes: Sequence[NodeState]) -> Iterator[Row]:
-    """Change rows, all of them as often as needed, each time to states that they did not have."""
+    """Change rows, all of them if necessary several times, each time to new states."""
     others = states(nodes[0].kind, make, min(CHANGED, len(nodes)), seed=2)
     rounds = CHANGED // len(others)
     took: list[float] = []
@@ -123,7 +123,7 @@ def _memory() -> Iterator[Row]:
 
 
 def resident_after_loading() -> float:
-    """Return the resident MB of this process once it has a cluster in memory and has answered some pods."""
+    """Return the resident MB of this process after it has loaded a cluster and filtered some pods."""
     node_kind = kind(TWO_ZONES)
     table = NodeStateTable()
     names: dict[str, int] = {}
@@ -136,7 +136,7 @@ def resident_after_loading() -> float:
 
 
 def _plugin(nodes: Sequence[NodeState]) -> Callable[[NodeState], None]:
-    """Return the plugin's filter and score on the objects of some nodes, which are made beforehand."""
+    """Return the plugin's filter and score, on the objects of some nodes, which are created beforehand."""
     objects = {id(node): _nrt(node) for node in nodes[:SAMPLE]}
     manifest = _manifest(pod())
     node_object = {"metadata": {"name": "n"}, "status": {"allocatable": dict(objects[id(nodes[0])][1])}}

@@ -1,7 +1,7 @@
-"""Reports: how long one changed report takes to read, and the slowest of many damaged ones. Run by `make bench-fit`.
+"""Reports: the time to read one changed report, and the slowest of many damaged ones. Run by `make bench-fit`.
 
-A damaged report is read, and a few pods are judged and explained on its node. Times are CPU time of the thread. The
-slowest ones run again, and the best of their runs counts, since what disturbs a run only adds to it.
+Each damaged report is read, and a few pods are judged and explained on its node. Times are CPU time of the thread. The
+slowest ones run again, and the best of their runs counts, since disturbances only add time.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 REPORTS = 20_000
 RERUN = 40
-"""The slowest reports, which run again."""
+"""Number of the slowest reports, which run again."""
 RUNS = 5
 CHANGES = 300
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     sys.path.insert(0, str(PROJECT / "tests"))
     rows = [row for zones in (2, 8) for row in _changed_report(zones)]
     return show([*rows, *_damaged_reports()])
 
 
 def _changed_report(zones: int) -> Iterator[Row]:
-    """Time the decoding of one report whose free CPUs and memory are others each time."""
+    """Time the decoding of one report whose free CPUs and memory are different each time."""
     from support.extender import build_nrt
 
     kind = machine(zones, "restricted")
@@ -88,7 +88,7 @@ def _damaged_reports() -> Iterator[Row]:
 
 
 def _best(call: Callable[[], object]) -> float:
-    """Return seconds."""
+    """Return the best duration in seconds."""
     gc.disable()
     best = float("inf")
     for _ in range(RUNS):

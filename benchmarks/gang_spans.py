@@ -1,7 +1,7 @@
-"""What the pods of gangs have shown: waits, CPUs that work, and how soon a gang runs once there is room for it.
+"""Measurements of the pods of gangs: waits, working CPUs, and how soon a gang runs once there is room for it.
 
-There is room for a gang once all of its pods fit into what is free of the nodes. Other gangs may be started instead, so
-only the time that ends with its own start counts.
+There is room for a gang once all of its pods fit into the free CPUs of the nodes. Other gangs may start instead, so
+only the time before the gang's own start counts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from benchmarks.live_jobs import GangJob
 
 _ENDED, _SUBMITTED, _BOUND = range(3)
-"""Moments of one time, in the order in which they count."""
+"""Kinds of simultaneous events, in the order in which they are processed."""
 
 
 class PodSpan(NamedTuple):
-    """The life of a pod; seconds after the first submission."""
+    """The life of a pod, in seconds after the first submission."""
 
     job: str
     node: str
@@ -30,24 +30,24 @@ class PodSpan(NamedTuple):
 
 
 class GangSpan(NamedTuple):
-    """The life of a gang; seconds after the first submission."""
+    """The life of a gang, in seconds after the first submission."""
 
     job: GangJob
     bound: float
-    """The first of its pods."""
+    """When the first of its pods was bound."""
     running: float
-    """All of its pods."""
+    """When all of its pods ran."""
     ended: float
-    """The last of its pods."""
+    """When the last of its pods ended."""
 
     @property
     def wait(self) -> float:
-        """Return the seconds from its submission until all of its pods run."""
+        """Return the seconds from the gang's submission until all of its pods run."""
         return self.running - self.job.submitted
 
 
 def gang_spans(jobs: Iterable[GangJob], pods: Iterable[PodSpan]) -> list[GangSpan]:
-    """Return the spans of the gangs whose pods have all run, by submission."""
+    """Return the spans of the gangs all of whose pods have run, sorted by submission."""
     by_job: dict[str, list[PodSpan]] = {}
     for pod in pods:
         by_job.setdefault(pod.job, []).append(pod)
@@ -62,7 +62,7 @@ def gang_spans(jobs: Iterable[GangJob], pods: Iterable[PodSpan]) -> list[GangSpa
 
 
 def working_cpus(spans: Iterable[GangSpan], begin: float, end: float) -> float:
-    """Return the mean number of CPUs of gangs of which all pods run, from `begin` to `end`."""
+    """Return the mean number of CPUs of gangs all of whose pods run, from `begin` to `end`."""
     seconds = sum(
         max(0.0, min(span.ended, end) - max(span.running, begin)) * span.job.pods * span.job.cpus for span in spans
     )
@@ -70,7 +70,7 @@ def working_cpus(spans: Iterable[GangSpan], begin: float, end: float) -> float:
 
 
 def turnovers(spans: Iterable[GangSpan]) -> list[float]:
-    """Return the seconds from the end of each gang until the next one runs, of gangs that run one after the other."""
+    """Return the seconds from the end of each gang until the next one runs, for gangs that run one after another."""
     ordered = sorted(spans, key=lambda span: span.running)
     return [following.running - span.ended for span, following in pairwise(ordered)]
 
@@ -78,9 +78,10 @@ def turnovers(spans: Iterable[GangSpan]) -> list[float]:
 def seconds_from_room(
     spans: Sequence[GangSpan], pods: Iterable[PodSpan], free: Mapping[str, int]
 ) -> tuple[list[float], float]:
-    """Return for each gang the seconds from room until all its pods run, and the seconds in which any could start.
+    """Return for each gang the seconds from room to all its pods running, and the seconds in which any could start.
 
-    `free`: the CPUs of each node at the beginning. A gang's room is counted until the first of its pods is bound.
+    `free` is the number of CPUs of each node at the beginning. Room for a gang counts until the first of its pods is
+    bound.
     """
     sweep, jobs = _Sweep(free), {span.job.name: span.job for span in spans}
     moments = [(job.submitted, _SUBMITTED, job.name, "") for job in jobs.values()]
@@ -100,7 +101,7 @@ def seconds_from_room(
 
 
 class _Sweep:
-    """The free CPUs of nodes, and the gangs that wait, at a moment."""
+    """The free CPUs of nodes and the waiting gangs at a moment."""
 
     def __init__(self, free: Mapping[str, int]) -> None:
         self._free = dict(free)
@@ -108,9 +109,9 @@ class _Sweep:
         self._room_since: dict[str, float] = {}
         self.waiting: dict[str, GangJob] = {}
         self.room_of: dict[str, float] = {}
-        """By gang that has started: since when there was room for it."""
+        """Since when there was room for each gang that has started."""
         self.seconds = 0.0
-        """In which there was room for a gang that waited."""
+        """Seconds in which there was room for a waiting gang."""
 
     def advance(self, time: float) -> None:
         if self._room_since:
@@ -118,17 +119,17 @@ class _Sweep:
         self._time = time
 
     def bind(self, job: GangJob, node: str) -> None:
-        """Note a pod of a gang on a node; with its first one the gang has started."""
+        """Record a pod of a gang on a node; with its first pod, the gang has started."""
         if self.waiting.pop(job.name, None) is not None:
             self.room_of[job.name] = self._room_since.pop(job.name, self._time)
         self._free[node] -= job.cpus
 
     def release(self, job: GangJob, node: str) -> None:
-        """Note the end of a pod of a gang on a node."""
+        """Record the end of a pod of a gang on a node."""
         self._free[node] += job.cpus
 
     def look(self) -> None:
-        """Note for which gangs there is room."""
+        """Record the gangs for which there is room."""
         slots: Counter[int] = Counter()
         for cpus in {job.cpus for job in self.waiting.values()}:
             slots[cpus] = sum(max(0, free) // cpus for free in self._free.values())

@@ -1,11 +1,12 @@
-"""From the submission of a gang to all its pods ungated, on idle simulated nodes: `python -m benchmarks.gang_start`.
+"""The time from a gang's submission until all its pods are ungated, on idle simulated nodes: `python -m
+benchmarks.gang_start`.
 
-A real kube-apiserver and a real kube-controller-manager serve it where they are found; else both are those in memory,
-in one process with the nodes. The time has three parts: until the Job is started, until the Job controller has created
-all pods, until the last of them is ungated. Nothing binds the pods, so that no binding takes part of the CPUs.
+It uses a real kube-apiserver and kube-controller-manager if available; otherwise those in memory, in one process with
+the nodes. The time has three parts: until the Job is started, until the Job controller has created all pods, until the
+last of them is ungated. Nothing binds the pods, so that bindings use no CPU time.
 
-The floor is what any controller needs on the same servers. A Job without a queue has pods with the same gate, and a
-minimal client (minimal_client.py) sends the same patches. The floor is measured in turn with the gangs.
+The floor is the time that any controller needs on the same servers. A Job without a queue has pods with the same gate,
+and a minimal client (minimal_client.py) sends the same patches. Floor and gangs are measured alternately.
 """
 
 from __future__ import annotations
@@ -43,27 +44,27 @@ _PODS = "/api/v1/namespaces/default/pods"
 
 
 class GangStart(NamedTuple):
-    """Seconds from the submission of a gang on."""
+    """Seconds after the submission of a gang."""
 
     started: float
-    """The Job is not suspended any more."""
+    """When the Job was no longer suspended."""
     created: float
-    """All its pods exist."""
+    """When all its pods existed."""
     ungated: float
-    """No gate holds any of them."""
+    """When none of them had a gate any more."""
 
 
 class Floor(NamedTuple):
-    """Seconds of the servers alone."""
+    """Seconds that the servers need without a queue."""
 
     created: float
-    """From the submission of a Job that is not held until all its pods exist."""
+    """From the submission of a Job that is not suspended until all its pods exist."""
     patched: float
-    """From then on, until the minimal client has a response to each patch."""
+    """From then until the minimal client has a response to each patch."""
 
 
 class _Watcher:
-    """Notes when Jobs start, and when their pods appear and are ungated."""
+    """Records when Jobs start, and when their pods appear and are ungated."""
 
     def __init__(self, pods: int) -> None:
         self._pods = pods
@@ -110,7 +111,7 @@ class _Watcher:
 
 
 class Bench:
-    """Submits gangs to a cluster whose pods are watched, one after another."""
+    """Submits gangs one after another to a cluster whose pods are watched."""
 
     def __init__(self, cluster: LiveCluster, pods: int, watcher: _Watcher, client: MinimalClient) -> None:
         self._cluster = cluster
@@ -127,7 +128,7 @@ class Bench:
         return start
 
     def floor(self, name: str) -> Floor:
-        """Create a Job of gated pods, and ungate them by the minimal client."""
+        """Create a Job of gated pods, and ungate them with the minimal client."""
         begin = time.monotonic()
         self._cluster.api.post(_JOBS, _gated_job(name, self._pods)).ok()
         created, pods = self._watcher.wait_created(name)
@@ -136,7 +137,9 @@ class Bench:
         return Floor(created - begin, patched)
 
     def _delete(self, name: str) -> None:
-        """Delete a Job, and wait until its pods and its Workload are gone: they take no CPU of the next one."""
+        """Delete a Job, and wait until its pods and Workload no longer exist, so that they use no CPU time during the
+        next one.
+        """
         from support.waiting import eventually
 
         cluster = self._cluster
@@ -160,7 +163,7 @@ def _gated_job(name: str, pods: int) -> Json:
 
 
 def _ungate_writes(pods: Sequence[Json]) -> list[PreparedWrite]:
-    """Return the patches that the controller would send, each pod pinned to a node."""
+    """Return the patches that the controller would send, each pinning a pod to a node."""
     from zonewise_common.kube.client import PatchKind
     from zonewise_scheduler.controller.pods.managed_pod import read_managed_pod
     from zonewise_scheduler.controller.pods.node_pin import NodePin
@@ -178,7 +181,7 @@ def _ungate_writes(pods: Sequence[Json]) -> list[PreparedWrite]:
 def measure(
     cluster: LiveCluster, client: Client, pods: int, nodes: int, gangs: int
 ) -> tuple[list[GangStart], list[Floor]]:
-    """Return the times of gangs that are submitted one after another; the first is left out, as a rehearsal."""
+    """Return the times of gangs that are submitted one after another; the first is omitted as a rehearsal."""
     from zonewise_common.kube.reflector import Reflector
     from zonewise_common.kube.resources import JOBS, PODS
     from zonewise_scheduler.controller.informers import decode_object
@@ -211,7 +214,7 @@ def measure(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print the table; return 1 where the target is missed."""
+    """Run the measurement and print the table; return 1 if the target is missed."""
     from support.apiserver import binaries
     from support.live_cluster import real_live_cluster, simulated_live_cluster
     from support.programs import find_program

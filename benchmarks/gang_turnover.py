@@ -1,8 +1,8 @@
 """How soon a gang runs after another one: `python -m benchmarks.gang_turnover`.
 
-All gangs are submitted at once, and each needs the whole cluster, 16 pods of 8 CPUs. So one starts after the other. The
-time is counted from the end of the last pod of a gang until all pods of the next one run. The servers are real, and the
-nodes are simulated. It is measured with the queue, and with each peer of which a build is found (kueue_manager.py,
+All gangs are submitted at once, and each needs the whole cluster, 16 pods of 8 CPUs. They therefore start one after
+another. The time runs from the end of the last pod of a gang until all pods of the next one run. The servers are real,
+and the nodes are simulated. It is measured with the queue, and with each peer that is available (kueue_manager.py,
 volcano_programs.py).
 
 The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
@@ -29,11 +29,11 @@ PODS, CPUS_OF_A_POD = 16, 8
 RUN_SECONDS = 3.0
 _WALLTIME = 600
 _SECONDS_OF_A_GANG = 20.0
-"""A gang is waited for so long, at most."""
+"""Maximum seconds to wait for a gang."""
 
 
 def measure(gangs: int, holder: str) -> list[float]:
-    """Return the seconds from the end of a gang until the next one runs, on servers of its own."""
+    """Return the seconds from the end of a gang until the next one runs, on separate servers."""
     jobs = [GangJob(f"gang-{i}", 0.0, PODS, CPUS_OF_A_POD, RUN_SECONDS, _WALLTIME) for i in range(gangs)]
     with running_servers(NODES, CPUS, holder) as cluster:
         pods = observe_pods(jobs, cluster, gangs * _SECONDS_OF_A_GANG, holder)
@@ -43,7 +43,7 @@ def measure(gangs: int, holder: str) -> list[float]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run the measurement and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gang_turnover", description=__doc__)
     parser.add_argument("--gangs", type=int, default=8)
     parser.add_argument("--only", choices=HOLDERS)

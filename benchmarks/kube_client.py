@@ -1,7 +1,7 @@
-"""The API client: a list of 5,000 pods and 20,000 events of a watch, ours against the official client, in one run.
+"""The API client: a list of 5,000 pods and 20,000 watch events, ours compared with the official client, in one run.
 
 Run as `python -m benchmarks.kube_client`. The server is a thread of this process that sends prepared bytes. Each client
-is a process of its own, so only the CPU time and the memory of clients are compared.
+is a separate process, so only the clients' CPU time and memory are compared.
 """
 
 from __future__ import annotations
@@ -97,16 +97,16 @@ CLIENTS = {"ours, structs": STRUCT + REFLECTOR, "ours, dicts": DICT + REFLECTOR,
 
 
 class Cost(NamedTuple):
-    """What a client needed."""
+    """The resources that a client needed."""
 
     cpu: float
-    """Seconds."""
+    """CPU seconds."""
     peak: float
-    """MiB resident."""
+    """Peak resident MiB."""
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where the target is missed."""
+    """Run all measurements and print the table; return 1 if the target is missed."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     costs = {name: _cost(program, server.server_address[1], name) for name, program in CLIENTS.items()}
@@ -135,7 +135,7 @@ def _run(program: str, port: int) -> Cost:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Lists pages of pods, and sends events, one a chunk, as an API server does."""
+    """Lists pages of pods and sends events, one per chunk, as an API server does."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = 1 << 16
@@ -163,7 +163,7 @@ class Handler(BaseHTTPRequestHandler):
             for number in range(EVENTS):
                 self._chunk(b'{"type":"MODIFIED","object":%s}\n' % _pod(number % PODS, PODS + 1 + number))
             self.wfile.flush()
-            self.rfile.read(1)  # until the client has had enough
+            self.rfile.read(1)  # until the client has read enough
         except OSError:
             self.close_connection = True
 
@@ -171,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
-        """Say nothing."""
+        """Log nothing."""
 
 
 @cache
@@ -184,13 +184,13 @@ def _page(start: int) -> bytes:
 
 
 def _pod(number: int, version: int) -> bytes:
-    """Return a pod such as a real server has: most of it is bookkeeping that few ever read."""
+    """Return a pod like those of a real server: most of it is bookkeeping that few clients read."""
     return _template().replace(b"@NUMBER@", b"%d" % number).replace(b"@VERSION@", b"%d" % version)
 
 
 @cache
 def _template() -> bytes:
-    """Return a pod of a batch job: two containers, labels, conditions, the fields that managers own."""
+    """Return a pod of a batch job: two containers, labels, conditions, and managed fields."""
     fields: dict[str, Any] = {
         f"f:{name}-{i}": {".": {}, "f:value": {}} for name in ("spec", "status", "env") for i in range(30)
     }

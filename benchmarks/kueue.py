@@ -1,12 +1,13 @@
-"""Kueue's performance tests on the virtual clock: the decisions alone, and as fast as an API client may write them.
+"""Kueue's performance tests on the virtual clock: first only the decisions, then as fast as an API client may write
+them.
 
 The scenarios are Kueue's (test/performance/scheduler/configs): 15,000 workloads in 30 queues, 50,000 in 1,000. Without
-an API server there is a floor of the baseline's makespan: 67.3 s, where nothing is ever preempted and decisions take no
-time. With one, Kueue's own runs are limited to 50 requests a second, 100 at once (its minimalkueue). They take 351 s
-and 1,179 s (rangespec.yaml): more than one request for a workload. Here an admission is one request.
+an API server, the baseline's makespan has a floor of 67.3 s, which assumes no preemption and instant decisions. With an
+API server, Kueue's own runs are limited to 50 requests a second, 100 at once (its minimalkueue). They take 351 s and
+1,179 s (rangespec.yaml), since they need more than one request per workload. Here an admission is one request.
 
-Run by `make bench`; CPU time is of the decisions and the virtual clock. Each scenario is run in a process of its own,
-so that its resident memory is known.
+Run by `make bench`; CPU time is of the decisions and the virtual clock. Each scenario runs in a separate process, so
+that its resident memory is known.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ if TYPE_CHECKING:
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "demo" / "scenarios"
 POLICY = "greedy"
-"""Kueue's own: best effort."""
+"""Kueue's own policy: best effort."""
 FLOOR = 67.3
-"""Seconds."""
+"""The floor in seconds."""
 LIMITED = Latency(rate=50, burst=100)
 MIB = 1 << 20
 
 
 class Run(NamedTuple):
-    """What a scenario came to."""
+    """The results of a scenario."""
 
     summary: Summary
     kinds: dict[str, Summary]
     decisions: int
     cpu_seconds: float
     resident: int
-    """The most, in bytes."""
+    """Peak resident memory in bytes."""
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     return show([*_baseline(), *_topologies(), *_large_scale(), *_limited()])
 
 
@@ -63,7 +64,7 @@ def _baseline() -> Iterator[Row]:
 
 
 def _topologies() -> Iterator[Row]:
-    """Yield how it is where all pods are placed; Kueue's own run takes 401 s (configs/tas)."""
+    """Yield the results if all pods are placed; Kueue's own run takes 401 s (configs/tas)."""
     run = _apart("kueue-tas", NO_LATENCY)
     yield Row(
         _title("topologies: 640 nodes in 10 racks", run), f"{run.cpu_seconds:.1f} s", "<= 60 s", run.cpu_seconds <= 60
@@ -82,7 +83,7 @@ def _large_scale() -> Iterator[Row]:
 
 
 def _limited() -> Iterator[Row]:
-    """Yield how it is with an API client's limit; Kueue's times beside ours."""
+    """Yield the results with an API client's limit, with Kueue's times for comparison."""
     run = _apart("kueue-baseline", LIMITED)
     yield Row(_title("baseline, 50/100 requests/s", run), f"{run.cpu_seconds:.1f} s")
     yield Row("... makespan (Kueue: 351 s)", f"{run.summary.makespan:.1f} s")
@@ -103,7 +104,7 @@ def _title(name: str, run: Run) -> str:
 
 
 def _apart(name: str, latency: Latency) -> Run:
-    """Run a scenario in a process of its own."""
+    """Run a scenario in a separate process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as apart:
         return apart.submit(_run, name, latency).result()
 

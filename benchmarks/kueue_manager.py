@@ -1,9 +1,9 @@
-"""Kueue's manager as a process, for benchmarks that have it as a peer.
+"""Kueue's manager as a process, for benchmarks that use it as a peer.
 
-A build of kubernetes-sigs/kueue's cmd/kueue is looked up as `kueue`, beside the programs of Kubernetes. It has the
-limits of requests of its shipped configuration (config/components/manager/controller_manager_config.yaml), and no
-admission webhooks: submitted Jobs are suspended, and CRDs set the defaults. It needs root, since the directory of its
-certificate is fixed.
+A build of kubernetes-sigs/kueue's cmd/kueue is looked up as `kueue`, next to the Kubernetes programs. It has the
+request limits of its shipped configuration (config/components/manager/controller_manager_config.yaml), and no admission
+webhooks: Jobs are submitted suspended, and CRDs set the defaults. It needs root, since the directory of its certificate
+is fixed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ sys.path.insert(0, str(PROJECT / "tests"))
 PROGRAM = "kueue"
 REQUESTS_PER_SECOND, BURST = 300, 500
 _CERTIFICATE = "kueue/metrics/certs"
-"""Below /etc (cmd/kueue/main.go)."""
+"""Path below /etc (cmd/kueue/main.go)."""
 _RESOLVER_FILES = ("hosts", "resolv.conf", "nsswitch.conf")
 _GATES_OFF = ("MultiKueue", "VisibilityOnDemand")
-"""What needs more CRDs, or a server for all addresses."""
+"""Gates that need more CRDs, or a server on all addresses."""
 _MOUNT_AND_RUN = 'mount --bind "$1" /etc; shift; exec "$@"'
 
 
 def kueue_absence() -> str:
-    """Return why Kueue cannot run here; "" where it can."""
+    """Return why Kueue cannot run here, or "" if it can."""
     from support.programs import find_program, missing_program
 
     if find_program(PROGRAM) is None:
@@ -49,7 +49,7 @@ def kueue_absence() -> str:
 
 @contextlib.contextmanager
 def running_kueue(cluster: LiveCluster) -> Generator[None]:
-    """Run Kueue's manager on a cluster until the block ends, with Jobs alone; wait until it is ready."""
+    """Run Kueue's manager on a cluster until the block ends, with Jobs as its only kind; wait until it is ready."""
     from support.ports import reserved_port
     from support.programs import find_program
 
@@ -67,7 +67,7 @@ def running_kueue(cluster: LiveCluster) -> Generator[None]:
 
 
 def _write_etc(directory: Path) -> Path:
-    """Write what Kueue reads of /etc; return the directory of its certificates."""
+    """Write the files that Kueue reads from /etc; return the directory of its certificates."""
     import trustme
 
     certificates = directory / _CERTIFICATE

@@ -1,8 +1,9 @@
-"""The worst wait below which no order of jobs can come, whatever it knows of them, if what has started runs on.
+"""A lower bound of the worst wait for any order of jobs, whatever it knows about them, if started jobs are not stopped.
 
-If no job waits longer than w, a job runs between its arrival and its arrival + w + its run time. However it is shifted
-there, a part of it lies in a given interval. Where such parts are together more than the interval has processors for, w
-is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section 3.3).
+If no job waits longer than w, a job runs between its arrival and its arrival + w + its run time. Wherever it runs in
+that span, some part of it may have to be within a given interval. If these parts together exceed the interval's
+processors, w is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section
+3.3).
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STARTS, LENGTHS = 300, 40
-"""How many intervals are looked at; with more of them the bound can only become higher."""
+"""Numbers of intervals that are examined; examining more can only raise the bound."""
 
 
 def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float, precision: float = 60.0) -> float:
-    """Return a bound in seconds: a worst wait of less is impossible. It is sought between 0 and `longest`."""
+    """Return a bound in seconds: a lower worst wait is impossible. The search covers 0 to `longest`."""
     arrived, run, size = np.array([(job.submit_time, job.run_time, job.processors) for job in jobs], dtype=float).T
     low, high = 0.0, longest
     while high - low > precision:
@@ -38,7 +39,9 @@ def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float,
 
 
 def _is_impossible(arrived: Floats, run: Floats, share: Floats, wait: float) -> bool:
-    """Tell whether some interval is too short for what must lie in it; `share`: of all processors."""
+    """Return whether some interval is too short for the parts that must be within it; `share` is that of all
+    processors.
+    """
     latest = arrived + wait
     reach = float(run.max()) + wait
     for start in np.unique(np.quantile(arrived, np.linspace(0, 1, STARTS), method="nearest")):

@@ -1,9 +1,9 @@
 """The live queue on a large cluster, as a whole process: `python -m benchmarks.live_cluster`.
 
-The cluster has 5,000 nodes with reports and 50,000 pods. Of these, 20,000 are of 1,000 Workloads that run. Another
-10,000 Workloads wait, and none of them fits at first. A server that only lists and watches stands in for the API
-server, and answers each write with 404. One running Workload after another ends, and each end leads to a scheduling
-pass. Passes and pauses of garbage collection are measured in CPU time, so that other programs change them little.
+The cluster has 5,000 nodes with reports and 50,000 pods. Of these, 20,000 belong to 1,000 running Workloads. Another
+10,000 Workloads wait, and none of them fits at first. A server that only lists and watches replaces the API server, and
+responds to each write with 404. One running Workload after another ends, and each end leads to a scheduling pass.
+Passes and pauses of garbage collection are measured in CPU time, so that other programs change them little.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ Json = dict[str, Any]
 
 NODES, PODS, RUNNING, WAITING = 5000, 50_000, 1000, 10_000
 GANG = 20
-"""Pods of a Workload that runs, each on a node of its own."""
+"""Pods of a running Workload, each on a different node."""
 QUEUES = 30
 ENDS = 40
 MAX_RESIDENT = 600 << 20
 MAX_SYNC = 6.0
 MAX_PAUSE = 50.0
 MAX_PASS = 100.0
-"""Milliseconds."""
+"""Maximum milliseconds of a pass."""
 _VERSION = 1000
 """Resource version of the lists."""
 _NO_ITEMS = b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % _VERSION
@@ -86,14 +86,14 @@ sys.exit(main())
 
 
 class Listing(NamedTuple):
-    """The objects of a kind: how many there are, and the JSON of each."""
+    """The objects of a kind: their number, and the JSON of each."""
 
     size: int
     render: Callable[[int], bytes]
 
 
 class ListServer:
-    """Serves lists by page, and watches that show what changes."""
+    """Serves lists by page, and watches that send changes."""
 
     def __init__(self, listings: Mapping[str, Listing]) -> None:
         self.listings = listings
@@ -102,7 +102,7 @@ class ListServer:
         self._ended = False
 
     def change(self, plural: str, obj: Json) -> None:
-        """Show a changed object to the watches of its kind."""
+        """Send a changed object to the watches of its kind."""
         event = json.dumps({"type": "MODIFIED", "object": obj}).encode() + b"\n"
         with self._condition:
             self._changes[plural].append(event)
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
         else:
             begin, limit = (int(query.get(name, ["0"])[0]) for name in ("continue", "limit"))
-            is_probe = "fieldSelector" in query  # of a name that no object has
+            is_probe = "fieldSelector" in query  # for a name that no object has
             body = _NO_ITEMS if is_probe else lists.page(plural, begin, limit)
             self._head("Content-Length", str(len(body)))
             self.wfile.write(body)
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_error(404)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- its name
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _HttpServer(ThreadingHTTPServer):
@@ -186,7 +186,7 @@ class _HttpServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving(lists: ListServer) -> Generator[str]:
-    """Serve over HTTP; the URL."""
+    """Serve over HTTP; yield the URL."""
     server = _HttpServer(lists)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -256,7 +256,7 @@ def _node(name: str, number: int) -> Json:
 
 
 def _workload(number: int, names: list[str]) -> Json:
-    """Return a Workload: the first ones run, the others have waited for an hour, so no reservation is due."""
+    """Return a Workload: the first ones run; the others have waited for an hour, so no reservation is due."""
     queue, pods = f"q-{number % QUEUES}", GANG if number < RUNNING else 2
     requests = {"cpu": "1" if number < RUNNING else "20"}
     container = {"name": "c", "image": "registry.example/image-1:v1", "resources": {"requests": requests}}
@@ -283,7 +283,7 @@ def _workload(number: int, names: list[str]) -> Json:
 
 
 def _pod(template: TemplatePod, number: int, names: list[str]) -> Json:
-    """Return a pod that runs: the first ones are of Workloads, the others of nothing that the queue knows."""
+    """Return a running pod: the first ones belong to Workloads, the others to nothing that the queue knows."""
     pod: Json = json.loads(template.render(number, 1, 2))
     pod["metadata"] |= {"resourceVersion": str(_VERSION), "creationTimestamp": "2026-01-01T00:00:20Z"}
     pod["spec"]["nodeName"] = names[number % NODES]
@@ -299,20 +299,20 @@ def _pod(template: TemplatePod, number: int, names: list[str]) -> Json:
 
 
 class ClusterResult(NamedTuple):
-    """What one run measures."""
+    """The measurements of one run."""
 
     sync: float
-    """Seconds of CPU from the start of the program to the end of its first pass."""
+    """CPU seconds from the start of the program to the end of its first pass."""
     resident: int
-    """Bytes at the end."""
+    """Resident bytes at the end."""
     pauses: list[float]
-    """Milliseconds of CPU of each garbage collection."""
+    """CPU milliseconds of each garbage collection."""
     passes: list[float]
-    """Milliseconds of CPU of each pass after the first."""
+    """CPU milliseconds of each pass after the first."""
 
 
 def measure() -> ClusterResult:
-    """Run the controller on the cluster. Raises RuntimeError with its log where it ends before."""
+    """Run the controller on the cluster. Raises RuntimeError with its log if it ends too early."""
     names = node_names(NODES)
     server = ListServer(cluster(names))
     with serving(server) as url, tempfile.TemporaryDirectory() as directory:
@@ -338,7 +338,7 @@ def measure() -> ClusterResult:
 
 
 def _ended_pods(number: int, names: list[str]) -> Generator[Json]:
-    """Yield the pods of a Workload after their end. While one is active, the quota of the Workload is held."""
+    """Yield the pods of a Workload after their end. While one is active, the Workload holds its quota."""
     template = TemplatePod()
     for i in range(number * GANG, (number + 1) * GANG):
         pod = _pod(template, i, names)
@@ -355,7 +355,7 @@ def _ended(number: int, names: list[str]) -> Json:
 
 
 def _until(program: subprocess.Popen[bytes], log: Path, passes: int) -> None:
-    """Wait until so many passes are done."""
+    """Wait until `passes` passes are done."""
     deadline = time.monotonic() + _LIMIT
     while log.read_text().count("pass\n") < passes:
         if program.poll() is not None or time.monotonic() > deadline:
@@ -364,7 +364,7 @@ def _until(program: subprocess.Popen[bytes], log: Path, passes: int) -> None:
 
 
 def main() -> int:
-    """Measure, print the table; return 1 where a target is missed."""
+    """Run the measurement and print the table; return 1 if a target is missed."""
     result = measure()
     pause, worst = max(result.pauses), max(result.passes)
     return show([

@@ -1,8 +1,8 @@
-"""Jobs of a scenario as objects on real servers, with simulated nodes: for benchmarks that show what their users get.
+"""Jobs of a scenario as objects on real servers with simulated nodes, for benchmarks from the users' point of view.
 
-A queue holds the Jobs before kube-scheduler: zonewise's controller, or Kueue's manager (kueue_manager.py). Or Volcano
-starts them as gangs (volcano_programs.py), or kube-scheduler is alone. No pod of a gang works before all of its gang
-run.
+Several holders can start the Jobs. A queue may hold them before kube-scheduler: zonewise's controller, or Kueue's
+manager (kueue_manager.py). Volcano may start them as gangs (volcano_programs.py), or kube-scheduler runs without a
+queue. No pod of a gang works before all pods of the gang run.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ TITLES = {
     VOLCANO: "with Volcano",
     ALONE: "kube-scheduler alone",
 }
-"""By what starts the Jobs."""
+"""By the program that starts the Jobs."""
 _PEER_ABSENCES = {KUEUE: kueue_absence, VOLCANO: volcano_absence}
-"""Why a peer cannot run here."""
+"""Functions that return why a peer cannot run here."""
 _QUEUES = (QUEUE, KUEUE)
-"""What holds Jobs by Kueue's label until it admits them."""
+"""Programs that hold Jobs by Kueue's label until they admit them."""
 JOB_LABEL = "batch.kubernetes.io/job-name"
 _SYNC_SECONDS = 60.0
 _JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 
 class GangJob(NamedTuple):
-    """One Job; times in seconds."""
+    """One Job, with times in seconds."""
 
     name: str
     submitted: float
-    """After the first one."""
+    """When it is submitted, after the first one."""
     pods: int
     cpus: int
-    """Of each pod."""
+    """CPUs of each pod."""
     run: float
     deadline: int
 
@@ -77,11 +77,11 @@ class Watch(NamedTuple, Generic[_T]):
     resource: Resource
     decode: Callable[[msgspec.Raw], _T]
     observe: Callable[[_T | None, _T | None], object]
-    """Takes an object before and after a change."""
+    """Function of an object before and after a change."""
 
 
 def gang_jobs(scenario: Scenario) -> list[GangJob]:
-    """Return the jobs of a scenario, by submission. Raises ValueError where a pod requests a part of a CPU."""
+    """Return the jobs of a scenario, sorted by submission. Raises ValueError if a pod requests a fraction of a CPU."""
     first = min(arrival.workload.created_at for arrival in scenario.arrivals)
     return sorted(
         (
@@ -107,7 +107,7 @@ def _cpus(milli: int) -> int:
 
 
 def absence(holders: Iterable[str]) -> str:
-    """Return why servers with these holders cannot run here; "" where they can."""
+    """Return why servers with these holders cannot run here, or "" if they can."""
     from support.apiserver import binaries
     from support.programs import find_program, missing_program
 
@@ -125,7 +125,7 @@ def present(holders: Iterable[str]) -> list[str]:
 
 
 def peers(holders: Collection[str]) -> list[str]:
-    """Return the holders that the queue is compared with, where it is among them."""
+    """Return the holders with which the queue is compared, if it is among them."""
     return [holder for holder in holders if holder != QUEUE] if QUEUE in holders else []
 
 
@@ -135,7 +135,7 @@ def _peer_absence(holder: str) -> str:
 
 @contextlib.contextmanager
 def running_servers(nodes: int, cpus: int, holder: str) -> Generator[LiveCluster]:
-    """Run a cluster of nodes with so many CPUs each, what holds the Jobs, and what binds the pods."""
+    """Run a cluster of nodes with `cpus` CPUs each, the program that holds the Jobs, and the one that binds pods."""
     from support.e2e.cluster import running_scheduler
     from support.live_cluster import real_live_cluster
 
@@ -158,7 +158,7 @@ def submitting(
 ) -> Generator[tuple[Client, float]]:
     """Create each Job at its time while a kind of objects is watched.
 
-    Yields a client of the cluster, and when the first Job is created, on the monotonic clock.
+    Yields a client of the cluster, and the monotonic time at which the first Job is created.
     """
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.config import Config
@@ -184,9 +184,9 @@ def _submit(jobs: Sequence[GangJob], cluster: LiveCluster, begin: float, holder:
 
 
 def _manifest(job: GangJob, holder: str) -> Json:
-    """Return a Job as its users would write it for what starts it.
+    """Return a Job as its users would write it for the program that starts it.
 
-    With Volcano it has no deadline, which would count from its creation.
+    With Volcano, it has no deadline, which would count from its creation.
     """
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(job.cpus)}}}
     pod_spec: Json = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}

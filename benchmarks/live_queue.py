@@ -1,16 +1,17 @@
 """The live queue on a real API server, under Kueue's baseline generator: `python -m benchmarks.live_queue`.
 
-A fifth of test/performance/scheduler/configs/baseline: 3,000 Workloads in 30 ClusterQueues of 5 cohorts, created by
-time. As in Kueue's runner (test/performance/scheduler/runner/controller), an admitted Workload is finished after its
-run time, and an evicted one is released. The controller is a process of its own, with and without Kueue's limit of 50
-requests a second.
+The load is a fifth of test/performance/scheduler/configs/baseline: 3,000 Workloads in 30 ClusterQueues of 5 cohorts,
+created over time. As in Kueue's runner (test/performance/scheduler/runner/controller), an admitted Workload is finished
+after its run time, and an evicted one is released. The controller is a separate process, with and without Kueue's limit
+of 50 requests a second.
 
-The floor is what the servers alone need for these Workloads. A minimal client (minimal_client.py) creates, admits and
-finishes each at once, whatever quota says. The CPU time of the servers tells why makespans differ. Other programs on
-the machine take CPUs away. The longer a Workload then waits, the more often the status of its queue is written.
+The floor is the time that the servers need for these Workloads without a queue. A minimal client (minimal_client.py)
+creates, admits and finishes each at once, regardless of quota. The CPU time of the servers explains differences between
+makespans. Other programs on the machine take CPU time away. The longer a Workload then waits, the more often the status
+of its queue is written.
 
-Kueue's minimal manager is measured in the same way where its binary is found. That is a build of
-test/performance/scheduler/minimalkueue, with the limit of requests that it was built with.
+Kueue's minimal manager is measured in the same way if its binary is available. It is a build of
+test/performance/scheduler/minimalkueue, with the request limit that was set at build time.
 
 The binaries of kube-apiserver and etcd are needed.
 """
@@ -48,10 +49,10 @@ Json = dict[str, Any]
 
 COHORTS, QUEUES = 5, 6
 KUEUE_RATE, KUEUE_BURST = 50, 100
-"""Of Kueue's minimal manager (test/performance/scheduler/minimalkueue/main.go)."""
+"""Request limits of Kueue's minimal manager (test/performance/scheduler/minimalkueue/main.go)."""
 PEER = "minimalkueue"
 KUEUE_SECONDS = 82.0
-"""What this manager takes with that limit, on two cores."""
+"""Seconds that this manager takes with that limit, on two cores."""
 MAX_SECONDS = 20.0
 MAX_CPU_MS = 5.0
 MAX_WRITES = 1.3
@@ -62,7 +63,7 @@ _WRITE = re.compile(
     r'apiserver_request_total{(?=.*code="2)(?=.*group="kueue.x-k8s.io")(?=.*verb="(PATCH|PUT|APPLY|DELETE)")'
 )
 _RETRY = 0.02
-"""Seconds before a write of an object that has changed meanwhile is repeated."""
+"""Seconds before a write is repeated if the object has changed meanwhile."""
 _KIND = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}
 
 
@@ -86,30 +87,30 @@ TOTAL = COHORTS * QUEUES * sum(entry.amount for entry in CLASSES)
 
 
 class LoadResult(NamedTuple):
-    """What one run measures."""
+    """The measurements of one run."""
 
     seconds: float
     """From the first creation to the end of the last Workload."""
     cpu_seconds: float
-    """Of the controller."""
+    """CPU seconds of the controller."""
     resident: int
-    """Bytes of the controller at the end."""
+    """Resident bytes of the controller at the end."""
     writes: float
-    """Of the controller, by Workload."""
+    """Writes of the controller per Workload."""
     server_cpu: float
-    """Seconds of kube-apiserver and etcd."""
+    """CPU seconds of kube-apiserver and etcd."""
 
 
 class FloorResult(NamedTuple):
-    """What the writes of a run cost without a queue."""
+    """The cost of a run's writes without a queue."""
 
     seconds: float
     server_cpu: float
-    """Seconds of kube-apiserver and etcd."""
+    """CPU seconds of kube-apiserver and etcd."""
 
 
 class _TaskQueue:
-    """Tasks by time, and the threads that carry them out."""
+    """Tasks sorted by time, and the threads that run them."""
 
     def __init__(self, carry_out: Callable[[str, Json], None], done: threading.Event) -> None:
         self._carry_out = carry_out
@@ -140,7 +141,7 @@ class _TaskQueue:
 
 
 class Runner:
-    """Creates, finishes and releases Workloads by time; counts its own writes."""
+    """Creates, finishes and releases Workloads by time, and counts its own writes."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -155,7 +156,7 @@ class Runner:
         self._ends = _TaskQueue(self._carry_out, self.done)
 
     def start(self, start: float) -> None:
-        """Create all Workloads from a time on, in threads."""
+        """Create all Workloads from the time `start` on, in threads."""
         for entry, i, obj in _workloads():
             self._runs[obj["metadata"]["name"]] = entry.run
             self._creations.add(start + (i + 1) * entry.interval, "create", obj)
@@ -163,7 +164,7 @@ class Runner:
         self._ends.start()
 
     def observe(self, _old: Json | None, obj: Json | None) -> None:
-        """Take a Workload from a watch: finish it after its run time, or release it."""
+        """Handle a Workload from a watch: finish it after its run time, or release it."""
         from zonewise_scheduler.controller.workloads.conditions import is_true
 
         if obj is None:
@@ -230,7 +231,7 @@ def _workload(entry: WorkloadClass, name: str, queue: str) -> Json:
 
 
 def _prepare(server: RealServer) -> None:
-    """Define Kueue's kinds, and create the queues."""
+    """Define Kueue's kinds and create the queues."""
     from support.queue_objects import resource_groups
 
     crds = sorted((PROJECT / "manifests" / "scheduler" / "components" / "kueue-crds").glob("*s.yaml"))
@@ -275,7 +276,7 @@ def _create(server: RealServer, path: str, obj: Json) -> None:
 
 
 def run_load(server: RealServer, *command: str) -> LoadResult:
-    """Run all Workloads through a controller, which is started by a command."""
+    """Run all Workloads through a controller, which a command starts."""
     from support.e2e.cluster import write_kubeconfig
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.config import Config
@@ -316,7 +317,7 @@ def run_load(server: RealServer, *command: str) -> LoadResult:
 
 
 def run_floor(server: RealServer) -> FloorResult:
-    """Create, admit and finish all Workloads by the minimal client, while one watch shows them."""
+    """Create, admit and finish all Workloads with the minimal client, while a watch receives them."""
     from zonewise_common.kube.client import Client
     from zonewise_common.kube.config import Config
     from zonewise_common.kube.reflector import Reflector
@@ -339,7 +340,7 @@ def run_floor(server: RealServer) -> FloorResult:
 
 
 def _are_queues_active(server: RealServer) -> bool:
-    """Tell whether a controller has taken in every ClusterQueue."""
+    """Return whether a controller has set up every ClusterQueue."""
     from zonewise_scheduler.controller.workloads.conditions import is_true
 
     queues = server.admin.get("/apis/kueue.x-k8s.io/v1beta2/clusterqueues").ok()["items"]
@@ -347,7 +348,7 @@ def _are_queues_active(server: RealServer) -> bool:
 
 
 def _floor_writes(entry: WorkloadClass, obj: Json) -> list[PreparedWrite]:
-    """Return the creation, the admission and the end of a Workload."""
+    """Return the writes that create, admit and finish a Workload."""
     from zonewise_common.kube.client import PatchKind
     from zonewise_scheduler.controller.workloads.conditions import Condition, with_conditions
     from zonewise_scheduler.controller.workloads.status import finish_for
@@ -370,19 +371,19 @@ def _floor_writes(entry: WorkloadClass, obj: Json) -> list[PreparedWrite]:
 
 
 def _server_cpu(server: RealServer) -> float:
-    """Return the seconds of CPU time of kube-apiserver and etcd so far."""
+    """Return the CPU seconds of kube-apiserver and etcd so far."""
     times = [psutil.Process(process.pid).cpu_times() for process in (server.apiserver, server.etcd)]
     return sum(each.user + each.system for each in times)
 
 
 def _status_writes(server: RealServer) -> int:
-    """Return the requests so far that changed an object of Kueue's kinds, but creations of Workloads."""
+    """Return the number of requests so far that changed an object of Kueue's kinds, except creations of Workloads."""
     text = str(server.admin.get("/metrics").body)
     return sum(int(float(line.rsplit(" ", 1)[1])) for line in text.splitlines() if _WRITE.match(line))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure all, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run all measurements and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     from support.apiserver import binaries, real_apiserver
     from support.programs import find_program, missing_program
 
@@ -425,7 +426,7 @@ def _floor_rows(floor: FloorResult) -> list[Row]:
 
 
 def _rows(title: str, result: LoadResult, max_seconds: float) -> list[Row]:
-    """Return the rows of a controller. An infinite `max_seconds` stands for no targets: the peer has none."""
+    """Return the rows of a controller. An infinite `max_seconds` means no targets, as for the peer."""
     has_targets = max_seconds < math.inf
 
     def row(label: str, measured: str, value: float, target: str, limit: float) -> Row:

@@ -1,6 +1,6 @@
-"""The least that a client spends on writes: bytes prepared before, a few connections, responses not decoded.
+"""The minimum that a client spends on writes: prepared bytes, a few connections, and no decoding of responses.
 
-It is a process of its own, so that its threads share no interpreter with what measures.
+It is a separate process, so that its threads do not share an interpreter with the measurement.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ class PreparedWrite(NamedTuple):
 
 
 class ServerAccess(NamedTuple):
-    """A server, and an administrator of it."""
+    """A server, and the credentials of an administrator."""
 
     url: str
     token: str = ""
     ca: str | None = None
-    """File of the CA's certificate, PEM."""
+    """File of the CA's certificate, in PEM."""
 
 
 class MinimalClient:
     """Sends prepared writes while the context is entered."""
 
     def __init__(self, access: ServerAccess, connections: int) -> None:
-        """Use so many connections at once."""
+        """Create a client with `connections` concurrent connections."""
         self._access = access
         self._connections = connections
         self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
     def __enter__(self) -> Self:
-        self.send([])  # the process starts
+        self.send([])  # starts the process
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.shutdown()
 
     def send(self, chains: Sequence[Sequence[PreparedWrite]]) -> float:
-        """Send the writes of each chain one after another, and of many chains at once; return the seconds.
+        """Send the writes of each chain one after another, and several chains at once; return the seconds.
 
-        The connections are open before. Raises RuntimeError where the server rejects a write.
+        The connections are opened beforehand. Raises RuntimeError if the server rejects a write.
         """
         return self._process.submit(_send, self._access, self._connections, chains).result()
 

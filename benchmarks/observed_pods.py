@@ -1,4 +1,4 @@
-"""The pods of submitted Jobs, watched: when each is bound, runs and ends."""
+"""Watches the pods of submitted Jobs: when each is bound, runs and ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def observe_pods(jobs: Sequence[GangJob], cluster: LiveCluster, limit: float, holder: str) -> list[PodSpan]:
-    """Submit Jobs to a cluster and return the spans of their pods that succeed, within `limit` seconds."""
+    """Submit Jobs to a cluster; return the spans of those pods that succeed within `limit` seconds."""
     from zonewise_common.kube.resources import PODS
 
     watcher = _PodWatcher(jobs)
@@ -49,7 +49,7 @@ class _Pod(msgspec.Struct):
 
 
 class _PodWatcher:
-    """Notes when pods are bound, run and end."""
+    """Records when pods are bound, run and end."""
 
     def __init__(self, jobs: Sequence[GangJob]) -> None:
         self._missing = sum(job.pods for job in jobs)
@@ -74,12 +74,12 @@ class _PodWatcher:
                 self._condition.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait at most so many seconds until all pods have ended."""
+        """Wait up to `seconds` seconds until all pods have ended."""
         with self._condition:
             self._condition.wait_for(lambda: self._missing <= 0, seconds)
 
     def spans(self, begin: float) -> list[PodSpan]:
-        """Return the spans of the pods that have succeeded; `begin`: the first submission, on the monotonic clock."""
+        """Return the spans of pods that have succeeded; `begin` is the monotonic time of the first submission."""
         return [
             PodSpan(
                 pod.metadata.labels.get(JOB_LABEL, ""),

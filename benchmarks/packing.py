@@ -1,9 +1,9 @@
-"""CPUs in use after bursts of pods, against an exact bound: `python -m benchmarks.packing [--bursts 200]`.
+"""CPUs in use after bursts of pods, relative to an exact bound: `python -m benchmarks.packing [--bursts 200]`.
 
-Each burst has 24 pods of 6, 7, 9 or 10 CPUs, for 4 nodes of two zones with 120 CPUs to allocate. The code of the
-extender runs in process, on a virtual clock. Pods are created one after another. kube-scheduler, played here, filters
-each of them once, in order. Bindings, admissions and reports come later, admissions of one node in any order. The bound
-knows the whole burst: the fullest packing of the zones.
+Each burst has 24 pods of 6, 7, 9 or 10 CPUs, for 4 nodes of two zones with 120 allocatable CPUs. The code of the
+extender runs in process, on a virtual clock. Pods are created one after another. The simulated kube-scheduler filters
+each of them once, in order. Bindings, admissions and reports follow later; admissions on one node happen in any order.
+The bound, the fullest packing of the zones, assumes knowledge of the whole burst.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ SIZES = (6, 7, 9, 10)
 PODS = 24
 NODES = 4
 ZONES = {"14 and 16": (0b11, 0), "15 and 15": (0b1, 0b1)}
-"""Reserved CPUs of the two zones of 16 CPUs."""
+"""Reserved CPUs in the two zones of 16 CPUs."""
 MAX_LOSS = 0.03
 CREATION = 0.004
-"""Seconds from one pod to the next."""
+"""Seconds between the creation of two pods."""
 FILTERING = 0.003
-"""Seconds of a call of kube-scheduler, and of a request to the API server."""
+"""Seconds for a call by kube-scheduler, and for a request to the API server."""
 _WATCH = 0.002
-"""Seconds after which the extender observes an object."""
+"""Seconds until the extender observes an object."""
 _END = 12.0
 """Seconds after which the CPUs in use are counted."""
 
 
 class BurstResult(NamedTuple):
-    """What one burst measures."""
+    """The measurements of one burst."""
 
     used: int
     """CPUs that kubelets have allocated."""
@@ -56,13 +56,13 @@ class BurstResult(NamedTuple):
     rejected: int
     """Pods that a kubelet rejected."""
     fitting: int
-    """Pods left waiting that a kubelet would admit."""
+    """Waiting pods that a kubelet would admit."""
     seconds: float
     """CPU time of the extender's code."""
 
 
 def fullest_packing(zones: Sequence[int], counts: Sequence[int]) -> int:
-    """Return the highest number of CPUs in use: all numbers of pods that some zones may serve, zone by zone."""
+    """Return the highest number of CPUs in use, by dynamic programming over zones and numbers of served pods."""
     base = max(counts) + 1
     factors = np.array([base**kind for kind in range(len(SIZES))])
     reachable = np.zeros((1, len(SIZES)), np.int64)
@@ -77,7 +77,7 @@ def fullest_packing(zones: Sequence[int], counts: Sequence[int]) -> int:
 
 
 def node_kind(reserved: tuple[int, int]) -> NodeKind:
-    """Return two zones of 16 CPUs without siblings."""
+    """Return a kind with two zones of 16 CPUs without sibling threads."""
     zones = tuple((zone, ((1 << 16) - 1) << (16 * zone)) for zone in range(2))
     topology = CpuTopology(
         tuple((cpu, 1 << cpu) for cpu in range(32)), zones, zones, reserved=reserved[0] | reserved[1] << 16
@@ -215,7 +215,7 @@ def run_burst(reserved: tuple[int, int], seed: int) -> BurstResult:
 
 
 def main() -> int:
-    """Run the bursts on both layouts, and print the losses."""
+    """Run the bursts on both layouts and print the losses."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bursts", type=int, default=200)
     count = parser.parse_args().bursts

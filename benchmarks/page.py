@@ -1,8 +1,9 @@
 """The page on a large cluster in a headless browser: `python -m benchmarks.page`.
 
-5,000 nodes with reports, and 10,000 jobs that run or wait. Twice a second jobs end, start and come. The page measures
-itself: the time to its first view, the frames that it draws, and tasks that keep it busy. A frame is dropped where the
-next one comes more than 1.5 periods later. What an update costs the controller is measured apart, without a browser.
+The cluster has 5,000 nodes with reports, and 10,000 running or waiting jobs. Twice a second, jobs end, start and
+arrive. The page measures itself: the time to its first view, the frames that it draws, and long tasks. A frame counts
+as dropped if the next one comes more than 1.5 periods later. The controller's cost of an update is measured separately,
+without a browser.
 
 Chromium and its driver are needed (Debian's packages chromium and chromium-driver).
 """
@@ -34,17 +35,17 @@ sys.path.insert(0, str(PROJECT / "tests"))
 
 NODES, RUNNING, WAITING = 5000, 1400, 8800
 CHURN = 5
-"""Jobs that end, start and come with each update."""
+"""Number of jobs that end, start and arrive with each update."""
 STEPS = (3, 2)
-"""The same, as a second has them: in one step, an update that is late by a moment would be one without changes."""
+"""The same per half second. Were they in one step per second, a slightly late update would be one without changes."""
 UPDATES = 60
 MIN_UPDATES = 58
-"""Of 60 a minute: the first and the last may be outside of it."""
+"""Minimum updates, of 60 a minute: the first and the last may be outside the minute."""
 VIEWS = ("cluster", "plan", "queues", "jobs")
 MAX_FIRST_VIEW = 1000.0
-"""Milliseconds."""
+"""Maximum milliseconds until the first view."""
 MAX_HELD = 50.0
-"""Milliseconds of the controller's thread for one update."""
+"""Maximum milliseconds of the controller's thread for one update."""
 _FRAMES = """
 const done = arguments[arguments.length - 1];
 const [milliseconds, frames, tasks] = [arguments[0], [], []];
@@ -69,25 +70,25 @@ return [paint.startTime, mark.startTime];
 
 
 class Frames(NamedTuple):
-    """What a view has drawn."""
+    """The frames that a view has drawn."""
 
     view: str
     period: float
-    """Milliseconds between two frames, the median."""
+    """Median milliseconds between two frames."""
     dropped: int
     frames: int
     longest_task: float
-    """Milliseconds; 0: none was longer than 50."""
+    """Milliseconds of the longest task; 0 if none was longer than 50."""
     updates: int
 
 
 class UpdateCost(NamedTuple):
-    """What updates cost the controller, in milliseconds and bytes, each the median of all updates."""
+    """Costs of updates for the controller, in milliseconds and bytes, each the median of all updates."""
 
     held: float
-    """Of the controller's thread."""
+    """Time of the controller's thread."""
     cpu: float
-    """Of all threads, with the event."""
+    """CPU time of all threads, including the event."""
     event: float
     snapshot_cpu: float
     snapshot: int
@@ -95,7 +96,7 @@ class UpdateCost(NamedTuple):
 
 
 class _FeedWithoutThread(ClusterFeed):
-    """A feed that is brought up to date by its owner alone."""
+    """A feed that only its owner updates."""
 
     def _note_stream(self) -> None: ...
 
@@ -105,7 +106,7 @@ def measure_cost(cluster: PageCluster) -> UpdateCost:
     feed = _FeedWithoutThread(cluster.ask, cluster.reporter, lambda: cluster.now, period=0.0, rest_ratio=0.0)
     response, snapshot_cpu = _timed(feed)
     events = ClusterEvents(feed, "")
-    events()  # it needs all rows first
+    events()  # the feed must first send all rows
     revision = cluster.controller.nodes_revised_since(0).revision
     held: list[float] = []
     cpu: list[float] = []
@@ -132,7 +133,7 @@ def _timed(feed: ClusterFeed) -> tuple[Response, float]:
 
 
 def measure_first_view(window: Browser, url: str) -> list[tuple[float, float]]:
-    """Return the times to the first paint and to the first view of several loads, in milliseconds."""
+    """Return the times to the first paint and to the first view for several loads, in milliseconds."""
     times: list[tuple[float, float]] = []
     for _ in range(5):
         window.open("about:blank")
@@ -149,7 +150,7 @@ def _seconds(view: str) -> int:
 
 
 def measure_frames(window: Browser, cluster: PageCluster, url: str, view: str) -> Frames:
-    """Return the frames of a view while updates come."""
+    """Return the frames of a view while updates arrive."""
     window.open("about:blank")
     window.open(f"{url}#/{view}")
     window.until("document.querySelector('#connection').dataset.state == 'live'")
@@ -188,7 +189,7 @@ def _rows(frames: Frames) -> list[Row]:
 
 
 def main() -> int:
-    """Measure, print the table; return 1 where a target is missed."""
+    """Run the measurement and print the table; return 1 if a target is missed."""
     from support.browser import BROWSER, DRIVER, browser
     from support.page_cluster import PageCluster
 

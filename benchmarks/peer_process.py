@@ -1,4 +1,4 @@
-"""A program of a peer, as a process that must last as long as it is measured."""
+"""A peer's program as a process, which must not end before the measurement does."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOG_CHARACTERS = 4000
 
 @contextlib.contextmanager
 def running_program(command: Sequence[str], log: Path, health_url: str) -> Generator[None]:
-    """Run a program until the block ends; wait until its URL responds with 200.
+    """Run a program until the block ends; wait until its health URL responds with 200.
 
-    Raises AssertionError with the end of its log where it ends earlier.
+    Raises AssertionError with the end of its log if it ends earlier.
     """
     from support.programs import RestartableProcess
     from support.waiting import eventually

@@ -1,9 +1,9 @@
-"""The planner of Kueue's queues with 100,000 waiting jobs: how long a decision takes after one that runs has ended.
+"""The planner of Kueue's queues with 100,000 waiting jobs: how long a decision takes after a running job has ended.
 
-The jobs are KTH-SP2's, over and over, in 30 queues of one cohort, so that whatever ends may let any of them start. All
-have waited for a day: under the default policy too, each queue has a reservation. The live forecasts of 1,000 waiting
-jobs, in one queue and in 30, have seen 6,000 jobs of the log before. A change costs one play, from which all forecasts
-are made anew. Run by `make bench`; CPU time.
+The jobs are repetitions of KTH-SP2 in 30 queues of one cohort, so any job that ends may let any of them start. All have
+waited for a day, so each queue has a reservation even under the default policy. The live forecasts of 1,000 waiting
+jobs, in one queue and in 30, are based on 6,000 earlier jobs of the log. A change costs one play, from which all
+forecasts are computed again. Run by `make bench`; figures are CPU time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DAY = 86_400.0
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     if not TRACES.exists():
         print(f"no logs: {TRACES.name}/ is not beside the project")
         return 0
@@ -65,7 +65,7 @@ def _rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
 
 
 def _forecast_rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
-    """Yield how long the live forecasts take after a change, and how many times as long an exact play would."""
+    """Yield the time of live forecasts after a change, and how many times longer an exact play would take."""
     for queues in (1, QUEUES):
         seconds = min(_forecast(jobs, queues) for _ in range(3))
         what = f"live forecasts of {FORECAST:,} waiting jobs after a change, {queues} queues of a cohort"
@@ -74,7 +74,7 @@ def _forecast_rows(jobs: Sequence[LoggedJob]) -> Iterator[Row]:
 
 
 def _forecast(jobs: Sequence[LoggedJob], queues: int, *, exact: bool = False) -> float:
-    """Return how long a play and the forecasts from it take, seconds."""
+    """Return the seconds that a play and the forecasts from it take."""
     names = [f"queue-{index}" for index in range(queues)]
     processors = 100 if queues == 1 else PROCESSORS
     quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(processors // queues)),)))
@@ -118,7 +118,7 @@ def _add_play(recent: RecentStarts, planner: PlannerState, history: ForecastHist
 
 @contextmanager
 def _exact_plays() -> Generator[None]:
-    """Let plays have the planner's own passes and reservations."""
+    """Make plays use the planner's own passes and reservations."""
 
     def exact_pass(state: PlannerState, now: float, *, exact: bool) -> Plan:  # noqa: ARG001 -- it is exact
         return schedule(state, now)
@@ -131,7 +131,7 @@ def _exact_plays() -> Generator[None]:
 
 
 def _after_ends(jobs: Sequence[LoggedJob], policy: str) -> list[float]:
-    """Return the seconds that each decision takes after one of the running jobs has ended early."""
+    """Return the seconds of each decision after a running job has ended early."""
     planner, now = _planner(jobs, policy), DAY
     schedule(planner, now)
     times: list[float] = []
@@ -146,7 +146,7 @@ def _after_ends(jobs: Sequence[LoggedJob], policy: str) -> list[float]:
 
 
 def _planner(jobs: Sequence[LoggedJob], policy: str) -> PlannerState:
-    """Return a planner in which all wait."""
+    """Return a planner in which all jobs wait."""
     quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(PROCESSORS // QUEUES)),)))
     names = [f"queue-{place}" for place in range(QUEUES)]
     planner = new_state(Snapshot([ClusterQueue(name, (quota,), "all") for name in names]), policy_named(policy))

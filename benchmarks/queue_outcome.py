@@ -1,10 +1,10 @@
-"""What the users of a queue get, beside Kueue and Volcano: `python -m benchmarks.queue_outcome`.
+"""The outcome for users of the queue, compared with Kueue and Volcano: `python -m benchmarks.queue_outcome`.
 
-Gangs of 1 to 32 pods come to 512 CPUs, a little more than fit, and declare two to five times their run time. The same
-sequence runs on real servers: with the queue under its default policy, and with each peer of which a build is found.
-The peers are Kueue's manager (kueue_manager.py) and Volcano (volcano_programs.py), which gets its Jobs as gangs. With
-either queue kube-scheduler binds the pods. The nodes are simulated. The simulator says what a policy gives without any
-delay: the default, and greedy, which is that of the peers.
+Gangs of 1 to 32 pods arrive at 512 CPUs, slightly more than fit, and declare two to five times their run time. The same
+sequence runs on real servers: with the queue under its default policy, and with each peer that is available. The peers
+are Kueue's manager (kueue_manager.py) and Volcano (volcano_programs.py), which gets its Jobs as gangs. With either
+queue, kube-scheduler binds the pods. The nodes are simulated. The simulator computes the outcome of a policy without
+any delay: of the default, and of greedy, which is the peers' policy.
 
 The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
 """
@@ -34,27 +34,27 @@ Json = dict[str, Any]
 
 NODES, CPUS = 32, 16
 _POLICIES = {QUEUE: DEFAULT_POLICY, KUEUE: "greedy", VOLCANO: "greedy"}
-"""Of the simulation beside each."""
+"""Policies of the simulation for each holder."""
 _LIMIT_FACTOR = 3.0
-"""Jobs are watched for so many times the simulated makespan, at most."""
+"""Jobs are watched for up to this multiple of the simulated makespan."""
 
 
 class Outcome(NamedTuple):
-    """What one run shows."""
+    """The results of one run."""
 
     jobs: int
     spans: list[GangSpan]
-    """Of the gangs that succeeded, by submission."""
+    """Spans of the gangs that succeeded, sorted by submission."""
     cpus: float
-    """That worked while Jobs came, mean."""
+    """Mean number of CPUs that worked while Jobs arrived."""
     from_room: list[float]
     """Seconds from room for a gang until all its pods ran."""
     room: float
-    """Seconds in which there was room for a gang that waited."""
+    """Seconds in which there was room for a waiting gang."""
 
 
 def scenario_content(seconds: float, seed: int) -> Json:
-    """Return a job file of gangs that come for some seconds."""
+    """Return a job file of gangs that arrive within `seconds` seconds."""
     return {
         "name": "mixed-gangs",
         "seed": seed,
@@ -87,7 +87,7 @@ def read_scenario(content: Mapping[str, Any]) -> Scenario:
 
 
 def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: float) -> Outcome:
-    """Return what a policy gives without delays; there a gang runs at once where there is room."""
+    """Return the outcome of a policy without delays, where a gang runs as soon as there is room."""
     from zonewise_scheduler.backfill.policies import policy_named
     from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
     from zonewise_scheduler.simulator.latency import NO_LATENCY
@@ -118,7 +118,7 @@ def run(jobs: Sequence[GangJob], holder: str, limit: float, window: float) -> Ou
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run the measurement and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.queue_outcome", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> list[Row]:
-    """Return what each run has shown beside its simulation, and the ratios of both."""
+    """Return the results of each run with those of its simulation, and the ratios between runs."""
     rows: list[Row] = []
     for holder, outcome in outcomes.items():
         waits, ideal = _waits(outcome), _waits(ideals[holder])
@@ -160,7 +160,7 @@ def table(outcomes: Mapping[str, Outcome], ideals: Mapping[str, Outcome]) -> lis
 
 
 def _comparison(ours: Outcome, peer: Outcome, title: str) -> list[Row]:
-    """Return the ratios of what users get; the queue is to be better in each."""
+    """Return the ratios of what users get; the queue should be better in each."""
     cpus = ours.cpus / peer.cpus
     rows = [Row(f"{TITLES[QUEUE]} / {title}: CPUs that work", f"{cpus:.2f}", ">= 1", cpus >= 1)]
     for label, values, peer_values in (

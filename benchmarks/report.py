@@ -1,7 +1,7 @@
-"""Runs a group of benchmarks, and puts what they print into docs/performance.md: `python -m benchmarks.report agent`.
+"""Runs a group of benchmarks, and writes their output into docs/performance.md: `python -m benchmarks.report agent`.
 
-Each benchmark of the group runs to its end. The exit status is 1 where one of them missed a number. Where one of them
-measured nothing, since a program is absent, it is 2, and the page stays as it is.
+Each benchmark of the group runs to its end. The exit status is 1 if one of them missed a target. It is 2 if one of them
+measured nothing because a program is absent; the page then remains unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ GROUPS = {
 
 _COMMANDS = {"soak": "make soak"}
 _LONG = ("soak",)
-"""Groups that `all` leaves out: they take as long as all others."""
+"""Groups that `all` omits: they take as long as all others together."""
 
 
 def run(group: str) -> int:
-    """Run the benchmarks of a group, print their output, and write it into the page; return the exit status."""
+    """Run the benchmarks of a group, print their output and write it into the page; return the exit status."""
     machine = _machine()
     outputs: list[str] = []
     statuses: list[int] = []
@@ -59,7 +59,7 @@ def run(group: str) -> int:
 
 
 def _replaced(page: str, group: str, machine: str, output: str) -> str:
-    """Return the page with the section of a group replaced; raise ValueError where the page has none."""
+    """Return the page with the section of a group replaced; raise ValueError if the page lacks it."""
     command = _COMMANDS.get(group, f"make bench-{group}")
     section = f"<!-- {group} -->\n{machine}\n\n```console\n$ {command}\n{output}\n```\n<!-- end -->"
     text, count = re.subn(rf"<!-- {group} -->\n.*?<!-- end -->", lambda _: section, page, count=1, flags=re.DOTALL)
@@ -69,7 +69,7 @@ def _replaced(page: str, group: str, machine: str, output: str) -> str:
 
 
 def _machine() -> str:
-    """Return what runs the benchmarks, and how busy it is with other programs."""
+    """Return a description of the machine, and of its load by other programs."""
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     name = model[1] if model else platform.machine()
     load = os.getloadavg()[0]

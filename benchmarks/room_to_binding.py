@@ -1,8 +1,8 @@
 """Time from free CPUs to a binding, with many waiting pods: `python -m benchmarks.room_to_binding`.
 
-Real kube-apiserver, etcd and kube-scheduler; the extender as a process. 1,000 pods of 50 shapes wait for 200 full nodes
-that no kubelet has. The reports of the nodes are published here: one after another shows the CPUs of one waiting shape
-as free. The time ends when a watch shows a pod on that node.
+It runs real kube-apiserver, etcd and kube-scheduler, and the extender as a process. 1,000 pods of 50 shapes wait for
+200 full nodes without kubelets. This process publishes the nodes' reports: one after another shows the CPUs of one
+waiting shape as free. The time ends when a watch shows a pod on that node.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Json = dict[str, Any]
 
 MAKE = NodeSpec(zones=2, cores=16, devices=0, memory=64, pages=0, resources=())
 SIZES = tuple(range(2, 22, 2))
-"""CPUs; with five amounts of memory each, there are 50 shapes."""
+"""Numbers of CPUs; with five amounts of memory each, there are 50 shapes."""
 MEDIAN, P99 = 0.5, 2.0
-"""Bounds, in seconds."""
+"""Maximum seconds."""
 PAUSE = 0.1
-"""Seconds from one free node to the next, at least."""
+"""Minimum seconds between two nodes that become free."""
 PATIENCE = 120.0
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _NRTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 
 
 def with_free_cpus(count: int) -> NodeState:
-    """Return a node of which only so many CPUs of the first zone are free."""
+    """Return a node with only `count` free CPUs, in the first zone."""
     state = idle_node(kind(MAKE))
     free, zone = 0, dict(state.kind.cpus.zones)[0]
     for _, core in state.kind.cpus.cores:
@@ -75,7 +75,7 @@ def publish(cluster: Cluster, node: str, state: NodeState) -> None:
 
 
 def measure(cluster: Cluster, extender: Extender, pods: int, nodes: int) -> tuple[list[float], float, float]:
-    """Return seconds from each free node to its binding, the rejected filter calls, and their mean duration."""
+    """Return the seconds from each free node to its binding, the rejected filter calls, and their mean duration."""
     rng = random.Random(1)  # noqa: S311 -- a seed
     admin = cluster.server.admin
     with ThreadPoolExecutor(4) as pool:
@@ -102,7 +102,7 @@ def measure(cluster: Cluster, extender: Extender, pods: int, nodes: int) -> tupl
 
 
 def main() -> int:
-    """Run it, print the times beside their bounds; return 1 where one is missed, 2 where a binary is absent."""
+    """Run the measurement and print the times with their bounds; return 1 if one is missed, 2 if a binary is absent."""
     from support.e2e.cluster import extending, scheduling
 
     parser = argparse.ArgumentParser(description=__doc__)

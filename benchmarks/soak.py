@@ -1,11 +1,12 @@
 """The whole system under churn and faults, on real programs: `python -m benchmarks.soak [--minutes 20] [--seed 1]`.
 
-API server, etcd, kube-scheduler, three kubelets with their agents, and the extender. A pod a second comes and another
-goes. Parts are killed or paused at random, and hostile clients attack every port of ours. The soak counts:
+It runs an API server, etcd, kube-scheduler, three kubelets with their agents, and the extender. Every second, a pod is
+created and another is deleted. Parts are killed or paused at random, and hostile clients attack each of our ports. The
+soak counts:
 
 - pods that a kubelet rejects at admission;
 - pods that wait although they fit, for longer than 5 s while all parts are up;
-- probes that are not answered while their program runs;
+- probes that get no response while their program runs;
 - tracebacks in the logs of agents and extender;
 - the growth of memory, threads and file descriptors of agents and extender.
 
@@ -44,16 +45,16 @@ PERIOD = 1.0
 SAMPLE_PERIOD = 0.5
 FAULT_SECONDS = (2.0, 10.0)
 GRACE = 10.0
-"""Seconds after a fault in which waiting pods are not counted: kubelets and kube-scheduler reconnect."""
+"""Seconds after a fault in which waiting pods are not counted, while kubelets and kube-scheduler reconnect."""
 CALM = 15.0
-"""Seconds between the grace after one fault and the next one."""
+"""Seconds from the end of the grace after one fault to the next fault."""
 MAX_WAIT = 5.0
 WARM_UP = 60.0
-"""Seconds of a program's life that do not count for its growth."""
+"""Seconds at the start of a program's life that do not count for its growth."""
 _TERMINAL = ("Succeeded", "Failed")
 _PROBE_TIMEOUT = 2.0
 _NO_PORT = 1
-"""A port at which nothing listens: the program starts again."""
+"""A port on which nothing listens: the program is restarting."""
 
 
 class Counts(NamedTuple):
@@ -62,17 +63,17 @@ class Counts(NamedTuple):
     created: int = 0
     faults: int = 0
     rejected: tuple[str, ...] = ()
-    """Name and reason of each pod that a kubelet rejected."""
+    """Name and reason for each pod that a kubelet rejected."""
     fitting: int = 0
-    """How often a pod was seen to wait although it fits."""
+    """How often a waiting pod was observed that fits."""
     longest_wait: float = 0.0
-    """Seconds for which a pod that fits has waited."""
+    """Longest time in seconds that a pod which fits has waited."""
     late: tuple[str, ...] = ()
-    """Pods that fit and waited for too long, with the node."""
+    """Pods that fit but waited too long, with the node."""
     probes: int = 0
     unanswered: tuple[str, ...] = ()
     tracebacks: tuple[str, ...] = ()
-    """Name of a program and its log from the traceback on."""
+    """A program's name and its log from the traceback on."""
 
 
 class _Soak:
@@ -114,12 +115,12 @@ class _Soak:
             time.sleep(max(0.0, min(due, end, now + SAMPLE_PERIOD) - time.monotonic()))
 
     def _when_served(self, call: Callable[[], None]) -> None:
-        """Call something that needs the API server, which may be down or silent."""
+        """Call a function that needs the API server, which may be down or silent."""
         if self._faulty & {"etcd", "kube-apiserver"}:
             return
         try:
             call()
-        except (urllib3.exceptions.HTTPError, AssertionError):  # it has just come back
+        except (urllib3.exceptions.HTTPError, AssertionError):  # it has only now come back
             self._fitting_since.clear()
 
     def _change(self) -> None:
@@ -159,7 +160,7 @@ class _Soak:
     # --- what is counted
 
     def _read_log(self, part: Part) -> None:
-        """Read what a program of ours has logged in its life."""
+        """Read what one of our programs has logged since its start."""
         _, marker, traceback = (part.said() if part.said is not None else "").partition("Traceback")
         if marker:
             text = f"{part.name}: {marker}{traceback[:2000]}"
@@ -216,13 +217,13 @@ class _Soak:
                 self.counts = self.counts._replace(unanswered=(*self.counts.unanswered, text))
 
     def _probe_port(self, part: Part) -> int | None:
-        """Return the port of a program of ours that is up and has begun to serve."""
+        """Return the port of one of our programs that is up and has begun to serve."""
         if part.name in self._faulty:
             return None
         return self.port(part.name)
 
     def port(self, name: str) -> int | None:
-        """Return the port for probes of a program of ours; None before it serves, and for programs of others."""
+        """Return the probe port of one of our programs; None before it serves, and for other programs."""
         if name == "extender":
             extender = self._soaked.extender.running
             return extender.ports[1] if extender.said.count("serving on port") == 2 else None
@@ -239,7 +240,7 @@ class _Soak:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Soak, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run the soak and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     from support.e2e.cluster import skip_reason
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SILENT = 100
-"""Connections that never send anything, at a time."""
+"""Number of concurrent connections that never send anything."""
 _SLOW = 10
 _PERIOD = 0.5
 """Seconds between two attacks."""

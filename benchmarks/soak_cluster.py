@@ -1,4 +1,4 @@
-"""The parts of a real cluster that the soak kills and pauses, and the truth about what is free on its nodes."""
+"""The parts of a real cluster that the soak kills and pauses, and the actual free resources of its nodes."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ RESERVED = CpuSet.parse_list("0,16")
 
 
 class Part(NamedTuple):
-    """A program that is killed and started again, or paused and resumed."""
+    """A program that is killed and restarted, or paused and resumed."""
 
     name: str
     kill: Callable[[], object]
     start: Callable[[], object]
     pid: Callable[[], int]
-    """Of its leader; a signal goes to the process alone."""
+    """Process id of its leader; signals go only to that process."""
     said: Callable[[], str] | None = None
-    """What a program of ours has logged since it was started last; None for programs of others."""
+    """Log of one of our programs since its last start; None for other programs."""
 
     def pause(self) -> None:
-        """Stop it: its connections stay open and silent."""
+        """Pause it: its connections stay open and silent."""
         os.kill(self.pid(), signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -80,11 +80,11 @@ class CpuState(NamedTuple):
 
     free: CpuSet
     held: dict[str, CpuSet]
-    """By pod UID."""
+    """CPUs by pod UID."""
     zones: dict[int, CpuSet]
 
     def largest_free(self, living: Container[str]) -> int:
-        """Return the free CPUs of the emptiest zone. The kubelet takes back what pods hold that live no more."""
+        """Return the free CPUs of the emptiest zone. The kubelet reclaims the CPUs of pods that no longer exist."""
         free = CpuSet.union([self.free, *(cpus for uid, cpus in self.held.items() if uid not in living)])
         return max(len(free & zone) for zone in self.zones.values())
 
@@ -97,7 +97,7 @@ class SoakCluster(NamedTuple):
     parts: dict[str, Part]
 
     def cpu_state(self, node: str) -> CpuState | None:
-        """Return what the kubelet's state file says; None where it cannot be read."""
+        """Return the content of the kubelet's state file; None if it cannot be read."""
         file = self.cluster.nodes[node].kubelet.directory / "cpu_manager_state"
         try:
             state = json.loads(file.read_text())
@@ -113,7 +113,7 @@ class SoakCluster(NamedTuple):
 
 @contextlib.contextmanager
 def running_soak_cluster(nodes: int) -> Generator[SoakCluster]:
-    """Run API server, etcd, kube-scheduler, kubelets, agents and extender."""
+    """Run an API server, etcd, kube-scheduler, kubelets, agents and the extender."""
     from support.e2e.cluster import running_cluster, scheduling
     from support.e2e.settings import Settings
     from support.ports import reserved_port

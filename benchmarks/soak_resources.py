@@ -10,21 +10,21 @@ import psutil
 
 
 class ResourceSample(NamedTuple):
-    """What a process uses at one time."""
+    """The resources that a process uses at one time."""
 
     at: float
     resident: int
-    """Bytes."""
+    """Resident bytes."""
     threads: int
     descriptors: int
-    """Without the connections of clients, whose number is the clients' choice."""
+    """File descriptors without client connections, whose number the clients determine."""
 
 
 class Growth(NamedTuple):
     """How much more a process uses in the last third of its life than in the first third after the warm-up.
 
-    Memory: the most that is resident. Threads and descriptors: the fewest, since requests come and go, and what leaks
-    is never given back.
+    For memory, the maximum counts. For threads and descriptors, the minimum counts: requests come and go, but leaked
+    ones are never returned.
     """
 
     seconds: float
@@ -34,20 +34,20 @@ class Growth(NamedTuple):
 
 
 class ResourceLog:
-    """Samples by name of the program and process."""
+    """Samples by the name of the program and by process."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[str, int], list[ResourceSample]] = defaultdict(list)
 
     def sample(self, name: str, pid: int, now: float) -> None:
-        """Add a sample; a process that has ended is ignored."""
+        """Add a sample; ignore a process that has ended."""
         try:
             self._samples[name, pid].append(read_process(pid, now))
         except psutil.NoSuchProcess:
             return
 
     def growth(self, warm_up: float) -> dict[str, Growth]:
-        """Return by program the growth in its longest life, of the lives longer than three times the warm-up."""
+        """Return the growth of each program in its longest life, among those longer than three times the warm-up."""
         longest: dict[str, Growth] = {}
         for (name, _), samples in self._samples.items():
             life = samples[-1].at - samples[0].at
@@ -70,9 +70,10 @@ def _growth(samples: list[ResourceSample], life: float) -> Growth:
 
 
 def read_process(pid: int, now: float) -> ResourceSample:
-    """Return what a process uses now; raise psutil.NoSuchProcess where it has ended.
+    """Return the resources that a process uses now; raise psutil.NoSuchProcess if it has ended.
 
-    Descriptors are listed before connections: one that a client closes in between counts, and none counts negatively.
+    Descriptors are listed before connections: one that a client closes in between is counted, but the number is never
+    negative.
     """
     process = psutil.Process(pid)
     resident, threads = process.memory_info().rss, process.num_threads()

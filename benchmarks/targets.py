@@ -1,4 +1,4 @@
-"""Measured figures beside their targets."""
+"""Measured figures and their targets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 NOT_MEASURED = 2
-"""The exit status of a benchmark that needs a program which is absent."""
+"""Exit status of a benchmark that needs an absent program."""
 
 
 class Row(NamedTuple):
-    """A measured figure beside its target."""
+    """A measured figure and its target."""
 
     label: str
     measured: str
@@ -23,12 +23,12 @@ class Row(NamedTuple):
 
 
 def load_row(prefix: str = "") -> Row:
-    """Return the load average of the machine, which says how far other programs disturbed a benchmark."""
+    """Return the load average of the machine, which indicates how much other programs disturbed a benchmark."""
     return Row(f"{prefix}load average of these {os.cpu_count()} CPUs at the end", f"{os.getloadavg()[0]:.1f}")
 
 
 def show(rows: Sequence[Row]) -> int:
-    """Print the table; return 1 where a target is missed."""
+    """Print the table; return 1 if a target is missed."""
     width = max((len(row.label) for row in rows), default=0)
     for row in rows:
         print(f"{row.label:{width}}  {row.measured:>22}  {row.target:>14}  {'met' if row.met else 'MISSED'}")

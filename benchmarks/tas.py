@@ -1,9 +1,9 @@
-"""Topology-aware placement: 8,192 pods over blocks, racks and 65,000 hosts, against a plain walk of the tree.
+"""Topology-aware placement: 8,192 pods over blocks, racks and 65,000 hosts, compared with a plain walk of the tree.
 
-Every host is in a state of its own, and takes up to 8 pods. The walk is the same algorithm over objects, for a request
+Every host has a different state and accepts up to 8 pods. The walk is the same algorithm over objects, for a request
 without slices and leaders; both place the same pods on the same hosts. A plan is a cycle of the queue: quota, placement
-and the usage in the snapshot. With kubelets, the two zones of each host are in a state of their own as well. Run by
-`make bench`. Machines are noisy, so each figure is the median of several runs in CPU time, and both are in one run.
+and the usage in the snapshot. With kubelets, the two zones of each host have different states as well. Run by `make
+bench`. Machines are noisy, so each figure is the median of several runs in CPU time, and both are measured in one run.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SHAPE = PodShape((Container("main", "app", 16_000, (("memory", 64 << 30),), (("n
 
 
 def main() -> int:
-    """Measure all, print the table; return 1 where a target is missed."""
+    """Run all measurements and print the table; return 1 if a target is missed."""
     return show(list(_measure()))
 
 
@@ -110,7 +110,7 @@ def _anew(
 
 
 def _again(tree: TopologyTree, nodes: NodeInfoTable) -> Iterator[Row]:
-    """Yield the time where few hosts have changed since the last equal request."""
+    """Yield the time if few hosts have changed since the last equal request."""
     draw = random.Random(2)  # noqa: S311 -- no secret
     used = {"cpu": np.zeros(NODES, np.int64)}
     cached = NodeTASFlavorSnapshot(tree, nodes)
@@ -155,7 +155,7 @@ def _nodes(draw: random.Random) -> NodeInfoTable:
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Return the median of milliseconds, and what came out."""
+    """Return the median milliseconds and the result."""
     times: list[float] = []
     result = work()
     for _ in range(RUNS):
@@ -186,7 +186,7 @@ def _plans(nodes: NodeInfoTable) -> Iterator[Row]:
 
 
 def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[NodeState] | None) -> tuple[float, float]:
-    """Return the median of milliseconds of a cycle that admits a gang, and of the one after it that refuses another."""
+    """Return the median milliseconds of a cycle that admits a gang, and of the next one, which rejects another."""
     flavor = ResourceFlavor("all", topology_name="default")
     quotas = tuple((name, ResourceQuota(1 << 60)) for name in REQUESTS)
     queue = ClusterQueue("queue", (resource_group(FlavorQuotas("all", quotas)),))
@@ -198,7 +198,7 @@ def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[Nod
         snapshot = Snapshot([queue], resource_flavors=[flavor], tas_snapshot=places)
         predict_admission.cache_clear()
         fill_node.cache_clear()
-        gc.freeze()  # as the live half does
+        gc.freeze()  # as the live controller does
         cycles: list[float] = []
         for name, count, status in (("first", PODS, "admitted"), ("second", 1 << 20, "waiting")):
             head = Head(Workload("ns", name, (pods._replace(pods=count),), name), "queue")
@@ -211,7 +211,7 @@ def _plan(nodes: NodeInfoTable, request: PodSetTopologyRequest, states: list[Nod
 
 
 def _states(draw: random.Random) -> list[NodeState]:
-    """Return hosts of two zones of 32 cores, 480 GiB and 4 GPUs each, a part of which is taken."""
+    """Return hosts with two zones of 32 cores, 480 GiB and 4 GPUs each, which are partly in use."""
     cores = [(2 * core, 3 << 2 * core) for core in range(64)]
     zones = tuple((zone, sum(bits for _, bits in cores[32 * zone : 32 * zone + 32])) for zone in range(2))
     gpus = tuple(DeviceClass("nvidia.com/gpu", 1 << zone, 4, 4) for zone in range(2))
@@ -243,7 +243,7 @@ class Domain:
         self.pods = 0
 
     def count(self, requests: dict[str, int]) -> int:
-        """Write how many pods it takes into it and all below, and return it."""
+        """Set the number of fitting pods here and in all domains below, and return it."""
         if self.children:
             self.pods = sum(child.count(requests) for child in self.children)
         else:
@@ -280,7 +280,7 @@ def _domains(nodes: NodeInfoTable) -> list[list[Domain]]:
 
 
 def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]:
-    """Return the pods by host, as Kueue's algorithm does it for a request without slices and leader."""
+    """Return the pods by host, by Kueue's algorithm for a request without slices and leader."""
     request = pods.topology_request or PodSetTopologyRequest(unconstrained=True)
     requests = {**pods.single_pod_requests, "pods": 1}
     least = request.unconstrained
@@ -300,7 +300,7 @@ def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]
 
 
 def _filled(domains: list[Domain], need: int, *, least: bool) -> list[tuple[Domain, int]]:
-    """Return domains that take all, the largest first and the last one that fits best; or the smallest first."""
+    """Return domains that hold all pods, largest first with the last one as the best fit; or smallest first."""
     order = sorted(domains, key=lambda domain: (domain.pods if least else -domain.pods, domain.path))
     enough = [domain for domain in order if domain.pods >= need]
     if enough:

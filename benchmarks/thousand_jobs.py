@@ -1,13 +1,13 @@
-"""The gangs of a talk in service, beside the simulator: `python -m benchmarks.thousand_jobs`.
+"""The gangs of a talk on real servers, compared with the simulator: `python -m benchmarks.thousand_jobs`.
 
 The scenario is demo/scenarios/thousand-jobs-paced.json, as in "Scale your Batch / AI Workloads beyond the Kubernetes
-Scheduler". Jobs of 10 pods come faster than they end, and half of them fit at once. The simulator runs them first. Then
-real servers run them: with the queue before kube-scheduler, with Kueue's manager or Volcano in its place, and with
-kube-scheduler alone. The peers run where builds of them are found (kueue_manager.py, volcano_programs.py). The nodes
-are simulated. No pod of a gang works before all of its gang run. A Job fails at its deadline, except with Volcano.
+Scheduler". Jobs of 10 pods arrive faster than they end, and half of them fit at once. The simulator runs them first.
+Then real servers run them: with the queue before kube-scheduler, with Kueue's manager or Volcano in its place, and with
+only kube-scheduler. The peers run if they are available (kueue_manager.py, volcano_programs.py). The nodes are
+simulated. No pod of a gang works before all pods of the gang run. A Job fails at its deadline, except with Volcano.
 
-By default there are a fifth of the Jobs and of the nodes, and time is eight times as fast: each run takes 2 minutes.
-`--scale 1 --speed 1` is the case of the talk, and takes 15 minutes a run.
+By default, the scale is a fifth of the Jobs and nodes, and time runs eight times as fast: each run takes 2 minutes.
+`--scale 1 --speed 1` is the case in the talk, and takes 15 minutes per run.
 
 The binaries of kube-apiserver, etcd, kube-controller-manager and kube-scheduler are needed.
 """
@@ -55,24 +55,24 @@ Json = dict[str, Any]
 SCENARIO = PROJECT / "demo" / "scenarios" / "thousand-jobs-paced.json"
 MAX_RATIO = 1.15
 _GANGS = "job"
-"""The group of the scenario that is run; the others are samples of single pods."""
+"""The group of the scenario that runs; the others are samples of single pods."""
 _ALONE_FACTOR = 1.5
-"""kube-scheduler alone is watched for so many times the makespan that the simulator predicts."""
+"""Without a queue, kube-scheduler is watched for this multiple of the simulated makespan."""
 _LIMIT_FACTOR = 3.0
-"""The queue is watched for so many times that makespan, at most."""
+"""The queue is watched for at most this multiple of that makespan."""
 _MOMENTS = 5
-"""Of which the number of Jobs that are done is shown."""
+"""Number of times for which the number of finished Jobs is shown."""
 _SAMPLES = 12
-"""Of the CPUs that gangs hold in part, over the makespan."""
+"""Number of samples, over the makespan, of the CPUs held by incomplete gangs."""
 
 
 class Case(NamedTuple):
-    """The Jobs, the nodes, and what the simulator says."""
+    """The Jobs, the nodes, and the simulated results."""
 
     jobs: list[GangJob]
     nodes: int
     cpus: int
-    """Of a node."""
+    """CPUs of a node."""
     simulated: list[float]
     """Ends of the Jobs, after the first submission."""
 
@@ -83,17 +83,19 @@ class Case(NamedTuple):
 
 
 class ServiceResult(NamedTuple):
-    """What one run on servers shows; times in seconds after the first submission."""
+    """The results of one run on servers; times are in seconds after the first submission."""
 
     done: list[float]
     """Ends of the Jobs that have succeeded."""
     failed: int
     partial: float
-    """Mean number of CPUs that gangs held of which not all pods ran."""
+    """Mean number of CPUs held by gangs of which not all pods ran."""
 
 
 def scaled_scenario(content: Mapping[str, Any], scale: float, speed: float) -> Json:
-    """Return the gangs of a scenario file: a part of its Jobs and nodes, as much more seldom; all times are shorter."""
+    """Return the gangs of a scenario file with a part of its Jobs and nodes, submitted less often in proportion; all
+    times are shorter.
+    """
     nodes: Json = content["nodes"]
     level: Json = nodes["levels"][0]
     group: Json = next(group for group in content["jobs"] if group["name"] == _GANGS)
@@ -114,7 +116,7 @@ def scaled_scenario(content: Mapping[str, Any], scale: float, speed: float) -> J
 
 
 def read_case(content: Mapping[str, Any]) -> Case:
-    """Return the Jobs of a scenario, and when the simulator says that they end."""
+    """Return the Jobs of a scenario, and their simulated ends."""
     from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
     from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
     from zonewise_scheduler.simulator.inputs.fleet_file import read_fleet
@@ -138,7 +140,7 @@ def read_case(content: Mapping[str, Any]) -> Case:
 
 
 class _Ends:
-    """Notes when Jobs end."""
+    """Records when Jobs end."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -155,7 +157,7 @@ class _Ends:
                     self._condition.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so many seconds for all ends, and return whether all are there."""
+        """Wait up to `seconds` seconds for all ends, and return whether all have occurred."""
         with self._condition:
             return self._condition.wait_for(lambda: len(self.done) + len(self.failed) == self._total, max(0, seconds))
 
@@ -174,7 +176,7 @@ class _Pod(msgspec.Struct):
 
 
 def _partial_cpus(client: Client, jobs: Mapping[str, GangJob]) -> int:
-    """Return the CPUs of running pods of gangs that are not whole; a pod that has ended belongs to a whole one."""
+    """Return the CPUs of running pods in incomplete gangs; a pod that has ended belongs to a complete one."""
     from zonewise_common.kube.resources import PODS
 
     started: Counter[str] = Counter()
@@ -187,7 +189,7 @@ def _partial_cpus(client: Client, jobs: Mapping[str, GangJob]) -> int:
 
 
 def run(case: Case, holder: str) -> ServiceResult:
-    """Run all Jobs on real servers: with a queue until all have ended, without one for a time."""
+    """Run all Jobs on real servers: with a queue until all have ended, without one for a limited time."""
     limit = case.makespan * (_ALONE_FACTOR if holder == ALONE else _LIMIT_FACTOR)
     with running_servers(case.nodes, case.cpus, holder) as cluster:
         return _serve(case, cluster, limit, holder)
@@ -210,7 +212,7 @@ def _serve(case: Case, cluster: LiveCluster, limit: float, holder: str) -> Servi
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print the table; return 1 where a target is missed, 2 where a binary is absent."""
+    """Run the measurement and print the table; return 1 if a target is missed, 2 if a binary is absent."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.thousand_jobs", description=__doc__)
     parser.add_argument("--scale", type=float, default=0.2)
     parser.add_argument("--speed", type=float, default=8.0)
@@ -225,7 +227,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def table(case: Case, results: Mapping[str, ServiceResult], speed: float) -> list[Row]:
-    """Return what the simulator says and what the runs have shown; those with the queue have targets."""
+    """Return the simulated and the measured results; those with the queue have targets."""
     total = len(case.jobs)
     moments = [case.makespan * (i + 1) / (_MOMENTS - 1) for i in range(_MOMENTS)]
     label = (
@@ -253,7 +255,7 @@ def table(case: Case, results: Mapping[str, ServiceResult], speed: float) -> lis
 
 
 def _makespan(case: Case, result: ServiceResult) -> float:
-    """Return when the last Job has succeeded; infinite: one has not."""
+    """Return when the last Job succeeded; infinite if one did not."""
     return max(result.done) if len(result.done) == len(case.jobs) else math.inf
 
 

@@ -1,7 +1,7 @@
-"""The start of `zonewise up`, as a whole process: `python -m benchmarks.up_start`.
+"""The start of `zonewise up` as a whole process: `python -m benchmarks.up_start`.
 
-The time runs from the start of the process until the cluster is ready. Then its nodes are known to the controller and
-the extender, and a job can be created. CPU time tells what a machine without other programs would take, at least.
+The time runs from the start of the process until the cluster is ready. At that point, the controller and the extender
+know its nodes, and a job can be created. The CPU time is a lower bound for a machine without other programs.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import psutil
 from benchmarks.targets import Row, show
 
 SIZES = ((4, 2.0), (1000, 10.0))
-"""Nodes, and the seconds within which they must be ready."""
+"""Numbers of nodes, and the seconds within which they must be ready."""
 MAX_END = 3.0
-"""Seconds from SIGTERM to the end of the process."""
+"""Maximum seconds from SIGTERM to the end of the process."""
 _RUNS = 3
 _NODES = "hgx-h100"
 
 
 class StartResult(NamedTuple):
-    """What one start measures."""
+    """The measurements of one start."""
 
     seconds: float
     cpu_seconds: float
     resident: int
-    """Bytes when it is ready."""
+    """Resident bytes when it is ready."""
     end_seconds: float
 
 
 def measure(nodes: int) -> StartResult:
-    """Start a cluster, and end it. Raises RuntimeError where it does not start."""
+    """Start a cluster and end it. Raises RuntimeError if it does not start."""
     command = [sys.executable, "-m", "zonewise", "up", "--nodes", f"{nodes}x{_NODES}", "--port", "0",
                "--status-port", "0"]  # fmt: skip
     begin = time.monotonic()
@@ -57,7 +57,7 @@ def measure(nodes: int) -> StartResult:
 
 
 def main() -> int:
-    """Measure, print the table; return 1 where a target is missed."""
+    """Run the measurement and print the table; return 1 if a target is missed."""
     rows: list[Row] = []
     for nodes, target in SIZES:
         results = [measure(nodes) for _ in range(_RUNS)]

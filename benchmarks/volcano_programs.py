@@ -1,9 +1,9 @@
-"""Volcano's scheduler and controllers as processes, for benchmarks that have them as a peer.
+"""Volcano's scheduler and controllers as processes, for benchmarks that use them as a peer.
 
 Builds of volcano-sh/volcano's cmd/scheduler and cmd/controller-manager are looked up as `vc-scheduler` and
-`vc-controller-manager`, beside the programs of Kubernetes. They have the flags of Volcano's chart
+`vc-controller-manager`, next to the Kubernetes programs. They use the flags of Volcano's chart
 (installer/helm/chart/volcano/values.yaml) and its actions and plugins (config/volcano-scheduler.conf). Its admission
-webhooks are absent: a pod names its queue and its group's size by annotations.
+webhooks are absent: annotations of a pod name its queue and the size of its group.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ sys.path.insert(0, str(PROJECT / "tests"))
 Json = dict[str, Any]
 
 VOLCANO_SCHEDULER = "volcano"
-"""Pods with this scheduler are Volcano's."""
+"""The scheduler name of Volcano's pods."""
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
-"""Annotation of a Job: how many of its pods start together (pkg/controllers/podgroup/pg_controller_handler.go)."""
+"""Annotation of a Job: the number of its pods that start together (pkg/controllers/podgroup/pg_controller_handler.go).
+"""
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
-"""Annotation of a pod."""
+"""Annotation of a pod with the name of its queue."""
 DEFAULT_QUEUE = "default"
 _PROGRAMS = ("vc-scheduler", "vc-controller-manager")
 _CONFIGURATION = {
@@ -63,13 +64,13 @@ _KINDS = (
     ("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", "Cluster"),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", "Cluster"),
 )
-"""Group, version, kind, plural and scope of what the programs watch (config/crd)."""
+"""Group, version, kind, plural and scope of the kinds that the programs watch (config/crd)."""
 _WITHOUT_STATUS_PATH = {"Command", "Numatopology", "PodGroup"}
-"""Kinds whose status is written with the object."""
+"""Kinds whose status is written together with the object."""
 
 
 def volcano_absence() -> str:
-    """Return why Volcano cannot run here; "" where it can."""
+    """Return why Volcano cannot run here, or "" if it can."""
     from support.programs import find_program, missing_program
 
     return next((missing_program(program) for program in _PROGRAMS if find_program(program) is None), "")
@@ -103,7 +104,7 @@ def running_volcano(cluster: LiveCluster) -> Generator[None]:
 
 
 def _definition(group: str, version: str, kind: str, plural: str, scope: str) -> Json:
-    """Return a CustomResourceDefinition that takes all fields."""
+    """Return a CustomResourceDefinition that accepts all fields."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served: Json = {
         "name": version,
