@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def killed_by_interrupt() -> Generator[None]:
-    """Let SIGINT kill the process within this block; for the main thread. Start nothing in the block that needs a clean
-    end.
+    """Let SIGINT kill the process within this block; for the main thread.
+
+    Start nothing in the block that needs a clean end.
 
     Without this, an import ends with KeyboardInterrupt and a traceback. It may not even end, if the interrupt hits a
     callback of importlib that cannot raise. If SIGINT has another handler or is ignored, nothing changes. A shell

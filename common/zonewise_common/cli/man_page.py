@@ -68,9 +68,7 @@ def _option_head(option: OptionSpec) -> str:
 
 
 def _statuses(text: str) -> list[str]:
-    """Return the exit statuses of a text such as "0: done; 1: there is none; 2: unusable arguments", and those of every
-    command.
-    """
+    """Return the exit statuses in "0: done; 1: there is none; 2: unusable arguments", and those of every command."""
     known = {"0": "done", "2": "unusable arguments, source or destination", "130": "interrupted"}
     for part in text.strip().rstrip(".").split("; "):
         number, colon, meaning = part.partition(": ")

@@ -75,8 +75,7 @@ def render_document(document: Any, output: str) -> str:  # noqa: ANN401 -- any J
 
 
 def _yaml_style(text: str) -> str | None:
-    """Return the YAML style of a text: a block for several lines, such as a script; None leaves the style to the
-    dumper.
+    """Return the YAML style of a text: a block for several lines; None leaves the style to the dumper.
 
     Some characters count as line breaks, and a reader would replace them (YAML 1.1, section 4.1.4).
     """

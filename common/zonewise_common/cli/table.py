@@ -63,8 +63,9 @@ def make_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) 
 
 
 def render_table(table: Table, terminal: Terminal, *, wide: bool = False) -> str:
-    """Return the lines of a table. Columns without any text are omitted. With `wide`, the table is not fitted to the
-    terminal.
+    """Return the lines of a table.
+
+    Columns without any text are omitted. With `wide`, the table is not fitted to the terminal.
     """
     shown = [i for i, column in enumerate(table.columns) if (wide or not column.wide) and _has_text(table, i)]
     columns = [table.columns[i] for i in shown]

@@ -25,8 +25,9 @@ _CONTROLS = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127)} | dict.fr
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, without characters that control a terminal: anyone may write texts into the objects of
-    a cluster.
+    """Return a text on one line, without characters that control a terminal.
+
+    Anyone may write texts into the objects of a cluster.
 
     Other separators and format characters, such as those that reverse a text's order (Unicode, UAX 9), become "?".
     """

@@ -1,5 +1,6 @@
-"""Dates of the times that objects declare. A Job may declare a run time of many centuries, but dates end with the year
-9999.
+"""Dates of the times that objects declare.
+
+A Job may declare a run time of many centuries, but dates end with the year 9999.
 """
 
 from __future__ import annotations

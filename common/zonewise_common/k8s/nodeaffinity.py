@@ -50,9 +50,7 @@ def read_required_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...]
 
 
 def read_selector_term(term: Json, path: str) -> NodeSelectorTerm | None:
-    """Return a term, or None if it matches no node; raise FieldError with the field's path for fields of the wrong
-    type.
-    """
+    """Return a term, or None if it matches no node; raise FieldError, with the path, for fields of the wrong type."""
     labels = read_requirements(term, "matchExpressions", path)
     fields = read_requirements(term, "matchFields", path)
     valid = all(requirement.is_valid() for requirement in labels) and all(map(_is_valid_for_field, fields))

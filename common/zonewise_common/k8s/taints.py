@@ -39,9 +39,7 @@ class Toleration(NamedTuple):
     effect: str = ""
 
     def tolerates_taint(self, taint: Taint) -> bool:
-        """Return whether the toleration matches a taint; Gt and Lt match numbers above and below the toleration's
-        value.
-        """
+        """Return whether the toleration matches a taint; Gt and Lt match numbers above and below its value."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         if self.operator == "Exists":

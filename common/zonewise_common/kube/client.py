@@ -1,5 +1,6 @@
-"""The verbs of the API for any resource. Objects are plain dicts, or msgspec structs with the fields that a caller
-needs.
+"""The verbs of the API for any resource.
+
+Objects are plain dicts, or msgspec structs with the fields that a caller needs.
 
 A struct decodes up to six times faster than a dict and needs a fifth of the memory. Fields that it does not name are
 skipped.

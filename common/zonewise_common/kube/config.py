@@ -68,8 +68,9 @@ class Config(NamedTuple):
 
     @classmethod
     def from_kubeconfig(cls, path: str | None = None, context: str | None = None) -> Config:
-        """Return the configuration of a kubeconfig. The official client reads the file, so every kind of credentials
-        works.
+        """Return the configuration of a kubeconfig.
+
+        The official client reads the file, so every kind of credentials works.
 
         The default path is $KUBECONFIG or ~/.kube/config at the time of the call. Raises ConfigError if the file cannot
         be read, if this client does not support a setting, or if a credential program returns no credentials.

@@ -150,9 +150,7 @@ class ServerResponse:
         return body
 
     def read_chunk(self, idle: float) -> bytes:
-        """Return the next part of the body; b"" at the end. The wait is limited to `idle` seconds, the whole body is
-        not.
-        """
+        """Return the next part of the body after at most `idle` seconds; b"" at the end. The body has no limit."""
         self._limit.deadline, self._limit.idle = inf, idle
         chunk = self._response.read1(_CHUNK)
         if not chunk and self._response.length:  # read() raises, read1() does not

@@ -1,5 +1,6 @@
-"""Bearer tokens and their sources, which are read again when they change. No token is ever printed: a repr names the
-source.
+"""Bearer tokens and their sources, which are read again when they change.
+
+No token is ever printed: a repr names the source.
 """
 
 from __future__ import annotations
@@ -80,9 +81,7 @@ class FileToken:
 
 
 class KubeconfigToken:
-    """The credentials of a kubeconfig, as the official client reads them: a token, a password, or the output of a
-    program.
-    """
+    """The credentials of a kubeconfig, as the official client reads them: a token, a password, a program's output."""
 
     def __init__(self, loaded: Any, load: Callable[[], Any]) -> None:  # noqa: ANN401 -- it is not typed
         """Wrap a `kubernetes.client.Configuration` and the function that loads it again."""

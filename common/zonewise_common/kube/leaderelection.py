@@ -38,9 +38,7 @@ Object = dict[str, Any]
 
 
 def since_boot() -> float:
-    """Return the seconds of a clock that also runs while a machine is suspended: a resumed leader must notice the
-    delay.
-    """
+    """Return the seconds of a clock that also runs during suspension: a resumed leader must notice the delay."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -15,7 +15,8 @@ _NO_NAME = "zonewise-probe"
 
 
 def probe(client: Client, resource: Resource) -> None:
-    """Request a list of a kind. Raises NotFound if it is not served, Forbidden if it may not be read, or another
-    KubeError.
+    """Request a list of a kind.
+
+    Raises NotFound if it is not served, Forbidden if it may not be read, or another KubeError.
     """
     client.list(resource, field_selector=f"metadata.name={_NO_NAME}", page=0)

@@ -174,8 +174,7 @@ class Reflector(Generic[T]):
     # --- lifecycle
 
     def resume(self, ended: Reflector[T]) -> None:
-        """Start with the objects of a closed reflector with the same handler: the first listing reports only the
-        differences.
+        """Start with the objects of a closed reflector with the same handler: the first listing reports differences.
 
         Call it before start().
         """

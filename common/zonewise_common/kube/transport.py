@@ -96,9 +96,7 @@ class Transport:
     def stream(
         self, path: str, query: Mapping[str, object], *, idle: float, headers: Mapping[str, str] | None = None
     ) -> Stream:
-        """Send a GET request whose response does not end; after `idle` seconds of silence, the connection counts as
-        dead.
-        """
+        """Send a GET request whose response does not end; after `idle` seconds of silence it counts as dead."""
         # the head must arrive within the usual timeout
         with self._counting("GET"):
             return Stream(
@@ -148,9 +146,7 @@ class Transport:
         return response
 
     def _renew(self, headers: dict[str, str], refused: ServerResponse) -> bool:
-        """Read the client's identity again, and put its token into the headers; return whether it is newer than the
-        refused one.
-        """
+        """Read the client's identity, and its token into the headers; return whether it is newer than the refused."""
         token = headers.get("Authorization")
         try:
             if self._credentials:

@@ -122,8 +122,9 @@ def write_attributes(pairs: Iterable[tuple[str, object]]) -> list[Object]:
 
 
 def read_attributes(owner: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, str]:
-    """Return the attributes of an object or a zone by name. Of equal names the first counts; damaged ones are reported
-    as problems.
+    """Return the attributes of an object or a zone by name.
+
+    Of equal names the first counts; damaged ones are reported as problems.
 
     Every report of every node passes through this function, so a valid list is read in one comprehension.
     """

@@ -1,5 +1,6 @@
-"""The resources of a zone that each pod holds, in a few bytes. From them, the scheduler computes what the end of some
-pods frees.
+"""The resources of a zone that each pod holds, in a few bytes.
+
+From them, the scheduler computes what the end of some pods frees.
 
 Each zone has one text of entries separated by ";". An entry lists the pods that hold equal amounts, and these amounts:
 

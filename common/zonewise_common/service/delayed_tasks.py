@@ -21,8 +21,9 @@ class DelayedTasks(Generic[T]):
     """Runs tasks when they are due. It works while the context is entered; remaining tasks are dropped at the end."""
 
     def __init__(self, work: Callable[[T], object], *, threads: int, name: str) -> None:
-        """Create the threads. `work` may submit its task again; a task must not be None. An exception in it ends the
-        thread.
+        """Create the threads.
+
+        `work` may submit its task again; a task must not be None. An exception in it ends the thread.
         """
         self._work = work
         self._condition = threading.Condition()

@@ -47,8 +47,9 @@ def encode_body(content_type: str, body: bytes, level: int = _LEVEL) -> EncodedB
 
 
 def encode_response(request: Request, response: Response) -> Response:
-    """Return a response with a tag, compressed if the client accepts it. Responses with a status other than 200 are
-    unchanged.
+    """Return a response with a tag, compressed if the client accepts it.
+
+    Responses with a status other than 200 are unchanged.
     """
     if response.status != 200:
         return response

@@ -59,9 +59,7 @@ class Options:
     """All settings of one program."""
 
     def __init__(self, options: Sequence[Option], nested: Mapping[str, Callable[[object], Any]] | None = None) -> None:
-        """Create the options; `nested` holds, by key, the parsers of structured settings, which only a file can
-        contain.
-        """
+        """Create the options; `nested` holds, by key, parsers of structured settings, which only a file can contain."""
         self._options = options
         self._by_key = {option.key: option for option in options}
         self._groups = {option.key.partition(".")[0] for option in options if "." in option.key}

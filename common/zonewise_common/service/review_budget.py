@@ -33,8 +33,9 @@ class ReviewBudget:
         self._clients: dict[str, TokenBucket] = {}  # ordered by last use
 
     def try_acquire(self, address: str) -> bool:
-        """Consume one review, and return whether the address was allowed one. An address that has none left costs the
-        others nothing.
+        """Consume one review, and return whether the address was allowed one.
+
+        An address that has none left costs the others nothing.
         """
         with self._lock:
             bucket = self._clients.pop(address, None) or TokenBucket(CLIENT_RATE, CLIENT_BURST, self._clock)
