@@ -1,5 +1,6 @@
-"""A Kubernetes API server in memory, on loopback. It behaves like kube-apiserver 1.36 in all that the contract tests
-cover.
+"""A Kubernetes API server in memory, on loopback.
+
+It behaves like kube-apiserver 1.36 in all that the contract tests cover.
 
     with Server(crds=["noderesourcetopologies.yaml"]) as server:
         client = Client(server.client_config())

@@ -101,8 +101,7 @@ def _entry(manager: Manager, owned: ManagedFields) -> Object:
 def update(
     old: Object, new: Object, shape: Shape, manager: Manager, now: str, foreign: tuple[Path, ...]
 ) -> list[Object]:
-    """Return managedFields after a write other than an apply: the writer becomes the owner of the fields that it
-    changed.
+    """Return managedFields after a write other than an apply: the writer becomes the owner of the changed fields.
 
     `old` is empty at creation. `foreign` are the fields that this write cannot change, such as the status.
     """

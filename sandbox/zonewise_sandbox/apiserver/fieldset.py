@@ -220,8 +220,7 @@ def _merged_items(live: list[Value], applied: list[Value], shape: Shape, rule: I
 
 
 def merged_order(before: list[str], after: list[str]) -> list[str]:
-    """Return the order of a merged list: applied items keep the applied order, the others stay near their old
-    positions.
+    """Return the order of a merged list: applied items in the applied order, others near their old positions.
 
     Both lists are traversed in parallel. An old item that is not applied is appended when it is reached. An old item
     that is applied is skipped unless it is the next item that is in both lists (merge.go, visitListItems).

@@ -154,9 +154,7 @@ def _validate_failure_rule(spec: Object, rule: Object, path: str) -> Iterator[Ca
 
 
 def _validate_completions_update(before: Object, after: Object) -> Iterator[Cause]:
-    """Yield an error if completions change, which only elastic Indexed jobs allow, together with parallelism
-    (KEP-3715).
-    """
+    """Yield an error if completions change; elastic Indexed jobs allow this together with parallelism (KEP-3715)."""
     if before.get("completions") == after.get("completions"):
         return
     if after["completionMode"] != "Indexed":
@@ -174,9 +172,7 @@ def _allows_mutable_template(job: Object) -> bool:
 
 
 def _fixed_template(template: Object, *, free: bool) -> Object:
-    """Return the immutable part of a template; `free` also leaves scheduling directives and container resources
-    mutable.
-    """
+    """Return the immutable part of a template; `free` makes scheduling directives and container resources mutable."""
     if not free:
         return _without_empty_metadata(template)
     spec = {name: value for name, value in template["spec"].items() if name not in _DIRECTIVES}

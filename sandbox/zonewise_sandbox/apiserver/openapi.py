@@ -1,5 +1,4 @@
-"""The part of OpenAPI that kubectl reads before an apply: it states that the server validates fields and supports dry
-runs.
+"""The part of OpenAPI that kubectl reads before an apply: the server validates fields and supports dry runs.
 
 kubectl reads /openapi/v3 and, for the version to be written, whether PATCH accepts the parameters `dryRun` and
 `fieldValidation` (k8s.io/cli-runtime/pkg/resource/query_param_verifier_v3.go). Types are not described.

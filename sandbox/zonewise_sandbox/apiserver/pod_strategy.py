@@ -208,9 +208,7 @@ def _fixed(spec: Object, *, gated: bool) -> Object:
 
 
 def _validate_narrowing(before: Object, after: Object) -> Iterator[Cause]:
-    """Yield errors where the node selection of a gated pod does not become narrower (KEP-3838,
-    validateNodeAffinityMutation).
-    """
+    """Yield errors if the node selection of a gated pod does not narrow (KEP-3838, validateNodeAffinityMutation)."""
     old, new = object_in(before, "nodeSelector"), object_in(after, "nodeSelector")
     if any(new.get(key) != value for key, value in old.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"

@@ -50,8 +50,9 @@ def is_proxied(parts: list[str]) -> bool:
 
 
 def proxy(request: Request, parts: list[str], addresses: ServiceAddresses) -> Response:
-    """Return the response of a service. Raises StatusError: 404 if there is no such service, 503 if it does not
-    respond.
+    """Return the response of a service.
+
+    Raises StatusError: 404 if there is no such service, 503 if it does not respond.
     """
     namespace, text = parts[3], parts[5].split(":")
     scheme, name, port = text if len(text) == 3 else ("", *(*text, "")[:2])

@@ -20,9 +20,7 @@ class StatusError(Exception):
     """A request that fails."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
-        """Create an error from the HTTP status, the machine-readable reason ("" for none), a message, and optional
-        details.
-        """
+        """Create an error from the HTTP status, the machine-readable reason ("" for none), a message, and details."""
         super().__init__(message)
         self.code = code
         self.reason = reason

@@ -140,8 +140,7 @@ class Store:
             return record
 
     def subscribe(self, resource: Resource, since: int | None) -> tuple[list[Event], int, Subscription]:
-        """Return the events after a version (if it is None, all objects as ADDED), the current version, and a
-        subscription.
+        """Return the events after a version (None: all objects as ADDED), the current version, and a subscription.
 
         Raises TooOld.
         """

@@ -49,8 +49,9 @@ class WatchOptions(NamedTuple):
 
 
 def watch_options(kind: Kind, namespace: str, query: Mapping[str, str], form: str) -> WatchOptions:
-    """Return the watch options of a query. Raises StatusError: 400 for invalid selectors, 500 for invalid versions,
-    422.
+    """Return the watch options of a query.
+
+    Raises StatusError: 400 for invalid selectors, 500 for invalid versions, 422.
     """
     text = query.get("resourceVersion", "")
     if text and not (text.isascii() and text.isdigit()):

@@ -77,9 +77,7 @@ def set_defaults(configuration: Object) -> Object:
 
 
 def validate_configuration(configuration: Object) -> Iterator[Cause]:
-    """Yield errors for invalid fields; matchConditions are rejected, since they are CEL, which this server does not
-    evaluate.
-    """
+    """Yield errors for invalid fields; matchConditions are rejected, since this server does not evaluate CEL."""
     names: set[str] = set()
     for number, webhook in enumerate(list_in(configuration, "webhooks")):
         path, name = f"webhooks[{number}]", str(webhook.get("name") or "")

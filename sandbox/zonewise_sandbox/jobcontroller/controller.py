@@ -73,8 +73,7 @@ class JobController(Controller):
         backoff: float = 10.0,
         workers: int = 4,
     ) -> None:
-        """Create a controller from the API server, a clock in seconds since 1970, and the delay after a pod's first
-        failure.
+        """Create a controller from the API server, a clock in seconds since 1970, and the delay after a first failure.
 
         `speed` is the number of clock seconds per real second. Call wake() after a jump of the clock.
         """

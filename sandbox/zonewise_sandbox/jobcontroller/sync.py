@@ -241,9 +241,7 @@ class _Synchronisation:
             self._status["completionTime"] = format_time(self._settings.now)
 
     def _set_condition(self, kind: str, status: str, reason: str, message: str) -> bool:
-        """Set a condition; return whether it changed. An absent condition is not set to False
-        (ensureJobConditionStatus).
-        """
+        """Set a condition; return whether it changed. An absent one is not set to False (ensureJobConditionStatus)."""
         conditions: list[Object] = self._status.setdefault("conditions", [])
         old = next((item for item in conditions if item["type"] == kind), None)
         if old is None and status == "False":

@@ -223,9 +223,7 @@ class SyncSettings(NamedTuple):
 
 
 def is_failed(pod: JobPod, spec: JobSpec) -> bool:
-    """Return whether a pod counts as failed; a deleted one does too, unless replacement waits for its end
-    (isPodFailed).
-    """
+    """Return whether a pod counts as failed; a deleted one does unless replacement waits for its end (isPodFailed)."""
     if pod.status.phase == "Failed":
         return True
     deleted = pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"

@@ -79,9 +79,7 @@ def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None
 
 
 def write_atomically(path: Path, content: Json) -> None:
-    """Write JSON into a temporary file in the same directory, sync it, and rename it: readers see either the old or the
-    new file.
-    """
+    """Write JSON into a temporary file beside, sync and rename it: readers see either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
     with os.fdopen(handle, "w") as file:
@@ -122,8 +120,9 @@ def _memory_node(node: NumaNodeState) -> Json:
 
 
 def _device_entries(managers: ContainerManager, uid: str, container: str) -> list[Json]:
-    """Return the entries of each resource. A device without zones is listed under zone -1, a device of several zones
-    under each.
+    """Return the entries of each resource.
+
+    A device without zones is listed under zone -1, a device of several zones under each.
     """
     by_resource: dict[str, dict[str, list[str]]] = {}
     for device in managers.allocations[uid][container].devices:

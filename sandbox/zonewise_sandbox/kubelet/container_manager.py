@@ -32,9 +32,7 @@ class ContainerManager:
     def __init__(
         self, zones: Iterable[SimulatedZone], devices: Iterable[SimulatedDevice], config: KubeletConfig
     ) -> None:
-        """Create managers without pods; only the policies "static" and "Static" allocate resources of a zone
-        exclusively.
-        """
+        """Create managers without pods; only the policies "static" and "Static" allocate resources exclusively."""
         self.zones = tuple(sorted(zones, key=lambda zone: zone.id))
         self.devices = tuple(sorted(devices, key=lambda device: device[:2]))
         self.config = config
@@ -75,9 +73,7 @@ class ContainerManager:
         self._recompute_free()
 
     def unregister(self, resources: Iterable[str]) -> None:
-        """Unregister device plugins: their free devices are not allocated any more, and allocated ones remain
-        allocated.
-        """
+        """Unregister device plugins: free devices are not allocated any more, and allocated ones remain allocated."""
         self.registered.difference_update(resources)
         self._recompute_free()
 
@@ -102,9 +98,7 @@ class ContainerManager:
         return CpuSet.union(zone.cpus for zone in self.zones)
 
     def reserved_cpus(self) -> CpuSet:
-        """Return the CPUs that no pod gets: the configured ones, otherwise the reserved amount, rounded up, of the
-        lowest ones.
-        """
+        """Return the CPUs that no pod gets: the configured ones, else the lowest ones, their number rounded up."""
         if self.config.reserved_cpus is not None:
             return self.config.reserved_cpus
         return CpuSet(list(self.every_cpu())[: -(-self.config.reserved_milli_cpus // 1000)])

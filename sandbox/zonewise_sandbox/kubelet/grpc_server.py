@@ -77,8 +77,7 @@ class Calls:
         """Accepted calls by method."""
 
     def unary(self, name: str, respond: Callable[[bytes, int], Message | bytes]) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return a handler that responds with `respond`, a function of the request and the call's number, counted from
-        1.
+        """Return a handler that responds with `respond`, a function of the request and the call's number from 1.
 
         A LookupError becomes the kubelet's status: UNKNOWN, with its text.
         """

@@ -71,8 +71,7 @@ class SimulatedKubelet:
         pods_api: bool = False,
         reconcile_period: float = RECONCILE_PERIOD,
     ) -> None:
-        """Create a kubelet for the node's zones and devices; `pods_api` also serves the Pods API. serve() opens the
-        sockets.
+        """Create a kubelet for zones and devices; `pods_api` also serves the Pods API. serve() opens the sockets.
 
         `reconcile_period` is in seconds; if it is infinite, call reconcile() instead.
         """
@@ -162,8 +161,9 @@ class SimulatedKubelet:
             )
 
     def stop(self, uid: str) -> None:
-        """Remove a pod and free its resources; raise KeyError for an unknown UID. The files still contain the pod for a
-        while.
+        """Remove a pod and free its resources; raise KeyError for an unknown UID.
+
+        The files still contain the pod for a while.
         """
         with self._lock:
             pod = self._managers.remove(uid)

@@ -88,9 +88,7 @@ class Binder:
         self._free.pop(name, None)
 
     def place(self, pod: RunnerPod) -> str:
-        """Return the node for a new pod, and allocate the pod's requests there; "" if the pod must wait. Raises
-        FieldError.
-        """
+        """Return the node for a new pod, and allocate its requests there; "" if it must wait. Raises FieldError."""
         self.forget(pod.key)
         pod_class = self._class_for(pod)
         node = self._first_with_room(pod_class)

@@ -168,8 +168,7 @@ def _open_server(options: ClusterOptions, clock: ClusterClock, webhook_port: int
 
 
 def _create_objects(server: ApiServer, nodes: NodeSet, clock: ClusterClock, stop: threading.Event) -> None:
-    """Create the objects that exist before the controllers start; the webhooks come last, since nothing serves them
-    yet.
+    """Create the objects that exist before the controllers start; webhooks come last, since nothing serves them yet.
 
     Raises ClusterStopped.
     """

@@ -1,5 +1,4 @@
-"""The data that the agent of a simulated node reads from its kubelet: the PodResources API and checkpoint files, in
-memory.
+"""The data that a simulated node's agent reads from its kubelet: the PodResources API and checkpoints, in memory.
 
 It is the data that `zonewise_sandbox.kubelet` serves over gRPC and writes into files. Without gRPC and files, a
 thousand kubelets fit in one process.

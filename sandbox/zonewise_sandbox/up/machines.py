@@ -108,9 +108,7 @@ def machine_of_capture(path: str, name: str, policy: str) -> SimulatedMachine:
 
 
 def _config(policy: str, scope: str, zone: int) -> KubeletConfig:
-    """Return the configuration of a kubelet with exclusive allocation; the first zone provides the memory that it
-    reserves.
-    """
+    """Return the configuration of a kubelet with exclusive allocation; the first zone provides its reserved memory."""
     return KubeletConfig(
         cpu_manager_policy="static",
         memory_manager_policy="Static",

@@ -132,8 +132,9 @@ def _captured(path: str, policy: str) -> SimulatedMachine:
 
 
 def _numbered(groups: list[_Group]) -> Iterator[NodeDescription]:
-    """Yield the nodes with their names. Numbers continue across groups of the same kind, and racks contain neighbours
-    of one group.
+    """Yield the nodes with their names.
+
+    Numbers continue across groups of the same kind, and racks contain neighbours of one group.
     """
     numbers: dict[str, Iterator[int]] = {}
     rack = 0

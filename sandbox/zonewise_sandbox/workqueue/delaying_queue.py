@@ -21,8 +21,9 @@ class DelayingQueue(Generic[K]):
     """Keys in the order in which they were added or became due; thread-safe."""
 
     def __init__(self, clock: Callable[[], float], speed: float = 1.0) -> None:
-        """Create a queue from a clock in seconds, of which `speed` pass in a real second. Call wake() after a jump of
-        the clock.
+        """Create a queue from a clock in seconds, of which `speed` pass in a real second.
+
+        Call wake() after a jump of the clock.
         """
         self._clock = clock
         self._speed = speed
