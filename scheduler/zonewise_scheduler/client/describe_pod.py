@@ -32,9 +32,7 @@ _GATES = {
 def describe_pod(
     pod: PodFacts, node: NodeAvailability | None, notes: Sequence[str], now: float, fault: PodFault | None = None
 ) -> Description:
-    """Return the description of a pod; `node` is the node to which it is bound, or None if there is none or it is
-    unknown.
-    """
+    """Return the description of a pod; `node` is the node to which it is bound, None if there is none or unknown."""
     holdings = None if node is None else node.held_by(pod)
     document: dict[str, Any] = {
         "namespace": pod.namespace,

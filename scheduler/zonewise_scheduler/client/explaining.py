@@ -113,8 +113,9 @@ def _others(session: Session, keys: Sequence[str]) -> Iterator[tuple[str, JobFac
 
 
 def _is_pod_of(pod: Json, job: JobFacts) -> bool:
-    """Return whether a pod belongs to a job. An earlier Job of the same name may have left pods that are still
-    terminating.
+    """Return whether a pod belongs to a job.
+
+    An earlier Job of the same name may have left pods that are still terminating.
     """
     if pod["metadata"]["name"] in job.pod_names:
         return True

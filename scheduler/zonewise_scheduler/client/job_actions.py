@@ -76,16 +76,18 @@ def release(jobs: NamedJobs, reference: str, *, dry_run: bool = False) -> Action
 
 
 def owner_resource(job: JobFacts) -> Resource:
-    """Return the resource of a job's kind, with the usual plural. Kinds in the setting `jobKinds` may have another
-    plural.
+    """Return the resource of a job's kind, with the usual plural.
+
+    Kinds in the setting `jobKinds` may have another plural.
     """
     group, _, version = job.api_version.rpartition("/")
     return Resource(group, version, f"{job.kind.lower()}s", job.kind, namespaced=True)
 
 
 def _delete(session: Session, job: JobFacts) -> None:
-    """Delete the owner of a Workload. Raises NotFound if it no longer exists, and Conflict if another object has its
-    name.
+    """Delete the owner of a Workload.
+
+    Raises NotFound if it no longer exists, and Conflict if another object has its name.
     """
     if job.kind != PODS.kind:
         session.client.delete(
@@ -125,9 +127,7 @@ def _cancelled(session: Session, job: JobFacts, *, dry_run: bool) -> ActionResul
 
 
 def _not_deleted(job: JobFacts, error: NotFound | Conflict) -> str:
-    """Return why a job was not deleted; a 404 contains the object's name in its details unless the path itself is
-    unknown.
-    """
+    """Return why a job was not deleted; the details of a 404 name the object unless the path itself is unknown."""
     if isinstance(error, Conflict) or error.details.get("name"):
         return f"{job.display_name} no longer exists"
     group, _, version = job.api_version.rpartition("/")

@@ -142,9 +142,7 @@ def _template(request: JobRequest) -> Json:
 
 
 def _literal(text: str) -> str:
-    """Return a text escaped so that the kubelet expands it to the original
-    (third_party/forked/golang/expansion/expand.go, Expand).
-    """
+    """Return a text escaped against the kubelet's expansion (third_party/forked/golang/expansion/expand.go)."""
     return text.replace("$", "$$")
 
 

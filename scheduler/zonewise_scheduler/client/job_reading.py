@@ -78,8 +78,7 @@ class QueueSelection(NamedTuple):
 
 
 def find_queue(session: Session, name: str) -> QueueSelection | None:
-    """Return the LocalQueue with this name in the session's namespaces, else the ClusterQueue; None if there is
-    neither.
+    """Return the LocalQueue of this name in the session's namespaces, else the ClusterQueue; None if there is neither.
 
     Raises KubeError.
     """

@@ -165,9 +165,7 @@ def _block_text(nodes: Sequence[NodeAvailability]) -> str:
 
 
 def _largest_block(nodes: Sequence[NodeAvailability]) -> tuple[int | None, int | None]:
-    """Return the largest numbers of CPUs and of GPUs available in a single zone of these nodes; None if no zone has
-    any.
-    """
+    """Return the most CPUs and the most GPUs available in a single zone of these nodes; None if no zone has any."""
     zones = [zone for node in nodes for zone in node.zones or ()]
     return largest_block(map(zone_cpus, zones)), largest_block(map(zone_gpus, zones))
 

@@ -1,5 +1,4 @@
-"""The read-only page on this machine: its files come from this package, its data from the controller, through a
-ReadApi.
+"""The read-only page on this machine: files come from this package, data from the controller through a ReadApi.
 
 A browser has no credentials for the cluster, so this server adds those of the command. Every user of this machine can
 reach its loopback port. A request for data therefore needs a token, which only the printed address contains. The token

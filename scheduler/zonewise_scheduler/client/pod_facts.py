@@ -118,8 +118,9 @@ def pod_totals(spec: FieldReader) -> dict[str, int]:
 
 
 def _container_requests(container: FieldReader) -> dict[str, int]:
-    """Return amounts by resource. A limit without a request counts as one (pkg/apis/core/v1/defaults.go
-    SetDefaults_Pod).
+    """Return amounts by resource.
+
+    A limit without a request counts as one (pkg/apis/core/v1/defaults.go SetDefaults_Pod).
     """
     resources = container.child("resources")
     return {**resources.amounts("limits", resource_value), **resources.amounts("requests", resource_value)}

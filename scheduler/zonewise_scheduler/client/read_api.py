@@ -71,8 +71,7 @@ class ReadApi:
     def __init__(
         self, transport: Transport, namespace: str = "", token: ViewerToken | None = None, pause: float = _PAUSE
     ) -> None:
-        """Create a client; `namespace` is the controller's behind the API server, or "" if the transport reaches it
-        directly.
+        """Create a client; `namespace` is the controller's, or "" if the transport reaches the controller directly.
 
         `token` is None if the API server is reached without TLS. `pause` is the seconds between two attempts.
         """

@@ -49,8 +49,7 @@ class Session(NamedTuple):
         return None if self.all_namespaces else self.namespace
 
     def now(self) -> float:
-        """Return the time of the API server's last response, in seconds since 1970; before the first one, this
-        machine's time.
+        """Return the time of the API server's last response, in seconds since 1970; before it, this machine's time.
 
         Times in objects follow the clocks of the cluster. This machine's clock may differ, and a simulated cluster may
         run faster than real time.
@@ -115,8 +114,9 @@ def add_cluster_arguments(
 
 @contextlib.contextmanager
 def open_session(arguments: Namespace, environ: Mapping[str, str] | None = None) -> Generator[Session]:
-    """Connect to the cluster that the arguments select. Raises CommandError, also for API server errors within the
-    block.
+    """Connect to the cluster that the arguments select.
+
+    Raises CommandError, also for API server errors within the block.
     """
     with require_extra("client"):
         from zonewise_common.kube.client import Client

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def show_text(
     render: Callable[[], str], terminal: Terminal, arguments: Namespace, wait: Callable[[float], object] | None = None
 ) -> None:
-    """Write a text once; with --watch, write it whenever it changes, until an exception ends the loop. Raises
-    KubeError.
+    """Write a text once; with --watch, whenever it changes, until an exception ends the loop. Raises KubeError.
 
     After the first text, a server that fails or does not respond is reported once, and the last text remains. The same
     holds for credentials that cannot be renewed. `wait` defaults to time.sleep.
