@@ -35,9 +35,7 @@ def finite_duration(text: str) -> float:
 
 
 def span(text: str) -> tuple[float, float]:
-    """Return the minimum and maximum seconds of 2s, 1-2s or 500ms-2s; the first number defaults to the unit of the
-    second.
-    """
+    """Return the minimum and maximum seconds of 2s, 1-2s or 500ms-2s; the first defaults to the unit of the second."""
     first, dash, second = text.partition("-")
     if not dash:
         second = first

@@ -1,6 +1,4 @@
-"""`zonewise simulate`: runs the scheduler on a virtual clock, with logs of machines, generated workloads, or your own
-jobs.
-"""
+"""`zonewise simulate`: runs the scheduler on a virtual clock, with machine logs, generated workloads, or own jobs."""
 
 from __future__ import annotations
 
