@@ -1,6 +1,4 @@
-"""Generates the messages of the kubelet's APIs under agent/ from proto/: modules and their types, without service
-stubs.
-"""
+"""Generates the messages of the kubelet's APIs under agent/ from proto/: modules and types, without service stubs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Runs the unit tests against changed functions: each change in a fork of a process that has already imported the
-tests.
+"""Runs the unit tests against changed functions: each change in a fork of a process that has imported the tests.
 
     python tools/mutant_forks.py REQUESTS WORKERS TESTS...
 
@@ -123,8 +122,9 @@ class ForkRuns:
     # --- coverage
 
     def _coverage(self, items: Sequence[pytest.Item]) -> Coverage:
-        """Run all tests once, in forks, so that their cached values do not stay in this process. Raises SystemExit if
-        one fails.
+        """Run all tests once, in forks, so that their cached values do not stay in this process.
+
+        Raises SystemExit if one fails.
         """
         with tempfile.TemporaryDirectory(prefix="coverage-") as folder:
             files = [Path(folder) / str(worker) for worker in range(self._workers)]

@@ -1,5 +1,4 @@
-"""Mutation testing: changes one operator, number or condition at a time, and lists the changes that no unit test
-notices.
+"""Mutation testing: changes one operator, number or condition at a time, and lists changes that no unit test notices.
 
     make test-mutants                       all mutants of admission, backfill and quota: hours
     make test-mutants SAMPLE=60 SEED=3      sixty of them, drawn by a seed

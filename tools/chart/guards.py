@@ -26,9 +26,7 @@ class Literal(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """The components for which something is present: one literal of each clause must hold. It always holds without
-    clauses.
-    """
+    """The components for which something is present: one literal of each clause must hold. No clauses: always."""
 
     clauses: tuple[tuple[Literal, ...], ...] = ()
 

@@ -79,9 +79,7 @@ class Compiler(NamedTuple):
         self.run("-c", _COMPRESS, str(tar), str(file))
 
     def compile(self, tree: Path) -> None:
-        """Compile each module of a tree for the images' optimization level (PYTHONOPTIMIZE=2), without times in the
-        bytecode.
-        """
+        """Compile each module of a tree for the images' level (PYTHONOPTIMIZE=2), without times in the bytecode."""
         paths = ["-s", str(tree), "-p", "/"]
         self.run("-m", "compileall", "-q", "-o", "2", "--invalidation-mode", "unchecked-hash", *paths, str(tree))
 
@@ -153,8 +151,9 @@ def build_wheel(directory: Path, uv: Path, project: Path, version: str) -> Path:
 
 
 def _extract(archive: tarfile.TarFile, tree: Path) -> None:
-    """Extract the members to keep. Debian 12's Python, 3.11.2, lacks the filters of tarfile, which were added in
-    3.11.4.
+    """Extract the members to keep.
+
+    Debian 12's Python, 3.11.2, lacks the filters of tarfile, which were added in 3.11.4.
     """
     members = [member for member in map(_keep, archive) if member is not None]
     if hasattr(tarfile, "fully_trusted_filter"):
