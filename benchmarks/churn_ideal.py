@@ -34,9 +34,7 @@ class IdealCluster:
     """The zones of all nodes, with running and waiting pods."""
 
     def __init__(self, free: Sequence[int], lag: float) -> None:
-        """Create a cluster from the free CPUs of each zone, and the seconds from the deletion of a running pod to its
-        end.
-        """
+        """Create a cluster from the free CPUs of each zone, and the seconds from a pod's deletion to its end."""
         self._free = list(free)
         self._lag = lag
         self._running: dict[str, _Running] = {}

@@ -36,9 +36,7 @@ TWO_ZONES = NodeSpec(zones=2, cores=48, devices=4, memory=500, pages=16, resourc
 
 
 def kind(make: NodeSpec, topology: str = "single-numa-node") -> NodeKind:
-    """Return the kind of all nodes of a make: CPU and Memory Manager are static, and the first core of each zone is
-    reserved.
-    """
+    """Return the kind of all nodes of a make: static CPU and Memory Manager, first core of each zone reserved."""
     first_cores = range(0, make.zones * make.cores, make.cores)
     zones = tuple(range(make.zones))
     return NodeKind(

@@ -62,8 +62,9 @@ def states(zones: int, policy: Policy, count: int) -> Iterator[NodeState]:
 
 @cache
 def machine(zones: int, policy: Policy) -> NodeKind:
-    """Return a kind with two packages and two threads per core, whose CPUs are 128 apart. An L3 cache covers 16 CPUs;
-    two CPUs are reserved.
+    """Return a kind with two packages and two threads per core, whose CPUs are 128 apart.
+
+    An L3 cache covers 16 CPUs; two CPUs are reserved.
     """
     return NodeKind(
         Policies(policy, cpu="static", full_cores=True, memory="Static"),

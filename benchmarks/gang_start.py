@@ -1,5 +1,6 @@
-"""The time from a gang's submission until all its pods are ungated, on idle simulated nodes: `python -m
-benchmarks.gang_start`.
+"""The time from a gang's submission until all its pods are ungated: `python -m benchmarks.gang_start`.
+
+The simulated nodes are idle.
 
 It uses a real kube-apiserver and kube-controller-manager if available; otherwise those in memory, in one process with
 the nodes. The time has three parts: until the Job is started, until the Job controller has created all pods, until the
@@ -137,9 +138,7 @@ class Bench:
         return Floor(created - begin, patched)
 
     def _delete(self, name: str) -> None:
-        """Delete a Job, and wait until its pods and Workload no longer exist, so that they use no CPU time during the
-        next one.
-        """
+        """Delete a Job, and wait until its pods and Workload no longer exist and use no CPU time."""
         from support.waiting import eventually
 
         cluster = self._cluster

@@ -1,5 +1,4 @@
-"""Kueue's performance tests on the virtual clock: first only the decisions, then as fast as an API client may write
-them.
+"""Kueue's performance tests on the virtual clock: first only decisions, then with an API client's write limit.
 
 The scenarios are Kueue's (test/performance/scheduler/configs): 15,000 workloads in 30 queues, 50,000 in 1,000. Without
 an API server, the baseline's makespan has a floor of 67.3 s, which assumes no preemption and instant decisions. With an

@@ -39,9 +39,7 @@ def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float,
 
 
 def _is_impossible(arrived: Floats, run: Floats, share: Floats, wait: float) -> bool:
-    """Return whether some interval is too short for the parts that must be within it; `share` is that of all
-    processors.
-    """
+    """Return whether an interval is too short for the parts that must be in it; `share` is that of all processors."""
     latest = arrived + wait
     reach = float(run.max()) + wait
     for start in np.unique(np.quantile(arrived, np.linspace(0, 1, STARTS), method="nearest")):

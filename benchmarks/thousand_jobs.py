@@ -93,8 +93,9 @@ class ServiceResult(NamedTuple):
 
 
 def scaled_scenario(content: Mapping[str, Any], scale: float, speed: float) -> Json:
-    """Return the gangs of a scenario file with a part of its Jobs and nodes, submitted less often in proportion; all
-    times are shorter.
+    """Return the gangs of a scenario file at a smaller scale and a higher speed.
+
+    There are fewer Jobs and nodes, and submissions are rarer in proportion; all times are shorter.
     """
     nodes: Json = content["nodes"]
     level: Json = nodes["levels"][0]
