@@ -62,7 +62,7 @@ class Webhooks:
 
     def _configured(self, kind: Kind, request: AdmissionRequest) -> Iterator[Object]:
         if request.target.kind.group == MUTATING_WEBHOOKS.group:
-            return  # a webhook must not prevent the repair of its own configuration
+            return  # a webhook must not prevent a repair of its configuration
         for record in self._store.list(kind.resource)[0]:
             yield from list_in(record.object, "webhooks")
 

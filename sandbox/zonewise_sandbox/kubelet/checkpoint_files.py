@@ -79,7 +79,7 @@ def write_device_checkpoint(directory: Path, managers: ContainerManager) -> None
 
 
 def write_atomically(path: Path, content: Json) -> None:
-    """Write JSON into a temporary file beside, sync and rename it: readers see either the old file or the new one."""
+    """Write JSON into a temporary file next to it, sync and rename that: readers see the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
     with os.fdopen(handle, "w") as file:

@@ -168,7 +168,7 @@ class NodeAgents:
     """The kubelets and agents of all simulated nodes; they run while the context is entered."""
 
     def __init__(self, config: Config, nodes: Iterable[SimulatedNode], *, workers: int = 2) -> None:
-        """Take the API server."""
+        """Create the agents; `config` is that of the API server's client."""
         self.nodes: Mapping[str, SimulatedNode] = {node.name: node for node in nodes}
         self._client = Client(config, timeout=60.0, user_agent="zonewise-agent")
         self._reports: Reflector[int] = Reflector(self._client, NODE_RESOURCE_TOPOLOGIES, _version, _ignore)
