@@ -1,7 +1,7 @@
 """Cancels, holds and releases jobs.
 
 As in Kueue, `spec.active: false` in the Workload holds a job: the job is not considered, and a running one is stopped
-first (KEP-1283). Only pending jobs are therefore held, unless the user asks to stop a running one.
+first (KEP-1283). Only pending jobs are therefore held, unless the user chooses to stop a running one.
 """
 
 from __future__ import annotations

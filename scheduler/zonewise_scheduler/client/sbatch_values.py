@@ -100,7 +100,7 @@ def parse_array(text: str) -> JobArray:
 
 
 def parse_gpus(text: str) -> int:
-    """Return the number of GPUs; a type, as in h100:8, is rejected with a description of the alternative."""
+    """Return the number of GPUs, such as 8; a type, as in h100:8, is rejected with a description of the alternative."""
     kind, colon, number = text.rpartition(":")
     if colon:
         raise ValueError(
@@ -130,7 +130,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_nodes(text: str) -> int:
-    """Return the number of nodes; a range, as in 2-4, is rejected."""
+    """Return the number of nodes, such as 4; a range, as in 2-4, is rejected."""
     first, dash, last = text.partition("-")
     if dash and first != last:
         raise ValueError(f"{text!r}: a range of nodes is not supported: a job starts with all of its pods")
