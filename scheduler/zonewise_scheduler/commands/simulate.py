@@ -281,7 +281,7 @@ def _epilog() -> str:
 
 
 def _command_lines(command: str, width: int) -> list[str]:
-    """Return a command wrapped to several lines, each but the last ending with a backslash; quoted words stay whole."""
+    """Return a command wrapped to lines, each but the last ending with a backslash; quoted words are not split."""
     whole = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), command)
     lines = wrap(whole, width - 4, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
                  break_on_hyphens=False)  # fmt: skip
