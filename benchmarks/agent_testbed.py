@@ -32,7 +32,7 @@ NODE = "bench"
 SERVICE = {"PYTHONOPTIMIZE": "2", "MALLOC_ARENA_MAX": "1"}
 """The environment of the agent in its image (tools/image/build.py)."""
 TIMEOUT = 30.0
-"""Seconds to wait for events that come soon."""
+"""Seconds to wait for events that should occur soon."""
 
 
 class Api(NamedTuple):
