@@ -9,8 +9,7 @@ if TYPE_CHECKING:
 
 MAX_CPUS = 8192
 """Upper bound of CPU ids. Ids from here on are errors, not hardware: no architecture has a CONFIG_NR_CPUS above 8192
-(x86 MAXSMP). An unbounded id in a garbled file would need gigabytes of bits.
-"""
+(x86 MAXSMP). An unbounded id in a garbled file would need gigabytes of bits."""
 
 _WORD_DIGITS = 8  # lib/vsprintf.c bitmap_string() prints 32-bit words, every one but the first with 8 digits
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 POD_CONDITION = "zonewise.dev/HardwareFault"
 """The type of the pod condition. It is True if the hardware or the driver is at fault, False if the program is, and
-Unknown if neither is certain. A Job's podFailurePolicy can match it with onPodConditions.
-"""
+Unknown if neither is certain. A Job's podFailurePolicy can match it with onPodConditions."""
 TAINT = "zonewise.dev/hardware-fault"
 """The taint on a node while one of its devices has failed, if this taint is configured."""
 

@@ -342,8 +342,7 @@ def _namespace(resource: Resource, obj: Object, namespace: str | None, *, requir
 
 _BUILDING = threading.Lock()
 """msgspec stores its information about a struct before it has read all of the fields. If another thread builds a
-decoder of that struct meanwhile, the decoder knows only some of the fields, and crashes.
-"""
+decoder of that struct meanwhile, the decoder knows only some of the fields, and crashes."""
 
 
 @functools.cache

@@ -41,8 +41,7 @@ class Config(NamedTuple):
     """The name in the server's certificate; empty if it is the host of the URL."""
     load_certificate: Callable[[], Certificate] | None = None
     """Function that fetches the client certificate from its source again, after a 401; None if the files are the only
-    source.
-    """
+    source."""
 
     @classmethod
     def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:

@@ -21,8 +21,7 @@ log = logging.getLogger(__name__)
 RELOAD_SECONDS = 60.0
 """Seconds until a token file is read again. The kubelet replaces a one-hour token after 80 % of its lifetime
 (pkg/kubelet/token/token_manager.go), so a minute is soon enough. client-go uses the same value
-(transport/token_source.go).
-"""
+(transport/token_source.go)."""
 
 
 class Credentials(Protocol):

@@ -60,8 +60,7 @@ class WatchTimes(NamedTuple):
 
     watch_timeout: tuple[int, int] = (300, 600)
     """A watch ends after a random time between these (client-go: minWatchTimeout, 5 to 10 minutes). The watches of all
-    nodes then do not end together, and are distributed over the servers again.
-    """
+    nodes then do not end together, and are distributed over the servers again."""
     idle_timeout: float = 90.0
     """A watch that is silent for this long is dead: bookmarks come every 60 s, and may be 15 s late (apiserver
     pkg/storage/cacher/cacher.go, DefaultEventFreshDuration)."""
@@ -69,8 +68,7 @@ class WatchTimes(NamedTuple):
     """A watch that ends earlier counts as a failure, whatever the cause."""
     backoff: Backoff = Backoff(cap=5.0)
     """client-go waits up to 30 s. The API server sheds load itself, with 429 and Retry-After. A node that joins after
-    an outage must not wait for half a minute.
-    """
+    an outage must not wait for half a minute."""
     bookmark_due: float = 75.0
     """While a watch is open, the copy counts as current for this long after the last event or bookmark."""
 
@@ -114,8 +112,7 @@ class Reflector(Generic[T]):
         self._handler = handler
         self.on_listing: Callable[[int], object] = lambda _version: None
         """Called with the resource version of each listing, after the handler has processed its changes. Set it before
-        start().
-        """
+        start()."""
         self._selection = selection
         self._times = times
         self._draw = draw

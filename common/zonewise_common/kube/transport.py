@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 JSON = "application/json"
 _READ_ERRORS = (OSError, HTTPException, ValueError)
-"""Errors while reading a response: the connection broke, the response is not HTTP, or a length in it is not a number.
-"""
+"""Errors while reading a response: the connection broke, the response is not HTTP, or a length in it is not a
+number."""
 
 
 class Transport:

@@ -44,8 +44,8 @@ class Holdings(NamedTuple):
     cpus: int = 0
     """Exclusive CPUs as bits."""
     amounts: tuple[tuple[str, int, int], ...] = ()
-    """(resource, zones as bits, amount), sorted: bytes of memory, counts of devices. Zones are 0 if no zone is known.
-    """
+    """(resource, zones as bits, amount), sorted: bytes of memory, counts of devices. Zones are 0 if no zone is
+    known."""
 
 
 def holdings_key(namespace: str, name: str) -> str:

@@ -34,8 +34,7 @@ REVIEWED_PREFIX = "/zonewise"
 """The prefix before /api/ in the non-resource URLs of reviews."""
 CACHE_SECONDS = 60.0
 """Seconds for which a decision is cached. Prometheus sends one token about every 15 s. A revoked token works for a
-minute longer. (controller-runtime caches positive decisions for a minute as well.)
-"""
+minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
 _MAX_CACHED = 256
 """Maximum decisions in each cache, so that guessed tokens cost no memory. A new decision replaces the oldest one."""
 

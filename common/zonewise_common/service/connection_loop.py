@@ -44,8 +44,7 @@ MAX_CONNECTIONS = 2048
 """Maximum connections of a server without TLS. A silent one costs about 3 KiB, including the kernel's part."""
 MAX_TLS_CONNECTIONS = 512
 """Maximum connections of a server with TLS, which cost up to 50 KiB once a client begins its handshake. Both limits
-exceed the number of requests that may wait, so some connections can always be closed.
-"""
+exceed the number of requests that may wait, so some connections can always be closed."""
 REQUEST_TIMEOUT = 10.0
 """Seconds from the first to the last byte of a request, including the TLS handshake before it."""
 RESPONSE_TIMEOUT = 30.0
@@ -63,8 +62,7 @@ _EXPIRED_AT_ONCE = 8
 _EXPIRED_PAUSE = 0.02
 """Seconds between two groups of expired connections. Otherwise, clients that connected together would be closed
 together, reconnect together, and delay new clients each time. The pause closes some of them late: 2,048 of them within
-5 s.
-"""
+5 s."""
 _BUFFERED = 8 << 20
 """Maximum bytes of requests and responses in memory, in addition to two bodies of the largest size."""
 _EVENTS_AT_ONCE = 8

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
 
 CLIENT_RATE, CLIENT_BURST = 1.0, 10
 """Reviews per second and burst of one address. A scraper uses one token for a minute, and several may share a gateway's
-address.
-"""
+address."""
 TOTAL_RATE, TOTAL_BURST = 8.0, 64
 """Reviews per second and burst of all addresses together. client-go's own limit is 50 requests a second, and a review
-takes two.
-"""
+takes two."""
 _MAX_CLIENTS = 256
 """Maximum addresses with a separate bucket, so that many addresses cost no memory."""
 
