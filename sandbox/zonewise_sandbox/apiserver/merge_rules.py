@@ -16,8 +16,8 @@ class MergeRule(NamedTuple):
     keys: tuple[str, ...] = ()
     """Keys for server-side apply (listMapKey); if empty, the list is a set of scalars or atomic."""
     patch_key: str = ""
-    """Key for strategic merge patch (patchMergeKey); if "", the list is replaced, or merged as a set if `set` is true.
-    """
+    """Key for strategic merge patch (patchMergeKey); if "", the list is replaced, or merged as a set if `set` is
+    true."""
     set: bool = False
     """Whether both mechanisms merge the list as a set of scalars."""
 

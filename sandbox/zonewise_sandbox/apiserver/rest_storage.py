@@ -57,8 +57,7 @@ if TYPE_CHECKING:
 
 _NAME_ATTEMPTS = 8
 """Names generated for one object before giving up (maxNameGenerationCreateAttempts in
-registry/generic/registry/store.go).
-"""
+registry/generic/registry/store.go)."""
 
 
 class RestStorage:

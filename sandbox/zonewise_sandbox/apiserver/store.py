@@ -28,8 +28,7 @@ Key = tuple[str, str]
 
 HISTORY = 20_000
 """Default number of events in the history. kube-apiserver keeps those of 75 s, 100 to 102,400 per resource
-(watch_cache.go).
-"""
+(watch_cache.go)."""
 
 
 class Record:

@@ -26,12 +26,10 @@ class Faults(NamedTuple):
 
     empty_allocatable: int = 0
     """Number of initial responses to GetAllocatableResources that are empty: the socket is served before the managers
-    run.
-    """
+    run."""
     empty_lists: int = 0
     """Number of initial responses to List that are empty: a restarted kubelet serves before it knows its pods, while
-    all resources are already allocatable.
-    """
+    all resources are already allocatable."""
     failing_lists: int = 0
     """Number of initial calls of List that fail."""
     garbled_lists: int = 0
