@@ -17,8 +17,7 @@ GPU = "nvidia.com/gpu"
 """The resource for GPUs, unless --gpu-resource names another one."""
 MAX_NAME = 52
 """Maximum characters of a Job's name: the names and hostnames of its pods append a dash and the index, and are limited
-to 63.
-"""
+to 63."""
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME = re.compile(_LABEL)
 _CLAIM_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")

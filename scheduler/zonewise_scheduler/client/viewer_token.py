@@ -26,8 +26,8 @@ ACCOUNT = "zonewise-viewer"
 LIFETIME = 600
 """Lifetime in seconds, the minimum that the API server allows (pkg/apis/authentication/validation/validation.go)."""
 RENEWED_AFTER = 0.8 * LIFETIME
-"""Seconds until renewal, by the kubelet's rule for a pod's token (pkg/kubelet/token/token_manager.go, requiresRefresh).
-"""
+"""Seconds until renewal, by the kubelet's rule for a pod's token (pkg/kubelet/token/token_manager.go,
+requiresRefresh)."""
 RETRY = 10.0
 """Seconds until the next request for a token, after the API server has issued none."""
 
