@@ -39,8 +39,7 @@ MAX_MEMORY = 3.0
 """Maximum additional memory in MiB."""
 MAX_CPU = 0.1
 """Maximum additional CPU, in percent of a core. Less is indistinguishable from noise within 70 seconds, since /proc
-counts hundredths of a second.
-"""
+counts hundredths of a second."""
 
 
 def main() -> int:
