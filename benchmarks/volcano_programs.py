@@ -28,8 +28,7 @@ Json = dict[str, Any]
 VOLCANO_SCHEDULER = "volcano"
 """The scheduler name of Volcano's pods."""
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
-"""Annotation of a Job: the number of its pods that start together
-(pkg/controllers/podgroup/pg_controller_handler.go)."""
+"""Annotation of a Job: how many of its pods start together (pkg/controllers/podgroup/pg_controller_handler.go)."""
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 """Annotation of a pod with the name of its queue."""
 DEFAULT_QUEUE = "default"
