@@ -1,1 +1,1 @@
-"""Topology-aware scheduling: which leaves of a Topology the pods of a workload are assigned (Kueue's tas_* files)."""
+"""Topology-aware scheduling: assigns the pods of a workload to leaves of a Topology (Kueue's tas_* files)."""

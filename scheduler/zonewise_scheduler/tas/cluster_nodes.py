@@ -1,16 +1,16 @@
-"""The nodes of a live cluster: changes of their objects, reports and pods become rows of arrays.
+"""The nodes of a live cluster: changes to their objects, reports and pods are written into rows of arrays.
 
-A change has the name of its node under "node", and any of these fields:
+A change contains the name of its node under "node", and any of these fields:
 
     field      value
-    object     a v1.Node as JSON text, or a part of it with all that NodeInfo has; null: it is deleted
-    report     a NodeResourceTopology as JSON text; null: it is deleted
+    object     a v1.Node as JSON text, or only the part that NodeInfo needs; null: the Node was deleted
+    report     a NodeResourceTopology as JSON text; null: it was deleted
     usage      requests of the active pods that the queue does not account for, by resource: milli-CPU, bytes, counts
     pods       the number of these pods
     queuePods  pods of the queue by key of nrt.holdings: {"workload", "podSet"}; {"gone": true}; {"ended": true}; null
 
-An ended pod holds nothing: its kubelet has said so. A pod that is gone, deleted without such a word, may hold what it
-had until a report lacks it. Null: two pods have this key, so the holdings of neither are known.
+An ended pod holds nothing, because its kubelet has reported its end. A gone pod was deleted without such a report, so
+it may hold its resources until a report lacks it. Null: two pods have this key, so the holdings of neither are known.
 """
 
 from __future__ import annotations
@@ -51,33 +51,33 @@ _MIN_SPARE_ROWS = 64
 
 
 class _ClusterNode:
-    """What is known of one node."""
+    """All information about one node."""
 
     __slots__ = ("gone", "info", "queue_pods", "ready", "reported", "row", "texts", "usage")
 
     def __init__(self) -> None:
         self.row = -1
-        """-1: there is no Node object."""
+        """Row in the arrays; -1: there is no Node object."""
         self.info: NodeInfo | None = None
-        """Without pods."""
+        """The Node object without its pods."""
         self.ready = False
         self.usage = NO_RESOURCES
         self.reported: NodeState | None = None
-        """By the report alone."""
+        """The state according to the report only."""
         self.texts: tuple[tuple[int, str], ...] | None = None
-        """Of nrt.holdings."""
+        """The texts of nrt.holdings in the report, by zone."""
         self.queue_pods: dict[str, PodSetKey | None] = {}
-        """As in reported_node()."""
+        """Pod sets by key of nrt.holdings, as in reported_node()."""
         self.gone: set[str] = set()
-        """Keys of the pods that are dropped once a report lacks them."""
+        """Keys of the pods that will be dropped once a report lacks them."""
 
     @property
     def is_known(self) -> bool:
-        """Tell whether there is anything to remember."""
+        """Return whether there is any information about the node."""
         return self.info is not None or self.reported is not None or self.usage.pods > 0 or bool(self.queue_pods)
 
     def set_queue_pods(self, pods: Mapping[str, Json | None]) -> None:
-        """Apply the changes of the field queuePods."""
+        """Apply the changes in the field queuePods."""
         for key, pod in pods.items():
             self.gone.discard(key)
             if pod is None:
@@ -90,27 +90,27 @@ class _ClusterNode:
                     self.queue_pods[key] = None
 
     def drop_gone(self) -> None:
-        """Drop the pods that are gone and that the report lacks."""
+        """Drop the gone pods that the report lacks."""
         for key in [key for key in self.gone if not any(f"{key}:" in text for _, text in self.texts or ())]:
             self.gone.discard(key)
             self.queue_pods.pop(key, None)
 
 
 class LastReport(NamedTuple):
-    """What the last report of a node says."""
+    """The contents of a node's last report."""
 
     state: NodeState
     texts: tuple[tuple[int, str], ...] | None
-    """Of nrt.holdings; None: unknown."""
+    """The texts of nrt.holdings, by zone; None: unknown."""
 
 
 class ClusterNodes:
-    """Implements backfill's NodeFeed. The result depends on the changes alone, not on how they are batched."""
+    """Implements backfill's NodeFeed. The result depends only on the changes, not on how they are batched."""
 
     def __init__(self, *, allow_unknown: bool = True) -> None:
-        """Start without nodes. `allow_unknown`: nodes without a report admit every pod; else they admit none."""
+        """Start without nodes. `allow_unknown`: nodes without a report admit every pod; otherwise they admit none."""
         self.problems: dict[str, tuple[str, ...]] = {}
-        """By node, and by flavor as "ResourceFlavor/name": what is invalid, and not used."""
+        """Problems of invalid objects, by node, "report/NODE" or "ResourceFlavor/NAME"."""
         self._allow_unknown = allow_unknown
         self._nodes: dict[str, _ClusterNode] = {}
         self._kinds = KindInterner()
@@ -120,7 +120,7 @@ class ClusterNodes:
         self._kubelet_states = KubeletStates((), allow_unknown=allow_unknown)
 
     def apply(self, changes: Sequence[Json]) -> bool:
-        """Apply changes; return whether nodes were added or removed, or changed other than in usage and report."""
+        """Apply changes; return whether nodes were added or removed, or changed in more than usage and report."""
         with_object = {change["node"] for change in changes if change.get("object") is not None}
         restructured = self._reserve_rows(sum(1 for name in with_object if self._row(name) < 0))
         for change in changes:
@@ -142,7 +142,7 @@ class ClusterNodes:
         return restructured
 
     def placements(self, flavors: Iterable[ResourceFlavor], topologies: Mapping[str, Sequence[str]]) -> TASSnapshot:
-        """Return the empty topologies of the flavors whose Topology is known and valid."""
+        """Return the topologies, without usage, of the flavors whose Topology is known and valid."""
         ready = np.array(self._ready, np.bool_)
         flavor_topologies: list[FlavorTopology] = []
         for flavor in flavors:
@@ -159,14 +159,14 @@ class ClusterNodes:
         return TASSnapshot(flavor_topologies, kubelet_states=self._kubelet_states)
 
     def last_report(self, name: str) -> LastReport | None:
-        """Return the last report of a node; None: there is none, or it cannot be read."""
+        """Return the last report of a node; None if there is none, or if it is unreadable."""
         node = self._nodes.get(name)
         return None if node is None or node.reported is None else LastReport(node.reported, node.texts)
 
     # --- one node
 
     def _set_object(self, node: _ClusterNode, name: str, text: str | None) -> bool:
-        """Use a Node object; return whether the topologies have changed."""
+        """Store a Node object, or its deletion; return whether the topologies have changed."""
         info, ready = None, False
         self.problems.pop(name, None)
         try:
@@ -196,7 +196,7 @@ class ClusterNodes:
             self.problems[f"report/{name}"] = report.problems
 
     def _write(self, node: _ClusterNode) -> None:
-        """Write a node into its row, as far as it differs from it."""
+        """Write the parts of a node that differ from its row into the row."""
         if node.row < 0:
             return
         info = None if node.info is None else node.info._replace(requested=node.usage)
@@ -222,7 +222,7 @@ class ClusterNodes:
         return -1 if node is None else node.row
 
     def _reserve_rows(self, count: int) -> bool:
-        """Have at least so many free rows; return whether larger arrays have replaced the present ones."""
+        """Ensure that at least `count` rows are free; return whether larger arrays replaced the current ones."""
         missing, rows = count - len(self._free_rows), len(self._table)
         if missing <= 0:
             return False
@@ -241,12 +241,12 @@ class ClusterNodes:
 
 
 def _structure(info: NodeInfo | None) -> NodeInfo | None:
-    """Return what the topologies depend on."""
+    """Return the part of a node that the topologies depend on."""
     return None if info is None else info._replace(release=None, device_capacity=())
 
 
 def _is_ready(node: Json) -> bool:
-    """Tell whether the node's condition Ready is True (pkg/util/tas/tas.go IsNodeStatusConditionTrue)."""
+    """Return whether the node's condition Ready is True (pkg/util/tas/tas.go IsNodeStatusConditionTrue)."""
     conditions = objects_in(object_in(node, "status", ""), "conditions", "status.")
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 

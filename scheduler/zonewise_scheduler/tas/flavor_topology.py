@@ -27,7 +27,7 @@ class FlavorTopology:
         self.tree = tree
         self.nodes = nodes
         self.leaf_rows: NDArray[np.int64] = tree.rows[tree.leaf_offsets]
-        """(leaves,): row of each leaf's node, where leaves are nodes."""
+        """(leaves,): row of each leaf's node, if leaves are nodes."""
         self.empty_snapshot = NodeTASFlavorSnapshot(tree, nodes, tolerations=flavor.tolerations)
         """The snapshot without TAS usage; pods get the flavor's tolerations in addition to their own."""
 
@@ -41,8 +41,8 @@ def build_flavor_topology(
 ) -> FlavorTopology:
     """Return the topology of the schedulable and ready nodes with a flavor's labels; it may be empty.
 
-    `levels`: of the flavor's Topology, the highest first; `ready`: (rows,), None: all nodes. Raises ValueError for a
-    Topology without levels, and for one whose zone level is not directly below the hostname.
+    `levels`: levels of the flavor's Topology, the highest first; `ready`: (rows,), None: all nodes are ready. Raises
+    ValueError for a Topology without levels, or if its zone level is not directly below the hostname.
     """
     rows, level_keys = nodes_matching_flavor(nodes, flavor.node_labels), host_levels(levels)
     if ready is not None:

@@ -1,7 +1,7 @@
 """The usage of leaves, by flavor and resource.
 
-Changes are recorded leaf by leaf beside the arrays, and written into them when the arrays are requested. So a trial
-that is undone costs only the leaves that it concerns. A copy shares the arrays until one of the two writes.
+Changes are recorded leaf by leaf outside the arrays, and written into them when a caller requests the arrays. So the
+cost of a trial that is undone depends only on its own leaves. A copy shares the arrays until one of the two writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
 
 _BATCH_SIZE = 1024
-"""If more leaves than this change, they are written into the arrays at once."""
+"""If more leaves than this change, the changes are written into the arrays immediately."""
 
 
 class LeafUsageChange(NamedTuple):
@@ -29,9 +29,9 @@ class LeafUsageChange(NamedTuple):
     flavor: str
     resource: str
     leaves: tuple[int, ...]
-    """Distinct."""
+    """Distinct leaves."""
     amounts: tuple[int, ...]
-    """By leaf: milli-CPU, bytes, counts; positive."""
+    """A positive amount for each leaf, in milli-CPU, bytes or counts."""
 
 
 class _FlavorUsage:
@@ -44,7 +44,7 @@ class _FlavorUsage:
         self.version = version
         self.usage: TASUsage = {}
         self.shared = False
-        """A copy shares the arrays."""
+        """Whether a copy shares the arrays."""
         self.pending: dict[str, dict[int, int]] = {}
         """By resource and leaf: amounts to be added to the arrays."""
 
@@ -72,7 +72,7 @@ class LeafUsage:
     """The usage of the leaves of all flavors; it changes in place."""
 
     def __init__(self, leaf_counts: Mapping[str, int]) -> None:
-        """Start without usage; `leaf_counts`: by flavor."""
+        """Start without usage; `leaf_counts`: number of leaves by flavor."""
         self._versions = count()
         self._flavors = {flavor: _FlavorUsage(size, next(self._versions)) for flavor, size in leaf_counts.items()}
 
@@ -83,7 +83,7 @@ class LeafUsage:
         return copied
 
     def apply(self, changes: Collection[LeafUsageChange], sign: int = 1) -> None:
-        """Add the usage of pods, or with sign -1 remove it."""
+        """Add the usage of pods; with sign -1, remove it."""
         if sum(len(change.leaves) for change in changes) > _BATCH_SIZE:
             self._apply_batch(changes, sign)
             return
@@ -93,7 +93,7 @@ class LeafUsage:
                 pending[leaf] = pending.get(leaf, 0) + sign * amount
 
     def fits(self, change: LeafUsageChange, free_capacity: NDArray[np.int64]) -> bool:
-        """Tell whether further usage fits beside the current one; `free_capacity`: of the resource, (leaves,)."""
+        """Return whether a change fits beside the current usage; `free_capacity`: of its resource, (leaves,)."""
         flavor = self._flavors[change.flavor]
         usage, pending = flavor.usage.get(change.resource), flavor.pending.get(change.resource, {})
         for leaf, amount in zip(change.leaves, change.amounts, strict=True):
@@ -111,7 +111,7 @@ class LeafUsage:
         return self._write_pending(flavor).version
 
     def _write_pending(self, name: str) -> _FlavorUsage:
-        """Return a flavor whose pending changes are written into the arrays."""
+        """Write a flavor's pending changes into its arrays, and return the flavor."""
         flavor = self._flavors[name]
         pending, flavor.pending = flavor.pending, {}
         for resource, amounts in pending.items():

@@ -1,4 +1,4 @@
-"""Topology assignments that every kubelet admits, and the explanation where there are none.
+"""The search for topology assignments that every kubelet admits, and the explanation if there are none.
 
 The search for an assignment is repeated with tighter bounds until the kubelets admit it.
 """
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.zones.admission_trial import AdmissionTrial
 
     FindAssignments = Callable[[Sequence[TASPodSetRequests]], TASAssignments | TopologyAssignmentFailure]
-    """Finds assignments under the bounds of the pod sets; a leader comes after its workers."""
+    """Finds assignments within the bounds of the pod sets; a leader comes after its workers."""
 
 _MAX_ATTEMPTS = 64
-"""How often a leader and its workers are tried on hosts."""
+"""Maximum number of attempts to assign a leader and its workers to hosts."""
 
 _CHECKED_HOSTS = 512
-"""Further hosts of which the bound beside the leader is computed with each attempt."""
+"""Maximum number of further hosts for which each attempt computes the bound beside the leader."""
 
 
 class PlacementSearch(NamedTuple):
@@ -53,7 +53,7 @@ class PlacementSearch(NamedTuple):
 
 
 class PlacementResult(NamedTuple):
-    """The result of a search, and the bounded pod sets that it is for."""
+    """The result of a search, and the bounded pod sets to which it applies."""
 
     result: TASAssignments | TopologyAssignmentFailure
     pod_sets: list[TASPodSetRequests]
@@ -62,7 +62,7 @@ class PlacementResult(NamedTuple):
 
 
 def search_placement(search: PlacementSearch, find_assignments: FindAssignments) -> PlacementResult:
-    """Return the assignments, whose pods are assumed in the trial, or why there are none.
+    """Return the assignments, and assume their pods in the trial, or return why there are none.
 
     A preferred zone is first treated as required.
     """
@@ -104,7 +104,7 @@ def _search(search: PlacementSearch, find_assignments: FindAssignments, *, stric
 
 
 def _zone_request_problem(search: PlacementSearch) -> TopologyAssignmentFailure | None:
-    """Return why a request with the zone level is invalid, with the messages for other levels."""
+    """Return why a request that names the zone level is invalid, with the same messages as for other levels."""
     tree = search.flavor_topology.tree
     for request in search.requests:
         topology_request = requested_topology(request.pod_set)
@@ -125,7 +125,7 @@ def _bound_pod_set(
     pod_set: TASPodSetRequests,
     zone_slice_size: int,
 ) -> TASPodSetRequests:
-    """Return the pod set with the number of pods that each host admits."""
+    """Return the pod set, bounded by the number of pods that each host admits."""
     shape = request.pod_set.shape
     if shape is None:
         return pod_set
@@ -137,7 +137,7 @@ def _bound_pod_set(
 def _new_pods_on_nodes(
     search: PlacementSearch, zone_slice_sizes: Sequence[int], assignments: Mapping[str, TopologyAssignment]
 ) -> list[PodsOnNodes]:
-    """Return the pods beyond the current assignments, of the pod sets whose shape is known."""
+    """Return the pods that exceed the current assignments, for the pod sets whose shape is known."""
     tree, leaf_rows = search.flavor_topology.tree, search.flavor_topology.leaf_rows
     new_pods: list[PodsOnNodes] = []
     for request, zone_slice_size in zip(search.requests, zone_slice_sizes, strict=True):
@@ -157,9 +157,9 @@ def _bound_beside_leader(
     zone_slice_size: int,
     progress: tuple[NDArray[np.bool_], Mapping[tuple[str, int], int]],
 ) -> TASPodSetRequests:
-    """Return the workers with tighter bounds beside the leader: on hosts with a shortfall, and on some others.
+    """Return the workers with tighter bounds beside the leader, on hosts with a shortfall and on some other hosts.
 
-    `progress`: the leaves whose bound has been computed, which is updated, and the shortfalls by pod set and row.
+    `progress`: the mask of leaves whose bound is computed, updated in place, and the shortfalls by pod set and row.
     """
     leader, workers = pod_sets
     checked, shortfalls = progress
@@ -184,7 +184,7 @@ def _bound_beside_leader(
 def explain_failure(
     search: PlacementSearch, result: PlacementResult, failure: TopologyAssignmentFailure
 ) -> TopologyPlacementFailure:
-    """Return the failure in quota's terms, with what a kubelet lacks if a kubelet is the cause."""
+    """Return the failure in quota's terms; if a kubelet is the cause, include the reason of its rejection."""
     leaves_by_resource = failure.exclusions.resources
     explanation = TopologyPlacementFailure(
         failure.pod_set,
@@ -220,6 +220,6 @@ def explain_failure(
 
 
 def _limiting_leaf(search: PlacementSearch, max_pods: NDArray[np.int64], failure: TopologyAssignmentFailure) -> int:
-    """Return the host that the failure names, or else the first of those that admit most pods."""
+    """Return the host that the failure names, or else the first of the hosts that admit the most pods."""
     leaf = search.flavor_topology.tree.find_leaf(failure.domain[-1:]) if failure.level == HOSTNAME else None
     return int(max_pods.argmax()) if leaf is None else leaf

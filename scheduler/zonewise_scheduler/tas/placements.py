@@ -21,11 +21,11 @@ class Placement(NamedTuple):
     """The pods of a workload on their leaves."""
 
     usage_changes: tuple[LeafUsageChange, ...]
-    """Their usage, in all flavors that have their nodes."""
+    """The pods' usage, in all flavors that contain their nodes."""
     on_nodes: tuple[tuple[PodSetPlacement, dict[int, int]], ...]
-    """The pod sets that kubelets must admit, and the pods on each node, by row."""
+    """The pod sets that kubelets must admit, each with its number of pods by row of the node."""
     stale: bool
-    """An assignment has a domain that the tree lacks."""
+    """Whether an assignment contains a domain that is not in the tree."""
     pod_sets: tuple[PodSetPlacement, ...]
 
 
@@ -33,9 +33,9 @@ _EMPTY = Placement((), (), stale=False, pod_sets=())
 
 
 class Placements:
-    """A cache of the placements of workloads; copies of a TASSnapshot share it, also among threads.
+    """A cache of the placements of workloads; copies of a TASSnapshot share it, even across threads.
 
-    A placement follows from the workload and the trees alone, which do not change. The cache is never iterated.
+    A placement depends only on the workload and the trees, which do not change. Nothing iterates over the cache.
     """
 
     def __init__(self, flavor_topologies: Mapping[str, FlavorTopology]) -> None:
@@ -61,7 +61,7 @@ class Placements:
         return placement
 
     def compute(self, pod_sets: Sequence[PodSetPlacement]) -> Placement:
-        """Return the placement that consists of some pod sets."""
+        """Return the placement that consists of these pod sets."""
         if not pod_sets:
             return _EMPTY
         amounts: dict[tuple[str, str], dict[int, int]] = {}
@@ -88,7 +88,7 @@ class Placements:
         return Placement(changes, tuple(on_nodes), stale, tuple(pod_sets))
 
     def _pods_by_leaf(self, pod_set: PodSetPlacement, flavor: str) -> dict[int, int]:
-        """Return the pods in each leaf of a flavor; domains that its tree lacks are left out."""
+        """Return the number of pods by leaf of a flavor; domains that are not in its tree are left out."""
         find_leaf = self._flavor_topologies[flavor].tree.find_leaf
         pods_by_leaf: dict[int, int] = {}
         for values, pods in pod_set.assignment.domains:

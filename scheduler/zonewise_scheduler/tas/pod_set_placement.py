@@ -27,7 +27,7 @@ class PodSetPlacement(NamedTuple):
     flavor: str
     assignment: TopologyAssignment
     single_pod_requests: Amounts
-    """Of the node, by resource."""
+    """Requests of one pod on its node, by resource."""
     shape: PodShape | None
     zone_slice_size: int = ANY_ZONE
     """See zones/node_filling.py."""
@@ -61,9 +61,9 @@ def tas_pod_set_requests(request: PlacementRequest, *, strict: bool = True) -> t
 
 
 def group_pod_sets(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-    """Return the groups of requests, in the order of their first ones.
+    """Return the groups of requests, in the order of their first requests.
 
-    The leader, which is one pod, precedes its workers; of two sets of one pod each it is the second.
+    The leader, which is one pod, precedes its workers. If both pod sets have one pod, the second is the leader.
     """
     reversed_groups = (group[::-1] for group in _group_requests(requests))
     return [sorted(group, key=lambda request: request.pods) for group in reversed_groups]
@@ -87,7 +87,7 @@ def pod_set_placements(
 ) -> list[PodSetPlacement]:
     """Return the placements of a workload's admission beyond those of `held`, in the order of the search.
 
-    That is by flavor, with leaders before their workers. `has_topology`: tells whether a flavor has a topology.
+    The order is by flavor, with leaders before their workers. `has_topology`: returns whether a flavor has a topology.
     Reclaimable pods are still included.
     """
     if workload.admission is None:
@@ -121,9 +121,9 @@ def new_placements(
     has_topology: Callable[[str], bool],
     unhealthy_node: str = "",
 ) -> list[PodSetPlacement]:
-    """Return the placements of new assignments beyond those that the workload has and keeps.
+    """Return the placements of new assignments, without the pods that keep their current leaves.
 
-    `unhealthy_node`: its pods are replaced; those that are assigned to it again count as new
+    `unhealthy_node`: its pods are replaced; pods that are assigned to it again count as new
     (findReplacementAssignment).
     """
     retained = {
@@ -138,7 +138,7 @@ def new_placements(
 
 
 def subtract_assignment(new: TopologyAssignment, old: TopologyAssignment | None) -> TopologyAssignment:
-    """Return the pods of an assignment that exceed those of another one in the same domain."""
+    """Return, for each domain, the pods of an assignment that exceed those of the old assignment."""
     if old is None:
         return new
     old_pods = {domain.values: domain.pods for domain in old.domains}
@@ -156,7 +156,7 @@ def _group_name(pod_set: PodSet) -> str:
 
 
 def _group_index(workload: Workload, pod_set: PodSet) -> int:
-    """Return the index of the first pod set of a pod set's group."""
+    """Return the index of the first pod set in a pod set's group."""
     group_name = _group_name(pod_set)
     return next(
         i
@@ -166,5 +166,5 @@ def _group_index(workload: Workload, pod_set: PodSet) -> int:
 
 
 def _topology_flavor(admission: PodSetAdmission, has_topology: Callable[[str], bool]) -> str:
-    """Return the flavor whose topology the pods are assigned in; "" if no flavor of theirs has a topology."""
+    """Return the flavor in whose topology the pods are assigned; "" if none of their flavors has a topology."""
     return min(filter(has_topology, admission.flavors.values()), default="")

@@ -1,4 +1,4 @@
-"""Replacement of an unhealthy node: its pods get other leaves, and all other pods keep theirs.
+"""Replacement of an unhealthy node: its pods are assigned to other leaves, and all other pods keep theirs.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go findReplacementAssignment, requiredReplacementDomain,
 findIncompleteSliceDomain; KEP-2724.
@@ -36,10 +36,10 @@ def find_replacement_assignments(
     gates: TASFeatureGates = _DEFAULTS,
     assumed_usage: TASUsage | None = None,
 ) -> TASAssignments | TopologyAssignmentFailure:
-    """Return the assignments with the pods of an unhealthy node on other nodes, or why there are none.
+    """Return the assignments, with the pods of an unhealthy node moved to other nodes, or why there are none.
 
-    All pods of a pod set stay in one domain of the required level, and slices stay whole. The workload's own usage must
-    not be in the snapshot. Pod sets without an assignment are skipped. A leader is replaced like any other pod set.
+    All pods of a pod set remain in one domain of the required level, and slices remain whole. The snapshot must not
+    contain the workload's own usage. Pod sets without an assignment are skipped. A leader is replaced like any pod set.
     """
     new_assignments: dict[str, TopologyAssignment] = {}
     usage: TASUsage = assumed_usage or {}
@@ -65,7 +65,7 @@ def _find_replacement_assignment(
     gates: TASFeatureGates,
     assumed_usage: TASUsage,
 ) -> TopologyAssignment | TopologyAssignmentFailure:
-    """Return the assignment of the missing pods beside the remaining ones."""
+    """Return the assignment of the missing pods; the remaining pods keep theirs."""
     tree = snapshot.tree
     stale_domain = tree.stale_domain(remaining)
     params = topology_assignment_parameters(tree.level_keys, missing._replace(pod_count=0), gates, has_leader=False)
@@ -114,13 +114,13 @@ def _incomplete_slice_domain(
 
 
 def _pods_by_leaf(tree: TopologyTree, assignment: TopologyAssignment) -> list[tuple[int, int]]:
-    """Return the leaves of an assignment, and the number of pods of each."""
+    """Return the leaves of an assignment, each with its number of pods."""
     pods_by_leaf = ((tree.find_leaf(domain.values), domain.pods) for domain in assignment.domains)
     return [(leaf, pods) for leaf, pods in pods_by_leaf if leaf is not None]
 
 
 def _keep_whole_layers(request: PodSetTopologyRequest | None, missing_count: int) -> PodSetTopologyRequest | None:
-    """Return the request with only the slice layers whose size divides the missing pods.
+    """Return the request with only the slice layers whose size divides the number of missing pods.
 
     If no layer and no level remains, the pods are unconstrained.
     """

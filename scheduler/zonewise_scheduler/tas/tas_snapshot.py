@@ -2,16 +2,17 @@
 
 pkg/cache/scheduler/clusterqueue_snapshot.go FindTopologyAssignmentsForWorkload; tas_flavor_snapshot.go Fits.
 
-Flavors may have nodes in common (TASHandleOverlappingFlavors). Where leaves are nodes, the usage of one flavor's pods
-counts in all of them. Kueue counts it in the others from the next cycle on; here it counts at once, so that no capacity
-is assigned twice.
+Flavors may have nodes in common (TASHandleOverlappingFlavors). If leaves are nodes, the usage of one flavor's pods
+counts in all these flavors. Kueue counts it in the other flavors from the next cycle on. Here it counts immediately,
+so that no capacity is assigned twice.
 
-Where kubelets are known, no pod is placed that its kubelet would reject. KubeletStates and ZoneAllocations have what
-each node has left, with the placed pods that no report contains yet. Three kinds of pods bypass the kubelets:
+If the kubelets are known, no pod is placed on a node whose kubelet would reject it. KubeletStates and ZoneAllocations
+track the available resources of each node, less those of placed pods that no report contains yet. Three kinds of pods
+bypass the kubelets:
 
-- Pods of unknown shape are placed by their requests alone.
-- So are pods in a topology whose lowest level is not the hostname.
-- In a flavor without topology the quota alone decides, as in Kueue. kube-scheduler and the extender choose the nodes.
+- Pods of unknown shape are placed only by their requests.
+- The same applies to pods in a topology whose lowest level is not the hostname.
+- In a flavor without a topology, only the quota decides, as in Kueue. kube-scheduler and the extender choose the nodes.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 _DEFAULTS = TASFeatureGates()
 
 _CACHE_SIZE = 1024
-"""Kinds of workloads whose last result is cached."""
+"""Maximum number of workload kinds whose last result is cached."""
 
 
 class TASSnapshot:
@@ -72,9 +73,9 @@ class TASSnapshot:
         gates: TASFeatureGates = _DEFAULTS,
         kubelet_states: KubeletStates | None = None,
     ) -> None:
-        """Use the flavors' nodes; `kubelet_states`: by the rows of their node table, None: the kubelets are unknown.
+        """Use the flavors' nodes; `kubelet_states`: by row of their node table, None: the kubelets are unknown.
 
-        Raises ValueError if the kubelets are known and the flavors have several node tables.
+        Raises ValueError if the kubelets are known but the flavors use several node tables.
         """
         self._flavor_topologies = {topology.flavor.name: topology for topology in flavor_topologies}
         self._gates = gates
@@ -83,22 +84,22 @@ class TASSnapshot:
         self._snapshots: dict[str, tuple[int, NodeTASFlavorSnapshot]] = {}
         """By flavor: the version of its usage, and the snapshot with that usage."""
         self._results: dict[Hashable, tuple[Hashable, TopologyAssignments | TopologyPlacementFailure]] = {}
-        """By kind of workload: the version of everything, and the last result."""
+        """By kind of workload: the version of all inputs, and the last result."""
         self._allocations = None if kubelet_states is None else ZoneAllocations(kubelet_states)
         tables = {id(topology.nodes) for topology in self._flavor_topologies.values()}
         if kubelet_states is not None and len(tables) > 1:
             raise ValueError("kubelets: the flavors' nodes are in several tables")
 
     def has_topology(self, flavor: str) -> bool:
-        """Tell whether the flavor has a topology that is known."""
+        """Return whether the flavor has a known topology."""
         return flavor in self._flavor_topologies
 
     def lacks_topology(self, flavor: ResourceFlavor) -> bool:
-        """Tell whether the flavor names a Topology that is absent or invalid."""
+        """Return whether the flavor names a Topology that is absent or invalid."""
         return bool(flavor.topology_name) and not self.has_topology(flavor.name)
 
     def has_level(self, flavor: str, request: TopologyRequest) -> bool:
-        """Tell whether the flavor's topology has the levels of the request."""
+        """Return whether the flavor's topology has the levels of the request."""
         tree = self._flavor_topologies[flavor].tree
         zone_levels = (ZONE_LEVEL,) if tree.is_lowest_level_node and self._allocations is not None else ()
         return _has_level((*tree.level_keys, *zone_levels), request.request)
@@ -106,7 +107,7 @@ class TASSnapshot:
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
     ) -> TopologyAssignments | TopologyPlacementFailure:
-        """Return assignments for the requests, by flavor; `empty`: as if no workload ran. The result is read-only."""
+        """Return read-only assignments for requests by flavor; `empty`: as if no workload were running."""
         if workload.admission is not None:
             return self._find(workload, requests, empty=empty)
         version = self._version(requests, empty=empty)
@@ -124,7 +125,7 @@ class TASSnapshot:
         return cached[1]
 
     def pod_sets_on_unhealthy_nodes(self, workload: Workload) -> Set[str]:
-        """Return the names of the pod sets that have pods on unhealthy nodes."""
+        """Return the names of the pod sets with pods on unhealthy nodes."""
         unhealthy = set(workload.unhealthy_nodes)
         if not unhealthy:
             return unhealthy
@@ -135,10 +136,11 @@ class TASSnapshot:
         }
 
     def fits(self, workload: Workload, held: Workload | None = None) -> bool:
-        """Tell whether the placement of a workload's admission fits, beyond the placement that it held.
+        """Return whether the pods of a workload's admission fit, beyond those that `held` has already placed.
 
-        All pod sets count together, and nodes are checked for their number of pods. Kueue's Fits checks each pod set
-        alone and ignores the number of pods. So it can exceed a node's capacity, and it rejects pods without requests.
+        All pod sets count together, and the check includes each node's number of pods. Kueue's Fits checks each pod set
+        on its own and ignores the number of pods. So it can exceed a node's capacity, and it rejects pods without
+        requests.
         """
         placement = self._placements.get(workload, held)
         if placement.stale:
@@ -152,7 +154,7 @@ class TASSnapshot:
         ) and self._kubelets_admit(placement)
 
     def suits(self, workload: Workload) -> bool:
-        """Tell whether taints and labels let the pods of an admission onto the nodes of their placement."""
+        """Return whether taints and labels allow the pods of an admission on the nodes of their placement."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return all(
             self._suits(PlacementRequest(pod_sets[placement.pod_set], 0, placement.flavor), placement.assignment)
@@ -160,13 +162,13 @@ class TASSnapshot:
         )
 
     def add(self, workload: Workload, held: Workload | None = None) -> None:
-        """Add the placement of a workload's admission, beyond the placement that it held."""
+        """Add the pods of a workload's admission, beyond those that `held` has already placed."""
         placement = self._placements.get(workload, held)
         self._usage.apply(placement.usage_changes)
         self._add_allocations(workload, placement)
 
     def remove(self, workload: Workload, held: Workload | None = None) -> None:
-        """Remove what add() added."""
+        """Remove the pods that add() added."""
         placement = self._placements.get(workload, held)
         self._usage.apply(placement.usage_changes, -1)
         self._remove_allocations(workload, placement)
@@ -193,7 +195,7 @@ class TASSnapshot:
         return copied
 
     def copy_for_thread(self) -> TASSnapshot:
-        """Return an independent copy that shares no nodes and no caches but those of placements."""
+        """Return an independent copy that shares no nodes, and no cache except that of placements."""
         copied = self.copy()
         tables = {id(topology.nodes): topology.nodes for topology in self._flavor_topologies.values()}
         copies = {number: nodes.copy() for number, nodes in tables.items()}
@@ -212,10 +214,10 @@ class TASSnapshot:
         return None if self._allocations is None else self._allocations.table().state(row)
 
     def zone_assignments(self, workload: Workload) -> dict[str, TopologyAssignment]:
-        """Return by pod set the predicted zones of a running workload's pods; Kueue's API has no field for them.
+        """Return, by pod set, the predicted zones of a running workload's pods; Kueue's API has no field for them.
 
         The levels are hostname and zone. A zone's value is its number; several zones are joined by commas. The value is
-        "" for pods without resources of a zone, and for pods whose zones are unknown.
+        "" for pods that use no resources of a zone, and for pods whose zones are unknown.
         """
         if self._allocations is None:
             return {}
@@ -233,9 +235,9 @@ class TASSnapshot:
         return assignments
 
     def predicted_admissions(self, workload: Workload) -> dict[tuple[str, str], tuple[str, ...]]:
-        """Return by pod set and node what its kubelet is predicted to assign to each pod, in order of arrival.
+        """Return, by pod set and node, the kubelet's predicted assignments to each pod, in order of arrival.
 
-        Pods that a report shows are left out, and so are those of nodes without a report.
+        Pods that appear in a report and pods on nodes without a report are left out.
         """
         if self._allocations is None:
             return {}
@@ -252,7 +254,7 @@ class TASSnapshot:
         return admissions
 
     def admits_next(self, key: PodSetKey, node: str, sent: Mapping[PodSetKey, SentPods]) -> bool:
-        """Tell whether a node's kubelet will admit all pods placed on it if one of a pod set is sent to it now."""
+        """Return whether a node's kubelet will admit all pods placed on it if one pod of `key` is sent to it now."""
         if self._allocations is None or not self._flavor_topologies:
             return True
         row = next(iter(self._flavor_topologies.values())).nodes.find_row(node)
@@ -294,7 +296,7 @@ class TASSnapshot:
         return assignments
 
     def _group_requests(self, workload: Workload, requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-        """Return the groups of requests; pods of an unhealthy node are replaced pod set by pod set."""
+        """Return the groups of requests; pods on an unhealthy node are replaced pod set by pod set."""
         return split_groups(requests) if self.pod_sets_on_unhealthy_nodes(workload) else group_pod_sets(requests)
 
     def _find_in_flavor(
@@ -304,7 +306,7 @@ class TASSnapshot:
         snapshot: NodeTASFlavorSnapshot,
         trial: AdmissionTrial | None,
     ) -> dict[str, TopologyAssignment] | TopologyPlacementFailure:
-        """Return the assignments of a group in its flavor; pods of an unhealthy node are replaced beside the others."""
+        """Return a group's assignments in its flavor; only pods on an unhealthy node get new leaves if there is one."""
         flavor = group[0].flavor
         topology = self._flavor_topologies[flavor]
         unhealthy_nodes = workload.unhealthy_nodes if self.pod_sets_on_unhealthy_nodes(workload) else ()
@@ -358,7 +360,7 @@ class TASSnapshot:
         return AdmissionTrial(kubelet_states, kubelet_states.empty_table() if empty else self._allocations.table())
 
     def _kubelets_admit(self, placement: Placement) -> bool:
-        """Tell whether the kubelets admit the pods of a placement, pod set by pod set."""
+        """Return whether the kubelets admit the pods of a placement, pod set by pod set."""
         trial = self._admission_trial(empty=False) if placement.on_nodes else None
         if trial is None:
             return True
@@ -372,7 +374,7 @@ class TASSnapshot:
         return True
 
     def _add_allocations(self, workload: Workload, placement: Placement) -> None:
-        """Add the pods whose kubelets are known to their nodes."""
+        """Add pods of known shape to their nodes, if the kubelets are known."""
         if self._allocations is None:
             return
         for pod_set, pods_by_row in placement.on_nodes:
@@ -381,7 +383,7 @@ class TASSnapshot:
                     self._allocations.add(row, (workload.key, pod_set.pod_set), pod_set.shape, pods)
 
     def _remove_allocations(self, workload: Workload, placement: Placement) -> None:
-        """Remove the pods whose kubelets are known from their nodes."""
+        """Remove pods from their nodes, if the kubelets are known."""
         if self._allocations is None:
             return
         for pod_set, pods_by_row in placement.on_nodes:

@@ -16,7 +16,7 @@ class TASPodSetRequests(NamedTuple):
     name: str
     pod_count: int
     single_pod_requests: Mapping[str, int]
-    """By resource: milli-CPU, bytes, counts."""
+    """Requests of one pod by resource, in milli-CPU, bytes or counts."""
     topology_request: PodSetTopologyRequest | None = None
     """None: no level is requested."""
     constraints: Constraints = Constraints()
@@ -29,7 +29,7 @@ class TASPodSetRequests(NamedTuple):
     max_pods: NDArray[np.int64] | None = None
     """(leaves,): upper bound on the pods that the kubelets of a leaf admit; None: no bound."""
     max_pods_with_leader: NDArray[np.int64] | None = None
-    """(leaves,): the same bound once the leaf has the group's leader; None: no further bound."""
+    """(leaves,): the same bound for a leaf that also holds the group's leader; None: no further bound."""
 
 
 class TASFeatureGates(NamedTuple):

@@ -1,8 +1,8 @@
 """Balanced placement: the fewest domains that hold all slices, each with nearly the same number of slices.
 
-pkg/cache/scheduler/tas_balanced_placement.go; KEP-2724. It applies to a preferred level only. Candidates are the
-children of one domain of the level above. The threshold is the number of slices that every selected domain gets at
-least; domains that hold fewer are pruned. If no candidate fits, the search continues as without balancing.
+pkg/cache/scheduler/tas_balanced_placement.go; KEP-2724. It applies only to a preferred level. Candidates are the
+children of one domain of the level above. The threshold is the minimum number of slices that every selected domain
+gets; domains that hold fewer are pruned. If no candidate fits, the search continues without balancing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BalancedCandidate(NamedTuple):
     domains: NDArray[np.int64]
     threshold: int
     domain_count: int
-    """The fewest of the domains that hold all slices."""
+    """The smallest number of these domains that can hold all slices."""
 
 
 def find_balanced_placement(
@@ -63,7 +63,7 @@ def find_balanced_placement(
 
 
 def _sibling_ranges(tree: TopologyTree, level: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a level's domains that have the same parent."""
+    """Yield the ranges of domains in a level that have the same parent."""
     if level == 0:
         yield 0, len(tree.values[0])
         return
@@ -102,7 +102,7 @@ def _find_candidate(
 
 
 def _balance_threshold(states: DomainStates, greedy: GreedyAssignment, params: TopologyAssignmentParameters) -> int:
-    """Return the most slices that each domain of a greedy assignment can get (balanceThresholdValue)."""
+    """Return the largest number of slices that every domain of a greedy assignment can get (balanceThresholdValue)."""
     threshold = params.slice_count // greedy.domain_count
     if greedy.leader_domain is not None:
         threshold = min(threshold, int(states.slice_count_with_leader[greedy.leader_domain]))
@@ -118,7 +118,7 @@ def _prune_below_threshold(
     siblings: tuple[int, int],
     threshold: int,
 ) -> list[DomainStates]:
-    """Return the states with siblings, and their children, emptied if they hold fewer slices than the threshold."""
+    """Return states in which siblings, and their children, are empty if they hold fewer slices than the threshold."""
     top = params.requested_level
     ranges = tree.descendant_ranges(top, *siblings)
     offsets = [
@@ -141,7 +141,7 @@ def _leaves_below_threshold(
     threshold: int,
     params: TopologyAssignmentParameters,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the leaves of domains below the threshold, and of domains that are below it with the leader."""
+    """Return masks of the leaves in domains below the threshold, and in domains below it with the leader."""
     below = states.slice_count < threshold
     below_with_leader = (states.slice_count_with_leader < threshold) & (states.leader_count > 0) & params.has_leader
     for offsets in child_offsets:
@@ -151,7 +151,7 @@ def _leaves_below_threshold(
 
 
 def _empty_leaves(states: DomainStates, below: NDArray[np.bool_], below_with_leader: NDArray[np.bool_]) -> LeafCounts:
-    """Return leaf counts without the pods of some leaves, and without the leader of others."""
+    """Return leaf counts without any pods in some leaves, and without the leader in others."""
     no_leader = below | below_with_leader
     return LeafCounts(
         np.where(below, 0, states.pod_count),
@@ -162,7 +162,7 @@ def _empty_leaves(states: DomainStates, below: NDArray[np.bool_], below_with_lea
 
 
 def _replace_range(states: DomainStates, new_states: DomainStates, level_range: tuple[int, int]) -> DomainStates:
-    """Return the states of a level with those of a range replaced."""
+    """Return the states of a level, with the states of a range replaced."""
     begin, end = level_range
     return DomainStates(
         *(
@@ -198,9 +198,9 @@ def _apply_balanced_placement(
 def place_slices_on_domains_balanced(
     states: DomainStates, domains: NDArray[np.int64], threshold: int, params: TopologyAssignmentParameters
 ) -> tuple[DomainStates, NDArray[np.int64]] | None:
-    """Return states in which the selected domains hold exactly the slices that they get, and these domains in order.
+    """Return states in which the selected domains hold exactly their assigned slices, and these domains in order.
 
-    Each domain gets the threshold; the first ones get as many of the extra slices as they hold.
+    Each domain gets the threshold. The first domains also get as many of the extra slices as fit.
     """
     selected = select_optimal_domain_set_to_fit(states, domains.tolist(), params)
     if selected is None or params.slice_count < len(selected) * threshold:
@@ -222,7 +222,7 @@ def place_slices_on_domains_balanced(
 
 
 def _sort_by_entropy(tree: TopologyTree, candidate: BalancedCandidate, level: int) -> list[int]:
-    """Return the domains by capacity, then by the evenness of their children (compareDomainCapacityAndEntropy)."""
+    """Return the domains sorted by capacity, then by evenness of their children (compareDomainCapacityAndEntropy)."""
     states = candidate.levels[level]
     child_pods, offsets = candidate.levels[level + 1].pod_count, tree.child_offsets[level]
 
@@ -235,5 +235,5 @@ def _sort_by_entropy(tree: TopologyTree, candidate: BalancedCandidate, level: in
 
 def _entropy(pods: NDArray[np.int64]) -> float:
     """Return Shannon's entropy of the distribution of pods over children, in bits."""
-    shares = np.sort(pods[pods > 0]) / max(int(pods.sum()), 1)  # sorted: permutations have bit-equal sums
+    shares = np.sort(pods[pods > 0]) / max(int(pods.sum()), 1)  # sorted: permutations have bit-identical sums
     return float(-(shares * np.log2(shares)).sum())

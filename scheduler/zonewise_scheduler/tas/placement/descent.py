@@ -1,4 +1,4 @@
-"""From the domains that hold all pods down to the leaves, with the fewest possible domains at each level.
+"""The assignment of pods from the domains that hold them all down to the leaves, with the fewest domains per level.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go findTopologyAssignment (phase 2b), updateCountsToMinimumGeneric,
 consumeWithLeadersGeneric. Down to the slice level, the children of all assigned domains are filled as one list. Below
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class DomainAllotment(NamedTuple):
-    """What domains of one level are assigned; all (assigned domains,)."""
+    """The units and leaders that domains of one level are assigned; all arrays are (assigned domains,)."""
 
     domains: NDArray[np.int64]
     units: NDArray[np.int64]
@@ -49,9 +49,9 @@ def assign_down_to_leaves(
     *,
     per_domain: bool = False,
 ) -> DomainAllotment | None:
-    """Return the pods of each leaf; None if the domains turn out to hold too few.
+    """Return the pods of each leaf; None if the domains cannot hold all pods.
 
-    `per_domain`: above the slice level, too, each domain's pods go to its own children.
+    `per_domain`: each domain's pods go to its own children above the slice level as well.
     """
     slice_count, has_leader = params.slice_count, params.has_leader
     counts = slice_counts(levels[fit.level])
@@ -78,9 +78,10 @@ def update_counts_to_minimum(
     *,
     has_leader: bool,
 ) -> DomainAllotment | None:
-    """Return what domains are assigned, filled in order, of the required units; None if they hold too few.
+    """Return the allotment of the required units to domains, filled in order; None if they hold too few.
 
-    The leader goes to the first domain that leaves enough units for all. The last domain without it is the best fit.
+    The leader goes to the first domain that leaves enough units for all. The last domain without the leader is the best
+    fit.
     """
     if not has_leader:
         return _assign_workers(counts, order, required, params)
@@ -129,7 +130,7 @@ def _assign_children(
     allotment: DomainAllotment,
     params: TopologyAssignmentParameters,
 ) -> DomainAllotment | None:
-    """Return what the children of each domain are assigned of its pods."""
+    """Return the allotment of each domain's pods to its own children."""
     lower, offsets = levels[level + 1], tree.child_offsets[level]
     above_slices = level < params.slice_level
     slice_size = params.slice_size if above_slices else params.slice_size_at_level.get(level + 1, 1)

@@ -1,8 +1,8 @@
 """The order in which domains are filled, and the domain that fits best.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go sortedDomains, sortedDomainsWithLeader, findBestFitDomainBy,
-prioritizeLeaderDomain. BestFit fills the domains that hold most first, and ends in the one that holds just enough.
-LeastFreeCapacity fills the domains that hold least first. The order of the level breaks ties.
+prioritizeLeaderDomain. BestFit starts with the domains that hold the most, and ends in the one that holds just enough.
+LeastFreeCapacity starts with the domains that hold the least. The order of the level breaks ties.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DomainCounts(NamedTuple):
-    """What the domains of a level hold, in units of slices or pods; all (domains,)."""
+    """How many slices or pods fit in the domains of a level, and their scores; all arrays are (domains,)."""
 
     units: NDArray[np.int64]
     units_with_leader: NDArray[np.int64]
@@ -56,7 +56,7 @@ def sorted_domains(
 def sorted_domains_with_leader(
     states: DomainStates, domains: NDArray[np.int64], params: TopologyAssignmentParameters
 ) -> NDArray[np.int64]:
-    """Return the domains in the order in which one domain for all pods and the leader is searched."""
+    """Return the domains in the order of the search for one domain that holds the leader and all pods."""
     return domains[np.lexsort([domains, *(key[domains] for key in _leader_sort_keys(states, params))])]
 
 
@@ -81,7 +81,7 @@ def prioritize_leader_domain(
 ) -> NDArray[np.int64]:
     """Return the order with the leader's domain first.
 
-    That is the first domain that holds the leader and still leaves the required units in all domains together.
+    This is the first domain that holds the leader and still leaves the required units in all domains together.
     """
     if not params.has_leader or len(order) < 2:
         return order
@@ -98,9 +98,9 @@ def find_best_fit_domain(
     required: int,
     params: TopologyAssignmentParameters,
 ) -> int:
-    """Return the first domain with the fewest units that suffice; the first of all if none suffices.
+    """Return the first domain with the fewest units that suffice; the first domain in order if none suffices.
 
-    By affinity score, only the leading domains with the first one's score are considered.
+    With affinity scores, only the leading domains that share the first domain's score are considered.
     """
     if params.by_affinity_score:
         scores = counts.affinity_score[order]

@@ -25,8 +25,8 @@ def handle_elastic_workload(
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure | None:
     """Return the previous assignments, truncated or extended to the new pod count, or why they cannot be extended.
 
-    None: there is no previous assignment, or it has a stale domain, so that all pods need a new assignment. The usage
-    of the previous slice must be neither in the snapshot nor in the assumed usage.
+    None: all pods need a new assignment, because the previous one is absent or contains a stale domain. Neither the
+    snapshot nor the assumed usage may contain the usage of the previous slice.
     """
     tree, workers, leader = snapshot.tree, group.workers, group.leader
     previous = workers.previous_assignment

@@ -38,7 +38,7 @@ class InsufficientLevel(NamedTuple):
 
     level: int
     fit_count: int
-    """Slices that fit: in the best domain where one must hold all, else in all domains together."""
+    """Slices that fit: in the best domain if one domain must hold all, otherwise in all domains together."""
 
 
 def find_level_with_fit_domains(
@@ -46,7 +46,7 @@ def find_level_with_fit_domains(
 ) -> FitDomains | InsufficientLevel:
     """Return the domains that hold all pods, at the requested level or, if none does, at a higher level.
 
-    A required domain is found exactly if one exists. The same holds for several domains for all other requests.
+    For a required level, a domain is found if and only if one exists. For other requests, so are several domains.
     """
     level = params.requested_level
     while True:
@@ -65,7 +65,7 @@ def find_level_with_fit_domains(
 
 
 def _find_one_domain(states: DomainStates, params: TopologyAssignmentParameters) -> int | None:
-    """Return the domain that holds all pods: the best fit, or by LeastFreeCapacity the first."""
+    """Return the domain that holds all pods: the best fit, or the first one for LeastFreeCapacity."""
     counts = slice_counts(states)
     fits = (counts.units_with_leader >= params.slice_count) & (counts.leader_count >= int(params.has_leader))
     candidates = np.flatnonzero(fits)
@@ -80,7 +80,7 @@ def _find_one_domain(states: DomainStates, params: TopologyAssignmentParameters)
 
 
 def _find_several_domains(states: DomainStates, params: TopologyAssignmentParameters) -> NDArray[np.int64] | int:
-    """Return domains that hold all pods together, or the number of slices that all domains hold."""
+    """Return domains that together hold all pods, or the number of slices that fit in all domains."""
     counts, remaining = slice_counts(states), params.slice_count
     total = int(counts.units.sum())
     if not params.has_leader and total < remaining:

@@ -1,4 +1,4 @@
-"""Topology assignments of all pod sets of a workload in one flavor, or of none.
+"""Topology assignments in one flavor, either for all pod sets of a workload or for none.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go FindTopologyAssignmentsForFlavor.
 """
@@ -39,8 +39,8 @@ def find_topology_assignments_for_flavor(
 ) -> TASAssignments | TopologyAssignmentFailure:
     """Return the assignments of all pod sets, or why there are none; `assumed_usage` adds to the snapshot's usage.
 
-    Exact for one pod set, or one leader with its workers: it fails only if no assignment exists. Several are assigned
-    one after the other, without backtracking. The result does not depend on the order of nodes.
+    For one pod set, or one leader with its workers, the search is exact: it fails only if no assignment exists. Several
+    groups are assigned one after the other, without backtracking. The result does not depend on the order of nodes.
 
     Raises ValueError for a negative number of pods, for duplicate names, and for an invalid group. A valid group is a
     leader, which is one pod, and its workers.
@@ -63,7 +63,7 @@ def find_topology_assignments_for_flavor(
 
 
 def _group_pod_sets(pod_sets: Sequence[TASPodSetRequests]) -> list[PodSetGroup]:
-    """Return the groups in the order of their first pod sets; the smaller of two is the leader."""
+    """Return the groups in the order of their first pod sets; the smaller of two pod sets is the leader."""
     sets_by_group: dict[tuple[str, int], list[TASPodSetRequests]] = {}
     for i, pod_set in enumerate(pod_sets):
         sets_by_group.setdefault((pod_set.group_name, -1 if pod_set.group_name else i), []).append(pod_set)

@@ -1,4 +1,4 @@
-"""The fewest domains that hold all slices and, among such sets, the one with the fewest spare pods.
+"""The smallest set of domains that holds all slices; among such sets, the one with the fewest spare pods.
 
 pkg/cache/scheduler/tas_balanced_placement.go evaluateGreedyAssignment, selectOptimalDomainSetToFit.
 """
@@ -24,10 +24,10 @@ class GreedyAssignment(NamedTuple):
     """The result of filling the largest domains first."""
 
     domain_count: int
-    """The fewest domains that hold all slices."""
+    """The smallest number of domains that can hold all slices."""
     leader_domain: int | None
     last_domain: int | None
-    """The smallest domain without the leader."""
+    """The smallest filled domain without the leader."""
 
 
 def evaluate_greedy_assignment(
@@ -54,13 +54,13 @@ def evaluate_greedy_assignment(
 
 
 _STEP_LIMIT = 1 << 29
-"""Bound on domains x selected domains x pods in the search for a set; so many steps run for about a second."""
+"""Bound on domains x selected domains x pods in the search for a set; this many steps take about a second."""
 
 
 def select_optimal_domain_set_to_fit(
     states: DomainStates, domains: Sequence[int], params: TopologyAssignmentParameters
 ) -> list[int] | None:
-    """Return the fewest domains that hold all slices; ties go to the fewest spare pods, then to the order given.
+    """Return the fewest domains that hold all slices; ties go to the fewest spare pods, then to the order of `domains`.
 
     None if the domains hold too few slices, or if the search would exceed the step limit.
     """
@@ -77,14 +77,14 @@ def select_optimal_domain_set_to_fit(
 
 
 class _SubsetSearch:
-    """Dynamic programming over the domains: the pods, and the leader, that remain after a number of selected ones."""
+    """Dynamic programming over the domains: the pods, and the leader, that remain after some domains are selected."""
 
     def __init__(
         self, states: DomainStates, max_spare: int, domain_count: int, params: TopologyAssignmentParameters
     ) -> None:
         self._states = states
         self._zero = max_spare
-        """Index of 0 remaining pods; lower indices are spare pods."""
+        """Index that stands for 0 remaining pods; lower indices stand for spare pods."""
         self.last_steps = np.full((domain_count + 1, 2, max_spare + params.pod_count + 1), -1, np.int32)
         """(selected domains, leader remains, index of remaining pods): 2 * the last domain, + 1 if it has the leader.
 

@@ -79,7 +79,7 @@ def _find_with_incremental_counts(
     params: TopologyAssignmentParameters,
     gates: TASFeatureGates,
 ) -> dict[str, TopologyAssignment] | TopologyAssignmentFailure:
-    """Return the result for a pod set that depends on its requests and filters alone; it is cached until a change."""
+    """Return the result for a pod set bounded only by its requests and filters; it is cached until a change."""
     counts = snapshot.incremental_counts(pod_set, params)
     key = pod_set.name, pod_set.pod_count, pod_set.topology_request, gates
     result = counts.results.get(key)
@@ -109,7 +109,7 @@ def _build_assignments(
 def _assign_leaves(
     tree: TopologyTree, levels: Sequence[DomainStates], params: TopologyAssignmentParameters
 ) -> DomainAllotment | InsufficientLevel:
-    """Return the pods of the leaves, balanced if the parameters ask for it and a balanced placement exists."""
+    """Return the pods of each leaf; balanced if the parameters require it and a balanced placement exists."""
     balanced = find_balanced_placement(tree, levels, params) if params.balanced else None
     if balanced is not None:
         allotment = assign_down_to_leaves(tree, balanced.levels, balanced.fit, params, per_domain=True)

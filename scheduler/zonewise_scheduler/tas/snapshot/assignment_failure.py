@@ -11,7 +11,7 @@ _EMPTY: Mapping[str, int] = MappingProxyType({})
 
 
 class ExclusionStats(NamedTuple):
-    """How many leaves are excluded; each counts once, under the first cause in the order of the filters."""
+    """Number of excluded leaves by cause; each leaf counts once, under the first cause in the order of the filters."""
 
     total: int = 0
     """All leaves."""
@@ -23,7 +23,7 @@ class ExclusionStats(NamedTuple):
     taints: Mapping[str, int] = _EMPTY
     """By the first taint that is not tolerated, as key=value:effect."""
     avoided: Mapping[str, int] = _EMPTY
-    """By the condition that gangs avoid, with its nodes; Kueue has no such count."""
+    """By the condition that gangs avoid and the nodes that have it; Kueue has no such count."""
     resources: Mapping[str, int] = _EMPTY
     """By the limiting resource of leaves without capacity for one pod."""
     kubelets: int = 0
@@ -66,9 +66,9 @@ class TopologyAssignmentFailure(NamedTuple):
     fit_count: int = 0
     """Slices that fit in that domain, or in the whole topology."""
     slice_count: int = 0
-    """Slices of the pod set."""
+    """Slices in the pod set."""
     slice_size: int = 1
-    """Pods of a slice."""
+    """Pods in a slice."""
     layer_fits: tuple[LayerFit, ...] = ()
     """With several slice layers: the fit of each layer in that domain."""
     exclusions: ExclusionStats = ExclusionStats()

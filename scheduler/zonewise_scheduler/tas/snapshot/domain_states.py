@@ -1,4 +1,4 @@
-"""How many pods and slices each domain holds: counted in the leaves, then summed level by level.
+"""The number of pods and slices that fit in each domain: counted in the leaves, then summed level by level.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go domainState, fillInCounts, fillInCountsHelper.
 """
@@ -21,25 +21,25 @@ _INFINITE = np.iinfo(np.int64).max
 
 
 class LeafCounts(NamedTuple):
-    """What leaves hold; all (leaves,)."""
+    """What fits in the leaves, and their scores; all arrays are (leaves,)."""
 
     pod_count: NDArray[np.int64]
     pod_count_with_leader: NDArray[np.int64]
-    """Pods beside the leader; equal to `pod_count` where the leader does not fit, or without a leader."""
+    """Pods that fit beside the leader; equal to `pod_count` if the leader does not fit, or without a leader."""
     leader_count: NDArray[np.int64]
-    """1 where the leader fits, else 0."""
+    """1 if the leader fits, otherwise 0."""
     affinity_score: NDArray[np.int64]
 
 
 class DomainStates(NamedTuple):
-    """What the domains of one level hold; all (domains,), in the order of the level."""
+    """What fits in the domains of one level, and their scores; all arrays are (domains,), in the order of the level."""
 
     pod_count: NDArray[np.int64]
-    """Below the slice level: pods in whole inner slices."""
+    """Pods that fit; below the slice level, only those in whole inner slices."""
     slice_count: NDArray[np.int64]
-    """Slices of the outermost layer; 0 below the slice level."""
+    """Slices of the outermost layer that fit; 0 below the slice level."""
     pod_count_with_leader: NDArray[np.int64]
-    """Pods beside the leader, which is where it costs least; 0 if it fits in no leaf of the domain."""
+    """Pods that fit beside the leader, if it is where it costs least; 0 if it fits in no leaf of the domain."""
     slice_count_with_leader: NDArray[np.int64]
     leader_count: NDArray[np.int64]
     affinity_score: NDArray[np.int64]
@@ -49,7 +49,7 @@ class DomainStates(NamedTuple):
 def fill_in_counts(
     leaves: LeafCounts, child_offsets: Sequence[NDArray[np.int64]], level: int, params: TopologyAssignmentParameters
 ) -> list[DomainStates]:
-    """Return the states of a level and of all lower levels; `child_offsets`: a tree's, from that level on."""
+    """Return the states of a level and of all lower levels; `child_offsets`: the tree's, from that level down."""
     levels = [_leaf_states(leaves, level + len(child_offsets), params)]
     for i in range(len(child_offsets) - 1, -1, -1):
         levels.append(_sum_children(levels[-1], child_offsets[i][:-1], level + i, params))
@@ -63,7 +63,7 @@ def update_counts(
     leaves: LeafCounts,
     params: TopologyAssignmentParameters,
 ) -> None:
-    """Update the states of all levels in place after some leaves changed; scores are unchanged.
+    """Update the states of all levels in place after some leaves have changed; scores do not change.
 
     `domains`: the changed leaves, ascending; `leaves`: their new counts.
     """
@@ -77,7 +77,7 @@ def update_counts(
 
 
 def _write_states(states: DomainStates, domains: NDArray[np.int64], new_states: DomainStates) -> None:
-    """Write the states of some domains of a level, without the scores."""
+    """Write the states, except the scores, of some domains of a level."""
     for counts, new_counts in zip(states[:-1], new_states[:-1], strict=True):
         counts[domains] = new_counts
 
@@ -108,7 +108,7 @@ def _leaf_states(leaves: LeafCounts, level: int, params: TopologyAssignmentParam
 def _sum_children(
     children: DomainStates, first_children: NDArray[np.int64], level: int, params: TopologyAssignmentParameters
 ) -> DomainStates:
-    """Return the states of a level from the states one level below (fillInCountsHelper)."""
+    """Return the states of a level, computed from the states one level below (fillInCountsHelper)."""
     if not len(first_children):
         return DomainStates(*(first_children for _ in DomainStates._fields))
     slice_size = params.slice_size_at_level.get(level + 1, 1)

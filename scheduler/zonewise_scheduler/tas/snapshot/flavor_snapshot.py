@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _UNSCHEDULABLE, _UNKNOWN = (OUTCOMES.index(outcome) for outcome in ("NodeUnschedulable", UNKNOWN))
 _CACHED_LEAVES = 1 << 19
-"""Bound on the leaves of all cached incremental counts together."""
+"""Upper bound on the total number of leaves in all cached incremental counts."""
 
 
 def nodes_matching_flavor(nodes: NodeInfoTable, labels: Mapping[str, str]) -> NDArray[np.bool_]:
-    """Return which rows have a schedulable node with the labels of a resource flavor; (rows,)."""
+    """Return (rows,): whether the row has a schedulable node with the labels of a resource flavor."""
     mask = ~np.isin(nodes.filter_codes(Constraints(NO_RESOURCES)), (_UNKNOWN, _UNSCHEDULABLE))
     for key, value in labels.items():
         mask &= nodes.label_column(key).mask(partial(eq, value))
@@ -55,7 +55,7 @@ class TASFlavorSnapshot(Protocol):
         ...
 
     def remaining_capacity(self, resource: str) -> NDArray[np.int64]:
-        """Return free capacity less usage; (leaves,), read-only, milli-CPU, bytes or counts; may be negative."""
+        """Return free capacity minus usage: (leaves,), read-only, in milli-CPU, bytes or counts; may be negative."""
         ...
 
     def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
@@ -63,12 +63,12 @@ class TASFlavorSnapshot(Protocol):
         ...
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
-        """Return the domain states for a pod set by its requests and filters alone; valid until the next call."""
+        """Return a pod set's domain states, bounded only by its requests and filters; valid until the next call."""
         ...
 
 
 class NodeTASFlavorSnapshot:
-    """Leaves that are nodes, or groups of nodes where the lowest level is not the hostname.
+    """Leaves that are nodes, or groups of nodes if the lowest level is not the hostname.
 
     The node table counts pods without a topology assignment; the usage counts pods with one.
     """
@@ -80,7 +80,7 @@ class NodeTASFlavorSnapshot:
         usage: TASUsage | None = None,
         tolerations: Sequence[Toleration] = (),
     ) -> None:
-        """Use the nodes of a table, the TAS usage of the leaves, and tolerations that all pods get in addition."""
+        """Use the nodes of a table and the TAS usage of the leaves; all pods get `tolerations` besides their own."""
         self._leaf_nodes = LeafNodes(tree, nodes, tolerations)
         self._usage: TASUsage = usage or {}
         self._capacities: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -99,7 +99,7 @@ class NodeTASFlavorSnapshot:
         return self._leaf_nodes.tree
 
     def remaining_capacity(self, resource: str) -> NDArray[np.int64]:
-        """Return free capacity less usage; (leaves,), read-only."""
+        """Return free capacity minus usage: (leaves,), read-only."""
         free = self._leaf_nodes.free_capacity(resource)
         if resource not in self._usage:
             return free
@@ -113,7 +113,7 @@ class NodeTASFlavorSnapshot:
         return self._leaf_nodes.matching_leaves(pod_set.constraints, pod_set.preferences)
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
-        """Return the domain states for a pod set by its requests and filters alone; valid until the next call."""
+        """Return a pod set's domain states, bounded only by its requests and filters; valid until the next call."""
         requests, matching_leaves = with_pod_resource(pod_set.single_pod_requests), self.matching_leaves(pod_set)
         slices = params.slice_level, params.slice_size, *params.slice_size_at_level.items()
         # an empty usage has its own key: callers alternate between it and the current usage

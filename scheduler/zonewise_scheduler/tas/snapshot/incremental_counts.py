@@ -1,6 +1,6 @@
-"""Cached domain states for pods of one kind; after a change, only changed leaves and their ancestors are counted.
+"""Cached domain states for pods of one kind; after a change, only changed leaves and their ancestors are recounted.
 
-Most workloads request what an earlier one requested, of a tree in which few leaves have changed since.
+Most workloads have the same requests as an earlier workload, and few leaves have changed since then.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
 _RECOUNT_FRACTION = 4
-"""If more than one leaf in so many has changed, all leaves are counted."""
+"""If more than one leaf in `_RECOUNT_FRACTION` has changed, all leaves are recounted."""
 
 
 class IncrementalCounts:
-    """Domain states for pods without a leader, bounded by their requests and filters alone."""
+    """Domain states for pods without a leader, bounded only by their requests and filters."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class IncrementalCounts:
         matching_leaves: MatchingLeaves,
         params: TopologyAssignmentParameters,
     ) -> None:
-        """Count pods with such requests, the pod itself included; of the parameters only the slices matter."""
+        """Count pods with these requests, which include the pod itself; of the parameters, only the slices matter."""
         self.matching_leaves = matching_leaves
         self.domain_states: list[DomainStates] = []
         """By level, as of the last update; read-only."""
@@ -70,7 +70,7 @@ class IncrementalCounts:
         update_counts(self.domain_states, self._tree, leaves, counts, self._params)
 
     def exclusions(self) -> ExclusionStats:
-        """Return why leaves hold no pod."""
+        """Return why no pod fits in some leaves."""
         full = self.matching_leaves.mask & (self.domain_states[-1].pod_count == 0)
         return self.matching_leaves.exclusions._replace(
             resources=count_limiting_resources(self._requests, self._limiting[full])
@@ -81,7 +81,7 @@ class IncrementalCounts:
         self.domain_states = fill_in_counts(counts, self._tree.child_offsets, 0, self._params)
 
     def _count(self, free: FreeCapacity, leaves: NDArray[np.int64] | slice) -> tuple[LeafCounts, NDArray[np.int64]]:
-        """Return what some leaves hold, and the index of each one's limiting resource."""
+        """Return what fits in some leaves, and the index of each leaf's limiting resource."""
         pod_count, limiting = count_in_with_limiting_resource(free, self._requests)
         pod_count *= self.matching_leaves.mask[leaves]
         affinity_score = self.matching_leaves.affinity_score[leaves]

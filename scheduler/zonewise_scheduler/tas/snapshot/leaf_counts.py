@@ -1,4 +1,4 @@
-"""How many pods each leaf holds in addition to the current usage (tas_flavor_snapshot.go fillLeafCounts)."""
+"""The number of pods that fit in each leaf beside the current usage (tas_flavor_snapshot.go fillLeafCounts)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def fill_leaf_counts(
     assumed_usage: TASUsage,
     required_replacement_domain: tuple[int, int] | None = None,
 ) -> tuple[LeafCounts, ExclusionStats]:
-    """Return what the leaves hold of a pod set, also beside its leader, and why leaves are excluded.
+    """Return how many pods of a pod set fit in each leaf, with and without its leader, and why leaves are excluded.
 
     `required_replacement_domain`: the range of leaves that the pods may use; None: all. A leader needs a leaf that
-    matches its workers, too.
+    matches its workers as well.
     """
     requests = with_pod_resource(workers.single_pod_requests)
     leader_requests = with_pod_resource(leader.single_pod_requests) if leader is not None else {}

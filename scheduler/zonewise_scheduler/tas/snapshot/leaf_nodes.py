@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 _TAINTS, _AFFINITY = (OUTCOMES.index(outcome) for outcome in ("TaintToleration", "NodeAffinity"))
 _CACHE_SIZE = 64
-"""Resources in one cache, sets of constraints in the other."""
+"""Maximum number of resources in one cache, and of sets of constraints in the other."""
 
 
 class MatchingLeaves(NamedTuple):
     """The leaves whose nodes pass the filters of a pod set; the arrays are read-only."""
 
     mask: NDArray[np.bool_]
-    """(leaves,)."""
+    """(leaves,): whether the leaf's node passes."""
     affinity_score: NDArray[np.int64]
     """(leaves,): sum of the weights of the preferences that the node matches; 0 outside the mask."""
     exclusions: ExclusionStats
@@ -46,11 +46,11 @@ class MatchingLeaves(NamedTuple):
 class LeafNodes:
     """The nodes of each leaf of a tree.
 
-    Where a leaf is a group of nodes, their capacities are summed, and the filters do not apply.
+    If a leaf is a group of nodes, their capacities are summed, and the filters do not apply.
     """
 
     def __init__(self, tree: TopologyTree, nodes: NodeInfoTable, tolerations: Sequence[Toleration] = ()) -> None:
-        """Use the nodes of a table; `tolerations`: a resource flavor's, which its pods get in addition."""
+        """Use the nodes of a table; pods get the `tolerations` of the resource flavor in addition to their own."""
         self.tree = tree
         self._nodes = nodes
         self._tolerations = tuple(tolerations)
@@ -111,7 +111,7 @@ class LeafNodes:
         return MatchingLeaves(mask, np.where(mask, self._score(preferences, constraints, rows), 0), exclusions)
 
     def _count_taints(self, rows: NDArray[np.int64], constraints: Constraints) -> tuple[dict[str, int], dict[str, int]]:
-        """Return how many nodes each taint excludes, and each condition that gangs avoid."""
+        """Return how many nodes are excluded by each taint, and by each condition that gangs avoid."""
         taints: dict[str, int] = {}
         avoided: dict[Taint, list[str]] = {}
         for node_taints, count in self._nodes.taints(rows):

@@ -21,20 +21,20 @@ class TopologyAssignmentParameters(NamedTuple):
     """The parameters of one search; a level is its index in the tree's level keys."""
 
     pod_count: int
-    """Pods without the leader."""
+    """Number of pods without the leader."""
     has_leader: bool
     requested_level: int
-    """The level where the search begins: the required or preferred one; the lowest for unconstrained pods."""
+    """Level at which the search begins: the required or preferred level; the lowest for unconstrained pods."""
     slice_level: int
     slice_size: int
-    """Pods of a slice of the outermost layer; 1 without slices."""
+    """Pods in a slice of the outermost layer; 1 without slices."""
     slice_size_at_level: Mapping[int, int]
-    """By level below the slice level: the inner layer's size; between two layers, that of the lower one."""
+    """By level below the slice level: the inner layer's size; between two layers, the size of the lower one."""
     slice_constraints: tuple[SliceConstraint, ...]
     required: bool
     unconstrained: bool
     least_free_capacity: bool
-    """The profile LeastFreeCapacity, else BestFit."""
+    """Whether to use the profile LeastFreeCapacity instead of BestFit."""
     by_affinity_score: bool
     balanced: bool
 
@@ -45,7 +45,7 @@ class TopologyAssignmentParameters(NamedTuple):
 
 
 def has_level(level_keys: Sequence[str], request: PodSetTopologyRequest | None) -> bool:
-    """Tell whether a topology has every level of a request; False for a request without topology (HasLevel)."""
+    """Return whether a topology has every level of a request; False if the request names no topology (HasLevel)."""
     if request is None or not (
         request.required or request.preferred or request.unconstrained or request.slice_constraints
     ):
@@ -89,7 +89,7 @@ def topology_assignment_parameters(
 
 
 def _level_key(level_keys: Sequence[str], request: PodSetTopologyRequest) -> str:
-    """Return the level where the search begins; "" if the request implies none."""
+    """Return the level at which the search begins; "" if the request implies none."""
     highest = level_keys[0] if request.slice_constraints else ""
     lowest = level_keys[-1] if request.unconstrained else ""
     return request.required or request.preferred or highest or lowest
@@ -108,7 +108,7 @@ def _level_problem(level_keys: Sequence[str], level_key: str, slice_level_key: s
 
 
 def _slice_size_at_level(level_keys: Sequence[str], layers: Sequence[SliceConstraint]) -> dict[int, int] | str:
-    """Return the slice sizes of all layers but the outermost by level, or what is wrong with the layers."""
+    """Return the slice sizes, by level, of all layers except the outermost, or the problem with the layers."""
     sizes: dict[int, int] = {}
     for outer, inner in pairwise(layers):
         if inner.level not in level_keys:

@@ -1,4 +1,4 @@
-"""Resources of leaves: usage by pods with a topology assignment, and the pods that free capacity holds.
+"""Resources of leaves: the usage of pods with a topology assignment, and the number of pods that fit.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go addAssumedUsage; pkg/resources/requests.go CountInWithLimitingResource.
 """
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
 
 _UNBOUNDED = np.iinfo(np.int32).max
-"""The count of pods that request nothing; pod counts are int32 in the API."""
+"""Number of pods that fit if they request nothing; pod counts are int32 in the API."""
 
 TASUsage = dict[str, "NDArray[np.int64]"]
 """By resource, (leaves,): milli-CPU, bytes, counts. Absent: zero. The arrays are read-only."""
 
 FreeCapacity = dict[str, "NDArray[np.int64]"]
-"""By resource, (leaves,): milli-CPU, bytes, counts; negative where usage exceeds capacity."""
+"""By resource, (leaves,): milli-CPU, bytes, counts; negative if usage exceeds capacity."""
 
 
 def with_pod_resource(requests: Mapping[str, int]) -> dict[str, int]:
-    """Return a pod's requests with one more unit of `pods`, which is the pod itself."""
+    """Return a pod's requests with one more unit of `pods`, which stands for the pod itself."""
     return {**requests, PODS: requests.get(PODS, 0) + 1}
 
 
 def with_assignment_usage(
     tree: TopologyTree, usage: TASUsage, assignment: TopologyAssignment, single_pod_requests: Mapping[str, int]
 ) -> TASUsage:
-    """Return the usage plus that of an assignment's pods; domains that the tree lacks add nothing."""
+    """Return the usage plus that of an assignment's pods; domains that are not in the tree add nothing."""
     pods_by_leaf = [(tree.find_leaf(domain.values), domain.pods) for domain in assignment.domains]
     pods_in_tree = [(leaf, pods) for leaf, pods in pods_by_leaf if leaf is not None]
     pod_counts = np.zeros(tree.leaf_count, np.int64)
@@ -55,7 +55,7 @@ def sum_usage(first: TASUsage, second: TASUsage) -> TASUsage:
 def count_in_with_limiting_resource(
     free: FreeCapacity, requests: Mapping[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, by leaf, how many pods the capacity holds, and the index of the limiting resource in sorted order."""
+    """Return, by leaf, the number of pods that fit, and the index of the limiting resource in sorted order."""
     names = sorted(requests)
     pod_counts = np.full(len(free[names[0]]), _UNBOUNDED, np.int64)
     limiting = np.zeros(len(pod_counts), np.int64)

@@ -1,4 +1,4 @@
-"""Topology assignments, built, merged, truncated and resolved to node selectors.
+"""Functions that build, merge and truncate topology assignments, and resolve them to node selectors.
 
 pkg/util/tas/tas_assignment.go; pkg/cache/scheduler/tas_flavor_snapshot.go; pkg/controller/tas/topology_ungater.go.
 """
@@ -35,9 +35,9 @@ def build_assignment(
 def merge_topology_assignments(
     tree: TopologyTree, first: TopologyAssignment, second: TopologyAssignment
 ) -> TopologyAssignment:
-    """Return the assignment of the pods of both (mergeTopologyAssignments).
+    """Return one assignment with the pods of both (mergeTopologyAssignments).
 
-    Raises ValueError, naming the domain, for a domain that is not a leaf of the tree.
+    Raises ValueError, with the domain's name, if a domain is not a leaf of the tree.
     """
     pods_by_leaf: dict[int, int] = {}
     for domain in chain(first.domains, second.domains):
@@ -52,7 +52,7 @@ def merge_topology_assignments(
 
 
 def truncate_assignment(assignment: TopologyAssignment, new_count: int) -> TopologyAssignment:
-    """Return the assignment with at most `new_count` pods; the pods of the highest ranks go (TruncateAssignment)."""
+    """Return the assignment with at most `new_count` pods; the highest ranks are dropped (TruncateAssignment)."""
     domains: list[TopologyDomainAssignment] = []
     for domain in assignment.domains:
         if new_count <= 0:
@@ -63,7 +63,7 @@ def truncate_assignment(assignment: TopologyAssignment, new_count: int) -> Topol
 
 
 def delete_domain(assignment: TopologyAssignment, node: str) -> tuple[TopologyAssignment, int]:
-    """Return the assignment without a node, and the number of its pods; the lowest level is the hostname."""
+    """Return the assignment without a node, and the number of pods removed; the lowest level must be the hostname."""
     domains = tuple(domain for domain in assignment.domains if domain.values[-1] != node)
     return assignment._replace(domains=domains), assignment.pod_count - sum(domain.pods for domain in domains)
 
@@ -71,7 +71,7 @@ def delete_domain(assignment: TopologyAssignment, node: str) -> tuple[TopologyAs
 def node_selectors_by_rank(assignment: TopologyAssignment) -> tuple[Mapping[str, str], ...]:
     """Return the node selector of each pod by its rank; consecutive ranks get neighbouring domains.
 
-    A pod's rank is its completion index; in a job of a JobSet, its index plus the job's index times the job's size.
+    A pod's rank is its completion index. In a job of a JobSet, the job's index times the job's size is added.
     """
     selectors = (
         repeat(dict(zip(assignment.levels, domain.values, strict=True)), domain.pods) for domain in assignment.domains

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class TopologyTree:
     """The levels from the highest to the leaves, and the rows of each leaf.
 
-    A domain is an index in its level. Domains of a level are sorted by the values of all levels down to it, compared as
-    strings. So the children of a domain are contiguous, and the lower index wins a tie.
+    A domain is an index in its level. The domains of a level are sorted by the values of all levels down to that level,
+    compared as strings. So the children of a domain are contiguous, and the lower index wins a tie.
     """
 
     name: str
@@ -37,7 +37,7 @@ class TopologyTree:
     parents: tuple[NDArray[np.int64], ...]
     """By level: each domain's parent, an index in the level above; empty for the highest level."""
     child_offsets: tuple[NDArray[np.int64], ...]
-    """By level but the lowest: the first child of each domain; the last item is the number of all children."""
+    """By level, except the lowest: the first child of each domain; the last item is the total number of children."""
     rows: NDArray[np.int64]
     """Rows in the order of their leaves."""
     leaf_offsets: NDArray[np.int64]
@@ -50,12 +50,12 @@ class TopologyTree:
 
     @property
     def is_lowest_level_node(self) -> bool:
-        """Tell whether each leaf is a node."""
+        """Return whether each leaf is a node."""
         return self.level_keys[-1] == HOSTNAME
 
     @property
     def assignment_levels(self) -> tuple[str, ...]:
-        """Return the levels of a topology assignment: the hostname alone where it is the lowest level."""
+        """Return the levels of a topology assignment: only the hostname, if it is the lowest level."""
         return self.level_keys[-1:] if self.is_lowest_level_node else self.level_keys
 
     def level_values(self, level: int, domain: int) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class TopologyTree:
         return self.level_values(len(self.level_keys) - 1, leaf)
 
     def find_leaf(self, values: tuple[str, ...]) -> int | None:
-        """Return the leaf with such values at the assignment levels, or None."""
+        """Return the leaf with these values at the assignment levels; None if there is none."""
         return self._leaf_by_values.get(values[-1:] if self.is_lowest_level_node else values)
 
     def ancestor(self, leaf: int, level: int) -> int:
@@ -101,7 +101,7 @@ class TopologyTree:
         return np.flatnonzero(is_parent[self.parents[level + 1]])
 
     def stale_domain(self, assignment: TopologyAssignment) -> str:
-        """Return the first value of an assignment's first domain that the tree lacks; "": the tree has all."""
+        """Return the first value of an assignment's first domain that is not in the tree; "": all are in the tree."""
         return next((domain.values[0] for domain in assignment.domains if self.find_leaf(domain.values) is None), "")
 
     @cached_property
@@ -114,8 +114,8 @@ def topology_tree_from_nodes(
 ) -> TopologyTree:
     """Return the tree of the nodes in a mask, (rows,), that have the labels of all levels.
 
-    Nodes with the same hostname are one leaf, at the position of the first. Raises ValueError for a Topology without
-    levels.
+    Nodes with the same hostname form one leaf, at the position of the first node. Raises ValueError for a Topology
+    without levels.
     """
     columns = [nodes.label_column(key) for key in level_keys]
     for column in columns:

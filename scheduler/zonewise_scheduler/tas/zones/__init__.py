@@ -1,1 +1,1 @@
-"""NUMA zones below the host: what the kubelets of the nodes admit, and the zones that they assign."""
+"""NUMA zones below the host: which pods the kubelets admit, and which zones they assign."""

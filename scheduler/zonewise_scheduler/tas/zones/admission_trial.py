@@ -1,4 +1,4 @@
-"""Whether kubelets admit the pods of a decision, pod set by pod set, before the decision is made."""
+"""A check, before a decision is made, that the kubelets admit its pods, pod set by pod set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PodsOnNodes(NamedTuple):
 
 
 class AdmissionTrial:
-    """Nodes with the pods that are assumed so far; the table does not change."""
+    """Nodes with the pods assumed so far; the table does not change."""
 
     def __init__(self, kubelet_states: KubeletStates, table: NodeStateTable) -> None:
         self._kubelet_states = kubelet_states
@@ -41,7 +41,7 @@ class AdmissionTrial:
         """By row: nodes with assumed pods."""
 
     def max_pods(self, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> NDArray[np.int64]:
-        """Return (rows,): the pods, up to a limit, that each node admits beside its assumed pods."""
+        """Return (rows,): the number of pods, up to a limit, that each node admits beside its assumed pods."""
         max_pods = fill_nodes(self._table, shape, limit, zone_slice_size)
         if self._kubelet_states.allow_unknown:
             max_pods[~self._kubelet_states.has_report] = limit
@@ -54,7 +54,7 @@ class AdmissionTrial:
     def max_pods_with_leader(
         self, leader: PodShape, shape: PodShape, limit: int, zone_slice_size: int, row: int
     ) -> int:
-        """Return the pods, up to a limit, that a node admits after the leader; 0 if it rejects the leader."""
+        """Return the number of pods, up to a limit, that a node admits after the leader; 0 if it rejects the leader."""
         state = self.node_state(row)
         if state is None:
             return limit if self._kubelet_states.allow_unknown else 0
@@ -70,9 +70,9 @@ class AdmissionTrial:
         return state
 
     def shortfalls(self, pod_sets: Sequence[PodsOnNodes]) -> dict[tuple[str, int], int]:
-        """Return by pod set and row how many pods a node admits beside the other pod sets, where that is too few.
+        """Return, by pod set and row, how many pods a node admits beside the other pod sets, if this is too few.
 
-        On each node pod sets come in their order. Pod sets that need one zone for all pods share that zone.
+        On each node, pod sets are filled in their order. Pod sets that need one zone for all pods share that zone.
         """
         shortfalls: dict[tuple[str, int], int] = {}
         if len(pod_sets) < 2:

@@ -33,18 +33,18 @@ class KubeletStates:
     """The last reports of nodes by row, with and without the queue's pods, and the states under an overlay.
 
     A cluster has one instance in each thread, which copies of the allocations share. The arrays hold one overlay at a
-    time; the differences are written when another one is requested.
+    time. When another overlay is requested, only the differences are written.
     """
 
     def __init__(self, states: Sequence[NodeState | None], *, allow_unknown: bool = True) -> None:
         """Use nodes without pods of the queue; None: the node has no report, so its zones are unknown.
 
-        `allow_unknown`: nodes without a report admit every pod; else they admit none.
+        `allow_unknown`: nodes without a report admit every pod; otherwise they admit none.
         """
         self.allow_unknown = allow_unknown
         self._reports = [ReportedNode(state, state, {}) for state in states]
         self.has_report = np.array([state is not None for state in states], np.bool_)
-        """(rows,)."""
+        """(rows,): whether the node has a report."""
         self.revision = 0
         """Increases with each report."""
         self._revisions = np.zeros(len(states), np.int64)
@@ -52,17 +52,17 @@ class KubeletStates:
         self.versions = count()
         """Unique version numbers for allocations."""
         self._table: NodeStateTable | None = _build_table(states)
-        """None: to be built."""
+        """None: not yet built."""
         self._empty_table: NodeStateTable | None = None
         self._overlay: NodeStateOverlay | None = None
         """The overlay in the arrays."""
         self._outdated_rows: set[int] = set()
-        """Rows of the arrays that were reported since they were written."""
+        """Rows with a new report since the arrays were written."""
 
     def copy(self) -> KubeletStates:
         """Return a copy that changes independently; its arrays are built at their first use.
 
-        Both take version numbers from one sequence.
+        The copy and the original take version numbers from one sequence.
         """
         copied = copy(self)
         copied._reports, copied._outdated_rows = list(self._reports), set()
@@ -71,7 +71,7 @@ class KubeletStates:
         return copied
 
     def report(self, row: int, report: ReportedNode) -> None:
-        """Use a new report of a node."""
+        """Store a new report of a node."""
         self._reports[row] = report
         self.revision += 1
         self._revisions[row] = self.revision

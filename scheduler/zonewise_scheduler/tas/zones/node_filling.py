@@ -1,6 +1,6 @@
 """How many pods of one shape a node admits one after another, and how they fill its zones.
 
-The kubelet chooses the zones, not the scheduler. It uses the lowest zone that fits a pod until that zone is full
+The kubelet, not the scheduler, chooses the zones. It uses the lowest zone that fits a pod until that zone is full
 (pkg/kubelet/cm/topologymanager/policy.go). So all pods share a zone only if the first zone that fits one of them fits
 all.
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.arrays.state_table import NodeStateTable
 
 ANY_ZONE, SINGLE_ZONE = 0, -1
-"""Zone slice sizes: any zones, or one zone for all pods; a positive size: each slice of so many pods is in one zone."""
+"""Zone slice sizes: any zones, or one zone for all pods; a positive size N: each slice of N pods is in one zone."""
 
 MAX_PODS = np.iinfo(np.int32).max
-"""Upper bound on every pod count; these are int32 in the API."""
+"""Upper bound on every pod count; pod counts are int32 in the API."""
 
 _ALIGNED = ("single-numa-node", "restricted")
 
@@ -61,7 +61,7 @@ def predict_admission(state: NodeState, shape: PodShape) -> Verdict:
 
 
 def assigned_zones(kind: NodeKind, verdict: Verdict) -> int:
-    """Return the bitmask of zones whose resources an admitted pod is assigned."""
+    """Return the bitmask of the zones from which an admitted pod is assigned resources."""
     zones = 0
     for container in verdict.assignments:
         zones |= sum(1 << zone for zone, cpus in kind.cpus.zones if cpus & container.cpus)
@@ -72,9 +72,9 @@ def assigned_zones(kind: NodeKind, verdict: Verdict) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def fill_node(state: NodeState, shape: PodShape, limit: int, zone_slice_size: int = ANY_ZONE) -> FilledNode:
-    """Return the node with the most pods, up to a limit, whose zone slices are whole.
+    """Return the node with the largest number of pods, up to a limit, whose zone slices are whole.
 
-    Zone slices are then whole for any smaller number of slices, too.
+    Zone slices are then also whole for any smaller number of slices.
     """
     filled = FilledNode(0, state, 0)
     aligned = state.kind.policies.topology in _ALIGNED
@@ -120,7 +120,7 @@ def fill_nodes(
 
 
 def _whole_slice_counts(view: ArrayView, request: AlignmentRequest, zone_slice_size: int) -> NDArray[np.int64]:
-    """Return (rows,): the pods that the zones alone allow; UNDECIDED_COUNT where arrays do not suffice."""
+    """Return (rows,): the number of pods that the zones allow; UNDECIDED_COUNT if the arrays do not suffice."""
     needs_zones = any(_zone_amounts(view.layout, step.hinted) for step in request.steps)
     if view.layout.policies.topology not in _ALIGNED or not needs_zones:
         return np.full(view.rows, MAX_PODS, np.int64)
@@ -144,7 +144,7 @@ def _zone_amounts(layout: Layout, amounts: IndexedAmounts) -> IndexedAmounts:
 
 
 def _fills_lowest_zone(layout: Layout, request: AlignmentRequest) -> bool:
-    """Tell whether the kubelet fills the lowest zone that fits a whole pod, until it is full."""
+    """Return whether the kubelet fills the lowest zone that fits a whole pod until that zone is full."""
     if len(request.steps) != 1 or not request.exact or request.impossible:
         return False
     (step,) = request.steps

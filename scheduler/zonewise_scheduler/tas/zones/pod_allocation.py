@@ -1,4 +1,4 @@
-"""What a pod is allocated of a node's zones: taken out when it is removed, and put back when a trial is undone.
+"""A pod's share of a node's zones: released when the pod is removed, and restored when a trial is undone.
 
 pkg/kubelet/cm/memorymanager/policy_static.go releaseMemory.
 """
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
 
 PodSetKey = tuple[str, str]
-"""A workload's key, and the name of its pod set."""
+"""A workload's key, and the name of one of its pod sets."""
 
 MemoryTable = tuple[tuple[int, ...], ...]
 """Bytes, by zone and type."""
 
 
 class Allocation(NamedTuple):
-    """The resources that a pod adds to a node's allocated ones."""
+    """The resources of a node that are allocated to one pod."""
 
     cpus: int
-    """Bitmask."""
+    """Bitmask of CPUs."""
     memory: MemoryTable
     devices: tuple[int, ...]
-    """By class."""
+    """Number of devices by class."""
     memory_groups: tuple[int, ...]
-    """Bitmasks of zones; the pod's memory in each comes from these zones as one group."""
+    """Bitmasks of zones; the zones of each bitmask provide memory to the pod as one group."""
     zones: int
     """Bitmask of all assigned zones."""
     assignments: tuple[ContainerAssignment, ...] | None = None
-    """By container, as predicted; None: unknown, since a report shows the pod."""
+    """Predicted assignments by container; None: unknown, because the allocation comes from a report."""
 
 
 def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
-    """Return what an admitted pod is allocated; `state`: the node before it."""
+    """Return the allocation of an admitted pod; `state`: the node before the admission."""
     after = verdict.after or state
     memory_groups = {share.zones for container in verdict.assignments for share in container.memory}
     return Allocation(
@@ -51,10 +51,10 @@ def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
 
 
 def release(state: NodeState, allocation: Allocation, zones_in_use: int) -> NodeState:
-    """Return the node without a pod; `zones_in_use`: bitmask of zones of which other pods have memory.
+    """Return the node without a pod; `zones_in_use`: bitmask of zones in which other pods have memory.
 
-    Zones stay one memory group until no pod has memory of it. Of memory from several zones the kubelet may free
-    another zone's part; then only the sum over the zones is exact.
+    Zones remain one memory group until no pod has memory in it. If a pod has memory from several zones, the kubelet may
+    free another zone's part. Then only the sum over the zones is exact.
     """
     own_zones = _union(allocation.memory_groups)
     groups = tuple(
@@ -71,7 +71,7 @@ def release(state: NodeState, allocation: Allocation, zones_in_use: int) -> Node
 
 
 def reallocate(state: NodeState, allocation: Allocation) -> NodeState | None:
-    """Return the node with a pod that gets its former allocation; None if another pod has part of it."""
+    """Return the node with a pod's former allocation restored; None if another pod has part of it."""
     memory = _subtract(state.memory_free, allocation.memory)
     devices = tuple(a - b for a, b in zip(state.device_free, allocation.devices, strict=True))
     insufficient = any(size < 0 for row in memory for size in row) or any(count < 0 for count in devices)
@@ -95,7 +95,7 @@ def reallocate(state: NodeState, allocation: Allocation) -> NodeState | None:
 
 
 def memory_zones(allocations: tuple[Allocation, ...]) -> int:
-    """Return the bitmask of zones of which pods have memory."""
+    """Return the bitmask of zones in which pods have memory."""
     return _union(tuple(_union(allocation.memory_groups) for allocation in allocations))
 
 

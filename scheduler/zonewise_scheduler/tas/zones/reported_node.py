@@ -1,10 +1,10 @@
-"""A node by its last report, and the part of it that the queue's pods hold.
+"""A node according to its last report, and the resources on it that the queue's pods hold.
 
-Our agent's report says what each pod holds (zonewise_common.nrt.holdings). So each pod of the queue that the report
-contains gets what it holds in fact, and none is subtracted twice.
+The report of the zonewise agent lists the holdings of each pod (zonewise_common.nrt.holdings). So each pod of the queue
+in the report counts with what it really holds, and no pod is subtracted twice.
 
-Where this cannot be known, a pod is rather counted twice than not at all: in the report, and once more as predicted.
-Such are pods in reports of other agents, damaged holdings, and two pods of a node with one key.
+If the holdings are unknown, a pod counts twice rather than not at all: once in the report, and once as predicted. This
+applies to pods in reports of other agents, to damaged holdings, and to two pods of a node with the same key.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class ReportedNode(NamedTuple):
-    """A node by its last report.
+    """A node according to its last report.
 
     Invariant: `state` with all `pods` released is `base`, and neither has more than the kubelet can allocate.
     """
 
     base: NodeState | None
-    """Without the queue's pods; None: no report."""
+    """The node without the queue's pods; None: it has no report."""
     state: NodeState | None
-    """With them."""
+    """The node with the queue's pods; None: it has no report."""
     pods: Mapping[PodSetKey, tuple[Allocation, ...]]
     """What each reported pod of the queue holds."""
 
@@ -46,10 +46,10 @@ NO_REPORT = ReportedNode(None, None, {})
 def reported_node(
     state: NodeState, texts: Iterable[tuple[int, str]] | None, queue_pods: Mapping[str, PodSetKey | None]
 ) -> ReportedNode:
-    """Return a report's state with the share of the queue's pods.
+    """Return a reported node from its state, and the holdings of the queue's pods.
 
-    `texts`: of nrt.holdings, by zone; None: unknown. `queue_pods`: pod sets by key of nrt.holdings; None: the pod has
-    ended, so its kubelet has released what it held.
+    `texts`: the texts of nrt.holdings by zone; None: unknown. `queue_pods`: pod sets by key of nrt.holdings; None: the
+    pod has ended, so its kubelet has released its resources.
     """
     held = _read(texts)
     ended = [held.pop(key) for key, pod_set in queue_pods.items() if pod_set is None and key in held]
@@ -65,7 +65,7 @@ def reported_node(
 
 
 def is_admitted(kind: NodeKind, shape: PodShape, allocation: Allocation) -> bool:
-    """Tell whether a reported pod has all that it requests; a report may be of the middle of its admission."""
+    """Return whether a reported pod holds all its requests; a report may be written in the middle of its admission."""
     cpus, amounts = admitted_holdings(kind, shape)
     shown = Counter[str]()
     for row in allocation.memory:
@@ -78,12 +78,12 @@ def is_admitted(kind: NodeKind, shape: PodShape, allocation: Allocation) -> bool
 def _read(texts: Iterable[tuple[int, str]] | None) -> dict[str, Holdings]:
     try:
         return {} if texts is None else read_holdings(texts)
-    except ValueError:  # damaged: the reader of reports has said so
+    except ValueError:  # damaged: the reader of reports has reported it
         return {}
 
 
 def _released(state: NodeState, ended: Iterable[Holdings], remaining: Iterable[Holdings]) -> NodeState:
-    """Return the state after pods have ended; zones whose memory is not whole stay assigned."""
+    """Return the state after pods have ended; zones whose memory is not entirely free remain assigned."""
     freed = release(state, ended, -1)
     held_zones = 0
     for holdings in remaining:
@@ -94,7 +94,7 @@ def _released(state: NodeState, ended: Iterable[Holdings], remaining: Iterable[H
 
 
 def _allocation(before: NodeState, after: NodeState, holdings: Holdings) -> Allocation:
-    """Return what a pod holds, as the difference that its end makes."""
+    """Return a pod's holdings: the difference between the states after and before its end."""
     cpus = after.free_cpus & ~before.free_cpus
     devices = tuple(a - b for a, b in zip(after.device_free, before.device_free, strict=True))
     memory = tuple(

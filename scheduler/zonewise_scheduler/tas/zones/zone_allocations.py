@@ -1,4 +1,4 @@
-"""What the queue's pods are allocated of the nodes' zones, as predicted for their kubelets."""
+"""The zone resources that the kubelets are predicted to allocate to the queue's pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
 
 _REMOVED_LIMIT = 1 << 16
-"""Pods whose allocations are kept after their removal; most are pods that a decision removes for a trial."""
+"""Maximum number of removed pods whose allocations are kept; most were removed by a decision for a trial."""
 
 
 class PodSetAllocations(NamedTuple):
@@ -30,9 +30,9 @@ class PodSetAllocations(NamedTuple):
 
     shape: PodShape
     allocations: tuple[Allocation, ...] = ()
-    """By pod."""
+    """One allocation for each allocated pod."""
     unallocated: int = 0
-    """Pods that the node should have and that do not fit; meanwhile it counts as exhausted."""
+    """Number of placed pods that do not fit; while there are any, the node counts as exhausted."""
 
     @property
     def pod_count(self) -> int:
@@ -48,9 +48,9 @@ class NodeAllocations(NamedTuple):
     pod_sets: Mapping[PodSetKey, PodSetAllocations]
     """In order of arrival."""
     unclaimed: Mapping[PodSetKey, tuple[Allocation, ...]]
-    """Reported pods that are not in `pod_sets`; `state` lacks what they hold."""
+    """Reported pods that are not in `pod_sets`; the resources that they hold are not available in `state`."""
     revision: int
-    """Of the report (KubeletStates.row_revision)."""
+    """Revision of the report (KubeletStates.row_revision)."""
 
     @property
     def visible_state(self) -> NodeState | None:
@@ -65,11 +65,11 @@ class _RemovedPods(NamedTuple):
 
     allocations: tuple[Allocation, ...]
     revision: int
-    """Of the node's report."""
+    """Revision of the node's report."""
 
 
 class _Removal(NamedTuple):
-    """The removal of pods from a node, kept since trials remove the same pods, and add them, again and again."""
+    """The removal of pods from a node; it is cached because trials repeatedly remove and add the same pods."""
 
     before: NodeAllocations
     after: NodeAllocations
@@ -79,38 +79,38 @@ class _Removal(NamedTuple):
 class ZoneAllocations:
     """The pods of the queue on each node, and the allocation of each pod.
 
-    Pods get what their kubelets assign, in the order in which they are added. Allocations are computed only when the
-    table, a version or zones are requested.
+    Pods get the predicted assignments of their kubelets, in the order in which they are added. Allocations are computed
+    only when the table, a version or zones are requested.
 
-    Invariant: a trial that removes and adds pods, and then undoes this, leaves allocated pods as they were.
+    Invariant: a trial that removes and adds pods, and then undoes these changes, does not change any allocation.
     1. A removed pod releases exactly its allocation, which is kept under its row and key.
     2. An added pod first gets a kept allocation of its row and key, unless another pod has part of it.
-    3. Undoing a trial first removes the pods that the trial added; by 1 they no longer have part of it.
-    4. Pods that are added to the very node that their removal has left restore the node from before the removal.
-    A pod that was unallocated may get the released resources; then the removed pod gets what its kubelet assigns next.
+    3. Undoing a trial first removes the pods that the trial added; by 1, they then hold no part of that allocation.
+    4. Adding removed pods to a node that is unchanged since their removal restores the node from before the removal.
+    An unallocated pod may get the released resources. Then the removed pod gets the next assignment of its kubelet.
 
-    Invariant: each added pod counts once, and so does each reported one, whichever comes first.
-    1. The state of a node starts as reported, less what its reported pods hold. All of them are unclaimed.
-    2. An added pod claims an unclaimed one of its pod set that shows all that the pod requests: the state stays.
+    Invariant: each added pod and each reported pod counts once, whichever comes first.
+    1. The initial state of a node excludes the resources that its reported pods hold. All these pods are unclaimed.
+    2. An added pod claims an unclaimed pod of its pod set that holds all its requests; the state does not change.
     3. Any other added pod gets an allocation of its own.
-    4. A new report repeats this with all added pods, so the pods that it contains have what they hold in fact.
-    A pod that the report shows in part is counted in the report, and as predicted, until a report shows all of it.
+    4. A new report repeats this with all added pods, so the pods in the report have the resources that they hold.
+    A pod that a report shows only in part counts twice, as reported and as predicted, until a report shows all of it.
     """
 
     def __init__(self, kubelet_states: KubeletStates) -> None:
         self.kubelet_states = kubelet_states
         self._overlay = NodeStateOverlay({}, ())
-        """The visible states as of the last time that the allocations were computed."""
+        """The visible states after the last computation of allocations."""
         self._nodes: dict[int, NodeAllocations] = {}
         self._pending_rows: set[int] = set()
-        """Rows whose pods have changed since."""
+        """Rows whose pods have changed since that computation."""
         self._removed: OrderedDict[tuple[int, PodSetKey], _RemovedPods] = OrderedDict()
         self._removed_count = 0
         self._removals: dict[tuple[int, PodSetKey, int], _Removal] = {}
-        """The last removal of so many pods; copies share them."""
+        """By row, pod set and number of pods: the last such removal; copies share the dictionary."""
         self._version = next(kubelet_states.versions)
         self._revision = kubelet_states.revision
-        """The last report that the overlay contains."""
+        """Revision of the last report that the overlay contains."""
 
     def version(self) -> int:
         """Return a number that changes whenever a node may have changed; copies with the same number are equal."""
@@ -149,19 +149,20 @@ class ZoneAllocations:
         return [allocation.zones for allocation in pods.allocations] + [0] * pods.unallocated
 
     def predicted_allocations(self, row: int, key: PodSetKey) -> tuple[Allocation, ...]:
-        """Return what each pod of a pod set is allocated on a node, also where this is not computed yet.
+        """Return the allocation of each pod of a pod set on a node, even if it has not been computed yet.
 
-        Nothing changes, so that later decisions do not depend on the call.
+        The call changes nothing, so later decisions do not depend on it.
         """
         node = self._allocated_node(row)
         return node.pod_sets[key].allocations if key in node.pod_sets else ()
 
     def admits_next(self, row: int, key: PodSetKey, sent: Mapping[PodSetKey, SentPods]) -> bool:
-        """Tell whether a node's kubelet will admit all of its pods if one of `key` is sent to it now.
+        """Return whether a node's kubelet will admit all of its pods if one pod of `key` is sent to it now.
 
-        Pods that were sent may arrive in any order, and the kubelet gives each the best zones at that moment. So each
-        order must admit them all, and then all others in the order in which they were added. So once the sent pods
-        have arrived, the first of the others can be sent. True for a node without a report. Nothing changes.
+        Sent pods may arrive in any order, and the kubelet assigns each the best zones at that moment. So for every
+        order, the kubelet must admit all sent pods, and then all others in the order in which they were added. Then
+        the first of the others can be sent once the sent pods have arrived. True for a node without a report. The call
+        changes nothing.
         """
         node = self._allocated_node(row)
         if node.state is None or key not in node.pod_sets:
@@ -205,7 +206,7 @@ class ZoneAllocations:
         self._set_node(row, node._replace(state=state, pod_sets={**node.pod_sets, key: pods}))
 
     def remove(self, row: int, key: PodSetKey, count: int) -> None:
-        """Remove pods from a node: first unallocated ones, then the last to arrive."""
+        """Remove pods from a node: first the unallocated ones, then the last to arrive."""
         node = self._node(row)
         pods = node.pod_sets.get(key)
         if pods is None:
@@ -232,7 +233,7 @@ class ZoneAllocations:
         return _Removal(node, node._replace(state=state, pod_sets=pod_sets), removed)
 
     def _node(self, row: int) -> NodeAllocations:
-        """Return a node by its last report."""
+        """Return a node according to its last report."""
         node, revision = self._nodes.get(row), self.kubelet_states.row_revision(row)
         if node is not None and node.revision == revision:
             return node
@@ -244,7 +245,7 @@ class ZoneAllocations:
         return rebuilt
 
     def _allocated_node(self, row: int) -> NodeAllocations:
-        """Return a node by its last report, its pods allocated as far as they fit. Nothing changes."""
+        """Return a node according to its last report, with its pods allocated as far as they fit; change nothing."""
         node = self._node(row)
         for key, pods in node.pod_sets.items():
             if pods.unallocated:
@@ -256,7 +257,7 @@ class ZoneAllocations:
         return None if node is None else node.pod_sets.get(key)
 
     def _memory_zones_in_use(self, row: int, node: NodeAllocations) -> int:
-        """Return the bitmask of zones of which pods outside the queue, or pods of a node, have memory."""
+        """Return the bitmask of zones in which pods outside the queue, or the node's pods of the queue, have memory."""
         base = self.kubelet_states.last_report(row).base
         zones = 0 if base is None else base.memory_assigned
         for allocations in (*node.unclaimed.values(), *(pods.allocations for pods in node.pod_sets.values())):
@@ -264,7 +265,7 @@ class ZoneAllocations:
         return zones
 
     def _take_removed(self, row: int, key: PodSetKey) -> tuple[Allocation, ...]:
-        """Return and drop the allocations of removed pods; none that an earlier report is the base of."""
+        """Return and drop the allocations of removed pods; return none that are based on an earlier report."""
         removed = self._removed.pop((row, key), None)
         if removed is None:
             return ()
@@ -318,7 +319,7 @@ class ZoneAllocations:
 
 
 def _claim(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) -> NodeAllocations:
-    """Return a node on which the unallocated pods of a pod set claim reported ones, as far as there are any."""
+    """Return a node on which the unallocated pods of a pod set claim as many reported pods as possible."""
     claimed: list[Allocation] = []
     rest: list[Allocation] = []
     for allocation in node.unclaimed.get(key, ()):
@@ -334,7 +335,7 @@ def _claim(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) -> No
 
 
 def _allocate(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) -> NodeAllocations:
-    """Return the node with as many unallocated pods of a pod set as it admits."""
+    """Return the node after allocating as many unallocated pods of a pod set as it admits."""
     allocations, unallocated, state = list(pods.allocations), pods.unallocated, node.state
     while unallocated and state is not None:
         verdict = predict_admission(state, pods.shape)
@@ -350,7 +351,7 @@ def _allocate(node: NodeAllocations, key: PodSetKey, pods: PodSetAllocations) ->
 def _not_arrived(
     node: NodeAllocations, sent: Mapping[PodSetKey, SentPods]
 ) -> tuple[dict[PodSetKey, int], dict[PodSetKey, int]]:
-    """Return by pod set the pods that are on their way to a node, and those that are held, as far as there are any."""
+    """Return, by pod set, the number of pods on their way to a node, and of held pods; zeros are left out."""
     in_flight: dict[PodSetKey, int] = {}
     held: dict[PodSetKey, int] = {}
     for key, pods in node.pod_sets.items():
@@ -368,9 +369,9 @@ def _not_arrived(
 def _admits_in_any_order(
     state: NodeState, node: NodeAllocations, in_flight: Mapping[PodSetKey, int], held: Mapping[PodSetKey, int]
 ) -> bool:
-    """Tell whether the pods on their way are admitted in each order of arrival, and then the held ones in theirs.
+    """Return whether the pods on their way are admitted in any order of arrival, and then the held pods in their order.
 
-    `state`: without all of these pods.
+    `state`: the node without any of these pods.
     """
     on_way = AssumedState.from_shapes(state, _shapes(node, in_flight), predict_admission)
     states = on_way.final_states(predict_admission)

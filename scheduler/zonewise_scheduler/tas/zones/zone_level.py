@@ -1,10 +1,10 @@
 """Zones as the level below the host: requests for zones are translated to requests for hosts.
 
-A pod goes to a host, and its kubelet chooses the zones. So hosts are the leaves, and each is counted for the pods that
-its kubelet admits in zones as requested (node_filling.py). A host counts as one zone without a report, or if its
+A pod goes to a host, and its kubelet chooses the zones. So hosts are the leaves, and each counts as many pods as its
+kubelet admits in the requested zones (node_filling.py). A host counts as one zone if it has no report, or if its
 kubelet does not align pods.
 
-The API's TopologyAssignment ends at the hostname; `TASSnapshot.zone_assignments` has the zones.
+The API's TopologyAssignment ends at the hostname; `TASSnapshot.zone_assignments` returns the zones.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.topology.types import PodSetTopologyRequest
 
 ZONE_LEVEL = "zonewise.dev/zone"
-"""The level of a node's NUMA zones; a pod set may request it where the lowest level is the hostname."""
+"""The level of a node's NUMA zones; a pod set may request it if the lowest level is the hostname."""
 
 
 def requests_zones(request: PodSetTopologyRequest | None) -> bool:
-    """Tell whether a request names the zone level."""
+    """Return whether a request names the zone level."""
     if request is None:
         return False
     return ZONE_LEVEL in {request.required, request.preferred, *(layer.level for layer in request.slice_constraints)}
@@ -54,7 +54,7 @@ def as_host_request(request: PodSetTopologyRequest | None, *, strict: bool) -> t
 
 
 def _as_host_layers(layers: tuple[SliceConstraint, ...]) -> tuple[tuple[SliceConstraint, ...], int]:
-    """Return the slice layers of hosts, and the slice size of zones; slices of hosts consist of whole zone slices."""
+    """Return the slice layers of hosts, and the zone slice size; slices of hosts consist of whole zone slices."""
     if not layers or layers[-1].level != ZONE_LEVEL:
         return layers, ANY_ZONE
     outer, zone_slice_size = layers[:-1], layers[-1].size
