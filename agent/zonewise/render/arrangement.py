@@ -1,4 +1,4 @@
-"""The arrangement of boxes in the vector picture: of all column counts the one with the least empty space."""
+"""The arrangement of boxes in the vector picture: chooses the column counts that leave little empty space."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 _PAD, _CACHE_PAD, _MEMBER_PAD = 10.0, 7.0, 5.0
 _RATIO = 1.5  # desired ratio of width to height: that of a page and of most screens
-_WIDEST = 1500.0  # wider pictures have too small texts when fitted to a page
-_MOST_MEMBERS = 32  # L3 groups or clusters drawn one by one
+_WIDEST = 1500.0  # the text of wider pictures is too small when they are fitted to a page
+_MOST_MEMBERS = 32  # maximum number of L3 groups or clusters drawn one by one
 _MOST_COLUMNS = 4
 
 
 class _Columns(NamedTuple):
-    """Column counts, the same on the whole machine, so that equal things are in equal places."""
+    """Column counts, the same for the whole machine, so that equal parts appear in equal positions."""
 
     devices: int
-    """Of the devices beside a zone."""
+    """Columns of devices beside a zone."""
     caches: int
-    """Of caches and clusters in a box."""
+    """Columns of caches and clusters in a box."""
     inner: int
-    """Of other boxes in a box."""
+    """Columns of other boxes in a box."""
     outer: int
-    """Of the outermost boxes."""
+    """Columns of the outermost boxes."""
 
 
 def best_arrangement(picture: Picture, least: float) -> Node:
@@ -67,7 +67,7 @@ def best_arrangement(picture: Picture, least: float) -> Node:
 
 
 def _cost(node: Node) -> float:
-    """Return the cost of a picture: its area, times its distance from the shape of a page, and from its width."""
+    """Return the cost of a picture: its area, times penalties for a shape unlike a page and for excess width."""
     shape = node.width / max(node.height, 1) / _RATIO
     return node.width * node.height * max(shape, 1 / max(shape, 1e-6)) * max(node.width / _WIDEST, 1)
 
@@ -93,14 +93,14 @@ def rect_kind(box: Box) -> str:
 
 
 class _Drawer:
-    """Draws boxes in one arrangement; caches the natural width of each, which every level needs."""
+    """Draws boxes in one arrangement; caches the natural width of each box, since every level needs it."""
 
     def __init__(self, columns: _Columns) -> None:
         self._columns = columns
         self._natural: dict[int, float] = {}
 
     def body(self, picture: Picture, least: float) -> Node:
-        """Return all boxes of a picture."""
+        """Return a node with all boxes of a picture."""
         parts = [self._children(picture.boxes, 1, self._columns.outer, TEXT_WIDTH, least)]
         parts += _memory_cards(picture.memories)
         if picture.devices:
@@ -110,7 +110,7 @@ class _Drawer:
         return stacked(parts, GAP)
 
     def _box(self, box: Box, least: float) -> Node:
-        """Return a box of at least some width: title and details above, then cores and inner boxes beside devices."""
+        """Return a box at least `least` wide: title and details above, then cores and inner boxes beside devices."""
         title = _title(box)
         details = paragraph(box.details, max(title.width, TEXT_WIDTH), SMALL, "dim")
         width = NARROW if box.devices else TEXT_WIDTH
@@ -130,7 +130,7 @@ class _Drawer:
     def _children(
         self, children: Sequence[Box | Cores], parents: int, abreast: int, width: float, least: float
     ) -> Node:
-        """Return the content of a box: cores below one another, then boxes in a grid of at least some width."""
+        """Return the content of a box: cores below one another, then boxes in a grid at least `least` wide."""
         cores = [core_block(child, parents, width) for child in children if isinstance(child, Cores)]
         boxes = _boxes(children)
         if not boxes:

@@ -1,4 +1,4 @@
-"""Devices below their shared host bridges and switches; a bridge with a single device below is omitted."""
+"""Groups devices below their shared host bridges and switches; a bridge with a single device below it is omitted."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from zonewise.render.devices import LocatedDevice
 
 _KINDS = ("gpu", "accelerator", "network", "storage", "memory")
-"""The order of devices that sit side by side."""
+"""The order of neighbouring devices, by kind."""
 
 _FOLDED_FROM = {"gpu": 9}
 _DEFAULT_FOLDED_FROM = 4
-"""A person looks for GPUs by number; of other equal devices more than three share one line."""
+"""More than three equal devices share one line. GPUs have a higher threshold, since people look for them by number."""
 
 
 class _Bridge(NamedTuple):
-    """A bridge while the tree is built: the bridges and the devices directly below it."""
+    """A bridge during construction of the tree, with the bridges and the devices directly below it."""
 
     bridges: dict[str, _Bridge]
     devices: list[LocatedDevice]
@@ -39,7 +39,7 @@ def group_by_bus(devices: Iterable[LocatedDevice]) -> tuple[Bus | Device, ...]:
 
 
 def _rank(item: Bus | Device) -> int:
-    """Return the sort key of an item: its kind; a bus has that of the first kind on it."""
+    """Return the sort key of an item: the rank of its kind; for a bus, the lowest rank of its items."""
     if isinstance(item, Device):
         return _KINDS.index(item.kind)
     return min((_rank(inner) for inner in item.items), default=len(_KINDS))
@@ -67,7 +67,7 @@ def _bridge_items(address: str, bridge: _Bridge) -> Sequence[Bus | Device]:
     items = _items(bridge)
     slots = {located.function.address.rpartition(".")[0] for located in bridge.devices if located.function}
     if len(items) == 1 or (not bridge.bridges and len(slots) == 1):
-        return items  # a port with one device below, maybe of several functions
+        return items  # a port with one device below it, possibly with several functions
     return (Bus((f"switch {address.removeprefix('0000:')}",), items),)
 
 

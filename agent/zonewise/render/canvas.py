@@ -1,4 +1,4 @@
-"""Blocks of styled text with known widths on a terminal: cut, wrapped, framed, and set side by side."""
+"""Cuts, wraps and frames blocks of styled text with known widths on a terminal, and places them side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Span = tuple[str, str]
 """(style, text); the styles are the keys of COLOURS."""
 
 Line = tuple[Span, ...]
-"""A line of spans, each in its style."""
+"""A line of spans, each with its own style."""
 
 COLOURS = {
     "": "",
@@ -30,7 +30,7 @@ COLOURS = {
     "dim": "2",
     "bad": "1;31",
 }
-"""SGR parameters of each style: the 16 colours that a user can choose on every terminal, none for plain text."""
+"""SGR parameters of each style: only the 16 colours that users can configure on every terminal; none for plain text."""
 
 _ASCII = str.maketrans("─│╭╮╰╯┌┐└┘├┤·×…\N{REPLACEMENT CHARACTER}", "-|++++++++++-x~?")
 ELLIPSIS = "…"
@@ -50,7 +50,7 @@ SQUARE = Frame("┌", "┐", "└", "┘")
 
 
 def column_width(text: str) -> int:
-    """Return how many columns a text occupies: two for wide East Asian characters, none for combining ones."""
+    """Return how many columns a text occupies: two per wide East Asian character, none for combining characters."""
     if text.translate(_ASCII).isascii():
         return len(text)
     import unicodedata  # 1 MB, and only for names outside ASCII
@@ -67,7 +67,7 @@ def line_width(line: Line) -> int:
 
 
 def clip(line: Line, width: int) -> Line:
-    """Return a line of at most `width` columns, with an ellipsis where it is cut."""
+    """Return a line of at most `width` columns, with an ellipsis if it is cut."""
     if line_width(line) <= width:
         return line
     remaining = width - 1
@@ -99,7 +99,7 @@ def pad(line: Line, width: int) -> Line:
 
 
 def joined(phrases: Iterable[Line], separator: str) -> Line:
-    """Return phrases as one line, with a dim separator between them."""
+    """Return phrases as one line, separated by a dim separator."""
     spans: list[Span] = []
     for phrase in phrases:
         spans += [("dim", separator), *phrase] if spans else phrase
@@ -107,9 +107,9 @@ def joined(phrases: Iterable[Line], separator: str) -> Line:
 
 
 def wrap(phrases: Iterable[Span], width: int, *, separator: str = "  ", indent: int = 2) -> list[Line]:
-    """Return phrases in lines of at most `width` columns, lines after the first indented.
+    """Return phrases in lines of at most `width` columns; lines after the first are indented.
 
-    A phrase stays whole where it fits into a line; otherwise it is broken after a bar, a comma or a space.
+    A phrase that fits into a line is not broken; a longer one is broken after a bar, a comma or a space.
     """
     lines: list[Line] = []
     for style, text in phrases:
@@ -133,7 +133,7 @@ def _break(text: str, width: int) -> list[str]:
 
 
 def frame_block(title: Line, body: Sequence[Line], width: int, frame: Frame) -> list[Line]:
-    """Return a block in a frame of `width` columns, its title in the upper edge."""
+    """Return a block in a frame of `width` columns, with its title in the upper edge."""
     title = clip(title, width - 6)
     rest = width - 5 - line_width(title)
     return [
@@ -144,13 +144,13 @@ def frame_block(title: Line, body: Sequence[Line], width: int, frame: Frame) -> 
 
 
 def pad_height(block: Sequence[Line], height: int) -> list[Line]:
-    """Return a framed block of at least `height` lines; the added ones are empty and above its lower edge."""
+    """Return a framed block of at least `height` lines; empty lines are added above its lower edge."""
     edge: Line = (("frame", "│"), ("", " " * (line_width(block[-1]) - 2)), ("frame", "│"))
     return [*block[:-1], *[edge] * (height - len(block)), block[-1]]
 
 
 def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int], gap: int) -> list[Line]:
-    """Return blocks of equal height side by side, each in its number of columns."""
+    """Return blocks of equal height side by side, each padded to its width."""
     space: Line = (("", " " * gap),)
     rows: list[Line] = []
     for parts in zip(*blocks, strict=True):
@@ -162,7 +162,7 @@ def beside(blocks: Sequence[Sequence[Line]], widths: Sequence[int], gap: int) ->
 
 
 def paint(lines: Iterable[Line], *, colour: bool, unicode: bool) -> str:
-    """Return the lines as text without trailing blanks; colours change no character."""
+    """Return the lines as text without trailing blanks; colours do not change the characters."""
     rows: list[str] = []
     for line in lines:
         spans = [(style, text if unicode else _in_ascii(text)) for style, text in line]

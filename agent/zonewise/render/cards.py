@@ -32,11 +32,11 @@ TEXT_WIDTH = 300.0
 """The width beyond which a text is broken or cut."""
 
 NARROW = 190.0
-"""The same for texts beside devices."""
+"""The same limit for texts beside devices."""
 
 _CORE, _CORE_GAP = 13.0, 3.0
 _MOST_COLUMNS = 16
-_MOST_CORES = 512  # squares in one grid of cores; more of them are grey noise
+_MOST_CORES = 512  # squares in one grid of cores; more would be indistinguishable
 _CARD_LEAST, _CARD_MOST = 170.0, 280.0  # width
 _CARD_TOP, _CARD_LINE = 4.0, 15.5
 _STEM, _BRANCH = 5.0, 16.0
@@ -46,7 +46,7 @@ _STEM, _BRANCH = 5.0, 16.0
 
 
 def core_block(cores: Cores, parents: int, width: float) -> Node:
-    """Return equal cores: their count, their CPUs, a square for each with a mark for each thread, their caches."""
+    """Return a block for equal cores: count, CPUs, a square for each core with a mark for each thread, and caches."""
     each = " each" if parents > 1 else ""
     head = [core_count(cores, parents) + each, *cores.state]
     width = min(max(width, *(text_width(phrase, SIZE) for phrase in head)), TEXT_WIDTH)
@@ -67,7 +67,7 @@ def cache_line(cores: Cores, width: float) -> Node:
 
 
 def core_squares(cores: Sequence[CpuSet], alike: Cores, width: float) -> Node:
-    """Return a grid of squares; nothing where there are too many to tell apart."""
+    """Return a grid of squares, or an empty node if there are too many to tell apart."""
     if len(cores) > _MOST_CORES:
         return Node(0, 0)
     pitch = _CORE + _CORE_GAP
@@ -98,7 +98,7 @@ def _square(cpus: CpuSet, alike: Cores) -> Node:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return a CPU list in pieces after which a line may end."""
+    """Return the pieces of a CPU list; a line may be broken after each piece."""
     parts = text.split(",")
     return [f"{part}," for part in parts[:-1]] + parts[-1:]
 
@@ -107,7 +107,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def memory_card(memory: Memory) -> Node:
-    """Return zones without CPUs."""
+    """Return a card for zones without CPUs."""
     noun = "Zone" if len(memory.zones) == 1 else "Zones"
     body = stacked(
         [
@@ -123,7 +123,7 @@ def memory_card(memory: Memory) -> Node:
 
 
 def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
-    """Return the devices of a zone below its stem, in the given number of columns of similar height."""
+    """Return the devices of a zone below its stem, in this number of columns of similar height."""
     depth = max(_depth(item) for item in items)
     width = min(max([_CARD_LEAST, *(_wanted_width(item) for item in items)]), _CARD_MOST) + depth * _BRANCH
     nodes = [_item_node(item, width) for item in items]
@@ -140,12 +140,12 @@ def device_columns(items: Sequence[Bus | Device], columns: int) -> Node:
 
 
 def _depth(item: Bus | Device) -> int:
-    """Return how deep buses are nested."""
+    """Return how deeply buses are nested."""
     return 0 if isinstance(item, Device) else 1 + max(_depth(inner) for inner in item.items)
 
 
 def _hung(items: Sequence[tuple[Node, float]]) -> Node:
-    """Return items below one another, joined by a stem at their left."""
+    """Return items below one another, joined by a stem on the left."""
     node = stacked([item for item, _ in items], GAP)
     tops = [part.y for part in node.parts if isinstance(part, Positioned)]
     joints = [top + joint for top, (_, joint) in zip(tops, items, strict=True)]
@@ -155,7 +155,7 @@ def _hung(items: Sequence[tuple[Node, float]]) -> Node:
 
 
 def _item_node(item: Bus | Device, width: float) -> tuple[Node, float]:
-    """Return a device, or a bus with its items, and the height at which its branch meets it."""
+    """Return a node for a device, or for a bus with its items, and the height at which its branch meets the node."""
     if isinstance(item, Device):
         card = _card(item, width)
         return card, card.height / 2
@@ -183,7 +183,7 @@ def _wanted_width(item: Bus | Device) -> float:
 
 
 def _card(device: Device, width: float) -> Node:
-    """Return a card: name and link, description and address, then notes and warnings."""
+    """Return a device's card: name and link, description and address, then notes and warnings."""
     name, what = device_name(device), device_text(device)
     rows = [
         (name, SIZE, "bold", device.link or "", ""),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CoreSorter:
-    """The cores of a machine by their CPUs, with the caches that are within one core."""
+    """The cores of a machine by CPU, with the caches that are private to one core."""
 
     def __init__(self, machine: Machine) -> None:
         self._core_by_cpu: dict[int, Core] = {cpu: core for core in reversed(machine.cores) for cpu in core.cpus}
@@ -35,17 +35,17 @@ class CoreSorter:
         return True
 
     def within_core(self, cpus: CpuSet) -> bool:
-        """Return whether CPUs, at least one, are all of one core."""
+        """Return whether all CPUs belong to one core; `cpus` must not be empty."""
         return cpus <= self._core_cpus(cpus)
 
     def _core_cpus(self, cpus: CpuSet) -> CpuSet:
-        """Return the CPUs of the core of the first CPU."""
+        """Return the CPUs of the core that contains the first CPU."""
         first = cpus.first()
         core = self._core_by_cpu.get(first)
         return core.cpus if core else CpuSet((first,))
 
     def cores(self, cpus: CpuSet) -> tuple[Cores, ...]:
-        """Return the cores of the given CPUs, equal ones grouped, in the order of their first CPUs."""
+        """Return the cores of these CPUs, with equal cores grouped, in the order of their first CPUs."""
         groups: dict[tuple[Cores, int], list[CpuSet]] = {}
         remaining = cpus
         while remaining:
@@ -65,7 +65,7 @@ class CoreSorter:
         return tuple(name if count == 1 else f"{count} × {name}" for name, count in names.items())
 
     def _state(self, threads: CpuSet) -> tuple[str, ...]:
-        """Return the special states of the threads of a core, with their positions where not all have one."""
+        """Return the special states of a core's threads; a state of only some threads includes their positions."""
         states: list[str] = []
         for name, cpus in self._states:
             positions = [position for position, cpu in enumerate(threads, 1) if cpu in cpus]
@@ -88,5 +88,5 @@ def _states(machine: Machine) -> tuple[tuple[str, CpuSet], ...]:
 
 
 def cpus_in_state(machine: Machine) -> Iterable[tuple[str, CpuSet]]:
-    """Yield every special state of CPUs of the machine, with these CPUs."""
+    """Yield each special state that CPUs of the machine are in, with these CPUs."""
     return ((name, cpus) for name, cpus in _states(machine) if cpus)

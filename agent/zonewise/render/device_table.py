@@ -1,4 +1,4 @@
-"""The devices of one box as lines of a terminal: a tree of buses, with columns where these fit."""
+"""The devices of one box as lines on a terminal: a tree of buses, with columns if they fit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Line, Span
 
 _GAP = 2
-_USUAL_NAME = 20  # columns; a longer name has a line of its own where the width is short
+_USUAL_NAME = 20  # columns; a longer name gets a line of its own if the width is small
 _LONGEST_NAME = 30
 
 
 class _DeviceRow(NamedTuple):
-    """A line of the tree: a bus has only a name."""
+    """A line of the tree; a line for a bus has only a name."""
 
     prefix: str
     below: str
-    """The prefix of further lines of the same device."""
+    """Prefix of the device's further lines."""
     name: Span
     what: str = ""
     link: str = ""
@@ -33,7 +33,7 @@ class _DeviceRow(NamedTuple):
 
 
 class DeviceTable:
-    """The devices beside a box, to be laid out in any width."""
+    """The devices beside a box, which can be laid out in any width."""
 
     def __init__(self, items: Sequence[Bus | Device]) -> None:
         self._rows = [row for item in items for row in _top_rows(item)]
@@ -48,12 +48,12 @@ class DeviceTable:
 
     @property
     def least(self) -> int:
-        """The columns that give each device one line without its address, except devices with a very long name."""
+        """Return the columns that give each device one line without its address, unless its name is very long."""
         return max(self._without_address(self._usual_name), self._buses, min(self._name, _LONGEST_NAME))
 
     @property
     def natural(self) -> int:
-        """The columns in which everything fits in one line."""
+        """Return the columns in which each device fits on one line."""
         remarks = max((sum(column_width(text) + _GAP for _, text in row.remarks) for row in self._rows), default=0)
         return max(self._with_address(self._name) + remarks, self._buses)
 
@@ -64,7 +64,7 @@ class DeviceTable:
         return self._without_address(name) + (_GAP + self._address if self._address else 0)
 
     def lines(self, width: int) -> list[Line]:
-        """Return the lines in the given number of columns."""
+        """Return the lines in `width` columns."""
         name = self._name if self._without_address(self._name) <= width else self._usual_name
         return [line for row in self._rows for line in self._laid(row, width, name)]
 
@@ -89,7 +89,7 @@ def _name_width(row: _DeviceRow) -> int:
 
 
 def _with_remarks(line: Line, row: _DeviceRow, width: int) -> Iterator[Line]:
-    """Yield a line with the remarks after it, or below it where they do not fit."""
+    """Yield a line with the remarks after it, or below it if they do not fit."""
     needed = sum(column_width(text) + _GAP for _, text in row.remarks)
     if not row.remarks or line_width(line) + needed <= width:
         yield (*line, *(part for remark in row.remarks for part in (("", " " * _GAP), remark)))

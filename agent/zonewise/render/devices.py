@@ -1,4 +1,4 @@
-"""The devices in the picture, each with a line about it: GPUs, network and RDMA ports, drives, accelerators."""
+"""The devices in the picture, each with one line: GPUs, network and RDMA ports, drives and accelerators."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _NVME = "0108"  # PCI class
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 _NAMED_KINDS = frozenset({"crypto", "compression"})
-"""Kinds of accelerators that come in dozens, with a PCI id for every position on the chip: the kind is enough."""
+"""Accelerators that come in dozens, with a PCI id for each position on the chip; their kind is sufficient as a name."""
 _PRODUCT = re.compile(r"\[([^\]]+)\]$")
 _COMMON_WORDS = re.compile(r"\b(NVMe|PCIe|SSD|Controller|Non-Volatile memory controller)\b ?")
-"""Words in the names of drives that repeat what the line says."""
+"""Words in the names of drives that repeat other parts of the line."""
 _MEMORY_IN_NAME = re.compile(r"\d+ ?GB\b")
 
 
@@ -42,7 +42,7 @@ class LocatedDevice(NamedTuple):
 
 
 class GpuNames:
-    """GPU0, GPU1, ...: by the driver's numbers where all GPUs have one, otherwise in the order of their addresses."""
+    """GPU0, GPU1, ...: numbered by the driver if all GPUs have a number, otherwise in the order of their addresses."""
 
     def __init__(self, machine: Machine) -> None:
         numbers = [gpu.number for gpu in machine.gpus]
@@ -52,11 +52,11 @@ class GpuNames:
         self.all = tuple(f"GPU{number}" for number in numbers)
 
     def gpu_name(self, address: str | None) -> str:
-        """Return the name of the GPU at an address; the address itself without one."""
+        """Return the name of the GPU at an address; the address itself if there is none."""
         return self._names.get(address) or (address or "unknown")
 
     def name_group(self, addresses: Sequence[str | None]) -> str:
-        """Return the names of several GPUs in a row: "GPU0..GPU3", "GPU0, GPU2"."""
+        """Return the names of several GPUs as one text: "GPU0..GPU3", "GPU0, GPU2"."""
         names = sorted((self.gpu_name(address) for address in set(addresses)), key=self._position)
         positions = [self._position(name) for name in names]
         if len(names) > 2 and positions == list(range(positions[0], positions[0] + len(positions))):
@@ -82,11 +82,11 @@ class PciLookup:
         return above in self.functions
 
     def short(self, address: str) -> str:
-        """Return an address without its domain where the machine has only domain 0, as lspci does."""
+        """Return an address without its domain if the machine has only domain 0, as lspci does."""
         return address.removeprefix("0000:") if self._short else address
 
     def locate(self, device: Device, address: str | None, zone: int | None) -> LocatedDevice:
-        """Return a device with the facts of its PCI function added."""
+        """Return a device, completed with the facts of its PCI function."""
         function = self.functions.get(address or "")
         if function is None:
             return LocatedDevice(device._replace(addresses=(address,) if address else ()), zone, None)
@@ -102,7 +102,7 @@ class PciLookup:
         return LocatedDevice(device, function.zone if zone is None else zone, function)
 
     def _narrow_link(self, function: PciFunction) -> tuple[str, ...]:
-        """Return why a device has fewer lanes than it could: its port has no more, or the link has lost some."""
+        """Return why a device uses fewer lanes than it could: its port has no more, or its link is degraded."""
         link, port = function.link, self.functions.get(function.parent or "")
         lanes = port.link.max_width if port and port.link else None
         if link is None or not link.max_width:
@@ -113,7 +113,7 @@ class PciLookup:
 
 
 def located_devices(machine: Machine) -> list[LocatedDevice]:
-    """Return the devices to show: virtual functions are part of their physical one, software devices are omitted."""
+    """Return the devices to show: virtual functions are part of their physical one; software devices are omitted."""
     inventory = PciLookup(machine)
     located = [*_gpus(machine, inventory), *_network(machine, inventory), *_storage(machine, inventory)]
     located += _accelerators(machine, inventory)
@@ -133,7 +133,7 @@ def _degraded(link: PciLink) -> bool:
 
 
 def _link(link: PciLink) -> str | None:
-    """Write a link: "Gen5 x16"; "Gen1/5 x8/16" where it could be faster or wider, such as that of an idle device."""
+    """Format a link: "Gen5 x16"; "Gen1/5 x8/16" if it could be faster or wider, such as the link of an idle device."""
     if not link.width or not link.speed_gts:
         return None
     text = format_pcie_speed(link.speed_gts)
@@ -156,7 +156,7 @@ def _gpus(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDevice]:
 
 
 def gpu_model(gpu: Gpu, function: PciFunction | None = None) -> str:
-    """Return the model of a GPU; where the driver reports none its name in pci.ids, or its vendor."""
+    """Return the model of a GPU; if the driver reports none, its name in pci.ids, or else its vendor."""
     vendor = _VENDORS.get(gpu.vendor, gpu.vendor)
     if gpu.model or function is None or not function.name:
         return gpu.model or f"{vendor} GPU"
@@ -299,7 +299,7 @@ def _accelerators(machine: Machine, inventory: PciLookup) -> Iterator[LocatedDev
 
 
 def _driverless(machine: Machine, inventory: PciLookup, shown: set[str]) -> Iterator[LocatedDevice]:
-    """Yield NVMe drives without a block device, as when they are assigned to a virtual machine."""
+    """Yield NVMe drives without a block device, such as drives that are assigned to a virtual machine."""
     unclaimed = (f for f in machine.pci if f.pci_class == _NVME and f.address not in shown)
     for number, function in enumerate(f for f in unclaimed if not inventory.is_virtual(f.address)):
         driver = f"driver {function.driver}" if function.driver else "no driver"
@@ -313,5 +313,5 @@ def _name_or_ids(function: PciFunction) -> str:
 
 
 def _ids(vendor: str | None, device: str | None) -> str:
-    """Write the PCI ids of a device without a name."""
+    """Format the PCI ids of a device without a name."""
     return f"{vendor}:{device}" if vendor and device else ""

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 _FOLDED_FROM = 2
 _NUMBERED_FOLDED_FROM = 9
-"""A person looks for packages, dies and zones by number: they are folded only where a screen would overflow."""
+"""People look for packages, dies and zones by number, so these are folded only if the screen would overflow."""
 
 
 def fold_siblings(siblings: Sequence[Box | Cores]) -> tuple[Box | Cores, ...]:
-    """Return siblings, equal ones folded, ordered by number where all have one, otherwise by their CPUs."""
+    """Return siblings with equal ones folded, ordered by number if all have one, otherwise by their CPUs."""
     groups: dict[Hashable, list[Box | Cores]] = {}
     for i, sibling in enumerate(siblings):
         groups.setdefault(_shape(sibling) if _is_foldable(sibling) else i, []).append(sibling)
@@ -28,14 +28,14 @@ def fold_siblings(siblings: Sequence[Box | Cores]) -> tuple[Box | Cores, ...]:
 
 
 def _first_label(box: Box | Cores) -> tuple[str, int]:
-    """Return the noun and the number of a box's first label, its first CPU without one."""
+    """Return the noun and the number of a box's first label; without a number, "" and its first CPU."""
     label = box.labels[0] if isinstance(box, Box) and box.labels else None
     number = label.ids[0] if label else None
     return (label.noun, number) if label and number is not None else ("", box.cpus.first())
 
 
 def _fold_threshold(box: Box | Cores) -> int:
-    """Return from how many equal siblings on they are folded."""
+    """Return the minimum number of equal siblings that are folded."""
     if isinstance(box, Cores):
         return 1
     numbered = any(number is not None for label in box.labels for number in label.ids)
@@ -43,7 +43,7 @@ def _fold_threshold(box: Box | Cores) -> int:
 
 
 def _is_foldable(box: Box | Cores) -> bool:
-    """Return whether a box has nothing with a name of its own: devices, zones without CPUs, parts of other things."""
+    """Return whether a box contains nothing with its own name: devices, zones without CPUs, parts of other units."""
     if isinstance(box, Cores):
         return True
     own = box.devices or box.memories or any(label.part for label in box.labels)

@@ -18,13 +18,13 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TRADE_MARKS = re.compile(r"\((?:R|TM|C)\)|®|™|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@.*$", re.IGNORECASE)
 _NUMBERS = re.compile(r"([0-9]+)")
 _LINK_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""GT/s per lane of each generation of PCI Express, as the kernel's pci_speed_string() names them."""
+"""Generation of PCI Express by GT/s per lane, as listed in the kernel's pci_speed_string()."""
 _CACHE_LETTERS = {"Data": "d", "Instruction": "i"}
 _STRIDED_RUNS = 5  # shorter progressions are about as short when written out
 
 
 def format_bytes(count: int) -> str:
-    """Format bytes with the largest fitting binary unit: exact where two decimals suffice, otherwise three digits."""
+    """Format bytes with the largest fitting binary unit: exact if two decimals suffice, otherwise three digits."""
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -36,12 +36,12 @@ def format_bytes(count: int) -> str:
 
 
 def format_count(number: int, noun: str, many: str = "") -> str:
-    """Format a count: "1 core", "2 cores", "4 switches" with its own plural."""
+    """Format a count: "1 core", "2 cores"; with an irregular plural in `many`: "4 switches"."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
 def format_cpu_list(cpus: CpuSet) -> str:
-    """Format a CPU set as the kernel does, but evenly spaced runs of one length as "0,2,..,62" or "0-1,..,60-61"."""
+    """Format a CPU set as the kernel does, but shorten evenly spaced equal runs to "0,2,..,62" or "0-1,..,60-61"."""
     return _format_runs([(low, high) for low, high in cpus.ranges()])
 
 
@@ -68,7 +68,7 @@ def _format_runs(runs: list[tuple[int, int]]) -> str:
 
 
 def _progression_length(runs: list[tuple[int, int]], start: int) -> int:
-    """Return how many runs from an index on have one length and one distance; 1 where too few to shorten."""
+    """Return how many runs from `start` on have equal lengths and distances; 1 if they are too few to shorten."""
     end = start + 1
     while end < len(runs) and all(
         runs[end][side] - runs[end - 1][side] == runs[start + 1][0] - runs[start][0] for side in (0, 1)
@@ -78,14 +78,14 @@ def _progression_length(runs: list[tuple[int, int]], start: int) -> int:
 
 
 def clean(text: str) -> str:
-    """Return a text of the machine fit for a line: characters that control a terminal or end a line are replaced."""
+    """Return a text safe to print on one line: characters that control a terminal or end a line are replaced."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return " ".join(text.split())
 
 
 def clean_all(value: T) -> T:
-    """Return a text, or tuples of any depth with texts in them, with every text clean."""
+    """Return a text, or nested tuples that contain texts, with every text cleaned."""
     if isinstance(value, str):
         return cast("T", clean(value))
     if not isinstance(value, tuple):
@@ -106,20 +106,20 @@ def format_link_speed(megabits: float) -> str:
 
 
 def format_pcie_speed(gigatransfers: float) -> str:
-    """Format the speed of a PCI Express lane: "Gen5", or "3.0 GT/s" for a speed of no generation."""
+    """Format the speed of a PCI Express lane: "Gen5", or "3.0 GT/s" for a speed that belongs to no generation."""
     number = _LINK_GENERATIONS.get(gigatransfers)
     return f"Gen{number}" if number else f"{gigatransfers:g} GT/s"
 
 
 def format_name_range(names: Sequence[str]) -> str:
-    """Format a row of names by its ends: "nvme0n1..nvme3n1", or "sda,..,sdf" where the numbers are not consecutive."""
+    """Format a series of names by its ends: "nvme0n1..nvme3n1", or "sda,..,sdf" if the numbers are not consecutive."""
     if len(names) == 1:
         return names[0]
     return f"{names[0]}..{names[-1]}" if _is_consecutive(names) else f"{names[0]},..,{names[-1]}"
 
 
 def format_name_list(names: Sequence[str]) -> str:
-    """Format names as a list that has each of them: "GPU0..GPU3, GPU6, NVMe0"."""
+    """Format names as a complete list: "GPU0..GPU3, GPU6, NVMe0"."""
     rows: list[list[str]] = []
     for name in sorted(names, key=_number_order):
         if rows and _is_consecutive([*rows[-1], name]):
@@ -130,12 +130,12 @@ def format_name_list(names: Sequence[str]) -> str:
 
 
 def _number_order(name: str) -> list[str | int]:
-    """Return a sort key that has GPU9 before GPU10: texts and numbers by turns."""
+    """Return a sort key that places GPU9 before GPU10: texts and numbers alternate."""
     return [int(part) if i % 2 else part for i, part in enumerate(_NUMBERS.split(name))]
 
 
 def _is_consecutive(names: Sequence[str]) -> bool:
-    """Return whether names differ in numbers only, and these increase by one from each name to the next."""
+    """Return whether names differ only in numbers that increase by one from each name to the next."""
     split = [_NUMBERS.split(name) for name in names]
     if len({tuple(parts[::2]) for parts in split}) > 1:
         return False
@@ -145,6 +145,6 @@ def _is_consecutive(names: Sequence[str]) -> bool:
 
 
 def cache_name(cache: Cache) -> str:
-    """Format a cache: "L1d 32 KiB", "L3 32 MiB"; without its size where unknown."""
+    """Format a cache: "L1d 32 KiB", "L3 32 MiB"; without its size if unknown."""
     name = f"L{cache.level}{_CACHE_LETTERS.get(cache.type, '')}"
     return name if cache.size is None else f"{name} {format_bytes(cache.size)}"

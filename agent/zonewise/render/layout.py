@@ -35,19 +35,19 @@ _CLUSTER = _RANKS.index("cluster")
 _NOUNS = {"drawer": "Drawer", "book": "Book", "package": "Package", "die": "Die", "zone": "Zone", "cluster": "Cluster"}
 _EMPTY = "no memory"
 _SHARED_FROM = 4
-"""Devices with one driver from which on it is named once."""
+"""If at least this many devices have the same driver, a note below the picture names it once."""
 _INSIDE_ZONES = frozenset({"cache", "cluster"})
 
 
 class _Placement(NamedTuple):
-    """Zones without CPUs and devices by the CPUs of their box; by None without a place in the tree."""
+    """Zones without CPUs, and devices, by the CPUs of their box; None: they have no box in the tree."""
 
     memories: dict[CpuSet | None, list[Zone]]
     devices: dict[CpuSet | None, list[LocatedDevice]]
 
 
 def layout(machine: Machine) -> Picture:
-    """Return the picture of a machine as a tree of boxes; every CPU is in it once."""
+    """Return the picture of a machine as a tree of boxes, which contains every CPU exactly once."""
     cpus = all_cpus(machine)
     sorter = CoreSorter(machine)
     tree = nest(cpus, _groups(machine, sorter))
@@ -70,7 +70,7 @@ def layout(machine: Machine) -> Picture:
 
 
 def _share_drivers(placed: _Placement) -> list[str]:
-    """Take a driver that several devices name out of their notes, and return one note for it."""
+    """Remove drivers that several devices share from the devices' notes; return one note for each such driver."""
     names: dict[str, list[str]] = defaultdict(list)
     for held in placed.devices.values():
         for located in held:
@@ -128,7 +128,7 @@ def _place_zones_and_devices(machine: Machine, tree: Sequence[NestedGroup]) -> _
 
 
 def _zone_homes(tree: Sequence[NestedGroup]) -> Iterable[tuple[int, CpuSet | None]]:
-    """Yield the id of every zone with the CPUs of its box; the largest part of a split zone comes last."""
+    """Yield the id of every zone, with the CPUs of its box; the largest part of a split zone comes last."""
     for node in sorted(tree, key=lambda node: len(node.cpus)):
         yield from _zone_homes(node.children)
         for group in node.groups:
@@ -137,7 +137,7 @@ def _zone_homes(tree: Sequence[NestedGroup]) -> Iterable[tuple[int, CpuSet | Non
 
 
 def _home(tree: Sequence[NestedGroup], cpus: CpuSet) -> CpuSet | None:
-    """Return the CPUs of the smallest package, die or zone that contains the given ones; None without one."""
+    """Return the CPUs of the smallest package, die or zone that contains `cpus`; None if there is none."""
     for node in tree:
         if cpus and cpus <= node.cpus and _kind(node) not in _INSIDE_ZONES:
             return _home(node.children, cpus) or node.cpus
@@ -234,7 +234,7 @@ def _labels(node: NestedGroup, *, has_caches: bool) -> tuple[Label, ...]:
 
 
 def _number(identity: int | None) -> int | None:
-    """Return an id worth showing; the kernel prints -1 where the firmware has none."""
+    """Return a valid id; None for -1, which the kernel prints if the firmware provides none."""
     return identity if identity is not None and identity >= 0 else None
 
 

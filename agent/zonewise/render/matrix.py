@@ -1,4 +1,4 @@
-"""The matrix of PCI relations between devices of all kinds, in the manner of `nvidia-smi topo -m`."""
+"""The matrix of PCI relations between devices of all kinds, similar to `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zonewise.render.devices import LocatedDevice
 
 _KINDS = ("gpu", "accelerator", "network", "storage")
-_FOLDED_FROM = 41  # rows; more fit no screen
+_FOLDED_FROM = 41  # rows; more do not fit on a screen
 _LONGEST_HEAD, _LONGEST_NAME, _LONGEST_AFFINITY = 16, 18, 34  # columns
 _NAMESPACE = re.compile(r"(nvme\d+)n\d+")
 _SELF, _UNKNOWN = "X", "?"
@@ -40,12 +40,12 @@ class _MatrixRow(NamedTuple):
     names: tuple[str, ...]
     kind: str
     addresses: tuple[str, ...]
-    """Of every function, in full."""
+    """Full addresses of all functions."""
     description: str
     zone: int | None
     cpus: str
     inner: str = _SELF
-    """The relation between its devices, where it stands for several."""
+    """The relation between the row's devices, if it stands for several."""
 
     @property
     def label(self) -> str:
@@ -53,13 +53,13 @@ class _MatrixRow(NamedTuple):
 
 
 class _Relations:
-    """The relation of any two functions."""
+    """The relations between pairs of functions."""
 
     def __init__(self, machine: Machine) -> None:
         self._by_pair = {frozenset((link.a, link.b)): link.relation for link in machine.links}
 
     def between(self, a: _MatrixRow, b: _MatrixRow) -> str:
-        """Return the relation of two devices by their first functions with a known one."""
+        """Return the relation of two devices: that of their first functions with a known relation."""
         for first in a.addresses:
             for second in b.addresses:
                 relation = self._by_pair.get(frozenset((first, second)))
@@ -69,14 +69,14 @@ class _Relations:
 
 
 class MatrixTable(NamedTuple):
-    """The matrix as a table: what computes against what it computes and communicates with, or all devices."""
+    """The matrix as a table: computing devices against computing and network devices, or all against all."""
 
     rows: tuple[_MatrixRow, ...]
     columns: tuple[_MatrixRow, ...]
     cells: tuple[tuple[str, ...], ...]
 
     def meanings(self) -> list[tuple[str, str]]:
-        """Return the relations that occur, each with its meaning."""
+        """Return the relations in the table, each with its meaning."""
         used = {cell for line in self.cells for cell in line}
         meanings = [(relation, meaning) for relation, meaning in _MEANINGS.items() if relation in used]
         linked = any(relation.startswith("NV") for relation in used)
@@ -84,10 +84,10 @@ class MatrixTable(NamedTuple):
 
 
 def matrix_table(machine: Machine, *, everything: bool) -> MatrixTable:
-    """Return the table. Its rows are GPUs and accelerators, its columns these and network ports.
+    """Return the table: its rows are GPUs and accelerators, and its columns are these and network ports.
 
-    Without any GPU or accelerator both are network ports. With `everything` both are all devices, drives among them. Of
-    more than 40 devices, those with equal relations to all others share a row.
+    Without any GPU or accelerator, both are network ports. With `everything`, both are all devices, including drives.
+    If there are more than 40 devices, those with equal relations to all others share a row.
     """
     devices = clean_all(_rows(machine))
     relations = _Relations(machine)
@@ -104,10 +104,10 @@ def matrix_table(machine: Machine, *, everything: bool) -> MatrixTable:
 
 
 def render_matrix(machine: Machine, width: int, *, everything: bool = True) -> str:
-    """Return the matrix with its legend, no line longer than `width` columns.
+    """Return the matrix with its legend, in lines of at most `width` columns.
 
-    The functions of one device share a row. Columns that do not fit follow in further blocks. Without `everything` the
-    drives, and the list of devices, are left out; a single device has no matrix then.
+    The functions of one device share a row. Columns that do not fit follow in further blocks. Without `everything`, the
+    drives and the list of devices are left out, and a single device gets no matrix.
     """
     table = matrix_table(machine, everything=everything)
     if not table.rows:
@@ -157,16 +157,16 @@ def _description(located: LocatedDevice, row: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    """Return the name of an RDMA device without its netdev's, of a drive without its namespace."""
+    """Return the name of an RDMA device without that of its netdev, or of a drive without its namespace."""
     name = name.partition("/")[0]
     match = _NAMESPACE.fullmatch(name)
     return match[1] if match else name
 
 
 def _fold_rows(rows: Sequence[_MatrixRow], relations: _Relations) -> tuple[_MatrixRow, ...]:
-    """Return the rows with equal ones merged: two devices are equal if every third device has equal relations to both.
+    """Return the rows with equal ones merged: two devices are equal if any third device has equal relations to both.
 
-    This is an equivalence, and all members of a class have one relation among themselves.
+    This is an equivalence relation, and all members of a class have the same relation to one another.
     """
     classes: list[list[_MatrixRow]] = []
     for row in rows:

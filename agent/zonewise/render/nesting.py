@@ -1,7 +1,7 @@
-"""Nests CPU sets: any kinds of groups, in any order of inclusion, overlapping ones in parts.
+"""Nests CPU sets of any kinds of groups, in any order of inclusion; overlapping groups are split into parts.
 
-A zone may contain packages or be contained in one, an L3 may serve half a zone or two zones. The sets themselves
-decide.
+A zone may contain packages or be contained in one, and an L3 may serve half a zone or two zones. Only the sets
+determine the nesting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CpuGroup(NamedTuple):
-    """A part of the machine with its CPUs. Of two parts with equal CPUs, the one of the lower rank is outside."""
+    """A part of the machine with its CPUs. Of two parts with equal CPUs, the one with the lower rank is outside."""
 
     rank: int
     cpus: CpuSet
@@ -29,7 +29,7 @@ class CpuGroup(NamedTuple):
 
 
 class NestedGroup(NamedTuple):
-    """One or several parts with equal CPUs, and the groups inside."""
+    """One or more parts with equal CPUs, and the groups inside them."""
 
     cpus: CpuSet
     groups: tuple[CpuGroup, ...]
@@ -39,8 +39,8 @@ class NestedGroup(NamedTuple):
 def nest(region: CpuSet, groups: Sequence[CpuGroup]) -> tuple[NestedGroup, ...]:
     """Return the outermost groups in a region, each with its inner groups, in the order of their first CPUs.
 
-    Every CPU of a group is in the result. Where two groups overlap and neither contains the other, the larger stays
-    whole; the other is split into its part within it and the rest.
+    Every CPU of a group is in the result. If two groups overlap and neither contains the other, the larger one remains
+    whole. The other is split into its part inside the larger group and the rest.
     """
     nodes: list[NestedGroup] = []
     covered = CpuSet()

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Span
     from zonewise_common.k8s.cpuset import CpuSet
 
-_MOST_SETS = 16  # CPU sets of folded boxes listed one by one; of more only the union is shown
+_MOST_SETS = 16  # CPU sets of folded boxes listed one by one; if there are more, only the union is shown
 _LONGEST_NUMBERS = 24  # characters; a longer list of scattered ids is useless
 
 
 def label_text(label: Label) -> str:
-    """Write the kind of a box: "Zone 0", "64 zones 0-63", "Package" without a number in the kernel."""
+    """Format the label of a box: "Zone 0", "64 zones 0-63"; "Package" if the kernel provides no number."""
     known = [number for number in label.ids if number is not None]
     part = " (part)" if label.part else ""
     if len(label.ids) == 1:
@@ -39,18 +39,18 @@ def box_title(box: Box) -> tuple[list[str], list[str]]:
 
 
 def device_name(device: Device) -> str:
-    """Write the name of a device, or the count and the range of several."""
+    """Format the name of a device, or the count and the range of several."""
     name = format_name_range(device.names)
     return name if len(device.names) == 1 else f"{len(device.names)} × {name}"
 
 
 def device_text(device: Device) -> str:
-    """Write the description of a device, with its state unless "up" or "active"."""
+    """Format the description of a device, with its state unless it is "up" or "active"."""
     return f"{device.description}, {device.state}" if device.state not in (None, "up", "active") else device.description
 
 
 def core_count(cores: Cores, parents: int = 1) -> str:
-    """Write how many cores of how many threads each of the parent boxes has."""
+    """Format the number of cores in each of the parent boxes, and the number of threads per core."""
     number, threads = len(cores.cores) // parents, len(cores.cores[0])
     if not cores.known:
         return format_count(number, "CPU") + ("" if "offline" in cores.state else ", cores unknown")
@@ -59,19 +59,19 @@ def core_count(cores: Cores, parents: int = 1) -> str:
 
 
 def cpus_text(cpus: CpuSet) -> str:
-    """Write "CPU 0" or "CPUs 0-3"."""
+    """Format a CPU set: "CPU 0" or "CPUs 0-3"."""
     return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {format_cpu_list(cpus)}"
 
 
 def caches_text(cores: Cores) -> tuple[str, ...]:
-    """Return the private caches of each core, the last one with "each" where there are several cores."""
+    """Return the private caches of each core; the last one ends in "each" if there are several cores."""
     if not cores.caches or len(cores.cores) == 1:
         return cores.caches
     return (*cores.caches[:-1], f"{cores.caches[-1]} each")
 
 
 def core_phrases(cores: Cores, parents: int) -> Iterator[Span]:
-    """Yield phrases about equal cores in one box, or in each of several equal ones."""
+    """Yield phrases about equal cores in one box, or in each of several equal boxes."""
     yield "", core_count(cores, parents) + (" each" if parents > 1 else "")
     if 1 < parents <= _MOST_SETS:
         size = len(cores.cores) // parents

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Line
 
 _NUMBERS = re.compile(r"[0-9a-f]*[0-9][0-9a-f:.]*")
-"""Parts in which problems may differ that are listed as one: numbers and PCI addresses."""
+"""Parts in which problems may differ and still be listed as one: numbers and PCI addresses."""
 
 
 def render_problems(machine: Machine, width: int) -> str:
-    """Return the problems in lines of at most `width` columns, the file first; an empty string without problems."""
+    """Return the problems, each after its file, in lines of at most `width` columns; "" if there are no problems."""
     groups: dict[tuple[str, ...], list[Problem]] = {}
     for problem in machine.problems:
         texts = (problem.path, problem.problem, problem.used or "")
@@ -42,7 +42,7 @@ def _lines(problems: Sequence[Problem], width: int) -> list[Line]:
 
 
 def _path_lines(path: str, width: int) -> list[Line]:
-    """Return a path, broken after a slash where it is too long."""
+    """Return a path, broken after a slash if it is too long."""
     lines: list[Line] = []
     while len(path) > width:
         cut = path.rfind("/", 1, width) + 1 or width

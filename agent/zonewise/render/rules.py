@@ -17,7 +17,7 @@ _YES, _NO = "yes", "no "
 
 
 def render_explanation(explanation: Explanation) -> str:
-    """Return each rule with its terms, then what all of them set. Control characters are shown as others."""
+    """Return each rule with its terms, then the output of all rules; control characters are made printable."""
     lines = [line for rule in explanation.rules for line in _rule_lines(rule)]
     return "\n".join(map(printable, [*lines, *_output_lines(explanation.evaluation)])) + "\n"
 

@@ -1,6 +1,6 @@
-"""Shapes of a vector picture: sized nodes with texts, lines and further nodes inside, and their SVG.
+"""Shapes of a vector picture: sized nodes that contain texts, lines and further nodes, and their SVG.
 
-Texts are measured by the widths of DejaVu Sans, the widest of the listed fonts, so that they fit in any other of these.
+Texts are measured with the widths of DejaVu Sans, the widest of the listed fonts, so that they fit in any of these.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _EMS = {
     0.88: "M",
 }
 _EM_BY_CHARACTER = {character: em for em, characters in _EMS.items() for character in characters}
-_WIDEST_EM = 1.02  # of characters in no class: "W", "m", "@", "…", and those of East Asian scripts
+_WIDEST_EM = 1.02  # width of characters in no class: "W", "m", "@", "…", and those of East Asian scripts
 _BOLD = 1.15
 _RADII = {"package": 8.0, "unknown": 8.0, "bus": 8.0, "zone": 6.0, "cache": 4.0, "memory": 4.0, "page": 0.0}
-_RADIUS = 3.0  # of the corners of everything else
-_ASCENT, _LEADING = 0.8, 1.4  # of the font size
+_RADIUS = 3.0  # corner radius of everything else
+_ASCENT, _LEADING = 0.8, 1.4  # multiples of the font size
 
 
 class Text(NamedTuple):
@@ -41,7 +41,7 @@ class Text(NamedTuple):
     text: str
     size: float
     style: str = ""
-    """Words out of "bold", "dim", "bad"."""
+    """Any of the words "bold", "dim" and "bad"."""
     right: bool = False
 
 
@@ -53,7 +53,7 @@ class Lines(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A rectangle with its content; without a kind only a group that is not drawn itself."""
+    """A rectangle with its content; without a kind, it is only a group that is not drawn itself."""
 
     width: float
     height: float
@@ -79,7 +79,7 @@ def text_width(text: str, size: float, style: str = "") -> float:
 
 
 def shortened(text: str, width: float, size: float, style: str = "") -> str:
-    """Return a text of at most `width`, with an ellipsis where it is cut."""
+    """Return a text of at most `width`, with an ellipsis if it is cut."""
     if text_width(text, size, style) <= width:
         return text
     left = width - text_width("…", size, style)
@@ -122,7 +122,7 @@ def stacked(nodes: Sequence[Node], gap: float) -> Node:
 
 
 def in_row(nodes: Sequence[Node], gap: float) -> Node:
-    """Return nodes side by side, their upper edges aligned."""
+    """Return nodes side by side, with their upper edges aligned."""
     x = 0.0
     parts: list[Positioned] = []
     for node in nodes:
@@ -143,7 +143,7 @@ def in_rows(nodes: Sequence[Node], width: float, gap: float) -> Node:
 
 
 def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -> Node:
-    """Return nodes in rows of `columns`, stretched to one height in a row and to one width, together at least `least`
+    """Return nodes in rows of `columns`, stretched to one height per row and to one width; the grid is at least `least`
     wide.
     """
     width = max(*(node.width for node in nodes), (least + gap) / columns - gap)
@@ -156,13 +156,13 @@ def in_grid(nodes: Sequence[Node], columns: int, gap: float, least: float = 0) -
 
 
 def padded(node: Node, padding: float, kind: str, title: str = "") -> Node:
-    """Return a drawn node around another."""
+    """Return a drawn node around another node."""
     width, height = node.width + 2 * padding, node.height + 2 * padding
     return Node(width, height, (Positioned(padding, padding, node),), kind, title)
 
 
 def best_shaped(candidates: Iterable[Node], ratio: float) -> Node:
-    """Return the node whose width is nearest to `ratio` times its height, as a factor."""
+    """Return the node whose width differs from `ratio` times its height by the smallest factor."""
 
     def distance(node: Node) -> float:
         shape = node.width / max(node.height, 1) / ratio
@@ -214,12 +214,12 @@ def _strokes(part: Lines, x: float, y: float) -> str:
 
 
 def format_coordinate(value: float) -> str:
-    """Write a coordinate to a tenth of a unit."""
+    """Format a coordinate to a tenth of a unit."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def escape_xml(text: str) -> str:
-    """Return a text fit for XML, in content and attributes; characters that XML forbids are replaced."""
+    """Return a text that is safe in XML content and attributes; characters that XML forbids are replaced."""
     allowed = "".join(character if _allowed(ord(character)) else "\N{REPLACEMENT CHARACTER}" for character in text)
     return allowed.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zonewise.render.boxes import Device
     from zonewise_common.k8s.cpuset import CpuSet
 
-_MOST_DISTANCES = 16  # zones; a larger table fits no screen, and `-o json` has it
+_MOST_DISTANCES = 16  # zones; a larger table does not fit on a screen, and `-o json` contains it
 
 
 def title(machine: Machine) -> tuple[str, ...]:
-    """Return the product, or without one the processor model or the architecture, and the host name if known."""
+    """Return the product, or else the processor model or the architecture, and the host name if known."""
     model = model_name(machine.model.name) if machine.model.name else f"{machine.architecture or 'Linux'} machine"
     return tuple(text for text in (machine.product or model, machine.hostname) if text)
 
@@ -75,7 +75,7 @@ def _restrictions(machine: Machine) -> tuple[str, ...]:
 
 
 def distances(machine: Machine) -> tuple[tuple[int, tuple[int | None, ...]], ...]:
-    """Return the SLIT rows of the zones; none where two numbers suffice, or for unknown or too many distances."""
+    """Return the SLIT rows of the zones; none if two numbers suffice, or if distances are unknown or too many."""
     if len(machine.zones) > _MOST_DISTANCES or not any(zone.distances for zone in machine.zones):
         return ()
     own, between = _distance_values(machine)
@@ -94,7 +94,7 @@ def _distance_values(machine: Machine) -> tuple[set[int | None], set[int | None]
 
 
 def _even_distances(machine: Machine) -> Iterator[str]:
-    """Yield the two distances that hold for all zones, if two do."""
+    """Yield a phrase with the distances within and between zones, if two numbers apply to all zones."""
     own, between = _distance_values(machine)
     if len(own) == len(between) == 1 and None not in own | between:
         yield f"Distances: {own.pop()} within a zone, {between.pop()} between zones"
@@ -104,7 +104,7 @@ def _even_distances(machine: Machine) -> Iterator[str]:
 
 
 def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
-    """Return the phrases below the picture, given its devices."""
+    """Return the phrases below the picture; `devices`: the devices in the picture."""
     slower = next((device.link for device in devices if device.link and "/" in device.link), None)
     software = [nic for nic in machine.nics if nic.virtual and nic.name != "lo"]
     left_out = len(software) + sum(not device.address for device in machine.infiniband)
@@ -124,7 +124,7 @@ def notes(machine: Machine, devices: Sequence[Device]) -> tuple[str, ...]:
 
 
 def _nvlinks(machine: Machine) -> Iterator[str]:
-    """Yield which GPUs are linked by NVLink, GPUs with equal partners together."""
+    """Yield which GPUs are linked by NVLink or XGMI, with GPUs that have equal partners in one phrase."""
     names = GpuNames(machine)
     pairs = {
         frozenset((link.a, link.b)): link.relation
@@ -152,7 +152,7 @@ def _clique_notes(what: str, pairs: dict[frozenset[str], str], names: GpuNames) 
 
 
 def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield sets of GPUs of which every two have the same relation; pairs where there is no larger set."""
+    """Yield sets of GPUs in which every two have the same relation; pairs if there is no larger set."""
     remaining = {pair: relation for pair, relation in pairs.items() if len(pair) == 2}
     addresses = sorted({address for pair in remaining for address in pair})
     while remaining:
@@ -168,7 +168,7 @@ def _cliques(pairs: dict[frozenset[str], str]) -> Iterator[tuple[Sequence[str], 
 
 
 def _switch_notes(machine: Machine, names: GpuNames) -> Iterator[str]:
-    """Yield how many links GPUs have to all devices of one kind, GPUs with equally many together."""
+    """Yield how many links GPUs have to all devices of one kind, with GPUs that have equally many in one phrase."""
     alike: dict[tuple[str, int, int], list[str | None]] = {}
     for gpu in machine.gpus:
         for kind in dict.fromkeys(peer.kind for peer in gpu.nvlinks):

@@ -69,7 +69,7 @@ rect.bus {{ fill: #e6e9ec; stroke: none; }}
 
 
 def render_svg(machine: Machine) -> str:
-    """Return the picture as an SVG document, its size that of its content."""
+    """Return the picture as an SVG document with the size of its content."""
     picture = layout(machine)
     title = " · ".join(picture.title)
     least = max(min(text_width(title, _TITLE_SIZE, "bold"), _WIDEST_TITLE), _NARROWEST)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zonewise.render.matrix import MatrixTable
 
 _LINE = 16.0
-_BASE = 11.0  # of a line's text
+_BASE = 11.0  # baseline of a line's text
 _CELL_GAP = 12.0
 
 

@@ -1,4 +1,4 @@
-"""The picture of a machine as text for a terminal of any width from 40 columns on, with or without colours."""
+"""The picture of a machine as text for a terminal with at least 40 columns, with or without colours."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from zonewise.render.canvas import Line, Span
 
 NARROWEST = 40
-"""Columns below which nothing can be laid out; a narrower width counts as this one."""
+"""Minimum number of columns for a layout; a smaller width counts as this one."""
 
 _GAP = 1
 _EDGES = 4  # the frame and one blank on either side
-_LONGEST_TITLE = 34  # columns that a title may request; a longer one is cut where nothing else needs the width
+_LONGEST_TITLE = 34  # columns that a title may request; a longer one is cut if nothing else needs the width
 
 
 def render_terminal(machine: Machine, width: int, *, colour: bool, unicode: bool = True) -> str:
-    """Return the picture, no line longer than `width` columns, without a final line end.
+    """Return the picture in lines of at most `width` columns, without a final newline.
 
-    Colours add nothing to the text; without `unicode` the picture is drawn in ASCII.
+    Colours do not change the text. Without `unicode`, the picture is drawn in ASCII.
     """
     lines = _picture(layout(machine), max(width, NARROWEST))
     return paint(lines, colour=colour, unicode=unicode)
@@ -123,7 +123,7 @@ def _children(children: Sequence[Box | Cores], width: int, parents: int, widest:
 
 
 def _in_phrases(child: Box | Cores, parents: int) -> list[Span]:
-    """Return cores as phrases, also for a cache or cluster with only equal cores inside; nothing for other boxes."""
+    """Return phrases for cores, or for a cache or cluster that contains only equal cores; none for other boxes."""
     if isinstance(child, Cores):
         return list(core_phrases(child, parents))
     if child.kind not in ("cache", "cluster") or len(child.children) != 1 or child.devices or child.memories:
@@ -135,7 +135,7 @@ def _in_phrases(child: Box | Cores, parents: int) -> list[Span]:
 
 
 def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
-    """Return boxes side by side, in as many columns as their least widths permit."""
+    """Return boxes side by side, in as many columns as their minimum widths permit."""
     if not boxes:
         return []
     fitting = max(1, min(len(boxes), (width + _GAP) // (max(_least_width(box) for box in boxes) + _GAP)))
@@ -157,7 +157,7 @@ def _grid(boxes: Sequence[Box], width: int, widest: int) -> list[Line]:
 
 
 def _least_width(box: Box) -> int:
-    """Return the columns in which a box is easy to read."""
+    """Return the minimum number of columns in which a box is easy to read."""
     parts = [min(line_width(_title(box)), _LONGEST_TITLE) + 2]
     parts += [DeviceTable(box.devices).least] if box.devices else []
     for child in box.children:
@@ -167,7 +167,7 @@ def _least_width(box: Box) -> int:
 
 
 def _natural_width(box: Box) -> int:
-    """Return the columns in which everything in a box fits in one line."""
+    """Return the number of columns in which everything in a box fits on one line."""
     parts = [line_width(_title(box)) + 2, sum(column_width(text) + 2 for text in box.details) - 2]
     parts += [DeviceTable(box.devices).natural] if box.devices else []
     parts += [_phrases_width(memory_phrases(memory)) for memory in box.memories]
