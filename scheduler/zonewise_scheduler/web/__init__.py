@@ -1,1 +1,1 @@
-"""The page: HTML, CSS and JavaScript as files, which a browser uses as they are."""
+"""The web page: HTML, CSS and JavaScript files, which a browser loads without a build step."""

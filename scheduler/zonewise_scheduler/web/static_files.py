@@ -1,6 +1,6 @@
-"""Serves the files of the page from memory. They show nothing by themselves: what they show is of the read API.
+"""Serves the files of the page from memory. The files contain no data; the page loads its data from the read API.
 
-A path is looked up among the names of the files, so no path reaches the file system.
+A request's path is only looked up among the names of the files, so no path reaches the file system.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""A script runs, and data are fetched, from this server alone; nothing that a job's name contains is ever code."""
+"""The browser loads scripts and data only from this server; the content of a job's name never runs as code."""
 SECURITY_HEADERS = (
     ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
@@ -36,13 +36,13 @@ CONTENT_TYPES: Mapping[str, str] = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-"""By the ending of a name; other files are not served."""
+"""By file name extension; files with other extensions are not served."""
 _INDEX = "index.html"
 _BEST_LEVEL = 9
 
 
 def serve_file(request: Request) -> Response:
-    """Return the response with a file, or 404."""
+    """Return a response with the requested file, or 404."""
     name = request.path.removeprefix(PREFIX) or _INDEX
     file = load_files().get(name)
     if file is None:
@@ -51,7 +51,7 @@ def serve_file(request: Request) -> Response:
 
 
 def redirect_browser(request: Request, text: str) -> Response:
-    """Return a text for programs, and send a browser to the page; relative to "/", which may be behind a prefix."""
+    """Return a text to programs, and redirect a browser to the page by a relative URL, since "/" may have a prefix."""
     if "text/html" not in request.accept:
         return text_response(200, text)
     location = PREFIX.removeprefix("/")
