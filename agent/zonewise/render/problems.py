@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"[0-9a-f]*[0-9][0-9a-f:.]*")
 
 
 def render_problems(machine: Machine, width: int) -> str:
-    """Return the problems, each after its file, in lines of at most `width` columns; "" if there are no problems."""
+    """Return the problems, each below its file, in lines of at most `width` columns; "" if there are no problems."""
     groups: dict[tuple[str, ...], list[Problem]] = {}
     for problem in machine.problems:
         texts = (problem.path, problem.problem, problem.used or "")
