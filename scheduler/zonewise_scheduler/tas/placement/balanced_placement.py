@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BalancedPlacement(NamedTuple):
-    """The domains where the descent begins, and the states that it uses."""
+    """The domains from which the descent begins, and the states that it uses."""
 
     levels: list[DomainStates]
     fit: FitDomains

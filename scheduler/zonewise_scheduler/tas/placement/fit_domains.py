@@ -46,7 +46,8 @@ def find_level_with_fit_domains(
 ) -> FitDomains | InsufficientLevel:
     """Return the domains that hold all pods, at the requested level or, if none does, at a higher level.
 
-    For a required level, a domain is found if and only if one exists. For other requests, so are several domains.
+    For a required level, a domain is found if and only if one exists. For other requests, the same is true of a set of
+    domains.
     """
     level = params.requested_level
     while True:

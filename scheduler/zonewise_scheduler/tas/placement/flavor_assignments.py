@@ -28,7 +28,7 @@ class TASAssignments(NamedTuple):
     """The assignments of all pod sets; they do not change the snapshot."""
 
     assignments: dict[str, TopologyAssignment]
-    """By pod set."""
+    """Assignments by name of the pod set."""
 
 
 def find_topology_assignments_for_flavor(

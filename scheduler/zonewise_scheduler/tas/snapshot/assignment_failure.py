@@ -1,4 +1,4 @@
-"""Why a pod set gets no topology assignment, as values and as Kueue's messages.
+"""The reasons why a pod set gets no topology assignment, as values and as Kueue's messages.
 
 pkg/cache/scheduler/tas_flavor_snapshot.go tasExclusionStats, notFitMessage, multiLayerNotFitMessage.
 """
@@ -45,7 +45,7 @@ class ExclusionStats(NamedTuple):
 
 
 class LayerFit(NamedTuple):
-    """How many slices of one layer fit if the other layers are ignored."""
+    """The number of slices of one layer that fit if the other layers are ignored."""
 
     level: str
     fit_count: int
@@ -53,7 +53,7 @@ class LayerFit(NamedTuple):
 
 
 class TopologyAssignmentFailure(NamedTuple):
-    """Why the first pod set that does not fit has no assignment; the other pod sets get none either."""
+    """The reason why the first pod set that does not fit has no assignment; the other pod sets get none either."""
 
     pod_set: str
     topology: str

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class ReportedNode(NamedTuple):
     """A node according to its last report.
 
-    Invariant: `state` with all `pods` released is `base`, and neither has more than the kubelet can allocate.
+    Invariant: `state` with all `pods` released is `base`, and neither has more available than the kubelet can allocate.
     """
 
     base: NodeState | None

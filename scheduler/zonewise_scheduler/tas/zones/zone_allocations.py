@@ -82,7 +82,7 @@ class ZoneAllocations:
     Pods get the predicted assignments of their kubelets, in the order in which they are added. Allocations are computed
     only when the table, a version or zones are requested.
 
-    Invariant: a trial that removes and adds pods, and then undoes these changes, does not change any allocation.
+    Invariant: a trial that removes and adds pods, and then undoes these changes, leaves the allocated pods unchanged.
     1. A removed pod releases exactly its allocation, which is kept under its row and key.
     2. An added pod first gets a kept allocation of its row and key, unless another pod has part of it.
     3. Undoing a trial first removes the pods that the trial added; by 1, they then hold no part of that allocation.
