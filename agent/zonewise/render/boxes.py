@@ -22,7 +22,7 @@ class Cores(NamedTuple):
     caches: tuple[str, ...] = ()
     """The private caches of each core: "L2 2 MiB"."""
     state: tuple[str, ...] = ()
-    """Special states of all threads, or of a numbered thread: "offline", "isolated", "not allowed"."""
+    """Special states of all threads, or of a numbered thread: "offline", "isolated", "tickless", "not allowed"."""
 
     @property
     def cpus(self) -> CpuSet:

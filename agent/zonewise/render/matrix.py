@@ -80,7 +80,7 @@ class MatrixTable(NamedTuple):
         used = {cell for line in self.cells for cell in line}
         meanings = [(relation, meaning) for relation, meaning in _MEANINGS.items() if relation in used]
         linked = any(relation.startswith("NV") for relation in used)
-        return [*meanings, ("NV#", "linked by so many NVLinks")] if linked else meanings
+        return [*meanings, ("NV#", "linked by # NVLinks")] if linked else meanings
 
 
 def matrix_table(machine: Machine, *, everything: bool) -> MatrixTable:
