@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 MASK_BITS = 64
-"""Bits of a kubelet's set of NUMA nodes (topologymanager/bitmask/bitmask.go)."""
+"""Number of bits in a kubelet's mask of NUMA nodes (topologymanager/bitmask/bitmask.go)."""
 
 
 def admit(state: NodeState, pod: PodShape, available: Resource | None = None) -> Verdict:
-    """Return the verdict of a node's kubelet on a pod, with the resources that its containers get.
+    """Return the verdict of a node's kubelet on a pod, and the resources that the containers get.
 
-    Exact for kubelets 1.31 to 1.37. The Topology Manager decides first, with its device, CPU and memory managers
-    (pkg/kubelet/cm). If `available` is passed, the check of the whole node follows
+    The verdict is exact for kubelets 1.31 to 1.37. The Topology Manager decides first, with its device, CPU and memory
+    managers (pkg/kubelet/cm). If `available` is passed, the check of the whole node follows
     (pkg/kubelet/lifecycle/predicate.go).
 
-    The node afterwards still holds resources of init containers that no later container reused. The kubelet keeps their
-    CPUs and devices until the pod is deleted, and their memory until the next container starts.
+    In the resulting state of the node, resources of init containers that no later container reused are still allocated.
+    The kubelet keeps their CPUs and devices until the pod is deleted, and their memory until the next container starts.
     """
     context = AdmissionContext(state, pod)
     try:
@@ -50,10 +50,11 @@ def admit(state: NodeState, pod: PodShape, available: Resource | None = None) ->
 
 
 def check_numa_nodes(policies: Policies, zones: tuple[int, ...], *, pinned: bool) -> None:
-    """Raise AdmissionError, without a reason, for NUMA nodes on which a kubelet does not start, or panics.
+    """Raise AdmissionError with an empty reason if a kubelet with these NUMA nodes does not start, or panics.
 
-    `pinned`: the Memory Manager pins the pod. Sources: topology_manager.go NewManager. bitmask.go NewBitMask returns
-    nil for ids from 64 on, and policy.go mergePermutation and memorymanager calculateHints use what it returns.
+    `pinned`: whether the Memory Manager pins the pod's memory. Sources: topology_manager.go NewManager. bitmask.go
+    NewBitMask returns nil for ids of 64 and above, which policy.go mergePermutation and memorymanager calculateHints
+    then use.
     """
     if policies.topology != "none" and len(zones) > policies.max_zones:
         raise AdmissionError("", f"unsupported on machines with more than {policies.max_zones} NUMA Nodes")
@@ -75,10 +76,10 @@ def _uncertain(context: AdmissionContext) -> tuple[str, ...]:
 
 
 def relevant_unknowns(kind: NodeKind, pod: PodShape) -> tuple[str, ...]:
-    """Return why the verdict on a pod may be wrong, as "nothing is known of ...".
+    """Return the reasons why the verdict on a pod may be wrong, each as "nothing is known of ...".
 
-    A subject that names CPUs or memory matters to pods that a static manager would pin, whatever the node's policies
-    are thought to be. Any other subject matters to every pod that gets an exclusive resource.
+    An unknown fact about CPUs or memory matters to pods that a static manager would pin, whichever policies the node is
+    believed to have. Any other unknown fact matters to every pod that gets an exclusive resource.
     """
     if not kind.unknown:
         return ()

@@ -1,4 +1,4 @@
-"""What the managers of a kubelet align: exclusive CPUs, pinned memory and devices of a container or a pod."""
+"""The resources that a kubelet's managers align: exclusive CPUs, pinned memory and devices of a container or a pod."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class AlignedRequest(NamedTuple):
-    """Resources that are aligned together, of a container or of a whole pod."""
+    """The resources of a container, or of a whole pod, that are aligned together."""
 
     cpus: int
-    """Exclusive ones; 0: the shared pool."""
+    """Number of exclusive CPUs; 0: the shared pool is used."""
     memory: Amounts
-    """Bytes by type; empty where the Memory Manager pins nothing."""
+    """Bytes by type; empty if the Memory Manager pins nothing."""
     devices: Amounts
-    """Counts by resource."""
+    """Number of devices by resource."""
 
 
 def container_aligned_request(pod: PodShape, container: Container, kind: NodeKind) -> AlignedRequest:
-    """Return what is aligned for a container."""
+    """Return the resources that are aligned for a container."""
     policies = kind.policies
     return AlignedRequest(
         guaranteed_cpus(pod, container, policies),
@@ -35,7 +35,7 @@ def container_aligned_request(pod: PodShape, container: Container, kind: NodeKin
 
 
 def pod_aligned_request(pod: PodShape, kind: NodeKind) -> AlignedRequest:
-    """Return what is aligned for a pod as a whole (scope_pod.go)."""
+    """Return the resources that are aligned for a pod as a whole (scope_pod.go)."""
     policies = kind.policies
     # resourcehelper PodLimits
     devices = aggregate_container_requests((container.role, container.devices) for container in pod.containers)

@@ -1,4 +1,4 @@
-"""What a kubelet assigns to a pod, as text: for logs and annotations."""
+"""The resources that a kubelet assigns to a pod, as text for logs and annotations."""
 
 from __future__ import annotations
 

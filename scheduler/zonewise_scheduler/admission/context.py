@@ -1,4 +1,4 @@
-"""One admission in progress: the node, and what the containers of the pod hold so far."""
+"""One admission in progress: the node, and the resources that the pod's containers hold so far."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 @dataclass
 class AdmissionContext:
-    """The node while one pod is admitted, and what later containers of the pod may reuse."""
+    """The state of a node while one pod is admitted, and the resources that later containers of the pod may reuse."""
 
     state: NodeState
     pod: PodShape
     container_name: str = ""
-    """The container under decision; "" for the pod as a whole."""
+    """Name of the container that is being decided on; "" for the pod as a whole."""
     affinity: int | None = None
-    """The set of zones that it is aligned to; None: any."""
+    """Set of zones to which the container or pod is aligned; None: any zones."""
     reusable_cpus: int = 0
-    """Bits of the CPUs of ended init containers (staticPolicy.cpusToReuse)."""
+    """CPUs that ended init containers leave for reuse, as bits (staticPolicy.cpusToReuse)."""
     reusable_memory: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
-    """Bytes of ended init containers by set of zones and type (initContainersReusableMemory)."""
+    """Bytes that ended init containers leave for reuse, by set of zones and type (initContainersReusableMemory)."""
     reusable_devices: dict[int, int] = field(default_factory=dict[int, int])
-    """Counts of ended init containers by the kind's devices (devicesToReuse)."""
+    """Devices that ended init containers leave for reuse, by index into the kind's devices (devicesToReuse)."""
     cpus: dict[str, int] = field(default_factory=dict[str, int])
     memory: dict[str, list[MemoryBlock]] = field(default_factory=dict[str, "list[MemoryBlock]"])
     devices: dict[str, list[DeviceAllocation]] = field(default_factory=dict[str, "list[DeviceAllocation]"])
     random_picks: dict[str, str] = field(default_factory=dict[str, str])
-    """The first container for which the kubelet picked at random between zones, by resource."""
+    """Name of the first container for which the kubelet picked among zones at random, by resource."""
     uncertain: list[str] = field(default_factory=list[str])
-    """Why the kubelet may decide otherwise."""
+    """Reasons why the kubelet may decide otherwise."""
 
     def assignments(self) -> tuple[ContainerAssignment, ...]:
-        """Return the exclusive resources by container; containers without any are left out."""
+        """Return the exclusive resources of each container; containers without any are left out."""
         assignments = (
             ContainerAssignment(
                 container.name,
@@ -51,11 +51,11 @@ class AdmissionContext:
         return tuple(each for each in assignments if each.cpus or each.memory or each.devices)
 
     def note(self, reason: str) -> None:
-        """Note why the kubelet may decide otherwise, once."""
+        """Record a reason why the kubelet may decide otherwise; repetitions are ignored."""
         if reason not in self.uncertain:
             self.uncertain.append(reason)
 
     def note_random_pick(self, resource: str) -> None:
-        """Note that the decision depends on an earlier random pick of a resource, if there was any."""
+        """Record that the decision depends on an earlier random pick of a resource, if there was one."""
         if container := self.random_picks.get(resource):
             self.note(f"the kubelet picks {resource} of container {container} at random from several zones")

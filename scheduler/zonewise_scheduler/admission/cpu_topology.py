@@ -11,36 +11,37 @@ from typing import NamedTuple
 from zonewise_common.k8s.cpuset import CpuSet
 
 CpuGroup = tuple[int, int]
-"""An id, and the CPUs as the bits of an integer."""
+"""Id of a group, and its CPUs as the bits of an integer."""
 
 
 class CorePattern(NamedTuple):
-    """Cores whose CPUs lie equally far from their first one, so that one shift finds a sibling of each."""
+    """Cores whose CPUs have the same offsets from the core's lowest CPU: one shift finds a sibling in each of them."""
 
     firsts: int
-    """Bits of the lowest CPU of each core: the cores' ids."""
+    """The lowest CPU of each core, which is the core's id, as bits."""
     offsets: tuple[int, ...]
-    """From the lowest CPU of a core to each of its CPUs, ascending; the first is 0."""
+    """Distances from the lowest CPU of a core to each of its CPUs, ascending; the first is 0."""
 
 
 @dataclass(frozen=True)
 class CpuTopology:
-    """Which CPUs share what (pkg/kubelet/cm/cpumanager/topology/topology.go CPUTopology).
+    """The groups that CPUs form (pkg/kubelet/cm/cpumanager/topology/topology.go CPUTopology).
 
-    Nodes of one model share one such value. All groups are ascending by id. Each CPU is in one group of each sort.
+    Nodes of one model share one value. Groups of each type are in ascending order of id. Each CPU is in one group of
+    each type.
     """
 
     cores: tuple[CpuGroup, ...]
-    """The id is the kubelet's: the lowest CPU of the core."""
+    """The id of a core is its lowest CPU, as in the kubelet."""
     zones: tuple[CpuGroup, ...]
-    """The NUMA nodes that have CPUs, by the kernel's ids."""
+    """The NUMA nodes that have CPUs, with the kernel's ids."""
     packages: tuple[CpuGroup, ...]
     caches: tuple[CpuGroup, ...] = ()
-    """Groups of CPUs with an L3 cache of their own (the kubelet's "uncore caches"); empty where unknown."""
+    """Groups of CPUs that share an L3 cache (the kubelet's "uncore caches"); empty if unknown."""
     reserved: int = 0
-    """Bits of the CPUs that are never allocated exclusively."""
+    """CPUs that are never allocated exclusively, as bits."""
     exact: bool = True
-    """False: the ids are invented, since the report has only counts of CPUs."""
+    """False: the CPU ids are invented, because the report contains only the number of CPUs."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -59,42 +60,42 @@ class CpuTopology:
 
     @cached_property
     def cpus_per_core(self) -> int:
-        """Return CPUs by cores, rounded down (CPUsPerCore()); 0 without cores."""
+        """Return the number of CPUs per core, rounded down (CPUsPerCore()); 0 if there are no cores."""
         return self.cpus.bit_count() // len(self.cores) if self.cores else 0
 
     @cached_property
     def cpus_per_socket(self) -> int:
-        """Return CPUs by packages, rounded down (CPUsPerSocket()); 0 without packages."""
+        """Return the number of CPUs per package, rounded down (CPUsPerSocket()); 0 if there are no packages."""
         return self.cpus.bit_count() // len(self.packages) if self.packages else 0
 
     @cached_property
     def zones_per_package(self) -> int:
-        """Return zones by packages, rounded down; 0 without packages."""
+        """Return the number of zones per package, rounded down; 0 if there are no packages."""
         return len(self.zones) // len(self.packages) if self.packages else 0
 
     @cached_property
     def uncore_caches(self) -> tuple[CpuGroup, ...]:
-        """Return the caches, or the packages where no cache is known (getUncoreCacheID)."""
+        """Return the caches, or the packages if no cache is known (getUncoreCacheID)."""
         return self.caches or self.packages
 
     @cached_property
     def cpus_per_uncore(self) -> int:
-        """Return CPUs by uncore caches, rounded down (CPUsPerUncore()); 0 without any."""
+        """Return the number of CPUs per uncore cache, rounded down (CPUsPerUncore()); 0 if there are no caches."""
         return self.cpus.bit_count() // len(self.uncore_caches) if self.uncore_caches else 0
 
     @cached_property
     def numa_first(self) -> bool:
-        """Return whether zones rank above packages: there are no more zones (cpu_assignment.go newCPUAccumulator)."""
+        """Return whether zones rank above packages: they are no more numerous (cpu_assignment.go newCPUAccumulator)."""
         return len(self.packages) >= len(self.zones)
 
     @cached_property
     def smallest_zone(self) -> int:
-        """Return the count of CPUs of the smallest zone; 0 without zones."""
+        """Return the number of CPUs in the smallest zone; 0 if there are no zones."""
         return min((bits.bit_count() for _, bits in self.zones), default=0)
 
     @cached_property
     def smallest_package(self) -> int:
-        """Return the count of CPUs of the smallest package; 0 without packages."""
+        """Return the number of CPUs in the smallest package; 0 if there are no packages."""
         return min((bits.bit_count() for _, bits in self.packages), default=0)
 
     @cached_property
@@ -104,7 +105,7 @@ class CpuTopology:
 
     @cached_property
     def reserved_cores(self) -> int:
-        """Return the bits of all CPUs of the cores that have a reserved one (reservedPhysicalCPUs)."""
+        """Return the bits of all CPUs of cores that contain a reserved CPU (reservedPhysicalCPUs)."""
         bits = 0
         for _, core in self.cores:
             if core & self.reserved:
@@ -113,7 +114,7 @@ class CpuTopology:
 
     @cached_property
     def patterns(self) -> tuple[CorePattern, ...]:
-        """Return the cores by the distances of their CPUs: one pattern on most machines."""
+        """Return the cores, grouped by the offsets of their CPUs; most machines have only one pattern."""
         firsts: defaultdict[tuple[int, ...], int] = defaultdict(int)
         for number, bits in self.cores:
             firsts[tuple(CpuSet.from_bits(bits >> number))] |= 1 << number
@@ -121,11 +122,11 @@ class CpuTopology:
 
     @cached_property
     def uniform(self) -> bool:
-        """Return whether all cores have equally many CPUs; hybrid cores and offline threads make them differ."""
+        """Return whether all cores have the same number of CPUs; hybrid cores and offline threads make them differ."""
         return len({len(pattern.offsets) for pattern in self.patterns}) < 2
 
     def cpus_in_numa_nodes(self, zones: int) -> int:
-        """Return the bits of all CPUs of zones given by their ids, as bits."""
+        """Return the bits of all CPUs in the zones whose ids are given as bits."""
         bits = 0
         for number, cpus in self.zones:
             if zones >> number & 1:
@@ -133,7 +134,7 @@ class CpuTopology:
         return bits
 
     def cpus_in_cores(self, firsts: int) -> int:
-        """Return the bits of all CPUs of cores given by their ids, as bits."""
+        """Return the bits of all CPUs in the cores whose ids are given as bits."""
         bits = 0
         for pattern in self.patterns:
             cores = firsts & pattern.firsts
@@ -143,10 +144,10 @@ class CpuTopology:
         return bits
 
     def cores_by_count(self, cpus: int) -> list[int]:
-        """Return the ids, as bits, of the cores that have exactly 0, 1, 2, ... of the given CPUs.
+        """Return the ids, as bits, of the cores that contain exactly 0, 1, 2, ... of the given CPUs.
 
-        All cores of a pattern are counted at once. If the next CPU is present, a core moves from the set of n to that
-        of n + 1.
+        All cores of a pattern are counted at once. If its next CPU is among the given ones, a core moves from the
+        set for n CPUs to the set for n + 1.
         """
         by_count = [0] * (max((len(pattern.offsets) for pattern in self.patterns), default=0) + 1)
         for firsts, offsets in self.patterns:

@@ -12,13 +12,13 @@ UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
 EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 
 UNKNOWN_PREFIX = "unknown: "
-"""Begins the message of an error without a reason that stands for no verdict."""
+"""Prefix of the message of an AdmissionError with an empty reason: no verdict can be computed."""
 PANIC_PREFIX = "its kubelet panics: "
-"""Begins the message of an error without a reason that stands for the end of the kubelet's process."""
+"""Prefix of the message of an AdmissionError with an empty reason: the kubelet's process would end."""
 
 
 class AdmissionError(Exception):
-    """A manager rejects the pod; allocations to the pod so far do not count."""
+    """A manager rejects the pod; earlier allocations to the pod do not count."""
 
     def __init__(self, reason: str, message: str, resource: str = "") -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class AdmissionError(Exception):
 
 
 def unexpected_admission_error(message: str, resource: str) -> AdmissionError:
-    """Return the error in which a failed allocation ends (unexpectedAdmissionError)."""
+    """Return the error for a failed allocation (unexpectedAdmissionError)."""
     return AdmissionError(
         UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {message}, which is unexpected", resource
     )

@@ -1,4 +1,4 @@
-"""Nodes: what nodes of one kind share, and the state that changes as pods come and go.
+"""Nodes: the facts that nodes of one kind share, and the state that changes as pods come and go.
 
 Sets of zones are integers, bit i for NUMA node i (pkg/kubelet/cm/topologymanager/bitmask).
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Policies(NamedTuple):
-    """The part of a kubelet's configuration that decides about zones."""
+    """The part of a kubelet's configuration that determines how it uses zones."""
 
     topology: str = "none"
     """"none", "best-effort", "restricted" or "single-numa-node"."""
@@ -27,7 +27,7 @@ class Policies(NamedTuple):
     prefer_closest: bool = False
     """prefer-closest-numa-nodes."""
     max_zones: int = 8
-    """max-allowable-numa-nodes: with more NUMA nodes and a policy, a kubelet does not start."""
+    """max-allowable-numa-nodes: with more NUMA nodes, a kubelet with a policy other than none does not start."""
     cpu: str = "none"
     """"none" or "static"."""
     full_cores: bool = False
@@ -45,18 +45,18 @@ class Policies(NamedTuple):
     memory: str = "None"
     """"None" or "Static"."""
     pod_level_managers: bool = False
-    """The feature gate PodLevelResourceManagers: pods with pod-level resources are allocated as a whole."""
+    """The feature gate PodLevelResourceManagers: a pod with pod-level resources gets its resources as a whole."""
     release: tuple[int, int] = (1, 36)
-    """Of the kubelet, where its behaviour differs between releases."""
+    """The kubelet's release, for behaviour that differs between releases."""
 
 
 MAX_NODE_AMOUNT = 1 << 58
-"""No node has so much of a resource in all of its zones together: bytes, or devices."""
+"""Bytes or devices: all zones of a node together have less than this of any resource."""
 
 NO_ZONE = 1 << MAX_NUMA_NODES
 """The zone of devices whose plugin names NUMA node -1.
 
-Such a device makes the kubelet align its resource, and no set of zones ever contains it
+Such a device makes the kubelet align the device's resource, although no set of zones ever contains the device
 (devicemanager/topology_hints.go deviceHasTopologyAlignment, generateDeviceTopologyHints).
 """
 
@@ -66,32 +66,32 @@ class DeviceClass(NamedTuple):
 
     resource: str
     zones: int
-    """0: the plugin names none; NO_ZONE: it names -1. Zones that the node lacks count as NO_ZONE does."""
+    """0: the plugin names no zone. NO_ZONE: it names node -1. Zones that the node lacks are treated like NO_ZONE."""
     total: int
-    """All of them, unhealthy ones too: the Device Manager computes widths of hints from it."""
+    """Number of devices, including unhealthy ones: the Device Manager computes the width of hints from it."""
     healthy: int
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """What nodes share that are built and configured alike; use one value for all of them."""
+    """The facts that identically built and configured nodes share; use one value for all these nodes."""
 
     policies: Policies
     zones: tuple[int, ...]
-    """All NUMA nodes, ascending, those without CPUs too: the Topology Manager's."""
+    """All NUMA nodes of the Topology Manager, ascending, including those without CPUs."""
     distances: tuple[tuple[int, ...], ...]
-    """From and to zones, in the order of zones, in the kernel's units (10: local); empty where unknown."""
+    """Distances from zone to zone, in the order of `zones` and in the kernel's units (10: local); empty if unknown."""
     cpus: CpuTopology
     memory_types: tuple[str, ...] = ()
-    """Sorted: hugepages by size, memory."""
+    """Types of memory, sorted: hugepages by size, then memory."""
     allocatable: tuple[tuple[int, ...], ...] = ()
-    """Bytes, by zone and type: what the Memory Manager may allocate."""
+    """Bytes that the Memory Manager may allocate, by zone and type."""
     devices: tuple[DeviceClass, ...] = ()
-    """Sorted."""
+    """Classes of devices, sorted."""
     unknown: tuple[str, ...] = ()
-    """Facts that the report lacks, each as the end of "nothing is known of ..."."""
+    """Facts that the report lacks; each completes the phrase "nothing is known of ..."."""
     unplaced_devices: tuple[tuple[int, int], ...] = ()
-    """Unhealthy devices of unknown zones: index into `devices`, and how many of its total are a guess."""
+    """Unhealthy devices whose zones are unknown: index into `devices`, and how many of its total are guessed."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -103,7 +103,7 @@ class NodeKind:
 
     @cached_property
     def device_indices(self) -> dict[str, tuple[int, ...]]:
-        """Return the indices into `devices` of each resource."""
+        """Return the indices into `devices` by resource."""
         indices: dict[str, tuple[int, ...]] = {}
         for index, device in enumerate(self.devices):
             indices[device.resource] = (*indices.get(device.resource, ()), index)
@@ -111,25 +111,25 @@ class NodeKind:
 
     @cached_property
     def resources_without_health(self) -> tuple[str, ...]:
-        """Return the device resources of which no device is healthy."""
+        """Return the resources that have devices, but no healthy ones."""
         healthy = {device.resource for device in self.devices if device.healthy}
         return tuple(resource for resource in self.device_indices if resource not in healthy)
 
 
 class NodeState(NamedTuple):
-    """One node at one moment; equal states give equal verdicts, whatever the node."""
+    """The state of a node at one moment; equal states give equal verdicts, whichever node they describe."""
 
     kind: NodeKind
     free_cpus: int
-    """Bits of the CPUs that the CPU Manager can still allocate: in its default set and not reserved."""
+    """CPUs that the CPU Manager can still allocate, as bits: those in its default set that are not reserved."""
     memory_free: tuple[tuple[int, ...], ...] = ()
-    """Bytes, by zone and type, as in the kind's allocatable."""
+    """Free bytes by zone and type, in the order of the kind's `allocatable`."""
     memory_groups: tuple[int, ...] = ()
-    """By zone: the set of zones that allocate memory as one at present; otherwise the zone alone."""
+    """For each zone, the group of zones that currently allocate memory as one; otherwise only the zone itself."""
     memory_assigned: int = 0
     """The set of zones with assigned memory."""
     device_free: tuple[int, ...] = ()
-    """Healthy devices that no container holds, by the kind's `devices`."""
+    """Number of healthy devices that no container holds, for each of the kind's `devices`."""
 
 
 def idle_node(kind: NodeKind) -> NodeState:
@@ -146,7 +146,7 @@ def idle_node(kind: NodeKind) -> NodeState:
 
 
 class Resource(NamedTuple):
-    """Amounts of a whole node: its allocatable, the requests of its pods, or what is available (framework.Resource)."""
+    """Amounts for a whole node: allocatable, requested by its pods, or available (framework.Resource)."""
 
     milli_cpus: int
     memory: int
@@ -155,11 +155,11 @@ class Resource(NamedTuple):
     ephemeral_storage: int
     """Bytes of ephemeral storage."""
     scalar_resources: tuple[tuple[str, int], ...] = ()
-    """Hugepages in bytes and extended resources as counts, sorted by name; an absent one counts as 0."""
+    """Hugepages in bytes and extended resources as counts, sorted by name; absent resources count as 0."""
 
 
 def amounts_by_resource(resource: Resource) -> Iterator[tuple[str, int]]:
-    """Yield all amounts by resource, in the order of the check (noderesources/fit.go fitsRequest)."""
+    """Yield resources with their amounts, in the order of the scheduler's check (noderesources/fit.go fitsRequest)."""
     yield from (
         (PODS, resource.pods),
         (CPU, resource.milli_cpus),

@@ -1,4 +1,4 @@
-"""Pods, as far as a node's verdict depends on them."""
+"""Pods: the facts that a node's verdict depends on."""
 
 from typing import Literal, NamedTuple
 
@@ -7,7 +7,7 @@ from zonewise_common.k8s.podspec import Role
 Qos = Literal["Guaranteed", "Burstable", "BestEffort"]
 
 Amounts = tuple[tuple[str, int], ...]
-"""By resource, sorted by name."""
+"""Pairs of resource and amount, sorted by name."""
 
 
 class Container(NamedTuple):
@@ -16,35 +16,35 @@ class Container(NamedTuple):
     name: str
     role: Role
     milli_cpus: int = 0
-    """Request."""
+    """Requested CPU, in milli-CPU."""
     memory: Amounts = ()
-    """Requests of memory and hugepages, bytes."""
+    """Requested memory and hugepages, in bytes."""
     devices: Amounts = ()
-    """Limits of extended resources, counts rounded up; a limit of 0 stays, since it still has hints."""
+    """Limits of extended resources, rounded up; a limit of 0 is included, since it still has hints."""
     storage: int = 0
-    """Request of ephemeral storage, bytes."""
+    """Requested ephemeral storage, in bytes."""
     complete: bool = True
-    """Its requests of CPU and memory equal its limits: by itself it would be Guaranteed.
+    """Whether requests for CPU and memory equal the limits: a pod of only this container would be Guaranteed.
 
-    A container of a pod that is Guaranteed by its pod-level resources may not be (pkg/kubelet/cm/qos/helpers.go
-    IsContainerEquivalentQOSGuaranteed).
+    Containers of a pod that is Guaranteed because of its pod-level resources need not meet this condition
+    (pkg/kubelet/cm/qos/helpers.go IsContainerEquivalentQOSGuaranteed).
     """
 
 
 class PodLevelResources(NamedTuple):
-    """spec.resources of the pod itself (KEP-2837)."""
+    """The resources in spec.resources of the pod itself (KEP-2837)."""
 
     milli_cpus: int | None = None
-    """None: the containers' requests count."""
+    """None: the containers' requests apply."""
     memory: Amounts = ()
 
 
 class PodShape(NamedTuple):
-    """All of a pod that decides about its fit to a node; pods of one template are equal and share a verdict."""
+    """Everything that determines whether a pod fits a node; pods of one template have equal shapes and verdicts."""
 
     containers: tuple[Container, ...]
-    """Init containers and sidecars in their order, then app containers in theirs."""
+    """Init containers and sidecars in the order of the pod, then app containers in the order of the pod."""
     qos: Qos
     pod_level: PodLevelResources | None = None
     overhead: Amounts = ()
-    """Of the runtime class: "cpu" in milli-CPU, other resources in their unit."""
+    """Overhead of the runtime class: "cpu" in milli-CPU, other resources in their own units."""

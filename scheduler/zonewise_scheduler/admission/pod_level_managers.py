@@ -1,8 +1,8 @@
-"""Pods with pod-level resources that are allocated as a whole, in scope pod.
+"""Allocation of pod-level resources to a pod as a whole, in scope pod.
 
-KEP-5526, feature gate PodLevelResourceManagers, 1.36. The pod gets one set of CPUs and one set of memory. Containers
-with guaranteed requests get an exclusive part of them. The others share the rest (cpumanager and memorymanager
-policy_static.go AllocatePod).
+See KEP-5526, feature gate PodLevelResourceManagers, since 1.36. The pod gets one set of CPUs and one set of memory.
+Containers with guaranteed requests get exclusive parts of these sets. The others share the rest (cpumanager and
+memorymanager policy_static.go AllocatePod).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def empty_shared_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
-    """Return, by manager, the message if containers that share would get nothing (validatePodScopeResources)."""
+    """Return, by manager, the error message if containers that share would get nothing (validatePodScopeResources)."""
     cpus = empty_shared_pool(pod, policies) if pod_guaranteed_cpus(pod, policies) else None
     memory = empty_shared_memory_pool(pod, policies) if pins_memory(pod, policies) else None
     return {manager: problem for manager, problem in ((CPU, cpus), (MEMORY, memory)) if problem}
@@ -49,9 +49,10 @@ def empty_shared_pools(pod: PodShape, policies: Policies) -> dict[str, str]:
 def allocate_pod(
     context: AdmissionContext, aligned: AlignedRequest, alignment: TopologyHint, empty: Mapping[str, str]
 ) -> None:
-    """Allocate CPUs and memory to a pod as one and divide them among the containers; raise AdmissionError.
+    """Allocate CPUs and memory to a pod as a whole, and divide them among the containers.
 
-    The Device Manager allocates when the containers start, from the same zones. If it fails then, the pod is admitted.
+    Raises AdmissionError if the kubelet rejects the pod. The Device Manager allocates devices from the same zones when
+    the containers start. If it fails then, the pod is already admitted.
     """
     context.container_name, context.affinity = "", alignment.zones
     if aligned.cpus:
@@ -70,7 +71,7 @@ def _reject_empty_pool(empty: Mapping[str, str], manager: str) -> None:
 
 
 def _allocate_devices_at_start(context: AdmissionContext, container: Container, zones: int | None) -> None:
-    """Allocate devices by resource: a container that lacks some holds the others, since the kubelet tries again."""
+    """Allocate devices resource by resource: a container that lacks some holds the others while the kubelet retries."""
     for request in container.devices:
         try:
             allocate_container_devices(context, container._replace(devices=(request,)), zones)

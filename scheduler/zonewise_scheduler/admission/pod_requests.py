@@ -1,7 +1,7 @@
-"""The resources that a pod requests as one: the rules that kubelets, schedulers and the API server share.
+"""The total requests of a pod, by the rules that kubelets, schedulers and the API server share.
 
-k8s.io/component-helpers/resource/helpers.go. The caller chooses the unit of each resource. Pod shapes are in milli-CPU
-and bytes. API objects are in thousandths, which are rounded up after the sum.
+Source: k8s.io/component-helpers/resource/helpers.go. The caller chooses the unit of each resource. Pod shapes use
+milli-CPU and bytes. API objects use thousandths, which are rounded up after they are added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sums = dict[str, int]
 def aggregate_container_requests(containers: Iterable[tuple[Role, Iterable[tuple[str, int]]]]) -> Sums:
     """Return the peak requests of containers over time, init containers first (AggregateContainerRequests).
 
-    Init containers run one by one, each beside the sidecars before it. In the end all other containers run together
+    Init containers run one at a time, each together with the sidecars before it. Then all other containers run together
     (KEP-753, "Resources calculation for scheduling and pod admission").
     """
     long_running: Sums = {}
@@ -42,7 +42,7 @@ def aggregate_container_requests(containers: Iterable[tuple[Role, Iterable[tuple
 def combine_pod_requests(
     container_requests: Mapping[str, int], pod_level_requests: Mapping[str, int], overhead: Iterable[tuple[str, int]]
 ) -> Sums:
-    """Return what a pod requests (PodRequests).
+    """Return the total requests of a pod (PodRequests).
 
     Pod-level requests (KEP-2837) replace those of the containers. The overhead of the runtime class is added.
     """
@@ -55,11 +55,11 @@ def combine_pod_requests(
 def default_pod_resources(
     requests: Mapping[str, int], limits: Mapping[str, int], container_requests: Mapping[str, int]
 ) -> tuple[Sums, Sums]:
-    """Return pod-level requests and limits with the API server's defaults; empty where the pod has neither.
+    """Return pod-level requests and limits with the API server's defaults; both are empty if the pod has neither.
 
-    Limits of hugepages default to the containers' requests. Where the pod has any limit, requests of CPU and memory
-    default to the containers' requests, or else to the limit (pkg/apis/core/v1/defaults.go defaultHugePagePodLimits,
-    defaultPodRequests).
+    Limits for hugepages default to the containers' requests. If the pod has any limit, requests for CPU and memory
+    default to the containers' requests, or otherwise to the limit (pkg/apis/core/v1/defaults.go
+    defaultHugePagePodLimits, defaultPodRequests).
     """
     if not requests and not limits:
         return {}, {}

@@ -1,7 +1,7 @@
-"""A v1.Pod, or a pod template, read into a PodShape: all that decides about its fit to a node.
+"""Conversion of a v1.Pod or a pod template into a PodShape: everything that determines whether the pod fits a node.
 
-Requests get the API server's defaults (pkg/apis/core/v1/defaults.go SetDefaults_Pod). So a template that no API server
-has defaulted gives the same shape as its pods. Claims of Dynamic Resource Allocation are left out: they give no hints
+Missing requests get the API server's defaults (pkg/apis/core/v1/defaults.go SetDefaults_Pod). So a template without
+these defaults has the same shape as its pods. Claims for Dynamic Resource Allocation are ignored: they provide no hints
 to the Topology Manager.
 """
 
@@ -56,12 +56,12 @@ def read_pod(pod: Mapping[str, Any]) -> PodShape:
 
 
 class _ParsedContainer(NamedTuple):
-    """A container, and what the defaults of the pod depend on."""
+    """A container, and the facts that the pod's defaults depend on."""
 
     container: Container
     compute: ComputeResources
     requests_cpus: bool
-    """It has a request of CPU, which may be 0."""
+    """Whether the container has a CPU request, which may be 0."""
 
 
 def _container(role: Role, container: Json, path: str) -> _ParsedContainer:
@@ -90,7 +90,7 @@ def _container(role: Role, container: Json, path: str) -> _ParsedContainer:
 
 
 def _resources(owner: Json, path: str) -> tuple[Json, Json]:
-    """Return requests and limits as they are written."""
+    """Return requests and limits as written, without defaults."""
     resources = object_in(owner, "resources", path)
     return object_in(resources, "requests", f"{path}resources."), object_in(resources, "limits", f"{path}resources.")
 
@@ -100,7 +100,7 @@ def _amounts(names: Iterable[str], quantities: Json, path: str) -> Amounts:
 
 
 def _amount(quantities: Json, name: str, path: str) -> int:
-    """Return milli-CPU of CPU, the unit of any other resource; 0 where there is no quantity."""
+    """Return CPU in milli-CPU, and any other resource in its own unit; 0 if there is no quantity."""
     value = quantities.get(name)
     if value is None:
         return 0
@@ -117,7 +117,7 @@ class _PodLevel(NamedTuple):
     """Pod-level resources with their defaults."""
 
     resources: PodLevelResources | None
-    """None where no resource is allowed at the pod level (resourcehelper IsPodLevelResourcesSet)."""
+    """None if the pod sets no resource that is allowed at the pod level (resourcehelper IsPodLevelResourcesSet)."""
     compute: ComputeResources
 
 

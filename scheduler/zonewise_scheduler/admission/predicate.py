@@ -1,4 +1,4 @@
-"""Whether a node as a whole has what a pod requests.
+"""The check of whether a node as a whole has the resources that a pod requests.
 
 The kubelet checks this after the Topology Manager (pkg/kubelet/lifecycle/predicate.go generalFilter). The scheduler
 checks it too (pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest).
@@ -23,13 +23,13 @@ class InsufficientResource(NamedTuple):
 
     resource: str
     requested: int
-    """CPUs in milli-CPU, memory and storage in bytes."""
+    """CPU in milli-CPU, memory and storage in bytes."""
     available: int
 
 
 @lru_cache(maxsize=1 << 12)
 def compute_pod_resource_request(pod: PodShape) -> Resource:
-    """Return what a pod requests, with the overhead of its runtime class; `pods` is 1."""
+    """Return the requests of a pod, including the overhead of its runtime class; `pods` is 1."""
     pod_level = {} if pod.pod_level is None else dict(pod.pod_level.memory)
     if pod.pod_level is not None and pod.pod_level.milli_cpus is not None:
         pod_level[CPU] = pod.pod_level.milli_cpus
@@ -52,7 +52,7 @@ def _requests(container: Container) -> Amounts:
 def insufficient_resources(pod: PodShape, available: Resource) -> tuple[InsufficientResource, ...]:
     """Return every resource of which a node has too little, in the kubelet's order.
 
-    An extended resource that the node never had is insufficient, as it is to the scheduler. The kubelet alone drops
+    An extended resource that the node never had counts as insufficient, as in the scheduler. Only the kubelet drops
     such a request (removeMissingExtendedResources) and runs the pod without the resource.
     """
     amounts = dict(amounts_by_resource(available))

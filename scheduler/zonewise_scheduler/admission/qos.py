@@ -15,7 +15,7 @@ _CLASSES: tuple[Qos, ...] = get_args(Qos)
 
 
 class ComputeResources(NamedTuple):
-    """CPU and memory of a container or of pod-level resources, each in any one unit; 0 counts as absent."""
+    """CPU and memory of a container or of pod-level resources, each in any consistent unit; 0 counts as absent."""
 
     requests: tuple[int, int]
     limits: tuple[int, int]
@@ -35,7 +35,7 @@ def get_pod_qos(pod: Mapping[str, Any], resources: Sequence[ComputeResources]) -
 
 
 def compute_pod_qos(resources: Sequence[ComputeResources]) -> Qos:
-    """Return the class by the resources of all containers, or by pod-level resources alone (ComputePodQOS)."""
+    """Return the class for the resources of all containers, or for only the pod-level resources (ComputePodQOS)."""
     if not any(any(compute.requests) or any(compute.limits) for compute in resources):
         return "BestEffort"
     all_limited = all(all(compute.limits) for compute in resources)

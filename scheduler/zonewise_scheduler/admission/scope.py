@@ -1,11 +1,12 @@
 """The Topology Manager's scopes applied to a pod (pkg/kubelet/cm/topologymanager/scope_*.go).
 
-- Scope container aligns and allocates container by container. Each one sees what the previous ones left.
+- Scope container aligns and allocates container by container. Each container sees the resources that the previous ones
+  left.
 - Scope pod aligns once, then allocates container by container from the same zones.
 - Policy none allocates without alignment.
 
-Init containers come first. Within a container the order is devices, CPUs, memory. This module lies above the managers,
-since it calls them by name; upstream registers them as hint providers.
+Init containers come first. Within a container the order is devices, CPUs, memory. This module imports the managers and
+calls them directly; upstream registers them as hint providers.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ class ResourceHints(NamedTuple):
 
     resource: str
     amount: int
-    """CPUs, bytes or devices."""
+    """Number of CPUs, bytes or devices."""
     hints: Hints
 
 
 def admit_containers(context: AdmissionContext) -> None:
-    """Allocate all containers of a pod as policy and scope demand; raise AdmissionError if that fails."""
+    """Allocate resources to all containers of a pod as policy and scope require; raise AdmissionError if that fails."""
     kind = context.state.kind
     policies = kind.policies
     if policies.topology == "none":
@@ -111,9 +112,9 @@ def calculate_affinity(
 def resource_hints(
     context: AdmissionContext, aligned: AlignedRequest, empty: Collection[str] = (), *, include_not_preferred: bool
 ) -> list[ResourceHints]:
-    """Return the hints of each resource that depends on zones: devices, CPUs, each type of memory.
+    """Return the hints of each resource that depends on zones: devices, CPUs and each type of memory.
 
-    A resource in `empty` has no hint, which means that nothing satisfies the request.
+    A resource in `empty` has an empty list of hints, which means that nothing satisfies the request.
     """
     state = context.state
     all_hints: list[ResourceHints] = []
@@ -148,7 +149,7 @@ def resource_hints(
 
 
 def _allocate_aligned_resources(context: AdmissionContext, container: Container, alignment: TopologyHint) -> None:
-    """Allocate one container (scope.go allocateAlignedResources)."""
+    """Allocate resources to one container (scope.go allocateAlignedResources)."""
     context.container_name, context.affinity = container.name, alignment.zones
     policies = context.state.kind.policies
     aligned = container_aligned_request(context.pod, container, context.state.kind)
@@ -161,9 +162,9 @@ def _allocate_aligned_resources(context: AdmissionContext, container: Container,
 
 
 def _fails_without_memory(context: AdmissionContext, release: tuple[int, int]) -> bool:
-    """Return whether the Memory Manager allocates for a container that requests no memory; 1.37 skips it.
+    """Return whether the Memory Manager tries to allocate for a container without a memory request; 1.37 skips it.
 
-    Only a pod that is allocated as a whole can have such a container (policy_static.go Allocate).
+    Only a pod whose resources are allocated as a whole can have such a container (policy_static.go Allocate).
     """
     policies = context.state.kind.policies
     return release < (1, 37) and uses_pod_level_managers(context.pod, policies) and pins_memory(context.pod, policies)

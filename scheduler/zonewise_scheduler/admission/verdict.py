@@ -6,16 +6,16 @@ from zonewise_scheduler.admission.node import NodeState
 
 RejectionReason = str
 """A kubelet's reason: TopologyAffinityError, SMTAlignmentError, UnexpectedAdmissionError, EmptyPodSharedPoolError,
-OutOfcpu, OutOfmemory, OutOfpods, OutOf<resource>; or "" where the pod is admitted."""
+OutOfcpu, OutOfmemory, OutOfpods, OutOf<resource>; or "" if the pod is admitted or there is no verdict of a kubelet."""
 
 
 class MemoryBlock(NamedTuple):
-    """Memory allocated from a set of zones as one (memorymanager/state Block)."""
+    """Memory allocated from a set of zones as a unit (memorymanager/state Block)."""
 
     type: str
     zones: int
     size: int
-    """Bytes, of all the zones together."""
+    """Bytes from all the zones together."""
 
 
 class DeviceAllocation(NamedTuple):
@@ -23,10 +23,10 @@ class DeviceAllocation(NamedTuple):
 
     resource: str
     zones: int
-    """Of the class; 0: no zone is known."""
+    """Zones of the class; 0: no zone is known."""
     number: int
     certain: bool = True
-    """False: the kubelet picks at random between this class and others; this is the most likely count."""
+    """False: the kubelet picks at random among this class and others; `number` is the most likely count."""
 
 
 class ContainerAssignment(NamedTuple):
@@ -34,7 +34,7 @@ class ContainerAssignment(NamedTuple):
 
     container: str
     cpus: int = 0
-    """Bits; 0: it runs on the shared CPUs."""
+    """Exclusive CPUs as bits; 0: the container runs on the shared CPUs."""
     memory: tuple[MemoryBlock, ...] = ()
     devices: tuple[DeviceAllocation, ...] = ()
 
@@ -44,15 +44,15 @@ class Verdict(NamedTuple):
 
     admitted: bool
     assignments: tuple[ContainerAssignment, ...] = ()
-    """By container, in the pod's order; containers without exclusive resources are left out."""
+    """Assignments by container, in the pod's order; containers without exclusive resources are left out."""
     after: NodeState | None = None
-    """The node with the pod on it; None if the pod is rejected."""
+    """State of the node after admission; None if the pod is rejected."""
     reason: RejectionReason = ""
     message: str = ""
-    """The kubelet's own words, as in the pod's status."""
+    """The kubelet's message, as in the pod's status."""
     container: str = ""
-    """The rejected container; "" for the pod as a whole."""
+    """Name of the rejected container; "" for the pod as a whole."""
     resource: str = ""
     """The insufficient resource, if there is one."""
     uncertain: tuple[str, ...] = ()
-    """Why the kubelet may decide otherwise; empty: the verdict is certain."""
+    """Reasons why the kubelet may decide otherwise; empty: the verdict is certain."""

@@ -1,4 +1,4 @@
-"""The affinity of a request whose hints are made of too many zones to list all sets of them."""
+"""The affinity of a request whose hints involve too many zones to list every set of zones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def is_wide(kind: NodeKind, aligned: AlignedRequest) -> bool:
-    """Return whether the hints of a request are made of more than MAX_LISTED_ZONES zones."""
+    """Return whether the hints of a request involve more than MAX_LISTED_ZONES zones."""
     if len(kind.zones) <= MAX_LISTED_ZONES:
         return False
     if aligned.memory:
@@ -46,9 +46,9 @@ def is_wide(kind: NodeKind, aligned: AlignedRequest) -> bool:
 def calculate_wide_affinity(
     context: AdmissionContext, aligned: AlignedRequest, misaligned: str, empty: Collection[str]
 ) -> TopologyHint:
-    """Return the result of scope.calculate_affinity for a request that is_wide.
+    """Return the result of scope.calculate_affinity for a request for which is_wide() is true.
 
-    Raises AdmissionError, without a reason, if there are too many zones for a verdict.
+    Raises AdmissionError with an empty reason if there are too many zones to compute a verdict.
     """
     kind = context.state.kind
     if may_panic(kind.policies, kind.zones):
@@ -63,7 +63,7 @@ def calculate_wide_affinity(
 
 
 def _wide_hints(context: AdmissionContext, aligned: AlignedRequest, empty: Collection[str]) -> list[WideHints]:
-    """Return the hints of each resource that depends on zones; the types of memory have the same hints."""
+    """Return the hints of each resource that depends on zones; all types of memory have the same hints."""
     state = context.state
     hints: list[WideHints | None] = []
     for resource, count in aligned.devices:
