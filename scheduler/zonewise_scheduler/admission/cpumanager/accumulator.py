@@ -1,13 +1,14 @@
-"""CPUs assigned step by step (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
+"""Step-by-step assignment of CPUs (pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator).
 
-Sets of CPUs are integers. The kubelet walks lists of ids. Cores of a group with equally many free CPUs are taken in the
-order of their ids. So one mask operation replaces the walk over all cores of a group.
+Sets of CPUs are integers, whereas the kubelet iterates over lists of ids. If cores of a group have equally many free
+CPUs, the kubelet takes them in the order of their ids. So one mask operation replaces the loop over all cores of a
+group.
 
-Two oddities of the kubelet are reproduced:
+This module reproduces two oddities of the kubelet:
 
-- A package or core counts as free if as many of its CPUs are free as the average one has. It is then taken whole. Where
-  sizes differ, that may include CPUs that other containers hold.
-- A group that lies in two groups of the level above is listed twice, and counted twice when it is taken.
+- A package or core counts as free if its number of free CPUs equals the average size. All its CPUs are then taken. If
+  sizes differ, these may include CPUs that other containers hold.
+- A group that spans two groups of the level above is listed twice and, when it is taken, counted twice.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class CpuAccumulator:
         self.num_cpus_needed -= cpus.bit_count()
 
     def sort_available_numa_nodes(self) -> list[int]:
-        """Return the zones with free CPUs, fewest free first, within packages where those are larger."""
+        """Return the zones with free CPUs, fewest free CPUs first; if packages rank above zones, package by package."""
         topology = self.topology
         if topology.numa_first:
             return self._ascending(topology.zones, self.free)
@@ -54,7 +55,7 @@ class CpuAccumulator:
         ]
 
     def sort_available_sockets(self) -> list[int]:
-        """Return the packages with free CPUs, fewest free first, within zones where those are larger."""
+        """Return the packages with free CPUs, fewest free CPUs first; if zones rank above packages, zone by zone."""
         topology = self.topology
         if not topology.numa_first:
             return self._ascending(topology.packages, self.free)
@@ -65,12 +66,12 @@ class CpuAccumulator:
         ]
 
     def take_full_numa_nodes(self) -> None:
-        """Take whole free zones while at least as many CPUs are needed (takeFullNUMANodes)."""
+        """Take entirely free zones that are no larger than the remaining need (takeFullNUMANodes)."""
         if self.num_cpus_needed >= self.topology.smallest_zone:
             self._take_each(zone for zone in self.sort_available_numa_nodes() if not zone & ~self.free)
 
     def take_full_sockets(self) -> None:
-        """Take whole free packages while at least as many CPUs are needed (takeFullSockets)."""
+        """Take entirely free packages that are no larger than the remaining need (takeFullSockets)."""
         if self.num_cpus_needed >= self.topology.smallest_package:
             size = self.topology.cpus_per_socket
             self._take_each(
@@ -78,9 +79,9 @@ class CpuAccumulator:
             )
 
     def take_uncore_cache(self, *, rounds_up: bool) -> None:
-        """Take whole free uncore caches, then the rest within one cache that has enough (takeUncoreCache).
+        """Take entirely free uncore caches, then the rest from one cache with enough free CPUs (takeUncoreCache).
 
-        The kubelet tries the free caches again before each cache, to no effect.
+        The kubelet retries the entirely free caches before each cache, which has no effect.
         """
         order = [
             cache
@@ -92,7 +93,7 @@ class CpuAccumulator:
         self._take_within_cache(order, rounds_up=rounds_up)
 
     def take_full_cores(self) -> None:
-        """Take whole free cores while at least as many CPUs are needed (takeFullCores)."""
+        """Take entirely free cores that are no larger than the remaining need (takeFullCores)."""
         topology = self.topology
         threads = topology.cpus_per_core
         cores = topology.cores_by_count(self.free)[threads] if self.num_cpus_needed >= threads else 0
@@ -105,7 +106,7 @@ class CpuAccumulator:
                 self._take_each(topology.cpus_in_cores(core) for core in single_bits(cores & group))
 
     def take_remaining_cpus_packed(self) -> None:
-        """Take CPUs of cores with the fewest free ones (takeRemainingCPUs, sortAvailableCPUsPacked)."""
+        """Take CPUs from the cores with the fewest free CPUs first (takeRemainingCPUs, sortAvailableCPUsPacked)."""
         free = self.free
         by_count = self.topology.cores_by_count(free)[1:]
         for group in self._groups_of_cores():
@@ -115,13 +116,13 @@ class CpuAccumulator:
                 return
 
     def take_remaining_cpus_spread(self) -> None:
-        """Take CPUs by id, and so the first thread of each core (sortAvailableCPUsSpread)."""
+        """Take CPUs in ascending order of id, and so the first thread of each core first (sortAvailableCPUsSpread)."""
         free = self.free
         for package in self.sort_available_sockets():
             self.take(lowest_bits(package & free, self.num_cpus_needed))
 
     def _ascending(self, groups: Iterable[CpuGroup], within: int) -> list[int]:
-        """Return the groups with free CPUs within others, ascending by all their free CPUs, then by id."""
+        """Return the groups with free CPUs among those in `within`, ascending by all their free CPUs, then by id."""
         free = self.free
         by_free = [((free & cpus).bit_count(), number, cpus) for number, cpus in groups if free & within & cpus]
         return [cpus for _, _, cpus in sorted(by_free)]
@@ -130,15 +131,15 @@ class CpuAccumulator:
         return self.sort_available_sockets() if self.topology.numa_first else self.sort_available_numa_nodes()
 
     def _take_each(self, groups: Iterable[int]) -> None:
-        """Take each group that is no larger than the remaining need; the list is complete before the first is taken."""
+        """Take each group that is no larger than the remaining need; all groups are listed before one is taken."""
         for cpus in list(groups):
             if self.num_cpus_needed >= cpus.bit_count():
                 self.take(cpus)
 
     def _take_within_cache(self, order: Iterable[int], *, rounds_up: bool) -> None:
-        """Take the whole need from the first cache whose lowest cores have exactly so many CPUs (takePartialUncore).
+        """Take all needed CPUs from the first cache whose lowest cores have exactly that many (takePartialUncore).
 
-        If the need is odd, they may have one CPU more, which is left.
+        If the need is odd, these cores may have one CPU more, which remains free.
         """
         threads, needed = self.topology.cpus_per_core, self.num_cpus_needed
         count = (needed + threads - 1) // threads if rounds_up else needed // threads
@@ -153,7 +154,7 @@ class CpuAccumulator:
                 return
 
     def _take_from_cores(self, cores: int, count: int, free: int) -> None:
-        """Take free CPUs of cores that have `count` free CPUs each, as far as they are needed."""
+        """Take free CPUs of cores that have `count` free CPUs each, as many as are needed."""
         whole = lowest_bits(cores, self.num_cpus_needed // count)
         self.take(self.topology.cpus_in_cores(whole) & free)
         rest = cores & ~whole
@@ -161,7 +162,7 @@ class CpuAccumulator:
 
 
 def lowest_bits(bits: int, count: int) -> int:
-    """Return the `count` lowest members of a set; all of it if there are no more."""
+    """Return the `count` lowest members of a set, or the whole set if it has no more."""
     if not count:
         return 0
     if bits.bit_count() <= count:
@@ -171,7 +172,7 @@ def lowest_bits(bits: int, count: int) -> int:
 
 
 def single_bits(bits: int) -> Iterator[int]:
-    """Yield the members of a set, ascending, each as a set of one."""
+    """Yield each member of a set, in ascending order, as a set of its own."""
     while bits:
         yield bits & -bits
         bits &= bits - 1

@@ -1,12 +1,12 @@
 """Hints of the CPU Manager (policy_static.go GetTopologyHints, generateCPUTopologyHints).
 
-A set of zones is a hint if its free CPUs suffice. It is preferred if no fewer zones would do on an idle node, where
-busy and reserved CPUs count too. With align-by-socket, sets that reach into as few packages as those would are
-preferred as well.
+A set of zones is a hint if it has enough free CPUs. The hint is preferred if it has as few zones as possible when busy
+and reserved CPUs count as free. With align-by-socket, hints that span as few packages as such a set can span are also
+preferred.
 
-All sets are weighed at once. One integer holds a lane of 16 bits for each set. One multiplication adds the count of a
-zone to the lanes of the sets with that zone. The top bit of a lane then shows whether the sum suffices. The 255 sets of
-8 zones take as long as a loop over a few.
+All sets are evaluated at once. One integer holds a lane of 16 bits for each set. One multiplication adds a zone's
+number of free CPUs to the lanes of all sets that contain the zone. The top bit of a lane then shows whether the sum
+suffices. Evaluating the 255 sets of 8 zones takes as long as a loop over a few sets.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.topologymanager.wide_merge import WideHints
 
 _TOP = 0x8000
-"""The top bit of a lane: more than any machine has CPUs (CONFIG_NR_CPUS is 8192 at most)."""
+"""The top bit of a lane, which exceeds the number of CPUs of any machine (CONFIG_NR_CPUS is at most 8192)."""
 
 
 class _ZoneSets(NamedTuple):
-    """Sets of zones to weigh, in the kubelet's order: by size, then lexicographic."""
+    """Sets of zones to evaluate, in the kubelet's order: by size, then lexicographically."""
 
     zones: tuple[int, ...]
     lanes_by_zone: tuple[int, ...]
-    """By zone of the topology: a 1 in the lane of each set with that zone."""
+    """For each zone of the topology, a 1 in the lane of each set that contains the zone."""
     ones: int
     """A 1 in every lane."""
     preferred: int
-    """The top bit of the lanes of those that are preferred if they suffice."""
+    """The top bit in the lanes of the sets that are preferred if they suffice."""
 
 
 def generate_cpu_topology_hints(
@@ -52,8 +52,9 @@ def generate_cpu_topology_hints(
 ) -> Hints | None:
     """Return the sets of zones that can provide `count` CPUs; None if the CPU Manager has no preference.
 
-    The bits of `reusable` are CPUs of ordinary init containers of the same pod. A hint must contain the zones of all of
-    them. The order is the kubelet's: sets of fewer zones first. Sets that are not preferred are listed only on request.
+    The bits of `reusable` are CPUs of ordinary init containers of the same pod. A hint must contain the zones of all
+    these CPUs. The order is the kubelet's: smaller sets first. Sets that are not preferred are included only if
+    `include_not_preferred` is true.
     """
     policies, topology = state.kind.policies, state.kind.cpus
     if count < 1 or policies.cpu != "static":
@@ -101,12 +102,12 @@ def generate_wide_cpu_hints(state: NodeState, count: int, reusable: int) -> Wide
 
 
 def cpu_min_affinity_size(topology: CpuTopology, count: int) -> int:
-    """Return how many zones have enough CPUs, busy and reserved ones included; all if none have."""
+    """Return the smallest number of zones with enough CPUs, busy and reserved ones included; all if none suffice."""
     return min(bisect_left(topology.largest_totals, count) + 1, len(topology.zones))
 
 
 def _sets_of_lanes(sets: _ZoneSets, lanes: int) -> tuple[int, ...]:
-    """Return the sets whose lane has the top bit."""
+    """Return the sets whose lane has its top bit set."""
     high_bytes = lanes.to_bytes(2 * len(sets.zones), "little")[1::2]
     return tuple(compress(sets.zones, high_bytes))
 
@@ -136,12 +137,12 @@ def _lanes(bits: Iterable[int]) -> int:
 
 
 def _is_aligned(topology: CpuTopology, zones: int, width: int) -> bool:
-    """Return whether zones reach into as few packages as the fewest that suffice (isHintSocketAligned)."""
+    """Return whether zones span as few packages as `width` zones can span (isHintSocketAligned)."""
     cpus = topology.cpus_in_numa_nodes(zones)
     return sum(1 for _, package in topology.packages if package & cpus) == _fewest_packages(topology, width)
 
 
 def _fewest_packages(topology: CpuTopology, width: int) -> int | None:
-    """Return in how many packages so many zones are at least; None if packages outnumber zones."""
+    """Return the smallest number of packages that `width` zones can span; None if packages outnumber zones."""
     each = topology.zones_per_package
     return (width + each - 1) // each if each else None

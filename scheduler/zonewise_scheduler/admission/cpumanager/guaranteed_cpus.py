@@ -1,10 +1,10 @@
 """How many exclusive CPUs a pod requests (policy_static.go guaranteedCPUs, podGuaranteedCPUs).
 
-The releases differ about pods with pod-level resources (KEP-2837):
+The treatment of pods with pod-level resources (KEP-2837) depends on the release:
 
-- Up to 1.33 the CPU Manager does not look at these resources.
-- From 1.34 on such a pod gets no exclusive CPUs.
-- From 1.36 on it gets them if the gate PodLevelResourceManagers is on.
+- Up to 1.33, the CPU Manager ignores pod-level resources.
+- From 1.34 on, such a pod gets no exclusive CPUs.
+- From 1.36 on, it gets exclusive CPUs if the gate PodLevelResourceManagers is on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import Container, PodShape
 
 _POD_LEVEL = (1, 34)
-"""The first release whose CPU Manager looks at pod-level resources."""
+"""The first release whose CPU Manager considers pod-level resources."""
 
 _INIT_STARVED = "pod rejected, pod has shared init containers but no cpus available for them"
 _STARVED = (
@@ -27,7 +27,7 @@ _STARVED = (
 
 
 def guaranteed_cpus(pod: PodShape, container: Container, policies: Policies) -> int:
-    """Return how many exclusive CPUs a container gets; 0: it runs on the shared ones."""
+    """Return how many exclusive CPUs a container gets; 0 if it runs on the shared CPUs."""
     if policies.cpu != "static" or pod.qos != "Guaranteed":
         return 0
     if _has_pod_level_resources(pod, policies) and not (policies.pod_level_managers and _is_guaranteed(container)):
@@ -38,7 +38,7 @@ def guaranteed_cpus(pod: PodShape, container: Container, policies: Policies) -> 
 def pod_guaranteed_cpus(pod: PodShape, policies: Policies) -> int:
     """Return the peak number of exclusive CPUs of a pod (Topology Manager scope pod).
 
-    For a pod that is allocated as a whole, it is the pod-level request.
+    For a pod whose resources are allocated as a whole, this is the pod-level request.
     """
     if pod.pod_level is not None and uses_pod_level_managers(pod, policies):
         return _whole_cpus(pod.pod_level.milli_cpus) if policies.cpu == "static" and pod.qos == "Guaranteed" else 0
@@ -55,15 +55,15 @@ def pod_guaranteed_cpus(pod: PodShape, policies: Policies) -> int:
 
 
 def uses_pod_level_managers(pod: PodShape, policies: Policies) -> bool:
-    """Return whether a pod is allocated as a whole in the Topology Manager's scope pod (AllocatePod)."""
+    """Return whether a pod gets its resources as a whole in the Topology Manager's scope pod (AllocatePod)."""
     return _has_pod_level_resources(pod, policies) and policies.pod_level_managers
 
 
 def empty_shared_pool(pod: PodShape, policies: Policies) -> str | None:
-    """Return the kubelet's message if exclusive CPUs leave none to other containers of a pod; else None.
+    """Return the kubelet's message if exclusive CPUs leave none for the other containers of a pod; otherwise None.
 
-    For pods that are allocated as a whole (validatePodScopeResources). No hint is preferred then. Under best-effort or
-    none the pod fails with EmptyPodSharedPoolError.
+    This applies to pods whose resources are allocated as a whole (validatePodScopeResources). No hint is then
+    preferred. Under best-effort or none, the pod fails with EmptyPodSharedPoolError.
     """
     total, exclusive, shared = pod_guaranteed_cpus(pod, policies), 0, False
     for container in pod.containers:
@@ -81,9 +81,9 @@ def _has_pod_level_resources(pod: PodShape, policies: Policies) -> bool:
 
 
 def _is_guaranteed(container: Container) -> bool:
-    """Return whether requests are equal to limits, of memory too (IsContainerEquivalentQOSGuaranteed).
+    """Return whether a container's requests for CPU and memory equal its limits (IsContainerEquivalentQOSGuaranteed).
 
-    A request of no CPU needs no check: it gives none anyway.
+    A CPU request of 0 needs no check: the container gets no exclusive CPUs anyway.
     """
     return container.complete and bool(dict(container.memory).get(MEMORY))
 

@@ -1,15 +1,16 @@
 """CPUs spread evenly over as few zones as possible: distribute-cpus-across-numa (KEP-2902).
 
-pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed. Among sets of equally many zones with equal
-shares, the kubelet wants the set that leaves all zones most balanced. The measure is the standard deviation of their
-free CPUs. From 4 zones on the kubelet may then take CPUs of other zones (overwritten_at_end), and so reject a request
-that fits.
+pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed. Among sets with the same number of zones and
+equal shares, the kubelet looks for the set that leaves all zones most balanced. The measure is the standard deviation
+of their free CPUs. With 4 or more zones, the kubelet may then take CPUs from other zones (overwritten_at_end) and so
+reject a request that fits.
 
-The kubelet weighs all subsets of all sets. This module bounds each set first: what would be left at best if the
-remainder could be divided in any way. It searches only the sets whose bound is as good as the best result so far.
+The kubelet evaluates all subsets of all sets. This module first computes a bound for each set: the best balance that
+any division of the remainder could leave. It then searches only the sets whose bound is as good as the best result so
+far.
 
-The sum of squares replaces the deviation, since the sum of the CPUs left is constant. The kubelet rounds deviations to
-thousandths, but no two differ by less on nodes with fewer than 2000 CPUs.
+The sum of squares replaces the standard deviation, since the total number of CPUs left is constant. The kubelet rounds
+deviations to thousandths, but on nodes with fewer than 2000 CPUs different deviations never differ by less.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ if TYPE_CHECKING:
 _NEVER_TERMINATES = "the kubelet never ends dealing out whole cores to zones of which only parts of cores are left"
 
 _MAX_SETS = 256
-"""Sets of zones of one size that are searched: all of those of 10 zones with free CPUs."""
+"""Maximum number of sets of one size that are searched: enough for any size if 10 zones have free CPUs."""
 
 
 class _Request(NamedTuple):
-    """A request for CPUs, and what is free."""
+    """A request for CPUs, and the free CPUs."""
 
     size: int
     group: int
-    """CPUs are taken in groups of so many: a core's with full-pcpus-only, else 1."""
+    """CPUs are taken in groups of this size: the CPUs per core with full-pcpus-only, otherwise 1."""
     zones: tuple[int, ...]
-    """Bits of the CPUs of the zones with free ones. Elsewhere a zone is an index into this tuple."""
+    """The CPUs, as bits, of each zone that has free CPUs. Elsewhere, a zone is an index into this tuple."""
     free: tuple[int, ...]
-    """Count of free CPUs by zone."""
+    """Number of free CPUs by zone."""
     listed: tuple[int, ...]
     """The zones in the kubelet's order; a zone in two packages may be listed twice."""
 
@@ -53,32 +54,32 @@ class _Plan(NamedTuple):
     """Zones that each provide an equal share."""
 
     bound: int
-    """The least possible sum of squares of the CPUs left by zone."""
+    """Lower bound of the sum of squares of the CPUs left in each zone."""
     indices: tuple[int, ...]
-    """Into `listed` of the request."""
+    """Indices into `listed` of the request."""
     left: tuple[int, ...]
-    """CPUs left by zone, without the shares."""
+    """CPUs left in each zone after the shares are taken."""
     remainder: int
-    """How many more CPUs are needed: less than one group of each zone."""
+    """How many more CPUs are needed: fewer than one group from each zone."""
     able: tuple[int, ...]
-    """Those of the zones that can provide one more group."""
+    """The zones of the plan that can provide one more group."""
 
 
 class _Best(NamedTuple):
-    """A plan, and the indices of the able zones that provide the remainder; better ones are smaller."""
+    """A plan, and the indices of the able zones that provide the remainder; better plans compare as smaller."""
 
     squares: int
     indices: tuple[int, ...]
     plan: _Plan
     providers: tuple[int, ...]
     left: tuple[int, ...]
-    """CPUs left by zone."""
+    """CPUs left in each zone."""
 
 
 def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:
     """Return the bits of `count` of the free CPUs; raise CpuAllocationError if the kubelet allocates none.
 
-    Raises AdmissionError, without a reason, for more than _MAX_SETS sets of zones to search.
+    Raises AdmissionError with an empty reason if there are more than _MAX_SETS sets of zones to search.
     """
     if count < 1:
         return 0
@@ -103,7 +104,7 @@ def take_by_topology_numa_distributed(topology: CpuTopology, free: int, count: i
 
 
 def _check_set_count(zones: int, size: int) -> None:
-    """Raise AdmissionError, without a reason, for more sets of zones than are searched; the kubelet takes longer."""
+    """Raise AdmissionError with an empty reason if there are too many sets to search; the kubelet takes even longer."""
     if comb(zones, size) > _MAX_SETS:
         message = f"too many zones: CPUs are distributed over {size} of {zones} zones"
         raise AdmissionError("", f"{UNKNOWN_PREFIX}{message}, and more than {_MAX_SETS} sets are not searched", CPU)
@@ -137,7 +138,7 @@ def _plans(request: _Request, size: int) -> Iterator[_Plan]:
 
 
 def _bound(left: Sequence[int], able: Sequence[int], remainder: int, group: int) -> int:
-    """Return the sum of squares if each group of the remainder comes from the fullest zone."""
+    """Return the sum of squares if each group of the remainder comes from the zone with the most CPUs left."""
     counts = list(left)
     for _ in range(0, remainder, group):
         counts[max(able, key=counts.__getitem__)] -= group
@@ -157,7 +158,7 @@ def _best_plan(request: _Request, plans: Iterable[_Plan]) -> _Best | None:
 
 
 def _with_providers(request: _Request, plan: _Plan) -> _Best | None:
-    """Return a plan with the zones that provide the remainder: of equally good ones the most zones, then the first."""
+    """Return a plan with the best zones to provide the remainder; ties go to the most zones, then to the first."""
     best: _Best | None = None
     for providers in _subsets(range(len(plan.able))):
         left = _left(request, plan, [plan.able[index] for index in providers])
@@ -177,7 +178,7 @@ def _subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _left(request: _Request, plan: _Plan, providers: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the CPUs left once zones have provided the remainder one after another; None if they cannot."""
+    """Return the CPUs left after zones have provided the remainder, group by group in rotation; None if they cannot."""
     if _in_groups(request, plan, providers) < plan.remainder:
         return None
     left, remainder, group = list(plan.left), plan.remainder, request.group
@@ -195,7 +196,7 @@ def _in_groups(request: _Request, plan: _Plan, providers: Iterable[int]) -> int:
 
 
 def _total(plan: _Plan, providers: Iterable[int]) -> int:
-    """Return how many CPUs zones have left; one that is listed twice counts twice."""
+    """Return how many CPUs zones have left; a zone that is listed twice counts twice."""
     return sum([plan.left[zone] for zone in providers])
 
 
@@ -204,9 +205,9 @@ def _sum_of_squares(counts: Iterable[int]) -> int:
 
 
 def _check_termination(request: _Request, plans: Iterable[_Plan], best: _Best | None) -> None:
-    """Raise CpuAllocationError if the kubelet weighs zones that have the remainder, but not in whole groups.
+    """Raise CpuAllocationError if the kubelet evaluates zones that have the remainder, but not in whole groups.
 
-    The kubelet then loops over these zones until the remainder is allocated, which never happens.
+    The kubelet then loops over these zones forever, because the remainder is never fully allocated.
     """
     for plan in plans:
         if best is not None and _is_even(best) and plan.indices > best.indices:
@@ -219,12 +220,12 @@ def _check_termination(request: _Request, plans: Iterable[_Plan], best: _Best | 
 
 
 def _is_even(best: _Best) -> bool:
-    """Return whether a plan leaves all zones equal; the kubelet then stops at the next plan."""
+    """Return whether a plan leaves equally many CPUs in all zones; the kubelet then stops at the next plan."""
     return len(set(best.left)) < 2
 
 
 def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, policies: Policies) -> None:
-    """Take CPUs of the zones that the best plan was overwritten with; raise CpuAllocationError if they have too few."""
+    """Take CPUs from the zones that overwrote the best plan; raise CpuAllocationError if these zones have too few."""
     count = len(request.listed)
     if _is_even(best):
         indices = overwritten_by_next(best.indices, next_combination(best.indices, count))
@@ -252,7 +253,7 @@ def _distribute(accumulator: CpuAccumulator, request: _Request, best: _Best, pol
 
 
 def _take_from_zone(accumulator: CpuAccumulator, zone: int, count: int, policies: Policies) -> None:
-    """Take `count` CPUs of one zone, or none if it has fewer."""
+    """Take `count` CPUs from one zone, or none if it has fewer."""
     free = accumulator.free & zone
     if free.bit_count() >= count:
         accumulator.take(take_by_topology_numa_packed(accumulator.topology, free, count, policies))
@@ -268,22 +269,21 @@ def _ceil(count: int, size: int) -> int:
 
 
 # --- subsets that the kubelet overwrites
-#
-# iterateCombinations makes each subset by append() to a shorter one, which copies only if the array is full. Arrays
-# grow to 1, 2, 4, 8, ... elements. So the last elements of a subset of 4, 6, 7, 8 or more than 9 lie in an array that
-# later subsets are written to as well. The best subset so far, which the kubelet keeps, is thereby overwritten.
-# Subsets are ascending indices below `count`; the walk is in lexicographic order.
+# iterateCombinations makes each subset with append() to a shorter one, which copies only if the array is full. Arrays
+# grow to 1, 2, 4, 8, ... elements. So the last elements of a subset of 4, 6, 7, 8 or more than 9 are in a shared
+# array. Later subsets are written to it, too. This overwrites the best subset so far, which the kubelet has stored.
+# Subsets consist of ascending indices below `count`; the iteration is in lexicographic order.
 
 
 def overwritten_at_end(subset: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return what a subset has become at the end of the walk: the last subset that begins alike."""
+    """Return the contents of a subset at the end of the iteration: those of the last subset with the same beginning."""
     unshared = _unshared_length(len(subset))
     last = tuple(range(count - len(subset), count))
     return subset[:unshared] + last[unshared:]
 
 
 def overwritten_by_next(subset: tuple[int, ...], following: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return what a subset has become if the walk ends with the following one; None: there is none."""
+    """Return the contents of a subset if the iteration ends with the `following` one; None: no subset follows."""
     unshared = _unshared_length(len(subset))
     if following is None or following[:unshared] != subset[:unshared]:
         return subset
@@ -297,5 +297,5 @@ def next_combination(subset: tuple[int, ...], count: int) -> tuple[int, ...] | N
 
 
 def _unshared_length(size: int) -> int:
-    """Return how many leading elements of a subset no later subset overwrites: those of its last copy."""
+    """Return how many leading elements of a subset no later subset overwrites: those written at its last growth."""
     return (1 << (size - 1).bit_length() >> 1) + 1

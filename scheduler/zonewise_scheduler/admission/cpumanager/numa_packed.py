@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import Policies
 
 _CACHES_ROUND_UP = (1, 34)
-"""The first release that rounds up the cores that the rest of a request needs of one uncore cache."""
+"""The first release that rounds up the number of cores that the rest of a request takes from one uncore cache."""
 
 
 def take_by_topology_numa_packed(topology: CpuTopology, free: int, count: int, policies: Policies) -> int:

@@ -1,4 +1,4 @@
-"""Exclusive CPUs of a container (pkg/kubelet/cm/cpumanager/policy_static.go Allocate, allocateCPUs, AllocatePod).
+"""Allocation of exclusive CPUs (pkg/kubelet/cm/cpumanager/policy_static.go Allocate, allocateCPUs, AllocatePod).
 
 NodeState.free_cpus replaces the kubelet's state file.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 _REPORTS_NO_FREE_CORE = (1, 32)
-"""The first release with a message for no free core; an older one then blames the request."""
+"""The first release with a message for the lack of free cores; older ones blame the request instead."""
 
 
 def allocate_container_cpus(context: AdmissionContext, container: Container, count: int, zones: int | None) -> None:
-    """Allocate exclusive CPUs to a container, first in `zones` if that is not None; raise AdmissionError.
+    """Allocate exclusive CPUs to a container, first from `zones` if that is not None; raise AdmissionError on failure.
 
-    CPUs of ended init containers may be reused. Those of a sidecar stay its own (updateCPUsToReuse).
+    CPUs of ended init containers may be reused. CPUs of sidecars may not (updateCPUsToReuse).
     """
     enforce_smt_alignment(context.state, count)
     try:
@@ -47,10 +47,11 @@ def enforce_smt_alignment(state: NodeState, count: int) -> None:
 
 
 def smt_alignment_error(state: NodeState, count: int) -> str | None:
-    """Return the message of the SMTAlignmentError with which full-pcpus-only rejects a request; else None.
+    """Return the message of the SMTAlignmentError with which full-pcpus-only rejects a request; otherwise None.
 
-    The request must be a multiple of the CPUs per core. It must not exceed the free CPUs without the siblings of
-    reserved ones. Reusable CPUs of init containers do not count as free. The free CPUs need not form whole cores.
+    The request must be a multiple of the CPUs per core. It must not exceed the number of free CPUs, not counting
+    siblings of reserved CPUs. Reusable CPUs of init containers do not count as free. The free CPUs need not form whole
+    cores.
     """
     policies, topology = state.kind.policies, state.kind.cpus
     threads = topology.cpus_per_core
@@ -70,9 +71,9 @@ def smt_alignment_error(state: NodeState, count: int) -> str | None:
 def allocate_cpus(state: NodeState, count: int, affinity: int | None, reusable: int) -> int:
     """Return the bits of `count` CPUs: first those near the zones of the affinity, then any.
 
-    Reusable CPUs, those of ordinary init containers of the same pod, count as free. An affinity of None means any zone.
-    On machines with unequal packages or cores the kubelet may assign CPUs that are not free; so does this function.
-    Raises CpuAllocationError, with the kubelet's message, if there are not enough.
+    Reusable CPUs, which belong to ordinary init containers of the same pod, count as free. An affinity of None means
+    any zone. On machines with unequal packages or cores the kubelet may assign CPUs that are not free; so does this
+    function. Raises CpuAllocationError, with the kubelet's message, if there are not enough.
     """
     available = state.free_cpus | reusable
     cpus = 0
@@ -83,12 +84,12 @@ def allocate_cpus(state: NodeState, count: int, affinity: int | None, reusable: 
 
 
 def divide_pod_cpus(kind: NodeKind, pod: PodShape, pod_cpus: int) -> tuple[int, ...]:
-    """Return the bits of the CPUs of each container of a pod whose CPUs are allocated as one (AllocatePod).
+    """Return the bits of the CPUs of each container of a pod whose CPUs are allocated as a whole (AllocatePod).
 
-    Ordinary init containers may use all CPUs but those of earlier sidecars. Containers without a guaranteed request
-    share the rest. Raises CpuAllocationError.
+    Ordinary init containers may use all CPUs except those of earlier sidecars. Containers without a guaranteed request
+    share the rest. Raises CpuAllocationError if a container's share cannot be allocated.
     """
-    remaining = pod_cpus  # without the CPUs of earlier sidecars; later, of earlier containers
+    remaining = pod_cpus  # without the CPUs of earlier sidecars and, later, of earlier app containers
     exclusive: list[int | None] = []
     for container in pod.containers:
         count = guaranteed_cpus(pod, container, kind.policies)
@@ -109,7 +110,7 @@ def _take_by_topology(kind: NodeKind, free: int, count: int) -> int:
 
 
 def _aligned_cpus(kind: NodeKind, zones: int) -> int:
-    """Return the CPUs of zones; with align-by-socket, of all packages that the zones reach into (getAlignedCPUs)."""
+    """Return the CPUs of zones; with align-by-socket, the CPUs of all packages that the zones span (getAlignedCPUs)."""
     cpus = kind.cpus.cpus_in_numa_nodes(zones)
     if not kind.policies.align_by_package:
         return cpus
