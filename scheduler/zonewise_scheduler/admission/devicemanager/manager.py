@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import Container
 
 DeviceCounts = dict[int, int]
-"""Counts by index into the kind's devices."""
+"""Number of devices by index into the kind's devices."""
 
 
 def allocate_container_devices(context: AdmissionContext, container: Container, zones: int | None) -> None:
-    """Allocate devices to a container, near `zones` if that is not None; raise AdmissionError if there are too few.
+    """Allocate devices to a container, first near `zones` if that is not None; raise AdmissionError on failure.
 
     Resources that no device plugin of the node offers are skipped, as the kubelet does.
     """
@@ -64,8 +64,8 @@ def _allocate_free(
 ) -> tuple[DeviceCounts, bool]:
     """Allocate devices that no container holds (filterByAffinity).
 
-    First come those near the zones, then those near other zones, then those without zones. A resource without zones,
-    and any resource without an affinity, is one pool.
+    Devices near `zones` come first, then devices near other zones, then devices without zones. If the resource has no
+    zones, or `zones` is None, all devices form one pool.
     """
     state = context.state
     kind = state.kind
@@ -102,11 +102,11 @@ def _filter_by_affinity(context: AdmissionContext, free: DeviceCounts, zones: in
 
 
 def _pick(pool: DeviceCounts, count: int) -> tuple[DeviceCounts, bool]:
-    """Return a random pick out of a pool by its most likely counts, and whether the counts are certain.
+    """Return the most likely counts of a random pick from a pool, and whether the counts are certain.
 
-    The kubelet picks devices as a hash set yields them, unless a device plugin has a preference. The most likely counts
-    are those with the most ways to pick them. That is the product of the binomials, which is concave, so one device at
-    a time finds them.
+    The kubelet picks devices in the order in which a hash set yields them, unless a device plugin has a preference. The
+    most likely counts are those with the most ways to pick them. The number of ways is a product of binomial
+    coefficients, which is log-concave. So picking the likeliest device, one at a time, finds these counts.
     """
     if count >= sum(pool.values()):
         return dict(pool), True

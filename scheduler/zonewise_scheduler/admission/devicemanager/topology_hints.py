@@ -31,15 +31,15 @@ _ZoneSetsWithDevices = tuple[tuple[int, tuple[int, ...]], ...]
 
 @lru_cache(maxsize=1 << 12)
 def has_topology_alignment(kind: NodeKind, resource: str) -> bool:
-    """Return whether the plugin names zones of any device of a resource; its other devices then count as none.
+    """Return whether the plugin names zones for any device of a resource (deviceHasTopologyAlignment).
 
-    deviceHasTopologyAlignment.
+    If so, the resource's devices without zones do not count in its hints.
     """
     return any(kind.devices[index].zones for index in kind.device_indices.get(resource, ()))
 
 
 def note_doubts(context: AdmissionContext, resource: str, count: int) -> None:
-    """Note on what unknown facts the hints for `count` devices of a resource depend."""
+    """Record the unknown facts on which the hints for `count` devices of a resource depend."""
     context.note_random_pick(resource)
     kind = context.state.kind
     if kind.unplaced_devices and not _is_affinity_size_certain(kind, resource, count):
@@ -49,10 +49,10 @@ def note_doubts(context: AdmissionContext, resource: str, count: int) -> None:
 def generate_device_topology_hints(
     state: NodeState, resource: str, count: int, reusable: Mapping[int, int], *, include_not_preferred: bool
 ) -> Hints:
-    """Return the sets of zones that can provide `count` devices of a resource that has_topology_alignment.
+    """Return the sets of zones that can provide `count` devices of a resource with topology alignment.
 
-    A device near several zones counts for each set with any of them. Every class of reusable devices (counts by index
-    into the kind's devices) must be near a zone of the set (generateDeviceTopologyHints).
+    A device near several zones counts for each set that contains any of them. `reusable` has counts by index into the
+    kind's devices. Each of these classes must be near a zone of the set (generateDeviceTopologyHints).
     """
     kind = state.kind
     width = device_min_affinity_size(kind, resource, count)
@@ -70,7 +70,7 @@ def generate_device_topology_hints(
 
     if not include_not_preferred:
         return Hints(fitting(width))
-    wider = set_sizes(device_zones(kind, resource))[width:]  # near fewer zones there are too few, busy ones included
+    wider = set_sizes(device_zones(kind, resource))[width:]  # smaller sets have too few, busy ones included
     return Hints(fitting(width), tuple(zones for size in wider for zones in fitting(size)))
 
 
@@ -91,7 +91,7 @@ def generate_wide_device_hints(state: NodeState, resource: str, count: int, reus
 
 
 def _wide_sums(zone_count: int, counts: list[tuple[int, int]]) -> Integers:
-    """Return, by set of zones, how many devices are near it; `counts` has sets and the devices near each."""
+    """Return how many devices are near each set of zones; `counts` has sets and the number of devices near each."""
     single = [sum(count for near, count in counts if near == 1 << zone) for zone in range(zone_count)]
     result: Integers = sums(single)
     for near, count in counts:
@@ -107,7 +107,7 @@ def _has_zones(kind: NodeKind, resource: str, index: int) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def device_zones(kind: NodeKind, resource: str) -> tuple[int, ...]:
-    """Return the zones of which sets are made: since 1.36 those near such devices (kubernetes#138244)."""
+    """Return the zones that hints consist of: since 1.36, only those near such devices (kubernetes#138244)."""
     near = near_zones(kind, resource) if kind.policies.release >= (1, 36) else 0
     return members(near) or kind.zones
 
@@ -123,7 +123,7 @@ def near_zones(kind: NodeKind, resource: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def zone_sets_with_devices(kind: NodeKind, resource: str, size: int) -> _ZoneSetsWithDevices:
-    """Return the sets of zones of a size, with the indices of the kind's devices near each set."""
+    """Return the sets of `size` zones, with the indices of the kind's devices near each set."""
     indices = kind.device_indices[resource]
     return tuple(
         (zones, tuple(index for index in indices if kind.devices[index].zones & zones))
@@ -133,7 +133,7 @@ def zone_sets_with_devices(kind: NodeKind, resource: str, size: int) -> _ZoneSet
 
 @lru_cache(maxsize=1 << 14)
 def device_min_affinity_size(kind: NodeKind, resource: str, count: int) -> int:
-    """Return how many zones have enough devices, busy and unhealthy ones included; all if none have."""
+    """Return the smallest number of zones with enough devices, busy and unhealthy ones included; all if none do."""
     return _min_size(kind, resource, count, [device.total for device in kind.devices])
 
 
@@ -150,7 +150,7 @@ def _is_affinity_size_certain(kind: NodeKind, resource: str, count: int) -> bool
 
 
 def _min_size(kind: NodeKind, resource: str, count: int, totals: Sequence[int]) -> int:
-    """Return the size of the smallest sets of zones near `count` of so many devices by class; all zones if none are."""
+    """Return the size of the smallest sets near `count` devices, given `totals` by class; all zones if none suffice."""
     zones = device_zones(kind, resource)
     indices = kind.device_indices[resource]
     if all((kind.devices[index].zones & all_zones(kind)).bit_count() < 2 for index in indices):
