@@ -1,1 +1,1 @@
-"""Why a kubelet rejects a pod, in words."""
+"""Textual explanations of why a kubelet rejects a pod."""

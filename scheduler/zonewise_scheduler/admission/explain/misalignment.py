@@ -1,4 +1,4 @@
-"""Why resources have no zones in common, and what excludes zones, in words."""
+"""Textual explanations of why resources have no zones in common, and of what excludes zones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def explain_misalignment(context: AdmissionContext, aligned: AlignedRequest) -> str:
-    """Return the problem of the first resource that no zones satisfy, or of all resources that fit apart."""
+    """Return the problem of the first resource that no zones satisfy, or of all resources if they only fit apart."""
     kind = context.state.kind
     if is_wide(kind, aligned):
         return _wide_misalignment(kind, aligned)
@@ -50,14 +50,14 @@ def explain_misalignment(context: AdmissionContext, aligned: AlignedRequest) -> 
 
 
 def _wide_misalignment(kind: NodeKind, aligned: AlignedRequest) -> str:
-    """Return the problem without its cause, which would take a list of all sets of zones."""
+    """Return the problem without its cause: finding the cause would require a list of all sets of zones."""
     requests = [*aligned.devices, *([(CPU, aligned.cpus)] if aligned.cpus else []), *aligned.memory]
     requested = listed([amount(resource, size) for resource, size in requests])
     return f"needs {requested} in the same zones; no set of its {len(kind.zones)} zones has that"
 
 
 def _apart(kind: NodeKind, aligned: AlignedRequest, requests: Sequence[ResourceHints]) -> str:
-    """Return where each resource fits, if no zones fit all of them."""
+    """Return where each resource fits, for resources that no common zones fit."""
     widths = {_width(kind, aligned, request) for request in requests}
     if len(widths) > 1:
         widths_in_words = [
@@ -90,7 +90,7 @@ def _sets_in_words(sets: Sequence[int]) -> str:
 
 
 def _width(kind: NodeKind, aligned: AlignedRequest, request: ResourceHints) -> int:
-    """Return the number of zones of the preferred sets: that which an idle node needs."""
+    """Return the number of zones in the preferred sets, which is the number that an idle node needs."""
     if request.hints.preferred:
         return min(zones.bit_count() for zones in request.hints.preferred)
     if request.resource == CPU:
@@ -108,7 +108,7 @@ def _free_in_all(context: AdmissionContext, request: ResourceHints) -> str:
 
 
 def free_cpu_count(context: AdmissionContext) -> int:
-    """Return the number of CPUs that a container could get: free ones, and those of ended init containers."""
+    """Return the number of CPUs that a container could get: free CPUs and those of ended init containers."""
     return context.state.free_cpus.bit_count() + context.reusable_cpus.bit_count()
 
 
@@ -119,7 +119,7 @@ def _near_any(context: AdmissionContext, resource: str) -> int:
 
 
 def _free(context: AdmissionContext, resource: str) -> dict[int, int]:
-    """Return how much each zone has free; a device near several zones counts in each."""
+    """Return the free amount in each zone; a device near several zones counts in each of them."""
     state = context.state
     if resource == CPU:
         return {zone: (state.free_cpus & cpus).bit_count() for zone, cpus in state.kind.cpus.zones}
@@ -137,7 +137,7 @@ def _much(resource: str) -> str:
 
 
 def _facts(context: AdmissionContext, aligned: AlignedRequest, resource: str) -> list[str]:
-    """Return how much of a resource the zones have, and what else excludes zones."""
+    """Return the free amounts of a resource by zone, and what else excludes zones."""
     if is_bytes(resource):
         return memory_in_words(context.state, aligned)
     init_zones = _reusable_zones(context, resource)
@@ -148,7 +148,7 @@ def _facts(context: AdmissionContext, aligned: AlignedRequest, resource: str) ->
 
 
 def _reusable_zones(context: AdmissionContext, resource: str) -> int:
-    """Return the zones of resources that ended init containers of the pod leave."""
+    """Return the zones of the resources that ended init containers of the pod leave for reuse."""
     kind = context.state.kind
     if resource == CPU:
         return sum(1 << zone for zone, cpus in kind.cpus.zones if context.reusable_cpus & cpus)
@@ -160,7 +160,7 @@ def _reusable_zones(context: AdmissionContext, resource: str) -> int:
 
 
 def memory_in_words(state: NodeState, aligned: AlignedRequest) -> list[str]:
-    """Return the free memory by zone of the types that some zone lacks, and what else excludes zones."""
+    """Return the free memory by zone, for the types that are short in some zone, and what else excludes zones."""
     tables = {name: (size, free_memory(state, name)) for name, size in aligned.memory}
     short = {name: free for name, (size, free) in tables.items() if min(free.values()) < size}
     facts = [free_in_words(name, free) for name, free in short.items()]
@@ -170,7 +170,7 @@ def memory_in_words(state: NodeState, aligned: AlignedRequest) -> list[str]:
 
 
 def _ties(state: NodeState) -> list[str]:
-    """Return which zones allocate memory only together, and which only alone."""
+    """Return which zones allocate memory only together, and which only by themselves."""
     groups = dict(zip(state.kind.zones, state.memory_groups, strict=True))
     tied = sorted({group for group in groups.values() if group & (group - 1)})
     alone = state.memory_assigned & zone_set(zone for zone, group in groups.items() if group not in tied)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _GIB = 1 << 30
 _MOST_LISTED_ZONES = 4
-"""Up to so many zones are listed; of more, only the largest amount is."""
+"""Maximum number of zones that are listed; for more zones, only the largest amount is given in the text."""
 
 
 def is_bytes(resource: str) -> bool:
@@ -43,9 +43,9 @@ def of_number(number: int, singular: str, plural: str) -> str:
 
 
 def gib(size: int, *, up: bool = True) -> str:
-    """Return bytes in GiB, to the hundredth: requests are rounded up, free amounts down.
+    """Return an amount of bytes in GiB, to the hundredth: requests are rounded up, free amounts down.
 
-    Less than a hundredth is in bytes: it is most often an amount of which the unit was forgotten.
+    An amount below a hundredth of a GiB is in bytes: in most cases its unit was forgotten.
     """
     if 0 < size * 100 < _GIB:
         return f"{size} {of_number(size, 'byte', 'bytes')}"
@@ -54,12 +54,12 @@ def gib(size: int, *, up: bool = True) -> str:
 
 
 def in_cpus(size: int) -> str:
-    """Return thousandths of a CPU in CPUs: "6", "0.5"."""
+    """Return an amount of milli-CPU in CPUs: "6", "0.5"."""
     return _decimal(size, 3)
 
 
 def _decimal(size: int, places: int) -> str:
-    """Return a number of which `size` is the multiple of its last decimal place; without zeros at the end."""
+    """Return `size`, shifted right by `places` decimal places, without trailing zeros."""
     return f"{size / 10**places:.{places}f}".rstrip("0").rstrip(".")
 
 
@@ -80,7 +80,7 @@ def zone_count(width: int) -> str:
 
 
 def free_in_words(resource: str, free: Mapping[int, int]) -> str:
-    """Return "zone 0 has 4 free, zone 1 has 2", or the most that any has of many."""
+    """Return "zone 0 has 4 free, zone 1 has 2", or for many zones the largest free amount of any."""
     if len(free) > _MOST_LISTED_ZONES:
         return f"none of the {len(free)} zones has more than {count(resource, max(free.values()))} free"
     phrases = [f"zone {zone} has {count(resource, size)}" for zone, size in free.items()]

@@ -1,4 +1,4 @@
-"""Why a kubelet rejects a pod, as a sentence for users."""
+"""Explanation of why a kubelet rejects a pod, as a sentence for users."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, available: Resource | None = None) -> str:
-    """Return the reason of a verdict in words: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
+    """Return the reason for a verdict in words: "needs 6 CPUs in one zone; zone 0 has 4 free, zone 1 has 4".
 
-    `state`, `pod` and `available` are the arguments that the verdict was computed from. The container is named if the
+    `state`, `pod` and `available` are the arguments from which the verdict was computed. The container is named if the
     pod has several. The text is empty for an admitted pod.
     """
     if verdict.admitted:
@@ -43,14 +43,14 @@ def explain_rejection(state: NodeState, pod: PodShape, verdict: Verdict, availab
 
 
 def _no_verdict(message: str) -> str:
-    """Return why there is no decision of a kubelet: there are too many zones, it panics, or it does not start."""
+    """Return why there is no verdict: there are too many zones, or the kubelet panics or does not start."""
     if message.startswith((errors.UNKNOWN_PREFIX, errors.PANIC_PREFIX)):
         return message
     return f"its kubelet does not start: it is {message}"
 
 
 def _manager_problem(context: AdmissionContext, verdict: Verdict) -> str:
-    """Return the problem with the node as it is when the rejected container is allocated."""
+    """Return the problem, given the state of the node when the kubelet rejects the container."""
     kind = context.state.kind
     pod = context.pod
     container = next((each for each in pod.containers if each.name == verdict.container), None)
