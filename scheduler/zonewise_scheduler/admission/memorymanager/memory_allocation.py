@@ -28,7 +28,7 @@ HINT_VIOLATES_ALLOCATION = "[memorymanager] preferred hint violates NUMA node al
 def allocate_container_memory(
     context: AdmissionContext, container: Container, requests: Amounts, alignment: TopologyHint
 ) -> None:
-    """Allocate memory to a container, bytes by type, from one set of zones; raise AdmissionError if none has it."""
+    """Allocate memory (bytes by type) to a container from one set of zones; raise AdmissionError if none suffices."""
     zones = allocation_zones(context, requests, alignment)
     blocks = [MemoryBlock(name, zones, size) for name, size in requests]
     for name, size in requests:
@@ -39,7 +39,7 @@ def allocate_container_memory(
 
 
 def allocation_zones(context: AdmissionContext, requests: Amounts, alignment: TopologyHint) -> int:
-    """Return the zones to allocate from: those of the alignment, extended if they have too little."""
+    """Return the zones to allocate from: those of the alignment, extended if they have too little memory."""
     state, reusable = context.state, context.reusable_memory
     zones, preferred = alignment
     if zones is None:
@@ -57,16 +57,16 @@ def allocation_zones(context: AdmissionContext, requests: Amounts, alignment: To
         if preferred and not best[1]:
             raise unexpected_admission_error(EXTENDED_HINT_NOT_PREFERRED, MEMORY)
         zones = best[0]
-    # 1.31 does not check this, and mixes the groups (kubernetes#128669)
+    # 1.31 does not check this and mixes groups (kubernetes#128669)
     if state.kind.policies.release >= (1, 32) and view.violates_numa_allocations(zones):
         raise unexpected_admission_error(HINT_VIOLATES_ALLOCATION, MEMORY)
     return zones
 
 
 def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> NodeState:
-    """Return the state with bytes allocated from zones, lowest zone first (updateMachineState).
+    """Return the state after bytes have been allocated from zones, lowest zone first (updateMachineState).
 
-    The zones are a group from then on.
+    The zones form a group from then on.
     """
     kind = state.kind
     column = kind.memory_types.index(name) if name in kind.memory_types else None
@@ -85,9 +85,10 @@ def update_machine_state(state: NodeState, zones: int, name: str, size: int) -> 
 
 
 def _update_reusable_memory(context: AdmissionContext, container: Container, blocks: list[MemoryBlock]) -> None:
-    """Record what ended init containers leave to later containers.
+    """Record the memory that ended init containers leave for later containers.
 
-    updatePodReusableMemory, and updateInitContainersMemoryBlocks, which keeps the sum of the pod's blocks right.
+    Sources: updatePodReusableMemory, and updateInitContainersMemoryBlocks, which keeps the total of the pod's blocks
+    correct.
     """
     for name, zones, size in blocks:
         reusable = context.reusable_memory.get((zones, name), 0)
@@ -97,7 +98,7 @@ def _update_reusable_memory(context: AdmissionContext, container: Container, blo
 
 
 def _shrink_init_blocks(context: AdmissionContext, name: str, zones: int, size: int) -> None:
-    """Reuse the blocks of earlier init containers; later ones have none yet."""
+    """Shrink the blocks of earlier init containers by the reused memory; later ones have no blocks yet."""
     for earlier in context.pod.containers:
         blocks = context.memory.get(earlier.name, []) if earlier.role == "init" else []
         for index, block in enumerate(blocks):

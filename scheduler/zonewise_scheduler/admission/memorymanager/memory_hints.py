@@ -1,8 +1,8 @@
 """Hints of the Memory Manager with policy Static: which zones can provide memory and hugepages.
 
 pkg/kubelet/cm/memorymanager/policy_static.go. All types of memory of a container come from one set of zones. A set of
-several zones becomes a group at its first use. Until all of it is returned, its zones allocate only as this group. A
-zone that allocates alone joins no group.
+several zones becomes a group at its first use. Until all its memory is released, its zones allocate only as this group.
+A zone that allocates by itself joins no group.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 class MemoryView:
-    """The memory of one state, as far as one request needs it."""
+    """The part of a node's state that matters to one request for memory."""
 
     def __init__(self, state: NodeState, requests: Amounts, reusable: Mapping[tuple[int, str], int]) -> None:
-        """Take requests in bytes by type, and what containers of the same pod leave to be reused."""
+        """Initialize from `requests` (bytes by type) and the memory that containers of the same pod leave for reuse."""
         kind = state.kind
         self.zones = kind.zones
         self.groups = dict(zip(kind.zones, state.memory_groups, strict=True))
@@ -51,11 +51,11 @@ class MemoryView:
 
     @cached_property
     def unassigned(self) -> tuple[int, ...]:
-        """The zones without assignments."""
+        """Return the zones without assigned memory."""
         return tuple(zone for zone in self.zones if not self.assigned >> zone & 1)
 
     def fits(self, candidate: ZoneSet) -> bool:
-        """Return whether a set of zones has enough that is free, or reusable from exactly this set."""
+        """Return whether a set of zones has enough memory that is free, or reusable from exactly this set."""
         zones, ids = candidate
         reusable = self._reusable
         for name, size, free in self._requests:
@@ -64,7 +64,7 @@ class MemoryView:
         return True
 
     def wide_fits(self) -> Bools:
-        """Return, by set of zones, what fits() returns."""
+        """Return the results of fits() for all sets of zones."""
         zones = self.zones
         fits = np.ones(1 << len(zones), np.bool_)
         for name, size, free in self._requests:
@@ -76,14 +76,15 @@ class MemoryView:
         return fits
 
     def satisfies_request(self, zones: int) -> bool:
-        """Return whether a set of zones has enough that is free (isAffinitySatisfyRequest)."""
+        """Return whether a set of zones has enough free memory (isAffinitySatisfyRequest)."""
         ids = members(zones)
         return all(sum([free[zone] for zone in ids]) >= size for _, size, free in self._requests)
 
     def zone_sets(self, size: int) -> Iterator[ZoneSet]:
-        """Yield the sets of a size that the groups allow.
+        """Yield the sets of `size` zones that the groups allow.
 
-        A zone in a group does not allocate alone. A larger set consists of zones without assignments, or is a group.
+        A zone in a group does not allocate by itself. A set of several zones consists of zones without assigned memory,
+        or is a group.
         """
         if size == 1:
             for zone in self.zones:
@@ -96,7 +97,7 @@ class MemoryView:
                 yield group, members(group)
 
     def undivided_groups(self) -> list[int]:
-        """Return the groups that no other group cuts across; a zone that is in no group of several is one."""
+        """Return the groups that no other group cuts across; a zone alone in its group is also a group."""
         return [group for group in set(self.groups.values()) if not self.violates_numa_allocations(group)]
 
     def violates_numa_allocations(self, zones: int) -> bool:
@@ -107,7 +108,7 @@ class MemoryView:
 
 
 def free_memory(state: NodeState, name: str) -> dict[int, int]:
-    """Return free bytes of a type by zone."""
+    """Return the free bytes of a type of memory by zone."""
     return dict(zip(state.kind.zones, _by_zone(state.kind, state.memory_free, name), strict=True))
 
 
@@ -116,8 +117,8 @@ def calculate_memory_hints(
 ) -> Hints | None:
     """Return the sets of zones that can provide all requests, in bytes by type (calculateHints).
 
-    None if no set can: calculateHints then returns an empty map. The Topology Manager takes that for no preference, and
-    the allocation fails later.
+    Returns None if no set can: calculateHints then returns an empty map. The Topology Manager treats this as no
+    preference, and the allocation fails later.
     """
     if not requests:
         return None
@@ -149,7 +150,7 @@ def calculate_wide_memory_hints(
 
 
 def _allowed_sets(view: MemoryView) -> Bools:
-    """Return, by set, whether the groups allow it (MemoryView.zone_sets)."""
+    """Return, for each set of zones, whether the groups allow it (MemoryView.zone_sets)."""
     zones = view.zones
     allowed = ~meet(len(zones), to_index(zones, view.assigned))
     allowed[[1 << position for position in range(len(zones))]] = False
@@ -162,7 +163,7 @@ def find_best_hint(
 ) -> tuple[int, bool] | None:
     """Return the narrowest hint that contains the zones `within`, and whether it is preferred (findBestHint).
 
-    A preferred hint comes first. None if there is no hint.
+    Preferred hints take precedence. Returns None if there is no hint.
     """
     if not requests:
         return None
@@ -194,7 +195,7 @@ def _find_wide_best_hint(
 
 
 def _any_set_fits(view: MemoryView) -> bool:
-    """Return whether any set fits: of zones without assignments, all together have most."""
+    """Return whether any set fits; of the sets of zones without assigned memory, the largest has the most."""
     if view.unassigned and any(map(view.fits, view.zone_sets(len(view.unassigned)))):
         return True
     return any(view.fits((group, members(group))) for group in view.undivided_groups())
@@ -202,9 +203,9 @@ def _any_set_fits(view: MemoryView) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def memory_min_affinity_size(kind: NodeKind, requests: Amounts) -> int:
-    """Return how many zones suffice by all that they may ever allocate; all zones if that is too little.
+    """Return the smallest number of zones whose allocatable memory suffices; the number of all zones if none suffice.
 
-    `requests`: bytes by type, at least one.
+    `requests` has bytes by type, for at least one type.
     """
     tables = [(size, _allocatable(kind, name)) for name, size in requests]
     narrowest = max(_min_width(size, table) for size, table in tables)
@@ -220,7 +221,7 @@ def _allocatable(kind: NodeKind, name: str) -> list[int]:
 
 
 def _by_zone(kind: NodeKind, amounts: Sequence[tuple[int, ...]], name: str) -> list[int]:
-    """Return the bytes of a type out of amounts by zone and type; 0 where the node lacks the type."""
+    """Return the bytes of one type from amounts by zone and type; 0 if the node lacks the type."""
     if name not in kind.memory_types:
         return [0] * len(kind.zones)
     column = kind.memory_types.index(name)

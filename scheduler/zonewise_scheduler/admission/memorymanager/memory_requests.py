@@ -30,8 +30,8 @@ def pins_memory(pod: PodShape, policies: Policies) -> bool:
 def memory_request(pod: PodShape, container: Container, policies: Policies) -> Amounts:
     """Return the bytes by type that are pinned for a container.
 
-    In a pod that is allocated as a whole, only a container that would be Guaranteed by itself has any
-    (IsContainerEquivalentQOSGuaranteed).
+    In a pod whose memory is allocated as a whole, only containers that would be Guaranteed by themselves have pinned
+    memory (IsContainerEquivalentQOSGuaranteed).
     """
     if not pins_memory(pod, policies):
         return ()
@@ -55,9 +55,9 @@ def pod_memory_request(pod: PodShape, policies: Policies) -> Amounts:
 
 
 def empty_shared_memory_pool(pod: PodShape, policies: Policies) -> str | None:
-    """Return the kubelet's message if exclusive memory leaves none to other containers of a pod; else None.
+    """Return the kubelet's message if exclusive memory leaves none for the other containers of a pod; otherwise None.
 
-    For pods that are allocated as a whole (policy_static.go validatePodScopeResources).
+    This applies to pods whose memory is allocated as a whole (policy_static.go validatePodScopeResources).
     """
     exclusive: Counter[str] = Counter()
     shared = False
