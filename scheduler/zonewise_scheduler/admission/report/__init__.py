@@ -1,1 +1,1 @@
-"""A NodeResourceTopology object, and the other sources of a node's state, read into admission's values."""
+"""Conversion of a NodeResourceTopology object, and other sources of a node's state, into values of `admission`."""

@@ -1,4 +1,4 @@
-"""Interned kinds of nodes, one value for each: of tens of thousands of nodes few differ in build and configuration."""
+"""Interning of node kinds: even tens of thousands of nodes have only a few different builds and configurations."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_TUPLES = 1 << 16
 
 
 class KindInterner:
-    """Replaces equal values by one, which saves memory and makes comparisons fast.
+    """Replaces equal values with a single one, which saves memory and makes comparisons fast.
 
-    Kinds and topologies stay as long as any state has them. Not safe for use by several threads at once.
+    Kinds and topologies are retained as long as any state refers to them. The class is not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -28,21 +28,21 @@ class KindInterner:
         self._tuples: dict[Hashable, Hashable] = {}
 
     def __len__(self) -> int:
-        """Return how many kinds there are."""
+        """Return the number of interned kinds."""
         return len(self._kinds)
 
     def intern_kind(self, value: NodeKind) -> NodeKind:
-        """Return the interned kind that is equal."""
+        """Return the interned kind that equals `value`."""
         return _interned(self._kinds, value)
 
     def intern_topology(self, value: CpuTopology) -> CpuTopology:
-        """Return the interned topology that is equal."""
+        """Return the interned topology that equals `value`."""
         return _interned(self._topologies, value)
 
     def intern(self, value: _Value) -> _Value:
-        """Return the interned part of a state that is equal; nearly all idle or full nodes have the same parts."""
+        """Return the interned equal of a part of a state; nearly all idle or full nodes have the same parts."""
         if len(self._tuples) >= _MOST_TUPLES:
-            self._tuples.clear()  # equal ones then exist more than once, which only costs memory
+            self._tuples.clear()  # equal parts then exist more than once, which costs only memory
         return cast("_Value", self._tuples.setdefault(value, value))
 
 

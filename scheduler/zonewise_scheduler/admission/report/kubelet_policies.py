@@ -1,4 +1,4 @@
-"""The part of a kubelet's configuration that decides about zones, read from the attributes of a report."""
+"""The part of a kubelet's configuration that determines how it uses zones, read from the attributes of a report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHOICES = {
     names.CPU_MANAGER_POLICY: ("none", "static"),
     names.MEMORY_MANAGER_POLICY: ("None", "Static"),
 }
-"""The first is the default."""
+"""Valid values of an attribute; the first is the default."""
 
 _DEPRECATED = {
     "SingleNUMANodeContainerLevel": ("single-numa-node", "container"),
@@ -42,14 +42,14 @@ _DEPRECATED = {
     "BestEffortPodLevel": ("best-effort", "pod"),
     "None": ("none", "container"),
 }
-"""topologyPolicies of the API (pkg/apis/topology/v1alpha2/types.go) as policy and scope."""
+"""Policy and scope for each of the API's topologyPolicies (pkg/apis/topology/v1alpha2/types.go)."""
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-"""Go's strconv.ParseBool."""
+"""Texts that Go's strconv.ParseBool reads as true."""
 
 
 class ReportedPolicies(NamedTuple):
-    """Policies, and which attributes were damaged."""
+    """Policies, and the problems of damaged attributes."""
 
     policies: Policies
     problems: tuple[str, ...]
@@ -58,10 +58,10 @@ class ReportedPolicies(NamedTuple):
 def read_policies(
     attributes: Mapping[str, str], deprecated: tuple[str, ...], release: tuple[int, int]
 ) -> ReportedPolicies:
-    """Return the policies in attributes; where one is absent, the kubelet's default.
+    """Return the policies in `attributes`, with the kubelet's defaults for absent ones.
 
-    Policy and scope default to `deprecated`, the topologyPolicies. Both are read as scheduler-plugins reads them
-    (pkg/noderesourcetopology/nodeconfig).
+    Policy and scope default to the first of `deprecated`, the topologyPolicies. Both are read in the same way as in
+    scheduler-plugins (pkg/noderesourcetopology/nodeconfig).
     """
     first = next(iter(deprecated), "")
     return _read_policies(tuple(attributes.get(name) for name in _ATTRIBUTES), first, release)

@@ -1,8 +1,8 @@
-"""Facts of a v1.Node that its report lacks: the release of the kubelet, and devices that are unhealthy.
+"""Facts from a v1.Node that the node's report lacks: the kubelet's release and the unhealthy devices.
 
-Both change without a new report. PodResources has healthy devices only, so the report lacks the other ones. The
-kubelet counts them in the hints (devicemanager/topology_hints.go generateDeviceTopologyHints), and in the node's
-capacity (devicemanager/manager.go GetCapacity). Their number is thereby known, and their zones are not.
+Both can change without a new report. PodResources lists only healthy devices, so the report lacks unhealthy ones. The
+kubelet counts unhealthy devices in the hints (devicemanager/topology_hints.go generateDeviceTopologyHints) and in the
+node's capacity (devicemanager/manager.go GetCapacity). So their number is known, but their zones are not.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.report.interning import KindInterner
 
 _MOST_UNPLACED = 1024
-"""Devices of a resource that are placed one by one; with more, the capacity is not that of devices."""
+"""Maximum number of unhealthy devices of a resource; if there are more, the capacity is not a count of devices."""
 
 
 class NodeFacts(NamedTuple):
-    """What a v1.Node tells of its kubelet."""
+    """Facts about a kubelet from its v1.Node."""
 
     release: tuple[int, int]
     device_capacity: Amounts = ()
-    """Devices by resource, unhealthy ones included, sorted by name."""
+    """Number of devices by resource, including unhealthy ones, sorted by name."""
 
 
 def with_node_facts(state: NodeState, facts: NodeFacts, interner: KindInterner) -> NodeState:
-    """Return the state of a report under the facts of its node.
+    """Return the state from a report, corrected with the facts from its node.
 
-    Unhealthy devices count near the likeliest zones, and the kind lists them as unplaced. Machines are symmetric, so
-    the likeliest zones are those with fewer devices than others. Reports of other agents have no count of devices by
-    zone that is exact, and are left alone.
+    Unhealthy devices are counted near the likeliest zones, and the kind lists them as unplaced. Since machines are
+    symmetric, the likeliest zones are those with fewer devices than others. Reports from other agents have no exact
+    counts of devices by zone, so no devices are added to them.
     """
     kind = state.kind
     policies = kind.policies._replace(release=facts.release)
@@ -62,7 +62,7 @@ def with_node_facts(state: NodeState, facts: NodeFacts, interner: KindInterner) 
 
 
 def _unplaced(kind: NodeKind, capacity: Amounts) -> dict[tuple[str, int], int]:
-    """Return how many unhealthy devices count near which zones, by resource and zones."""
+    """Return the number of unhealthy devices to count, by resource and zones."""
     additions: dict[tuple[str, int], int] = {}
     for resource, count in capacity:
         indices = kind.device_indices.get(resource, ())
@@ -78,7 +78,10 @@ def _unplaced(kind: NodeKind, capacity: Amounts) -> dict[tuple[str, int], int]:
 
 
 def _likeliest(kind: NodeKind, totals: dict[int, int]) -> int:
-    """Return the zones of one more device: those with fewest, of those that have any or, then, of all with CPUs."""
+    """Return the likeliest zones of one more device: those with the fewest devices.
+
+    If all of them have equally many, it is the first zone with CPUs that is near no device, if there is one.
+    """
     most = max(totals.values())
     fewest = min(totals, key=lambda zones: (totals[zones], zones))
     if totals[fewest] < most:

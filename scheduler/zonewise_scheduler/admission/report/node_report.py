@@ -1,11 +1,12 @@
-"""A NodeResourceTopology object, read into the state of its node.
+"""Conversion of a NodeResourceTopology object into the state of its node.
 
 Our agent's object is complete. Any other object (resource-topology-exporter, Node Feature Discovery's topology updater,
-operators) has counts only. CPU ids are then invented, absent policies are guessed, and the kind lists what is unknown.
+operators) has only counts. CPU ids are then invented, absent policies are guessed, and the kind lists the unknown
+facts.
 
-- Guesses admit rather than reject: groups of memory and devices of several zones count as absent.
-- Reported numbers are not corrected. If a pod has memory of several zones, resource-topology-exporter subtracts all of
-  it from each of them. Its reports then show less than the kubelet has available.
+- If in doubt, guesses lead to admission: memory groups and devices near several zones count as absent.
+- Reported numbers are not corrected. If a pod has memory from several zones, resource-topology-exporter subtracts all
+  of it from each zone. Its reports then show less memory than the kubelet has available.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 DEFAULT_RELEASE = Policies().release
 _ANNOTATED_FINGERPRINT = "topology.node.k8s.io/fingerprint"
 _UNREACHABLE = 255
-"""ACPI 6.5, 5.2.17, System Locality Information Table: there is no path."""
+"""Distance between zones without a path (ACPI 6.5, 5.2.17, System Locality Information Table)."""
 
 
 class PodsFingerprint(NamedTuple):
@@ -50,21 +51,21 @@ class PodsFingerprint(NamedTuple):
 
 
 class NodeReport(NamedTuple):
-    """What an object contains about its node."""
+    """The information that an object contains about its node."""
 
     node: str
     state: NodeState | None
-    """None: no admission can be predicted; a problem has the reason."""
+    """None: no admission can be predicted; `problems` has the reason."""
     fingerprints: tuple[PodsFingerprint, ...]
     problems: tuple[str, ...]
-    """Damaged fields with their values, and why there is no state."""
+    """Damaged fields with their values, and the reason if there is no state."""
     version: str = ""
     """metadata.resourceVersion."""
     holdings: tuple[tuple[int, str], ...] | None = None
-    """What each pod holds: the texts of nrt.holdings by zone, unread. None: the report does not have them."""
+    """Resources that each pod holds: the texts of nrt.holdings by zone, not yet parsed. None: the report lacks them."""
     is_polled: bool = False
-    """Another agent than ours wrote it. It may poll its kubelet, by default once a minute: resource-topology-exporter
-    (--sleep-interval) and Node Feature Discovery's topology updater (-sleep-interval)."""
+    """True: an agent other than ours wrote the object. That agent may poll its kubelet, by default once a minute:
+    resource-topology-exporter (--sleep-interval) and Node Feature Discovery's topology updater (-sleep-interval)."""
 
 
 def read_nrt(
@@ -75,10 +76,10 @@ def read_nrt(
     release: tuple[int, int] = DEFAULT_RELEASE,
     threads: int | None = None,
 ) -> NodeReport:
-    """Return the state of a node. No object raises an error: damage becomes a problem of the report.
+    """Return the report on a node. Damage in the object raises no error, but becomes a problem of the report.
 
-    `policies` of the kubelet and `threads` per core replace what the object lacks. `release` is that of the kubelet,
-    which no object has.
+    `policies` (of the kubelet) and `threads` (per core) supply facts that the object lacks. `release` is the kubelet's
+    release, which no object contains.
     """
     nrt_object = read_nrt_object(nrt)
     state = _state(nrt_object, interner, _KubeletFacts(policies, release, threads))
@@ -94,7 +95,7 @@ def read_nrt(
 
 
 class _KubeletFacts(NamedTuple):
-    """Facts about the kubelet from other sources than the report."""
+    """Facts about the kubelet from sources other than the report."""
 
     policies: Policies | None
     release: tuple[int, int]
@@ -175,7 +176,7 @@ def _cpus(nrt: NrtObject, threads: int | None, *, static: bool) -> ReportedCpus:
 
 
 def _uncountable(policies: Policies) -> tuple[str, ...]:
-    """Return what counts by zone cannot show; single-numa-node allocates no memory of several zones."""
+    """Return the facts that counts by zone cannot show; single-numa-node never allocates memory from several zones."""
     single_zones = policies.memory != "Static" or policies.topology == "single-numa-node"
     groups = () if single_zones else (ZONE_GROUPS,)
     return (*groups, "devices that are ill, or close to several zones or to none")
@@ -190,10 +191,10 @@ def _zones(nrt: NrtObject) -> tuple[int, ...]:
 
 
 def _distances(nrt: NrtObject, zones: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-    """Return the distances, and which of them are unknown.
+    """Return the distances, and a note if some are unknown.
 
-    Zones of other types than Node have distances in one direction only. Of a node whose kubelet has no masks for its
-    zones, no distance matters.
+    Zones of types other than Node have distances in only one direction. If the kubelet's masks cannot hold all zones of
+    a node, no distance matters.
     """
     if zones[-1] >= MASK_BITS:
         return (), ()
@@ -219,7 +220,7 @@ def _policies(
     reported = read_policies(nrt.attributes, nrt.policies, release)
     nrt.problems.extend(reported.problems)
     if nrt.from_agent and names.CPU_MANAGER_POLICY in nrt.attributes:
-        # the running kubelet counts, not its configuration, which may be that of its next start
+        # the running kubelet matters, not its configuration, which may apply only after a restart
         return reported.policies._replace(cpu=_cpu_policy(nrt)), ()
     base = reported.policies if configured is None else configured
     guess = base._replace(cpu=_cpu_policy(nrt), memory=_memory_policy(nrt))
@@ -240,7 +241,7 @@ def _unreported(base: Policies, guess: Policies) -> tuple[str, ...]:
 
 
 def _cpu_policy(nrt: NrtObject) -> str:
-    """Return the likely policy: without the static one the kubelet has no CPUs to allocate."""
+    """Return the likely policy of the CPU Manager: without policy static, the kubelet has no CPUs to allocate."""
     if nrt.from_agent:
         return "static" if any(names.FREE_CPUS in zone.attributes for zone in nrt.zones) else "none"
     return "static" if any(zone.resources[CPU].allocatable for zone in nrt.zones if CPU in zone.resources) else "none"

@@ -1,7 +1,7 @@
-"""A NodeResourceTopology object, field by field: damaged fields become problems, and all others are read.
+"""A NodeResourceTopology object, read field by field: damaged fields become problems, and all others are used.
 
-The rules of names are those of the API's helpers (pkg/apis/topology/v1alpha2/helper): zones of type Node are named
-"node-<id>"; of equal attributes the first counts.
+Names follow the rules of the API's helpers (pkg/apis/topology/v1alpha2/helper): zones of type Node are named
+"node-<id>". If an attribute occurs several times, the first one counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.tolerant import Json
 
 MAX_READ_ZONES = 128
-"""NUMA nodes of an object; the kubelet's masks have 64 (topologymanager/bitmask/bitmask.go)."""
+"""Maximum number of NUMA nodes in an object; the kubelet's masks have 64 bits (topologymanager/bitmask/bitmask.go)."""
 _MAX_PROBLEMS = 256
 _PLAIN_NUMA_TYPES = (NODE,)
 
@@ -32,7 +32,7 @@ class NrtZone(NamedTuple):
     id: int
     attributes: dict[str, str]
     costs: dict[int, int]
-    """Distances by zone."""
+    """Distance to each zone."""
     resources: dict[str, ResourceInfo]
 
 
@@ -46,9 +46,9 @@ class NrtObject(NamedTuple):
     policies: tuple[str, ...]
     """The deprecated topologyPolicies."""
     zones: tuple[NrtZone, ...]
-    """Ascending."""
+    """Zones in ascending order of id."""
     packages: tuple[tuple[int, str], ...]
-    """Numbers and CPU lists, ascending; likewise l3."""
+    """Ids and CPU lists of packages, ascending; `l3` has the same form."""
     l3: tuple[tuple[int, str], ...]
     problems: list[str]
 
@@ -59,7 +59,7 @@ class NrtObject(NamedTuple):
 
 
 def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
-    """Read an object; no object raises an error."""
+    """Return the fields of an object; damage in the object raises no error."""
     problems: list[str] = []
     metadata = sound_object(nrt.get("metadata"), "metadata", problems)
     node = metadata.get("name")
@@ -102,12 +102,12 @@ def read_nrt_object(nrt: Mapping[str, Any]) -> NrtObject:
 
 @lru_cache(1 << 12)
 def cpu_bits(text: str) -> int:
-    """Return the CPUs of a CPU list as bits; raise ValueError for another text."""
+    """Return the CPUs of a CPU list as bits; raise ValueError for any other text."""
     return CpuSet.parse_list(text).bits
 
 
 def zone_set_attribute(nrt: NrtObject, name: str) -> int:
-    """Return the zones in an attribute of the node, as bits; 0 if it is absent or damaged."""
+    """Return the zones listed in an attribute of the node, as bits; 0 if the attribute is absent or damaged."""
     text = nrt.attributes.get(name)
     if not text:
         return 0

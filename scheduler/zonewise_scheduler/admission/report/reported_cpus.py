@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class ReportedCpus(NamedTuple):
-    """CPUs, the free ones among them, and which facts are unknown."""
+    """The CPUs of a node, which of them are free, and which facts are unknown."""
 
     topology: CpuTopology
     free: int
-    """Bits."""
+    """Free CPUs, as bits."""
     unknown: tuple[str, ...] = ()
 
 
@@ -34,7 +34,7 @@ class ReportedCpus(NamedTuple):
 
 
 def read_agent_cpus(nrt: NrtObject, *, static: bool) -> ReportedCpus:
-    """Return the CPUs of an object of our agent; without the static policy no CPU can be allocated."""
+    """Return the CPUs from an object of our agent; without policy static, no CPU can be allocated."""
     texts = tuple(
         (zone.id, zone.attributes[names.CPUS], zone.attributes.get(names.CORES))
         for zone in nrt.zones
@@ -71,7 +71,7 @@ def _read_topology(
     reserved: str,
     threads: bool,
 ) -> _ReadTopology:
-    """Return the topology in texts, which are equal for nodes of one model."""
+    """Parse the topology from texts, which are equal for nodes of one model."""
     problems: list[str] = []
     zone_groups: list[CpuGroup] = []
     cores: list[CpuGroup] = []
@@ -99,7 +99,7 @@ def _read_topology(
 
 
 def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> list[CpuGroup]:
-    """Return the cores of a zone, each with the kubelet's id, its lowest CPU; cores of one CPU where none are known."""
+    """Return the cores of a zone, each with its lowest CPU as id; if cores are unknown, each CPU is a core."""
     if text is not None:
         try:
             cores = [(core.first(), core.bits) for core in read_cores(text)]
@@ -112,7 +112,7 @@ def _cores(cpus: int, text: str | None, field: str, problems: list[str]) -> list
 
 
 def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: list[str]) -> list[CpuGroup]:
-    """Return groups of CPUs, limited to those of zones; a group that overlaps another one is left out."""
+    """Return groups of CPUs, limited to the CPUs of zones; a group that overlaps an earlier one is left out."""
     groups: list[CpuGroup] = []
     assigned = 0
     for number, text in texts:
@@ -126,9 +126,9 @@ def _groups(texts: Iterable[tuple[int, str]], name: str, known: int, problems: l
 
 
 def _with_rest(groups: Sequence[CpuGroup], wider: Sequence[CpuGroup]) -> tuple[CpuGroup, ...]:
-    """Return groups, and those of wider groups with the CPUs that are in none.
+    """Return groups, and one more for each wider group with CPUs that are in none of them.
 
-    A core without an L3 group of its own belongs to the group of its package (topology.go getUncoreCacheID).
+    A core without an L3 group belongs to the group of its package (topology.go getUncoreCacheID).
     """
     grouped = 0
     for _, bits in groups:
@@ -145,11 +145,11 @@ def _bits(text: str, field: str, problems: list[str]) -> int | None:
         return None
 
 
-# --- objects of others
+# --- objects of other agents
 
 
 def synthesize_cpus(nrt: NrtObject, threads: int | None) -> ReportedCpus:
-    """Return CPUs with invented ids: each zone gets as many of each sort as it has in the report.
+    """Return CPUs with invented ids: each zone has as many reserved, busy and free CPUs as in the report.
 
     Reserved CPUs come first, then busy ones, so that as many whole cores as possible are free.
     """

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.report.nrt_object import NrtObject
 
 ZONE_GROUPS = "zones that give memory as one"
-"""Of what nothing is known, in words."""
+"""Text of the unknown fact if memory groups are damaged or cannot be reported."""
 
 
 class ReportedMemory(NamedTuple):
-    """Memory by zone and type, bytes; zones and sets of zones as in NodeKind and NodeState."""
+    """Bytes of memory by zone and type; zones and sets of zones are as in NodeKind and NodeState."""
 
     types: tuple[str, ...] = ()
     allocatable: tuple[tuple[int, ...], ...] = ()
@@ -32,7 +32,7 @@ class ReportedMemory(NamedTuple):
     groups: tuple[int, ...] = ()
     assigned: int = 0
     unknown: tuple[str, ...] = ()
-    """As in NodeKind."""
+    """Unknown facts, as in NodeKind."""
 
 
 class ReportedDevices(NamedTuple):
@@ -45,9 +45,9 @@ class ReportedDevices(NamedTuple):
 def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> ReportedMemory:
     """Return the memory of a node whose Memory Manager is Static.
 
-    `policy` is that of the Topology Manager. Only our agent reports groups and assigned zones. In other reports no zone
-    is in a group, and a zone counts as assigned if part of its memory is not available. Under restricted none counts as
-    assigned: the kubelet admits pods to zones of an unreported group, which would be rejected otherwise.
+    `policy` is the Topology Manager's policy. Only our agent reports groups and assigned zones. In other reports, no
+    zone is in a group, and a zone counts as assigned if part of its memory is not available. Under restricted, no zone
+    counts as assigned: if one did, pods that the kubelet admits to zones of an unreported group would be rejected.
     """
     zones_by_id = {zone.id: zone for zone in nrt.zones}
     excluded = _excluded_amounts(nrt)
@@ -82,7 +82,7 @@ def read_memory(nrt: NrtObject, zones: tuple[int, ...], policy: str) -> Reported
 
 
 def _group(text: str | None, zone: int, known: int, problems: list[str]) -> int:
-    """Return the zones that allocate memory as one with a zone; the zone alone where the text is damaged."""
+    """Return the zones that allocate memory together with a zone; only the zone if the text is absent or damaged."""
     alone = 1 << zone
     if text is None:
         return alone
@@ -102,7 +102,7 @@ def _no_such_zones(zones: int) -> str:
 
 
 def _excluded_amounts(nrt: NrtObject) -> dict[tuple[str, int], int]:
-    """Return what excluded pods hold, by resource and zones; the kubelet's managers count it as allocatable."""
+    """Return the amounts that excluded pods hold, by resource and zones; the kubelet counts them as allocatable."""
     text = nrt.attributes.get(names.EXCLUDED)
     if not text:
         return {}
@@ -114,7 +114,7 @@ def _excluded_amounts(nrt: NrtObject) -> dict[tuple[str, int], int]:
 
 
 def read_devices(nrt: NrtObject) -> ReportedDevices:
-    """Return the devices of a node, each in the class of exactly the zones that it is close to."""
+    """Return the devices of a node, grouped into classes by the exact zones that they are close to."""
     counts: dict[tuple[str, int], ResourceInfo] = {}
     shared = list(_shared(nrt))
     shared_by_zone: dict[tuple[str, int], list[ResourceInfo]] = defaultdict(list)
@@ -146,7 +146,7 @@ def read_devices(nrt: NrtObject) -> ReportedDevices:
 
 
 def excessive_resources(memory: ReportedMemory, devices: ReportedDevices) -> list[str]:
-    """Return the resources of which no node has as much as all zones together."""
+    """Return the resources whose total over all zones is more than any node has."""
     totals: Counter[str] = Counter()
     for sizes in memory.allocatable:
         totals.update(dict(zip(memory.types, sizes, strict=True)))
@@ -161,7 +161,7 @@ def _device_class(resource: str, zones: int, count: ResourceInfo, excluded: int)
 
 
 def _absent(nrt: NrtObject, known: int) -> Iterator[tuple[str, int, ResourceInfo]]:
-    """Yield the devices of zones that the node lacks: resource, zones, count."""
+    """Yield the devices in zones that the node lacks, as resource, zones and count."""
     field = names.ABSENT_ZONE_DEVICES
     for name, count in read_amounts(nrt.attributes.get(field, ""), field, nrt.problems):
         resource, _, text = name.rpartition("@")
@@ -194,7 +194,7 @@ def _shared(nrt: NrtObject) -> Iterator[tuple[str, int, ResourceInfo]]:
 
 
 def _without_shared(count: ResourceInfo, shared: list[ResourceInfo], field: str, problems: list[str]) -> ResourceInfo:
-    """Return a count without devices that are close to other zones too."""
+    """Return a count without the devices that are also close to other zones."""
     if not shared:
         return count
     remaining = ResourceInfo(*(size - sum(sizes) for size, *sizes in zip(count, *shared, strict=True)))
