@@ -1,1 +1,1 @@
-"""The Topology Manager: bit masks, hints, policies (pkg/kubelet/cm/topologymanager)."""
+"""The Topology Manager: bit masks, hints and policies (pkg/kubelet/cm/topologymanager)."""

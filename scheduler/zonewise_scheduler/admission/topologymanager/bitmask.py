@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeKind
 
 ZoneSet = tuple[int, tuple[int, ...]]
-"""A set as an integer, and its members ascending."""
+"""A set of zones as an integer, and its members in ascending order."""
 
 
 def zone_set(zones: Iterable[int]) -> int:
-    """Return the set of zones."""
+    """Return the given zones as a set."""
     bits = 0
     for zone in zones:
         bits |= 1 << zone
@@ -29,13 +29,13 @@ def members(zones: int) -> tuple[int, ...]:
 
 
 def set_sizes(zones: Sequence[int]) -> range:
-    """Return the sizes of the sets out of zones, without that of the empty one."""
+    """Return the sizes of all non-empty sets of the given zones."""
     return range(1, len(zones) + 1)
 
 
 @lru_cache(maxsize=1 << 12)
 def subsets(zones: tuple[int, ...], size: int) -> tuple[ZoneSet, ...]:
-    """Return all sets of a size out of ascending zones, in the order of bitmask.IterateBitMasks."""
+    """Return all sets of `size` of the zones, which must ascend, in the order of bitmask.IterateBitMasks."""
     return tuple((zone_set(ids), ids) for ids in combinations(zones, size))
 
 

@@ -1,9 +1,10 @@
 """The order of equally good sets of zones (pkg/kubelet/cm/topologymanager/numa_info.go).
 
-Narrower sets come first. With prefer-closest-numa-nodes nearer ones come next, then those with lower numbers.
+Sets of fewer zones come first. With prefer-closest-numa-nodes, equally large sets are ordered by distance. Remaining
+ties go to the lowest numbers.
 
-The kubelet indexes lists of distances by zone id, though a list has the order of the zones. If ids have gaps, it reads
-wrong distances, or reads beyond the end of a list and panics (CalculateAverageFor).
+The kubelet indexes lists of distances by zone id, although a list has one entry for each existing zone. If ids have
+gaps, the kubelet reads wrong distances, or reads beyond the end of a list and panics (CalculateAverageFor).
 """
 
 from __future__ import annotations
@@ -23,34 +24,34 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.topologymanager.hints import Hints
 
 _MAX_COMBINATIONS = 1 << 12
-"""Combinations of hints that are followed one by one; with more, the kubelet is presumed to panic."""
+"""Maximum number of combinations of hints that are tried one by one; with more, the kubelet is presumed to panic."""
 
 _MAX_ORDERED = 4
-"""Resources whose orders are all followed."""
+"""Maximum number of resources for which all orders are tried; with more, the kubelet is presumed to panic."""
 
 Closeness = tuple[int, ...]
 Distances = tuple[tuple[int, ...], ...]
-"""From zone to zone."""
+"""Distances from zone to zone."""
 _Hint = tuple[int, bool]
 """A set of zones, and whether it is preferred."""
 _NO_HINTS: list[_Hint] = [(-1, False)]
-"""What the kubelet puts in the place of no hints: any zones, not preferred (filterProvidersHints)."""
+"""The hint that the kubelet substitutes for an empty list: any zones, not preferred (filterProvidersHints)."""
 
 
 def prefers_closest(policies: Policies) -> bool:
-    """Return whether distances decide; with single-numa-node the option changes nothing."""
+    """Return whether distances matter; with single-numa-node, the option has no effect."""
     return policies.prefer_closest and policies.topology != "single-numa-node"
 
 
 def closeness_order(kind: NodeKind) -> Callable[[int], Closeness]:
-    """Return the order of sets (Narrowest, Closest)."""
+    """Return the sort key of sets of zones (Narrowest, Closest)."""
     if prefers_closest(kind.policies) and kind.distances:
         return lambda zones: (zones.bit_count(), _distance(kind, zones), zones)
     return lambda zones: (zones.bit_count(), zones)
 
 
 def sets_by_closeness(distances: Distances) -> tuple[int, ...]:
-    """Return all sets of zones without gaps in their ids, in the closeness_order(); empty: lower ones come first."""
+    """Return all sets of gapless zone ids, in closeness_order(); empty if distances do not change the order."""
     zones = tuple(range(len(distances)))
     by_number = sorted(range(1, 1 << len(zones)), key=lambda mask: (mask.bit_count(), mask))
     by_distance = sorted(by_number, key=lambda mask: (mask.bit_count(), _sum(distances, zones, members(mask))))
@@ -63,10 +64,10 @@ def _distance(kind: NodeKind, zones: int) -> int:
 
 
 def _sum(distances: Distances, zones: tuple[int, ...], ids: tuple[int, ...]) -> int:
-    """Return the sum of the distances of all pairs, each zone to itself included.
+    """Return the sum of the distances of all pairs of zones, including each zone to itself.
 
-    The kubelet takes the mean (CalculateAverageFor), which has the same order among sets of equally many zones.
-    Distances that would make the kubelet panic are left out.
+    The kubelet uses the mean (CalculateAverageFor), which gives sets with equally many zones the same order. Distances
+    that would make the kubelet panic are left out.
     """
     rows = [distances[zones.index(zone)] for zone in ids]
     return sum(row[zone] for row in rows for zone in ids if zone < len(row))
@@ -79,10 +80,10 @@ def may_panic(policies: Policies, zones: tuple[int, ...]) -> bool:
 
 
 def check_distances(kind: NodeKind, resources: Sequence[Hints]) -> None:
-    """Raise AdmissionError, without a reason, if the kubelet may panic when it merges all hints of resources.
+    """Raise AdmissionError with an empty reason if the kubelet may panic when it merges all hints of `resources`.
 
-    It compares the mean distances of two different sets with equally many zones. The order of device resources is
-    random in the kubelet (GetTopologyHints), so one order that panics is enough.
+    The kubelet compares the mean distances of two different sets with equally many zones. Its order of device resources
+    is random (GetTopologyHints), so one order that causes a panic is enough.
     """
     if len(resources) > _MAX_ORDERED or any(_merge_panics(kind, order) for order in permutations(resources)):
         raise panic_error()
@@ -96,17 +97,17 @@ def panic_error() -> AdmissionError:
 
 
 def _merge_panics(kind: NodeKind, resources: Sequence[Hints]) -> bool:
-    """Follow HintMerger.Merge, in the kubelet's order of hints."""
+    """Return whether HintMerger.Merge panics, given the kubelet's order of hints."""
     lists = [_in_order(resource) for resource in resources] or [_NO_HINTS]
     if prod(map(len, lists)) > _MAX_COMBINATIONS:
         return True
-    needed = max(min(zones.bit_count() for zones, _ in hints) for hints in lists)  # of no hints 1, the least
+    needed = max(min(zones.bit_count() for zones, _ in hints) for hints in lists)  # 1, the minimum, for _NO_HINTS
 
     def rank(hint: _Hint) -> tuple[bool, bool, int]:
-        """Order hints as HintMerger.compare does, but for the distances; of equal ones the first is kept.
+        """Return a sort key: the order of HintMerger.compare, but without distances; the first of equal hints wins.
 
-        If the comparison of two distances does not panic, the sets lie below the gaps. Then it makes no difference
-        which of them the next ones are compared with.
+        If a comparison of two distances does not panic, both sets lie below the gaps. Then it does not matter which of
+        the two is compared with the next hints.
         """
         zones, preferred = hint
         size = zones.bit_count()

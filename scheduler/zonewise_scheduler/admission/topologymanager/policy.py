@@ -1,4 +1,4 @@
-"""One set of zones out of the hints of all resources (pkg/kubelet/cm/topologymanager/policy.go HintMerger).
+"""Merging the hints of all resources into one set of zones (pkg/kubelet/cm/topologymanager/policy.go HintMerger).
 
 The kubelet tries every combination of one hint per resource and keeps the best one. That takes seconds with three
 resources on eight zones. This module computes the same result in closed form.
@@ -8,7 +8,7 @@ Invariant: both results are equal.
 1. A combination is preferred only if all its sets are equal. So the preferred ones are the sets that every resource
    prefers.
 2. The kubelet compares all other combinations by a total order of their intersections. So the best set that any
-   combination can make belongs to the best combination.
+   combination produces belongs to the best combination.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
     """Return the best set of zones that all resources prefer; None if there is none.
 
-    Under single-numa-node only sets of one zone count (policy_single_numa_node.go).
+    Under single-numa-node, only sets of one zone count (policy_single_numa_node.go).
     """
     if not hints:
         return all_zones(kind)
@@ -46,17 +46,17 @@ def merge_preferred(kind: NodeKind, hints: Sequence[Hints]) -> int | None:
 def preferred_affinity(kind: NodeKind, zones: int) -> TopologyHint:
     """Return the affinity of a preferred merge.
 
-    Under single-numa-node all zones of the machine mean no preference (policy_single_numa_node.go Merge).
+    Under single-numa-node, the set of all zones of the machine means no preference (policy_single_numa_node.go Merge).
     """
     no_preference = kind.policies.topology == "single-numa-node" and zones == all_zones(kind)
     return TopologyHint(None if no_preference else zones, preferred=True)
 
 
 def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
-    """Return the result of best-effort if the resources prefer no common set, out of all their hints.
+    """Return the result of best-effort from all hints of the resources, if these prefer no common set.
 
-    An intersection with as many zones as the neediest resource prefers is best. Then come smaller ones, the largest
-    first, then larger ones, the smallest first (HintMerger.compare).
+    An intersection with as many zones as the most demanding resource needs is best. Smaller ones come next, largest
+    first. Larger ones come last, smallest first (HintMerger.compare).
     """
     lists = [resource.preferred + resource.not_preferred for resource in hints]
     lists = [sets for sets in lists if sets]
@@ -77,7 +77,7 @@ def merge_best_effort(kind: NodeKind, hints: Sequence[Hints]) -> int:
 
 
 def intersections(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Return every non-empty set that is the intersection of one set out of each list."""
+    """Return every non-empty set that is the intersection of one set from each list."""
     union = 0
     for sets in lists:
         for zones in sets:
@@ -97,12 +97,14 @@ def _renumbered(zones: int, order: tuple[int, ...]) -> int:
 
 
 def _pairwise(left: Sequence[int], right: Sequence[int], zones: int) -> list[int]:
-    """Return all intersections of a set of the one list with a set of the other, each once.
+    """Return all distinct intersections of a set from one list with a set from the other.
 
-    1. The number of pairs that contain a set is the product of its numbers of supersets in the two lists.
-    2. The number of pairs that intersect in exactly this set is the Moebius inverse of that over its supersets.
+    1. The number of pairs whose two sets both contain a given set is the product of its numbers of supersets in the
+       lists.
+    2. The number of pairs whose intersection is exactly this set is the Moebius inverse of that number over its
+       supersets.
 
-    All numbers lie in one integer: 32 bits for each set, at the index of the set.
+    All numbers are stored in one integer, with 32 bits for each set, at the index of the set.
     """
     lanes = _lanes(zones)
     pairs = int.from_bytes(lanes.pack(*map(mul, _supersets(left, zones), _supersets(right, zones))), "little")
@@ -113,7 +115,7 @@ def _pairwise(left: Sequence[int], right: Sequence[int], zones: int) -> list[int
 
 
 def _supersets(sets: Sequence[int], zones: int) -> tuple[int, ...]:
-    """Return, by set, how many of the sets contain it."""
+    """Return, for each set of zones, how many of `sets` contain it."""
     lanes = _lanes(zones)
     marks = bytearray(lanes.size)
     for index in sets:
@@ -126,7 +128,7 @@ def _supersets(sets: Sequence[int], zones: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _steps(zones: int) -> tuple[tuple[int, int], ...]:
-    """Return, by zone, the shift in bits from a set without the zone to that with it, and the lanes of the former."""
+    """Return, by zone, the shift in bits from a set without it to the set with it, and the lanes of sets without it."""
     lanes = _lanes(zones)
     without = [[0 if index >> zone & 1 else 0xFFFFFFFF for index in range(1 << zones)] for zone in range(zones)]
     return tuple((32 << zone, int.from_bytes(lanes.pack(*mask), "little")) for zone, mask in enumerate(without))

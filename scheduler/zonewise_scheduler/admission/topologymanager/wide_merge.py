@@ -1,8 +1,8 @@
-"""One set of zones out of the hints of all resources, for nodes with too many zones to list the sets.
+"""Merging the hints of all resources into one set of zones, for nodes with too many zones to list every set.
 
-The results are those of `policy`, whose invariant holds here too. A merge is preferred if and only if all resources
-prefer one set. Otherwise the best intersection is the merge. All sets of the zones that any resource is near are
-weighed at once.
+The results equal those of `policy`, whose invariant holds here too. A merge is preferred if and only if all resources
+prefer the same set. Otherwise, the result is the best intersection. All sets of the zones that any resource is near are
+evaluated at once.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _Integer = TypeVar("_Integer", np.int32, np.int64)
 
 
 class WideHints(NamedTuple):
-    """The hints of one resource: for each set of its zones, whether it is preferred, and whether it is a hint."""
+    """The hints of one resource: for each set of its zones, whether the set is preferred, and whether it is a hint."""
 
     zones: tuple[int, ...]
-    """Ascending."""
+    """Zones in ascending order."""
     preferred: Bools
     possible: Bools
 
 
 def wide_hints(zones: tuple[int, ...], possible: Bools, preferred: Bools) -> WideHints:
-    """Return hints; the empty set is none, and only hints are preferred."""
+    """Return hints; the empty set is not a hint, and only hints can be preferred."""
     possible[0] = False
     return WideHints(zones, np.logical_and(possible, preferred), possible)
 
@@ -81,7 +81,7 @@ def _all_zones_of(hints: Iterable[WideHints]) -> tuple[int, ...]:
 
 
 def _spread(zones: tuple[int, ...], own_zones: tuple[int, ...], sets: Bools) -> Bools:
-    """Return, by set of `zones`, what holds for sets of a resource's own zones; nothing holds for other sets."""
+    """Map values for sets of a resource's own zones to sets of `zones`; sets with any other zone get False."""
     if own_zones == zones:
         return sets.copy()
     spread = np.zeros(1 << len(zones), np.bool_)
@@ -90,7 +90,7 @@ def _spread(zones: tuple[int, ...], own_zones: tuple[int, ...], sets: Bools) -> 
 
 
 def _closest(kind: NodeKind, zones: tuple[int, ...], indices: Integers, size: int) -> int:
-    """Return the best of the sets of a size, by ascending index (numa_info.closeness_order)."""
+    """Return the best of the sets of a size, whose indices must ascend (numa_info.closeness_order)."""
     indices = indices[sizes(len(zones))[indices] == size]
     if prefers_closest(kind.policies) and kind.distances:
         rows = [kind.distances[kind.zones.index(zone)] for zone in zones]
@@ -100,7 +100,7 @@ def _closest(kind: NodeKind, zones: tuple[int, ...], indices: Integers, size: in
 
 
 def _intersections(left: Bools, right: Bools) -> Bools:
-    """Return which sets are the intersection of a set of the one with a set of the other (policy._pairwise)."""
+    """Return which sets are the intersection of a set in `left` with a set in `right` (policy._pairwise)."""
     pairs = _superset_counts(left).astype(np.int64) * _superset_counts(right)
     for lower, upper in _halves(pairs):
         lower -= upper
@@ -115,7 +115,7 @@ def _superset_counts(sets: Bools) -> NDArray[np.int32]:
 
 
 def _halves(array: NDArray[_Integer]) -> Iterable[tuple[NDArray[_Integer], NDArray[_Integer]]]:
-    """Yield, for each zone, views on the entries of the sets without it and of those with it."""
+    """Yield, for each zone, views of the entries for the sets without it and for the sets with it."""
     for position in range(array.size.bit_length() - 1):
         view = array.reshape(array.size // (2 << position), 2, 1 << position)
         yield view[:, 0], view[:, 1]
