@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InsufficientResource(NamedTuple):
-    """A resource of which a node has too little available."""
+    """A resource with too little available on a node."""
 
     resource: str
     requested: int
@@ -50,7 +50,7 @@ def _requests(container: Container) -> Amounts:
 
 
 def insufficient_resources(pod: PodShape, available: Resource) -> tuple[InsufficientResource, ...]:
-    """Return every resource of which a node has too little, in the kubelet's order.
+    """Return every resource that is insufficient on a node, in the kubelet's order.
 
     An extended resource that the node never had counts as insufficient, as in the scheduler. Only the kubelet drops
     such a request (removeMissingExtendedResources) and runs the pod without the resource.

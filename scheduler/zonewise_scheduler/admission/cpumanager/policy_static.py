@@ -69,7 +69,7 @@ def smt_alignment_error(state: NodeState, count: int) -> str | None:
 
 
 def allocate_cpus(state: NodeState, count: int, affinity: int | None, reusable: int) -> int:
-    """Return the bits of `count` CPUs: first those near the zones of the affinity, then any.
+    """Return the bits of `count` CPUs: first those near the zones of `affinity`, then any others.
 
     Reusable CPUs, which belong to ordinary init containers of the same pod, count as free. An affinity of None means
     any zone. On machines with unequal packages or cores the kubelet may assign CPUs that are not free; so does this

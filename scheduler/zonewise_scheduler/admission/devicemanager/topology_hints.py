@@ -1,4 +1,4 @@
-"""Hints of the Device Manager: which zones can provide devices (pkg/kubelet/cm/devicemanager/topology_hints.go)."""
+"""Hints of the Device Manager: the zones that can provide devices (pkg/kubelet/cm/devicemanager/topology_hints.go)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _has_zones(kind: NodeKind, resource: str, index: int) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def device_zones(kind: NodeKind, resource: str) -> tuple[int, ...]:
-    """Return the zones that hints consist of: since 1.36, only those near such devices (kubernetes#138244)."""
+    """Return the zones in a resource's hints: since 1.36, only zones near its devices (kubernetes#138244)."""
     near = near_zones(kind, resource) if kind.policies.release >= (1, 36) else 0
     return members(near) or kind.zones
 

@@ -1,4 +1,4 @@
-"""Hints of the Memory Manager with policy Static: which zones can provide memory and hugepages.
+"""Hints of the Memory Manager with policy Static: the zones that can provide memory and hugepages.
 
 pkg/kubelet/cm/memorymanager/policy_static.go. All types of memory of a container come from one set of zones. A set of
 several zones becomes a group at its first use. Until all its memory is released, its zones allocate only as this group.
@@ -195,7 +195,7 @@ def _find_wide_best_hint(
 
 
 def _any_set_fits(view: MemoryView) -> bool:
-    """Return whether any set fits; of the sets of zones without assigned memory, the largest has the most."""
+    """Return whether any set fits; of the sets of unassigned zones, only the largest needs a check."""
     if view.unassigned and any(map(view.fits, view.zone_sets(len(view.unassigned)))):
         return True
     return any(view.fits((group, members(group))) for group in view.undivided_groups())
