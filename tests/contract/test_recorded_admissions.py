@@ -146,7 +146,7 @@ def test_explanations() -> None:
     ]
     assert all(sentences)
     assert not any("  " in text or text.endswith(("; ", " ", ";")) or " 1 are " in text for text in sentences)
-    needs = ("needs ", "leaves nothing", "has no memory of its own")
+    needs = ("needs ", "leaves nothing", "requests no memory")
     assert all(any(need in text for need in needs) for text in sentences)
 
 

@@ -174,7 +174,9 @@ def _ties(state: NodeState) -> list[str]:
     groups = dict(zip(state.kind.zones, state.memory_groups, strict=True))
     tied = sorted({group for group in groups.values() if group & (group - 1)})
     alone = state.memory_assigned & zone_set(zone for zone, group in groups.items() if group not in tied)
-    facts = [f"{zones_in_words(group)} give memory only together, as they did before" for group in tied]
+    facts = [f"{zones_in_words(group)} already share memory and allocate it only together" for group in tied]
     if alone:
-        facts.append(f"{zones_in_words(alone)} {of_number(alone.bit_count(), 'gives', 'give')} it only alone")
+        facts.append(
+            f"{zones_in_words(alone)} {of_number(alone.bit_count(), 'allocates', 'allocate')} it only separately"
+        )
     return facts

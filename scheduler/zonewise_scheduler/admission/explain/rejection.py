@@ -130,7 +130,7 @@ def _devices(context: AdmissionContext, resource: str, count: int) -> str:
 
 def _memory(context: AdmissionContext, aligned: AlignedRequest) -> str:
     if not aligned.memory:
-        return "has no memory of its own, and the kubelet fails to give it none in a pod with resources of its own"
+        return "requests no memory, which the kubelet rejects for a container of a pod with pod-level resources"
     requested = listed([amount(name, size) for name, size in aligned.memory])
     aligned_to = None if context.affinity is None else zones_in_words(context.affinity)
     source = "the same zones" if aligned_to is None else f"{aligned_to}, which it is aligned to"

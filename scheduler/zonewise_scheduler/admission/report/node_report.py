@@ -179,7 +179,7 @@ def _uncountable(policies: Policies) -> tuple[str, ...]:
     """Return the facts that counts by zone cannot show; single-numa-node never allocates memory from several zones."""
     single_zones = policies.memory != "Static" or policies.topology == "single-numa-node"
     groups = () if single_zones else (ZONE_GROUPS,)
-    return (*groups, "devices that are ill, or close to several zones or to none")
+    return (*groups, "devices that are unhealthy, or close to several zones or to none")
 
 
 def _zones(nrt: NrtObject) -> tuple[int, ...]:

@@ -166,16 +166,16 @@ def test_a_device_near_several_zones_counts_in_each() -> None:
     [
         (
             ((0b011, 4), (0b100, 4)),
-            "zones 0 and 1 give memory only together, as they did before; zone 2 gives it only alone",
+            "zones 0 and 1 already share memory and allocate it only together; zone 2 allocates it only separately",
         ),
-        (((0b001, 4), (0b010, 5), (0b100, 6)), "zones 0, 1 and 2 give it only alone"),
+        (((0b001, 4), (0b010, 5), (0b100, 6)), "zones 0, 1 and 2 allocate it only separately"),
         (
             ((0b101, 12), (0b010, 4)),
-            "zones 0 and 2 give memory only together, as they did before; zone 1 gives it only alone",
+            "zones 0 and 2 already share memory and allocate it only together; zone 1 allocates it only separately",
         ),
         (
             ((0b110, 12), (0b001, 4)),
-            "zones 1 and 2 give memory only together, as they did before; zone 0 gives it only alone",
+            "zones 1 and 2 already share memory and allocate it only together; zone 0 allocates it only separately",
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_the_last_of_ten_zones_gives_memory_only_alone() -> None:
     state = without_gib(node(10, 1, gib=2, topology="none", **STATIC), (1 << 9, 1))
     assert explained(state, pod(container(cpus=1, gib=30))) == (
         "needs 30 GiB of memory from the same zones; none of the 10 zones has more than 2 GiB free; "
-        "zone 9 gives it only alone"
+        "zone 9 allocates it only separately"
     )
 
 

@@ -101,11 +101,13 @@ def test_no_healthy_devices() -> None:
 def test_groups_of_zones() -> None:
     state = node(3, 2, gib=8, topology="none", **STATIC)
     alone = update_machine_state(state, 0b100, "memory", GIB)
-    assert explained(alone, pod(container(gib=24, cpus=1))).endswith("zone 2 has 7 GiB; zone 2 gives it only alone")
+    assert explained(alone, pod(container(gib=24, cpus=1))).endswith(
+        "zone 2 has 7 GiB; zone 2 allocates it only separately"
+    )
     state = update_machine_state(update_machine_state(state, 0b11, "memory", 10 * GIB), 0b100, "memory", GIB)
     assert explained(state, pod(container(gib=9, cpus=1))) == (
         "needs 9 GiB of memory from the same zones; zone 0 has 0 GiB free, zone 1 has 6 GiB, zone 2 has 7 GiB; "
-        "zones 0 and 1 give memory only together, as they did before; zone 2 gives it only alone"
+        "zones 0 and 1 already share memory and allocate it only together; zone 2 allocates it only separately"
     )
 
 
