@@ -34,7 +34,7 @@ def log_levels() -> Iterator[None]:
     ("arguments", "message"),
     [
         (("--nodes", "foo"), "--nodes foo: 'foo' is neither a kind nor a file: use hgx-h100"),
-        (("--nodes", "0"), "--nodes 0: 0 nodes are not from 1 to 5000"),
+        (("--nodes", "0"), "--nodes 0: 0 nodes are outside 1 to 5000"),
         (("--port", "65536"), "argument --port: '65536' is not a port from 0 to 65535"),
         (("--status-port", "x"), "argument --status-port: 'x' is not a port from 0 to 65535"),
         (("--port", "7000", "--status-port", "7000"), "--port and --status-port are both 7000: choose two"),
