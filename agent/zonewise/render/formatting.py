@@ -6,6 +6,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from zonewise.machine.reader import natural
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -121,17 +123,12 @@ def format_name_range(names: Sequence[str]) -> str:
 def format_name_list(names: Sequence[str]) -> str:
     """Format names as a complete list: "GPU0..GPU3, GPU6, NVMe0"."""
     rows: list[list[str]] = []
-    for name in sorted(names, key=_number_order):
+    for name in natural(list(names)):
         if rows and _is_consecutive([*rows[-1], name]):
             rows[-1].append(name)
         else:
             rows.append([name])
     return ", ".join(format_name_range(row) for row in rows)
-
-
-def _number_order(name: str) -> list[str | int]:
-    """Return a sort key that places GPU9 before GPU10: texts and numbers alternate."""
-    return [int(part) if i % 2 else part for i, part in enumerate(_NUMBERS.split(name))]
 
 
 def _is_consecutive(names: Sequence[str]) -> bool:
