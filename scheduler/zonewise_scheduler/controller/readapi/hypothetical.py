@@ -21,6 +21,7 @@ from zonewise_scheduler.backfill.events import submit
 from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.backfill.forecast import BOUNDED, sample_starts
+from zonewise_scheduler.backfill.planner_feed import InvalidWorkload
 from zonewise_scheduler.backfill.types import Forecast
 from zonewise_scheduler.controller.planning.forecaster import copy_basis
 from zonewise_scheduler.controller.readapi.query_parameters import read_parameters
@@ -133,7 +134,7 @@ def requested_workload(query: str, now: float) -> Json:
     }
     try:
         _read(obj)
-    except FieldError as error:
+    except InvalidWorkload as error:
         raise ValueError(f"requests: {values['requests'][:200]!r}: {error}") from error
     return obj
 
@@ -151,7 +152,7 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
         completed = with_pod_defaults(obj, copied.pod_defaults)
         check_pods(completed, copied.pod_defaults)
         workload = _read(completed)
-    except FieldError as error:
+    except (FieldError, InvalidWorkload) as error:
         return {**body, **nothing, "message": str(error)}
     submit(state, workload)
     key = workload.key
@@ -177,11 +178,10 @@ def hypothetical_forecast(copied: _Copy, obj: Json) -> Json:
 
 
 def _read(obj: Json) -> Workload:
-    """Return the workload that an object describes. Raises FieldError."""
+    """Return the workload that an object describes. Raises InvalidWorkload."""
     result = read_workload(obj)
     if result.workload is None or result.problems:
-        field, _, problem = next(iter(result.problems), "spec: no workload").partition(": ")
-        raise FieldError(field, problem)
+        raise InvalidWorkload(next(iter(result.problems), "spec: no workload"))
     return result.workload
 
 
