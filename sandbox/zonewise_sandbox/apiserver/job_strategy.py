@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.jobspec import JOB_SPEC_FIELDS
 from zonewise_sandbox.apiserver import pod_strategy
 from zonewise_sandbox.apiserver.job_status import condition_is
 from zonewise_sandbox.apiserver.json_values import list_in, object_in
@@ -27,8 +28,6 @@ _COUNTS = (
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
 _IMMUTABLE = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-_SPEC = frozenset({*_COUNTS, *_IMMUTABLE, "manualSelector", "podReplacementPolicy", "suspend", "template"})
-"""Fields of a JobSpec (k8s.io/api/batch/v1 types.go)."""
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
@@ -48,7 +47,7 @@ def set_defaults(job: Object) -> Object:
 
 def unknown_fields(job: Object) -> list[str]:
     """Return the paths of fields that the spec of a Job lacks; those of its template are not looked at."""
-    return [f"spec.{name}" for name in object_in(job, "spec") if name not in _SPEC]
+    return [f"spec.{name}" for name in object_in(job, "spec") if name not in JOB_SPEC_FIELDS]
 
 
 def prepare_for_create(job: Object) -> Object:

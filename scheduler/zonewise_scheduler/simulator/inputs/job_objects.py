@@ -11,6 +11,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from zonewise_common.k8s.fields import MAX_NUMBER, FieldReader
+from zonewise_common.k8s.jobspec import JOB_SPEC_FIELDS
 from zonewise_scheduler.quota.api.declared_walltime import read_walltime
 from zonewise_scheduler.quota.api.job_pod_sets import QUEUE_LABEL, read_job_pod_set
 from zonewise_scheduler.quota.api.job_priority import JobPriority, read_job_priority
@@ -28,13 +29,6 @@ RUN_SECONDS_ANNOTATION = "zonewise.dev/simulated-run-seconds"
 """Annotation with the run time of a job once all its pods are ready."""
 SUBMIT_SECONDS_ANNOTATION = "zonewise.dev/simulated-submit-seconds"
 """Annotation with the submission of a job, relative to the start of the simulation."""
-
-_JOB_SPEC = (
-    "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "completionMode", "completions", "managedBy",
-    "manualSelector", "maxFailedIndexes", "parallelism", "podFailurePolicy", "podReplacementPolicy", "selector",
-    "successPolicy", "suspend", "template", "ttlSecondsAfterFinished",
-)  # fmt: skip
-"""Fields of a JobSpec (k8s.io/api/batch/v1 types.go)."""
 
 
 class SubmittedJob(NamedTuple):
@@ -132,7 +126,7 @@ def _unknown_fields(job: Json) -> list[str]:
     problems: list[str] = []
     spec = FieldReader(job, "", []).child("spec")
     reader = FieldReader(spec.obj, spec.path, problems)
-    reader.ignore(*_JOB_SPEC)
+    reader.ignore(*JOB_SPEC_FIELDS)
     reader.report_unknown()
     return problems
 
