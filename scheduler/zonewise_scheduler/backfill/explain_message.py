@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.admission.explain.phrases import amount, count, in_cpus, listed
+from zonewise_scheduler.admission.explain.phrases import listed, milli_amount, milli_count
 from zonewise_scheduler.admission.resource_names import CPU
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def _start(explanation: Explanation, when: Callable[[float, float], str]) -> lis
 def _quota_shortage(shortage: QuotaShortage) -> str:
     flavor = f" of flavor {shortage.flavor}" if shortage.flavor else ""
     needs = f"needs {_amount(shortage.resource, shortage.requested)}{flavor}"
-    limit, available = _count(shortage.resource, shortage.limit_amount), _count(shortage.resource, shortage.available)
+    limit = milli_count(shortage.resource, shortage.limit_amount)
+    available = milli_count(shortage.resource, shortage.available)
     if shortage.limit_kind == "borrowing":
         left = "" if shortage.exceeds_max_quota else " left"
         holder = f"{shortage.limiting_node} may borrow {limit} at most, and has {available}{left}"
@@ -97,7 +98,7 @@ def _quota_shortage(shortage: QuotaShortage) -> str:
     else:
         holder = f"{_limiting_node(shortage)} has {available} of its {limit} left"
     if shortage.not_lent:
-        holder += f", and {_count(shortage.resource, shortage.not_lent)} more that its queues do not lend"
+        holder += f", and {milli_count(shortage.resource, shortage.not_lent)} more that its queues do not lend"
     return f"{needs}; {holder}"
 
 
@@ -131,8 +132,4 @@ def _workloads(keys: Sequence[str]) -> str:
 
 
 def _amount(resource: str, size: int) -> str:
-    return f"{_count(resource, size)} CPU{'' if size == 1000 else 's'}" if resource == CPU else amount(resource, size)
-
-
-def _count(resource: str, size: int) -> str:
-    return in_cpus(size) if resource == CPU else count(resource, size)
+    return "1 CPU" if (resource, size) == (CPU, 1000) else milli_amount(resource, size)

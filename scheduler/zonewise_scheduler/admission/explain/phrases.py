@@ -32,6 +32,16 @@ def count(resource: str, size: int) -> str:
     return gib(size, up=False) if is_bytes(resource) else str(size)
 
 
+def milli_amount(resource: str, size: int) -> str:
+    """Return an amount whose CPUs are in thousandths: "6 CPUs", "0.5 CPUs", "4 GiB of memory"."""
+    return f"{in_cpus(size)} CPUs" if resource == CPU else amount(resource, size)
+
+
+def milli_count(resource: str, size: int) -> str:
+    """Return a count whose CPUs are in thousandths: "6", "0.5", "4 GiB"."""
+    return in_cpus(size) if resource == CPU else count(resource, size)
+
+
 def are_free(many: int) -> str:
     """Return "1 is free", "4 are free"."""
     return f"{many} {of_number(many, 'is', 'are')} free"

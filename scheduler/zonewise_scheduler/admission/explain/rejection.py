@@ -10,7 +10,7 @@ from zonewise_scheduler.admission.aligned_requests import container_aligned_requ
 from zonewise_scheduler.admission.context import AdmissionContext
 from zonewise_scheduler.admission.cpumanager import uses_pod_level_managers
 from zonewise_scheduler.admission.explain.misalignment import explain_misalignment, free_cpu_count, memory_in_words
-from zonewise_scheduler.admission.explain.phrases import amount, are_free, in_cpus, is_bytes, listed, zones_in_words
+from zonewise_scheduler.admission.explain.phrases import amount, are_free, listed, milli_amount, zones_in_words
 from zonewise_scheduler.admission.pod_level_managers import empty_shared_pools
 from zonewise_scheduler.admission.predicate import insufficient_resources
 from zonewise_scheduler.admission.resource_names import CPU, MEMORY, PODS
@@ -83,15 +83,9 @@ def _insufficient(pod: PodShape, verdict: Verdict, available: Resource | None) -
         return "the node already has its maximum number of pods"
     if insufficient is None:
         return f"needs more {verdict.resource} than the node has left"
-    requested = _node_amount(verdict.resource, insufficient.requested)
-    free = _node_amount(verdict.resource, max(0, insufficient.available))
+    requested = milli_amount(verdict.resource, insufficient.requested)
+    free = milli_amount(verdict.resource, max(0, insufficient.available))
     return f"needs {requested} in all; the node has {free} left"
-
-
-def _node_amount(resource: str, size: int) -> str:
-    if resource == CPU:
-        return f"{in_cpus(size)} CPUs"
-    return amount(resource, size) if is_bytes(resource) else f"{size} {resource}"
 
 
 def _empty_pool(aligned: AlignedRequest, manager: str) -> str:

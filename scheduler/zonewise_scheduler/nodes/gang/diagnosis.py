@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_common.k8s.taints import find_matching_untolerated_taint
-from zonewise_scheduler.admission.explain.phrases import amount, count, in_cpus
+from zonewise_scheduler.admission.explain.phrases import milli_amount, milli_count
 from zonewise_scheduler.admission.explain.rejection import explain_rejection
 from zonewise_scheduler.admission.node import amounts_by_resource
-from zonewise_scheduler.admission.resource_names import CPU, PODS
+from zonewise_scheduler.admission.resource_names import PODS
 from zonewise_scheduler.nodes.filters.filter_plugins import run_filter_plugins
 from zonewise_scheduler.nodes.filters.info_table import OUTCOMES, UNKNOWN
 from zonewise_scheduler.nodes.gang.types import Cause, GangDiagnosis
@@ -121,18 +121,10 @@ def _insufficient(snapshot: NodeSnapshot, demand: PodSetDemand, rows: NDArray[np
         lacking = available < size
         if size and lacking.any():
             best = max(int(available[lacking].max()), 0)
-            request, remaining = _format_request(name, size), _format_available(name, best)
+            request, remaining = milli_amount(name, size), milli_count(name, best)
             message = f"needs {request} of the whole node; no more than {remaining} left"
             yield Cause(int(lacking.sum()), "NodeResourcesFit", message if name != PODS else "too many pods")
             rows = rows[~lacking]
-
-
-def _format_request(resource: str, size: int) -> str:
-    return f"{in_cpus(size)} CPUs" if resource == CPU else amount(resource, size)
-
-
-def _format_available(resource: str, size: int) -> str:
-    return in_cpus(size) if resource == CPU else count(resource, size)
 
 
 # --- nodes whose kubelets reject

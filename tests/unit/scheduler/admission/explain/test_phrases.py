@@ -12,6 +12,8 @@ from zonewise_scheduler.admission.explain.phrases import (
     gib,
     in_cpus,
     listed,
+    milli_amount,
+    milli_count,
     zone_count,
     zones_in_words,
 )
@@ -71,3 +73,9 @@ def test_an_amount_without_a_unit_is_in_bytes() -> None:
 )
 def test_one_is_singular(number: int, cpus: str, free: str, zones: str) -> None:
     assert (amount("cpu", number), are_free(number), zone_count(number)) == (cpus, free, zones)
+
+
+def test_only_cpus_are_in_thousandths() -> None:
+    shares = [("cpu", 500), ("cpu", 1000), ("memory", 2 << 30), ("nvidia.com/gpu", 8)]
+    assert [milli_amount(*share) for share in shares] == ["0.5 CPUs", "1 CPUs", "2 GiB of memory", "8 nvidia.com/gpu"]
+    assert [milli_count(*share) for share in shares] == ["0.5", "1", "2 GiB", "8"]
