@@ -59,6 +59,10 @@ class PassState:
         """Decisions about workloads that are requeued only when the pass ends."""
         self.postponed: list[Head] = []
         """Due heads whose starts are too far away to be reserved."""
+        self.without_start: list[Head] = []
+        """Due heads for which no start was found."""
+        self.reserved_admitted = False
+        """Whether a workload with a reservation was admitted."""
         self.admitted: list[Workload] = []
         self.placed: list[Workload] = []
         self.victims: list[Victim] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from copy import copy
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.policies import MAX_POSTPONED
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class PendingQueue:
         stale."""
         self._aged: list[_QueueOrder] = []
         """Heap of the workloads that have waited long enough; some are stale."""
+        self._without_start: deque[_QueueOrder] = deque()
+        """The workloads that were due and for which no start was found; some are stale."""
 
     def copy(self, policy: BackfillPolicy) -> PendingQueue:
         """Return an independent copy with a policy of another depth."""
@@ -43,6 +47,7 @@ class PendingQueue:
         other._policy = policy
         other.heap = self.heap.copy()
         other._aging, other._aged = list(self._aging), list(self._aged)
+        other._without_start = self._without_start.copy()
         return other
 
     @property
@@ -60,6 +65,15 @@ class PendingQueue:
     def make_due(self, workload: Workload) -> None:
         """Make a workload due again that was due and has no reservation."""
         heappush(self._aged, self._order(workload))
+
+    def keep_without_start(self, workload: Workload) -> None:
+        """Keep a workload that was due and for which no start was found; it is not due until it is retried."""
+        self._without_start.append(self._order(workload))
+
+    def retry_without_start(self) -> None:
+        """Make up to MAX_POSTPONED of the workloads due again for which no start was found, in turns."""
+        for _ in range(min(MAX_POSTPONED, len(self._without_start))):
+            heappush(self._aged, self._without_start.popleft())
 
     def next_due(
         self,

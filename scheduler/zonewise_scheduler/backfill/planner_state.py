@@ -202,6 +202,13 @@ def release_reservation(state: PlannerState, key: str) -> None:
         queue = state.reservations.by_key[key].queue
         state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))
         state.reservations.release(key)
+        retry_without_start(state)
+
+
+def retry_without_start(state: PlannerState) -> None:
+    """Make workloads due again for which no start was found, since nodes or reservations have changed."""
+    for queue in state.pending_queues.values():
+        queue.retry_without_start()
 
 
 def review_running(state: PlannerState, workload: Workload) -> None:

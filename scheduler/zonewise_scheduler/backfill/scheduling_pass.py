@@ -20,7 +20,8 @@ Consequences of a decision about a head (EntryStatus):
                                                                    continues if its namespace is not selected
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
-reservation if its start would be too far away; it is due again in the next pass.
+reservation if its start would be too far away; it is due again in the next pass. Nor does it get one if it cannot start
+even when all workloads have ended; it is due again once nodes or reservations have changed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ from zonewise_scheduler.backfill.cycle_heads import next_heads
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
-from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
+from zonewise_scheduler.backfill.planner_state import (
+    mark_stopping,
+    release_reservation,
+    retry_without_start,
+    stop,
+)
 from zonewise_scheduler.backfill.queue_router import with_required_checks
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
@@ -86,8 +92,7 @@ def schedule(
     _replace_missed_reservations(pass_state)
     for decision in pass_state.deferred_requeues:
         state.pending_queues[decision.head.cluster_queue].heap.requeue(decision)
-    for head in pass_state.postponed:
-        state.pending_queues[head.cluster_queue].make_due(head.workload)
+    _keep_unreserved(pass_state)
     reservations = state.reservations.by_key
     return Plan(
         tuple(pass_state.admitted),
@@ -242,6 +247,7 @@ def _record_admission(pass_state: PassState, workload: Workload) -> None:
     state = pass_state.state
     pass_state.admitted.append(workload)
     state.pending.pop(workload.key, None)
+    pass_state.reserved_admitted |= workload.key in state.reservations.by_key
     state.reservations.remove_started(workload.key)
     state.running_workloads.add(workload)
     if state.assumed is not None:
@@ -301,11 +307,22 @@ def _reserve(pass_state: PassState, head: Head) -> None:
     latest = state.policy.latest_start(state.now, since)
     start = state.reservations.reserve(head, state, latest)
     if start is None:
-        return
-    if start <= latest:
+        pass_state.without_start.append(head)
+    elif start <= latest:
         pass_state.reserved.append(key)
     else:
         pass_state.postponed.append(head)
+
+
+def _keep_unreserved(pass_state: PassState) -> None:
+    """Keep the workloads that were due and got no reservation, so that they will be due again."""
+    state = pass_state.state
+    for head in pass_state.postponed:
+        state.pending_queues[head.cluster_queue].make_due(head.workload)
+    for head in pass_state.without_start:
+        state.pending_queues[head.cluster_queue].keep_without_start(head.workload)
+    if pass_state.reserved_admitted:
+        retry_without_start(state)
 
 
 def _replace_missed_reservations(pass_state: PassState) -> None:

@@ -137,3 +137,17 @@ def test_no_workload_starts_on_a_node_that_has_been_tainted_since_its_reservatio
     assert decisions(fed.run_pass(CREATED + 100)) == []
     fed.finish("ns/long")
     assert decisions(fed.run_pass(CREATED + 101)) == [("ns/waits", {"main": frozenset([other])})]
+
+
+def test_a_workload_without_a_possible_start_is_reserved_once_a_node_has_room() -> None:
+    """At first, pods outside the queue leave no room for both pods, even after all workloads have ended."""
+    fed = feed()
+    fed.change_nodes([node_change("n"), report_change("n", 1)])
+    fed.submit(workload("runs", 1, maximumExecutionTimeSeconds=100))
+    assert decisions(fed.run_pass(CREATED))
+    fed.submit(workload("waits", 2))
+    fed.run_pass(CREATED + 1)
+    assert not fed.state.reservations.by_key
+    fed.change_nodes([report_change("n", 0)])
+    fed.run_pass(CREATED + 2)
+    assert [(key, one.start) for key, one in fed.state.reservations.by_key.items()] == [("ns/waits", CREATED + 100)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from support.planner_stories import make_planner, submission
+from support.planner_stories import make_planner, make_workload, queue, submission
 from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import BackfillPolicy
@@ -92,3 +92,20 @@ def test_a_workload_that_starts_as_reserved_has_to_pass_the_checks_of_that_time(
     assert started.usage == {FlavorResource("two", "cpu"): 10}
     assert started.admission is not None
     assert started.admission.pending_checks == ("c",)
+
+
+def test_a_workload_is_reserved_once_one_with_an_unknown_reserved_start_has_started() -> None:
+    """Until then, all quota is reserved for the other workload, whose end is unknown."""
+    planner = make_planner([queue("q", 8, cohort="c"), queue("r", 0, cohort="c")], BackfillPolicy())
+    events.submit(planner, make_workload("runs", 8, inf), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("first", 8, 10, at=1), "q")
+    schedule(planner, 1)
+    events.submit(planner, make_workload("second", 8, 10, at=2), "r")
+    schedule(planner, 2)
+    assert {key: one.start for key, one in planner.reservations.by_key.items()} == {"ns/first": inf}
+    events.finish(planner, "ns/runs")
+    schedule(planner, 3)
+    events.submit(planner, make_workload("third", 1, at=4), "r")
+    schedule(planner, 4)
+    assert {key: one.start for key, one in planner.reservations.by_key.items()} == {"ns/second": 13}
