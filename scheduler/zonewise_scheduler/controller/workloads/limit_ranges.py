@@ -104,7 +104,8 @@ def _check_bounds(field: str, requests: Amounts, limits: Amounts, bounds: _Bound
     _check(field, smallest, _merged(requests, limits, min), "requests must not be below the limitRange min")
     most = {name: requests.get(name, 0) * ratio // 1000 for name, ratio in ratios.items()}
     problem = "limits must not be above the limitRange maxLimitRequestRatio times the requests"
-    _check(field, {name: limits.get(name, most[name] + 1) for name in ratios}, most, problem)
+    # no limit and a limit of 0 violate any ratio (limitRequestRatioConstraint)
+    _check(field, {name: limits.get(name, 0) or most[name] + 1 for name in ratios}, most, problem)
 
 
 def _check(field: str, amounts: Amounts, bounds: Mapping[str, int], problem: str) -> None:

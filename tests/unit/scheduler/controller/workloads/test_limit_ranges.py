@@ -91,6 +91,7 @@ def test_bounds_of_pods_count_the_requests_and_limits_of_all_containers(spec: Js
         (pod_spec(cpu="2", limits={"cpu": "5"}), True),
         (pod_spec(cpu="2", limits={"cpu": "5001m"}), False),
         (pod_spec(cpu="0", limits={"cpu": "1"}), False),
+        (pod_spec(cpu="0", limits={"cpu": "0"}), False),
         (pod_spec(cpu="2"), False),
         (pod_spec(limits={"cpu": "2"}), True),
         (pod_spec(memory="1Gi"), False),
