@@ -54,6 +54,9 @@ MAX_RECENT_EVENTS = 5000
 """Maximum number of Events, of all jobs together, that the read API can show."""
 REJECTED_PAUSE = 60.0
 """Seconds before a status that the server rejected is tried again."""
+INVALID_REPEAT = 1800.0
+"""Seconds before the Event about an invalid object is repeated. An API server keeps Events for an hour by default
+(kube-apiserver --event-ttl)."""
 
 
 class ControllerSnapshot(NamedTuple):
@@ -136,8 +139,8 @@ class StatusReporter:
         self._in_flight: set[ObjectKey] = set()
         """Queues whose status is being written."""
         self._paused: dict[ObjectKey, float] = {}
-        self._invalid: dict[ObjectKey, str] = {}
-        """Problems for which Events were already written, by object."""
+        self._invalid: dict[ObjectKey, tuple[str, float]] = {}
+        """Problem and time of the last Event about each invalid object."""
 
     @property
     def notes(self) -> Mapping[str, PendingNote]:
@@ -254,12 +257,14 @@ class StatusReporter:
             self._tell(involved, JobEvent("PodRejected", rejection.text, True), now)
 
     def _report_invalid(self, now: float) -> None:
-        invalid = dict(self._controller.invalid)
-        for key, message in invalid.items():
-            obj = self._controller.object(key)
-            if obj is not None and self._invalid.get(key) != message:
+        before, self._invalid = self._invalid, {}
+        for key, message in self._controller.invalid.items():
+            last_message, at = before.get(key, ("", now))
+            if message == last_message and now < at + INVALID_REPEAT:
+                self._invalid[key] = (message, at)
+            elif (obj := self._controller.object(key)) is not None:
+                self._invalid[key] = (message, now)
                 self._tell(involved_object(key, obj), JobEvent(f"Invalid{key.resource.kind}", message, True), now)
-        self._invalid = invalid
 
     def _report_overruns(self, now: float) -> None:
         for key, event in self._overruns.due(self._controller.feed.state, self._notes.last, now):

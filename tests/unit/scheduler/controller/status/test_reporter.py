@@ -205,7 +205,8 @@ def test_a_clock_that_is_set_back_gives_no_run_time_below_0() -> None:
     assert [arrival.run_time for arrival in queue.reporter.history.arrivals.newest(9)] == [0.0]
 
 
-def test_an_invalid_job_gets_an_event_once() -> None:
+def test_an_invalid_job_gets_an_event_that_is_repeated_before_it_expires() -> None:
+    """By default, the API server keeps Events for an hour."""
     queue = ReportedQueue(ModelCluster(), NOW)
     job = queue.cluster.submit("broken", 2)
     queue.cluster.change(job, {"spec": {"parallelism": -1}})
@@ -215,6 +216,9 @@ def test_an_invalid_job_gets_an_event_once() -> None:
     assert (event["reason"], event["type"], event["involvedObject"]["kind"]) == ("InvalidJob", "Warning", "Job")
     assert "parallelism" in event["message"]
     assert list(queue.reporter.snapshot.invalid) == [f"Job {NAMESPACE}/broken"]
+    for _ in range(59):
+        queue.tick(60.0)
+    assert [each["reason"] for each in queue.events] == ["InvalidJob", "InvalidJob"]
 
 
 def test_a_job_that_violates_a_limit_range_is_told_so_and_no_longer_what_it_waited_for() -> None:
