@@ -96,7 +96,7 @@ CASES: dict[str, tuple[Series, ...]] = {
         gauge('zonewise_watch_age_seconds{job="zonewise/zonewise-controller", resource="pods"}', 0, 90),
     ),
     "ZonewiseQueueBacklog": (steady("zonewise_inbox_messages", 3), gauge("zonewise_write_backlog", 1, 5000)),
-    "ZonewiseQueueWritesRejected": (counter('zonewise_writes_total{purpose="admit", result="rejected"}', 6),),
+    "ZonewiseQueueWritesRejected": (counter('zonewise_writes_total{purpose="admit", result="rejected"}', 1),),
     "ZonewiseQueuePassesSlow": (
         counter('kueue_admission_attempt_duration_seconds_bucket{le="1.0"}', 0, 60),
         counter('kueue_admission_attempt_duration_seconds_bucket{le="5.0"}', 60, 60),
