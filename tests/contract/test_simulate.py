@@ -19,7 +19,7 @@ import pytest
 from support.cli_runner import CliRunner
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, POLICY_NAMES
 from zonewise_scheduler.commands import simulate
-from zonewise_scheduler.simulator.inputs.mixes import MIXES
+from zonewise_scheduler.simulator.inputs.mixes import DEFAULT_JOBS, MIXES
 from zonewise_scheduler.simulator.report import progress
 
 if TYPE_CHECKING:
@@ -305,6 +305,17 @@ def test_the_trace_is_not_overwritten(simulating: Simulating) -> None:
     assert (simulating.directory / "log.swf").read_text() == LOG
 
 
+def test_no_file_is_written_beside_those_that_are_read(simulating: Simulating, tmp_path: Path) -> None:
+    """The next run would read it."""
+    directory = tmp_path / "objects"
+    directory.mkdir()
+    (directory / "jobs.yaml").write_text("jobs: []\n")
+    for name in ("jobs.yaml", "results.json"):
+        error = simulating.usage_error(str(directory), "--nodes", "2x4", "--json", str(directory / name))
+        assert error == f"{directory / name}: is in the directory of the trace, and would be read as input"
+    assert (directory / "jobs.yaml").read_text() == "jobs: []\n"
+
+
 @pytest.mark.parametrize(
     ("content", "printed"),
     [
@@ -362,6 +373,7 @@ def test_help_names_what_there_is(simulating: Simulating) -> None:
     text = simulating.run("--help").out
     for name in (*POLICY_NAMES, *MIXES):
         assert f"\n  {name}" in text
+    assert f"number of jobs of a mix (default: {DEFAULT_JOBS})" in " ".join(text.split())
     parser = ArgumentParser()
     simulate.COMMAND.add_arguments(parser)
     for example in simulate.EXAMPLES:

@@ -87,7 +87,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "NodeResourceTopologies (default: the nodes of the trace)")  # fmt: skip
     add("--exact", action="store_true", default=None, help="assume that jobs declare their true run times")
     add("--whole-nodes", action="store_true", default=None, help="for a log on nodes: make each pod as wide as a node")
-    add("--jobs", metavar="N", type=count, help="number of jobs of a mix; for any other trace, only its first N jobs")
+    add("--jobs", metavar="N", type=count, help="number of jobs of a mix (default: 10000); for any other "
+        "trace, only its first N jobs")  # fmt: skip
     add("--load", metavar="X", type=positive, help="for a mix: submitted work as a share of the capacity")
     add("--seed", metavar="N", type=int, help="seed of all random numbers (default: 0)")
     _add_sweep(parser)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
+from zonewise_scheduler.simulator.inputs.documents import SUFFIXES
 from zonewise_scheduler.simulator.plot.plot_file import check_plot_path
 from zonewise_scheduler.simulator.report.atomic_files import atomic_replacement, check_writable
 
@@ -23,15 +24,18 @@ def check_outputs(arguments: Namespace) -> None:
         if arguments.plot is not None:
             with require_extra("plot"):
                 check_plot_path(arguments.plot)
-        reserved = {
-            Path(input_path).resolve(): f"is {role}, and is not overwritten"
+        inputs = {
+            Path(input_path).resolve(): role
             for role, input_path in (("the trace", arguments.trace), ("the nodes", arguments.nodes))
             if input_path
         }
+        reserved = {path: f"is {role}, and is not overwritten" for path, role in inputs.items()}
         for path in _output_files(arguments):
             check_writable(path)
             if reason := reserved.get(path.resolve()):
                 raise CommandError(f"{path}: {reason}")
+            if path.suffix in SUFFIXES and (role := inputs.get(path.resolve().parent)):
+                raise CommandError(f"{path}: is in the directory of {role}, and would be read as input")
             reserved[path.resolve()] = "is also the file of the JSON: write the picture to another file"
     except ValueError as error:
         raise CommandError(str(error)) from error

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json")
+"""Suffixes of the files of a directory that are read."""
 _BRACKET = re.compile(r"[\[\]{}]")
 _INDENT = re.compile(r"^[ \t?-]+", re.MULTILINE)
 _MAX_DEPTH = 1000
@@ -59,11 +60,11 @@ def read_documents(source: str) -> list[Document]:
 def document_files(directory: str) -> list[str]:
     """Return the files of a directory that may hold objects, in order of name. Raises InputError."""
     try:
-        files = sorted(str(file_path) for file_path in Path(directory).iterdir() if file_path.suffix in _SUFFIXES)
+        files = sorted(str(file_path) for file_path in Path(directory).iterdir() if file_path.suffix in SUFFIXES)
     except OSError as error:
         raise InputError(directory, f"cannot be read: {error.strerror}") from error
     if not files:
-        raise InputError(directory, f"it contains no file that ends with {', '.join(_SUFFIXES)}")
+        raise InputError(directory, f"it contains no file that ends with {', '.join(SUFFIXES)}")
     return files
 
 
