@@ -1,4 +1,4 @@
-"""AdmissionReviews as the API server sends them, and what a webhook's response makes of an object."""
+"""AdmissionReviews as the API server sends them, and the effect of a webhook's response on the object."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 def rules(
     *, default_queue: bool = False, without_name: bool = False, configured: Iterable[JobAdapter] = ()
 ) -> AdmissionRules:
-    """Rules of a cluster; the namespace team-a has a default queue, or has none."""
+    """Return the admission rules of a cluster; the namespace team-a has a default queue if `default_queue` is true."""
     has_default: Callable[[str], bool] = lambda namespace: default_queue and namespace == "team-a"  # noqa: E731
     return AdmissionRules(suspend_paths(adapters_by_kind(configured)), has_default, without_name)
 
 
 def review(obj: Json, old: Json | None = None, operation: str = "") -> Json:
-    """The AdmissionReview of a creation, or of an update of `old`."""
+    """Return the AdmissionReview for a creation, or for an update if `old` is given."""
     group, _, _ = obj["apiVersion"].rpartition("/")
     request: Json = {
         "uid": "u-1",
@@ -46,7 +46,7 @@ def review(obj: Json, old: Json | None = None, operation: str = "") -> Json:
 
 
 def response_of(path: str, document: Json, facts: AdmissionRules) -> Json:
-    """The response of a handler to an AdmissionReview."""
+    """Return a handler's response to an AdmissionReview."""
     answer = WebhookHandler(facts).handle(Request("POST", path, body=json.dumps(document).encode()))
     assert answer.status == 200, answer.body
     made = json.loads(answer.body)
@@ -56,7 +56,7 @@ def response_of(path: str, document: Json, facts: AdmissionRules) -> Json:
 
 
 def defaulted(obj: Json, facts: AdmissionRules) -> Json:
-    """The object as the mutating webhook leaves it."""
+    """Return the object as the mutating webhook changes it."""
     response = response_of(DEFAULT_PATH, review(obj), facts)
     assert response["allowed"]
     if "patch" not in response:
@@ -66,7 +66,7 @@ def defaulted(obj: Json, facts: AdmissionRules) -> Json:
 
 
 def problems_of(obj: Json, old: Json | None = None, facts: AdmissionRules | None = None) -> str:
-    """Why the validating webhook rejects an object; "" where it does not."""
+    """Return the validating webhook's reason for rejecting an object; "" if it admits the object."""
     response = response_of(VALIDATE_PATH, review(obj, old), facts or rules())
     if response["allowed"]:
         return ""
@@ -81,7 +81,7 @@ def job(
     template: Json | None = None,
     **spec: Any,
 ) -> Json:
-    """A batch/v1 Job; `template`: the annotations of its pods."""
+    """Return a batch/v1 Job; `template`: the annotations of its pod template."""
     named = {QUEUE: queue} if queue else {}
     pods = {"metadata": {"annotations": template or {}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
     return {
@@ -93,7 +93,7 @@ def job(
 
 
 def pod(queue: str = "q", annotations: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
-    """A plain pod."""
+    """Return a plain pod."""
     named = {QUEUE: queue} if queue else {}
     return {
         "apiVersion": "v1",
@@ -104,6 +104,6 @@ def pod(queue: str = "q", annotations: Json | None = None, labels: Json | None =
 
 
 def owned_by(obj: Json, api_version: str, kind: str, *, controller: bool = True) -> Json:
-    """The object with an owner."""
+    """Return a copy of the object with an owner reference."""
     owner = {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "u-2", "controller": controller}
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner]}}

@@ -1,4 +1,4 @@
-"""Admissions of the planner, drawn by hypothesis."""
+"""Admissions of the planner, drawn with hypothesis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NODE_NAMES = st.from_regex(r"(pool-)?[ab]{0,3}(-[0-9]{1,2})?", fullmatch=True)
 
 @st.composite
 def topology_assignments(draw: st.DrawFn) -> TopologyAssignment:
-    """Assignments with and without common parts of names, in any order."""
+    """Draw assignments whose node names have common prefixes and suffixes or not, in any order."""
     levels = draw(st.sampled_from([(HOSTNAME,), ("block", "rack"), ("block", "rack", HOSTNAME)]))
     values = st.tuples(*(_NODE_NAMES for _ in levels))
     domains = st.builds(TopologyDomainAssignment, values, st.integers(1, 3))
@@ -38,14 +38,14 @@ def _pod_set_admissions(draw: st.DrawFn, name: str) -> PodSetAdmission:
 
 @st.composite
 def admissions(draw: st.DrawFn, names: tuple[str, ...] = ("main",)) -> Admission:
-    """Admissions as the planner makes them, with checks that are pending or without."""
+    """Draw admissions as the planner makes them, with or without pending checks."""
     checks = draw(st.lists(st.sampled_from(["prov", "budget"]), unique=True, max_size=2))
     pod_sets = tuple(draw(_pod_set_admissions(name)) for name in names)
     return Admission(draw(st.sampled_from(["cq", "cq-2"])), pod_sets, draw(TIMES), tuple(checks))
 
 
 def pending_workload(names: tuple[str, ...] = ("main",)) -> Json:
-    """A Workload as submitted."""
+    """Return a Workload as submitted."""
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
     return {
         "metadata": {"namespace": "ns", "name": "w", "uid": "u", "generation": 2},

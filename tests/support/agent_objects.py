@@ -1,4 +1,4 @@
-"""Objects of our agent, read into states."""
+"""NodeResourceTopology objects of the agent, decoded into node states."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ TWO = make_node((0, 1))
 
 
 def published(machine: Machine, report: KubeletReport) -> Object:
-    """The object that the agent publishes for a machine and the report of its kubelet."""
+    """Return the object that the agent publishes for a machine and its kubelet's report."""
     usage = node_usage(machine, report)
     assert isinstance(usage, Usage)
     return machine_to_nrt(machine, "n", usage, report.config)
 
 
 def report_of(machine: Machine, *pods: PodResources, devices: tuple[ContainerDevices, ...] = ()) -> KubeletReport:
-    """The report of a kubelet whose managers are static."""
+    """Return the report of a kubelet with static managers."""
     return KubeletReport(pods, make_allocatable(machine, devices), CONFIG)
 
 
 def state_of(report: NodeReport) -> NodeState:
-    """The state of a report without problems and unknown facts."""
+    """Return the state for a report that has no problems and no unknown facts."""
     assert report.problems == ()
     assert report.state is not None
     assert report.state.kind.unknown == ()
@@ -42,27 +42,27 @@ def state_of(report: NodeReport) -> NodeState:
 
 
 def read(machine: Machine, report: KubeletReport) -> NodeState:
-    """The state of the object of a machine."""
+    """Return the state decoded from the agent's object for a machine."""
     return state_of(read_nrt(published(machine, report), KindInterner()))
 
 
 def damaged_state(nrt: Object) -> NodeState:
-    """The state of an object that may have problems."""
+    """Return the state decoded from an object that may have problems."""
     state = read_nrt(nrt, KindInterner()).state
     assert state is not None
     return state
 
 
-# --- objects to be edited
+# --- objects to edit
 
 
 def two_zones() -> Object:
-    """An object of two idle zones, and a device near both."""
+    """Return an object with two idle zones and a device close to both."""
     return published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (0, 1)),)))
 
 
 def edited(path: tuple[str | int, ...], value: Any) -> Object:
-    """The object of two zones with another value at a path."""
+    """Return the object of two zones with the value at a path replaced."""
     nrt = two_zones()
     owner: Any = nrt
     for step in path[:-1]:
@@ -76,5 +76,5 @@ def attribute(name: str, value: object) -> Object:
 
 
 def set_attribute(owner: Object, name: str, value: object) -> None:
-    """Give an object or a zone an attribute, instead of the one with that name."""
+    """Set an attribute of an object or a zone, replacing any attribute of the same name."""
     owner["attributes"] = [item for item in owner["attributes"] if item["name"] != name] + [attribute(name, value)]

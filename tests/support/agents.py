@@ -1,4 +1,4 @@
-"""`zonewise agent` as a process: between an API server in memory and a simulated kubelet, on a machine of files."""
+"""`zonewise agent` as a process: on files of a machine, with an in-memory API server and a simulated kubelet."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ topologyManagerPolicy: best-effort
 systemReserved: {cpu: "1"}
 """
 GRACE = PATIENCE
-"""Seconds that an agent may take to end: one at most on a machine that does nothing else, of 5 that its pod has."""
+"""Seconds allowed for an agent to end. An idle machine needs at most one; the agent's pod has five."""
 
 SHAPE = Shape(packages=2, zones=1, cores=8, threads=2, l3_cores=8)
-"""The machine, whose CPUs are numbered as even_server() numbers them."""
+"""The machine; its CPUs are numbered as even_server() numbers them."""
 _MEMORY = {"memory": 4 * GIB, "hugepages-2Mi": 256 << 20, "hugepages-1Gi": GIB}
 ZONES = tuple(zone._replace(memory=_MEMORY) for zone in even_zones(2, 8))
 DEVICES = tuple(SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4))
@@ -57,7 +57,7 @@ import signal, sys
 from zonewise.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main())"""
-"""As from a terminal: of what a shell has started in the background, these tests for one, SIGINT is ignored."""
+"""Restores Python's SIGINT handler, as in a terminal. A shell starts background processes with SIGINT ignored."""
 
 
 class AgentProcess(Watched):
@@ -79,43 +79,43 @@ class AgentProcess(Watched):
 
     @property
     def printed(self) -> str:
-        """What it has written to standard output so far."""
+        """The text written to standard output so far."""
         return self._printed.read_text()
 
     def until_said(self, text: str) -> None:
-        """Wait until a text is in the log."""
+        """Wait until the log contains a text."""
         self.until(lambda: text in self.said)
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
-        """Ask it to end, and return its status; fail where it takes too long."""
+        """Send a signal to end the process and return its exit status; fail if it takes longer than `seconds`."""
         self.send(number)
         return self.ended(seconds)
 
     def interrupt(self) -> int:
-        """Do what Ctrl-C does, and return the status."""
+        """Send SIGINT, as Ctrl-C does, and return the exit status."""
         return self.end(signal.SIGINT)
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Return the status with which it ends by itself."""
+        """Wait for the process to end by itself and return its exit status."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"runs on after {seconds} s: {self.said}") from None
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the lines of a log in JSON."""
+        """Return the records of a JSON log."""
         return [json.loads(line) for line in self.said.splitlines()]
 
     def port(self) -> int:
-        """Return the port that it serves on, as it has logged it last."""
+        """Return the port that the agent serves on, from its latest log record about it."""
         self.until_said("serving on port")
         return int(self.said.rpartition("serving on port ")[2].split()[0].strip('"}'))
 
     def page(self, path: str) -> tuple[int, str]:
-        """Get a page: the status and the text."""
+        """GET a path; return the status and the text."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.request("GET", path)
@@ -123,7 +123,7 @@ class AgentProcess(Watched):
             return answer.status, answer.read().decode()
 
     def metric(self, name: str) -> float:
-        """Return a sample of /metrics, by its name with its labels; 0 where there is none."""
+        """Return a sample of /metrics by its name with labels; 0 if the sample is absent."""
         for line in self.page("/metrics")[1].splitlines():
             if line.rpartition(" ")[0] == name:
                 return float(line.rpartition(" ")[2])
@@ -136,7 +136,7 @@ class AgentProcess(Watched):
 
 
 class Site:
-    """A node without an agent yet: its kubelet, its files, and an API server with its Node object."""
+    """A node that has no agent yet: its kubelet, its files, and an API server with its Node object."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -151,7 +151,7 @@ class Site:
     # --- the API server
 
     def open_server(self, port: int = 0) -> None:
-        """Open an API server that knows the Node, and nothing else."""
+        """Start an API server that has only the Node."""
         server = ApiServer(port, crds=[CRD])
         server.start()
         self._servers = [server]
@@ -168,26 +168,26 @@ class Site:
         self.api.delete(TOPOLOGY).ok()
 
     def topology(self) -> Json | None:
-        """Return the published object; None where there is none."""
+        """Return the published NodeResourceTopology; None if there is none."""
         answer = self.api.get(TOPOLOGY)
         return answer.ok() if answer.status != 404 else None
 
     def version(self) -> str:
-        """Return the version of the API server's whole store, which every write raises."""
+        """Return the resourceVersion of the API server's whole store, which every write raises."""
         return self.api.get("/api/v1/nodes").ok()["metadata"]["resourceVersion"]
 
     def labels(self) -> dict[str, str]:
         return self.api.get(NODE_PATH).ok()["metadata"].get("labels", {})
 
     def available(self, resource: str = "cpu") -> tuple[int, ...] | None:
-        """Return what each zone has left by the published object; None where nothing is published."""
+        """Return the available amount of each zone in the published object; None if nothing is published."""
         topology = self.topology()
         return None if topology is None else available(topology, resource)
 
     # --- the agent
 
     def flags(self) -> list[str]:
-        """The flags of every agent here."""
+        """The flags common to all agents here."""
         return [
             "--api-server", self._servers[0].url, "--node-name", NODE, "--root", str(self.root),
             "--kubelet-dir", str(self.kubelet.directory), "--kubelet-config", str(self.config),
@@ -195,7 +195,7 @@ class Site:
         ]  # fmt: skip
 
     def start(self, *flags: str, program: str = "pass", **environment: str) -> AgentProcess:
-        """Start an agent; flags given here win over those of every agent, and the program runs before it."""
+        """Start an agent. `flags` override the common flags; `program` is Python code that runs first."""
         directory = self.directory / f"agent-{len(self._agents)}"
         directory.mkdir()
         self._agents.append(AgentProcess(directory, [*self.flags(), *flags], environment, program))
@@ -211,7 +211,7 @@ class Site:
 
 @functools.cache
 def _machine_files() -> Path:
-    """Return the directory of the machine's files: agents only read them, so all sites of a process share them."""
+    """Return the directory of the machine's files. Agents only read them, so all sites of a process share it."""
     directory = tempfile.TemporaryDirectory(prefix="machine-")
     atexit.register(directory.cleanup)
     return lay_out(machine_tree(SHAPE), Path(directory.name))
@@ -219,7 +219,7 @@ def _machine_files() -> Path:
 
 @contextlib.contextmanager
 def new_site(*, kubelet: bool = True) -> Generator[Site]:
-    """A site, whose kubelet serves unless it is not to."""
+    """Create a site; its kubelet serves unless `kubelet` is false."""
     with short_directory() as directory, contextlib.closing(Site(directory)) as site:
         if kubelet:
             site.kubelet.serve()
@@ -227,7 +227,7 @@ def new_site(*, kubelet: bool = True) -> Generator[Site]:
 
 
 def available(topology: Json, resource: str = "cpu") -> tuple[int, ...]:
-    """Return what each zone of an object has left."""
+    """Return the available amount of each zone of an object."""
     zones = [zone for zone in topology["zones"] if zone["type"] == "Node"]
     return tuple(
         int(amount["available"]) for zone in zones for amount in zone["resources"] if amount["name"] == resource

@@ -1,6 +1,6 @@
-"""For each alert a story of three and a half hours: quiet, at fault, quiet again; as series in promtool's notation.
+"""A story for each alert, as series in promtool's notation.
 
-A value a minute: 20 minutes quiet, 90 minutes at fault, 100 minutes quiet.
+Series have one value a minute: 20 minutes without the fault, 90 minutes with it, and 100 minutes without it again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Json = dict[str, Any]
 
 
 class Series(NamedTuple):
-    """A series with its values."""
+    """A time series with its values."""
 
     name: str
     values: str
 
 
 def gauge(name: str, quiet: float, fault: float, after: float | None = None) -> Series:
-    """Return a series with one value while all is well, and another while it is not."""
+    """Return a series with one value while there is no fault and another during the fault."""
     return Series(name, f"{quiet}x19 {fault}x89 {quiet if after is None else after}x99")
 
 
@@ -116,13 +116,13 @@ CASES: dict[str, tuple[Series, ...]] = {
         gauge('zonewise_tls_certificate_expiry_timestamp_seconds{job="zonewise/zonewise-controller"}', 30 * DAY, DAY),
     ),
 }  # fmt: skip
-"""Series by alert, with which that alert fires at FIRING_AT, and neither before nor after."""
+"""Series for each alert. With them the alert fires at FIRING_AT, and neither before nor after the fault."""
 RECOVERY = {"ZonewiseReservationsLate": "600m"}
-"""When alerts over a longer time have recovered; RECOVERED_AT for the others."""
+"""Times at which alerts over longer windows have recovered; the other alerts have recovered at RECOVERED_AT."""
 
 
 def promtool_tests(rules: list[str], alerts: list[str]) -> str:
-    """Return a file for `promtool test rules`, which asks of each alert whether it fires at the three times."""
+    """Return a file for `promtool test rules` that checks at the three times whether each alert fires."""
     return yaml.safe_dump({
         "rule_files": rules,
         "evaluation_interval": "1m",
@@ -143,7 +143,7 @@ def promtool_tests(rules: list[str], alerts: list[str]) -> str:
 
 
 def promql_tests(series: list[Series], at: str, expected: dict[str, float]) -> str:
-    """Return a file for `promtool test rules`, which sums the samples of each query at a time."""
+    """Return a file for `promtool test rules` that checks the sum of each query's samples at a given time."""
     samples = [
         {"expr": f"sum({query})", "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]}
         for query, value in expected.items()

@@ -1,6 +1,6 @@
-"""Machines of any kind, for property tests: overlapping CPU sets, unknown facts, names that no vendor would choose.
+"""Machines of any kind for property tests: overlapping CPU sets, unknown facts, and unusual names.
 
-Discovery would call many of them damaged; what is built upon a Machine has to bear all of them.
+Discovery would report many of them as damaged. All code that uses a Machine must tolerate them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _tuples(strategy: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[tu
 
 
 def _blocks(length: int) -> tuple[CpuSet, ...]:
-    """Cut all CPUs into even blocks, as healthy machines are."""
+    """Split all CPUs into blocks of equal size, as on a healthy machine."""
     return tuple(CpuSet(range(start, min(start + length, MOST_CPUS))) for start in range(0, MOST_CPUS, length))
 
 

@@ -1,4 +1,4 @@
-"""Nodes and pods of any kind for property tests: every policy, scope, option and state of memory groups."""
+"""Random nodes and pods for property tests, with every policy, scope, option and state of memory groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNIT = 1 << 20
 
 @lru_cache(maxsize=256)
 def cpu_topology(zones: tuple[int, ...], cores: int, threads: int, packages: int, reserved: int) -> CpuTopology:
-    """Return CPUs with as many cores in each zone; thread t of core c is CPU t * all cores + c. Two share a cache."""
+    """Return zones with as many cores each. Thread t of core c is CPU t * all cores + c; two cores share a cache."""
     total = len(zones) * cores
     share = -(-len(zones) // packages)
     return topology_of(
@@ -71,7 +71,7 @@ def policies(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort"
 
 @st.composite
 def kinds(draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED)) -> NodeKind:
-    """Draw a kind of nodes with 1 to 4 zones."""
+    """Draw a node kind with 1 to 4 zones."""
     zones = draw(st.sampled_from([(0,), (0, 1), (0, 1), (0, 2), (0, 1, 2, 3), (0, 1, 2, 3), (0, 8, 40), (0, 252)]))
     cores, threads = draw(st.sampled_from([(2, 2), (4, 1), (3, 2), (4, 2)]))
     packages = draw(st.sampled_from([1, 1, 2]))
@@ -108,7 +108,7 @@ def _devices(draw: st.DrawFn, zones: tuple[int, ...]) -> tuple[DeviceClass, ...]
 
 
 def state(kind: NodeKind, source: random.Random) -> NodeState:
-    """Make a state of a kind, with memory groups that a kubelet could have made."""
+    """Return a random state of a kind; its memory groups are ones that a kubelet could have made."""
     cpus = kind.cpus.cpus & ~kind.cpus.reserved
     busy = source.choice([0, 0, source.getrandbits(64), source.getrandbits(64) & source.getrandbits(64)])
     memory = tuple(tuple(size - source.randint(0, size // UNIT) * UNIT for size in row) for row in kind.allocatable)
@@ -133,9 +133,9 @@ def state(kind: NodeKind, source: random.Random) -> NodeState:
 def clusters(
     draw: st.DrawFn, topologies: Sequence[str] = ("none", "best-effort", *ALIGNED), most: int = 8
 ) -> list[NodeState]:
-    """Draw the states of nodes of few kinds.
+    """Draw the states of nodes of a few kinds.
 
-    The states come from one seed, since one draw for each number takes long.
+    One seed generates all states, because drawing each number separately is slow.
     """
     drawn = draw(st.lists(kinds(topologies), min_size=1, max_size=3))
     source = random.Random(draw(st.integers(0, 1 << 32)))
@@ -165,7 +165,7 @@ _QOS: st.SearchStrategy[Qos] = st.sampled_from(["Guaranteed", "Guaranteed", "Gua
 
 @st.composite
 def pods(draw: st.DrawFn, *, simple: bool = False, inits: bool = False) -> PodShape:
-    """Draw a pod; a simple one has app containers and sidecars only, one with `inits` an init container at least."""
+    """Draw a pod. A simple pod has only app containers and sidecars; `inits` adds at least one init container."""
     qos = draw(_QOS)
     roles: list[Role] = ["sidecar"] if simple else ["sidecar", "init", "init"]
     apps: list[Role] = ["app"]

@@ -1,4 +1,4 @@
-"""Rules as hypothesis makes them: valid and not, with templates that are nearly such."""
+"""Rules drawn with hypothesis: valid and invalid ones, with templates that are valid or nearly so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bare HTTP view of a Kubernetes API server, for tests that must not lean on our own client."""
+"""A bare HTTP client of a Kubernetes API server, for tests that must not depend on the project's own client."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Answer(NamedTuple):
 
     status: int
     body: Any
-    """The parsed JSON; the text where it is none."""
+    """The parsed JSON, or the text if the body is not JSON."""
     headers: dict[str, str]
-    """Names are lower-case."""
+    """Header names are lower-case."""
 
     def ok(self) -> Any:
-        """Return the body of a success; fail the test on anything else."""
+        """Return the body of a successful response; fail the test on any other response."""
         assert 200 <= self.status < 300, f"{self.status}: {self.body}"
         return self.body
 
     def refused(self, status: int, reason: str) -> Json:
-        """Return the Status body of a refusal with the given status and reason; fail the test on anything else."""
+        """Return the Status body of an error with this status and reason; fail the test on any other response."""
         assert self.status == status, f"{self.status}: {self.body}"
         assert self.body["kind"] == "Status"
         assert self.body["apiVersion"] == "v1"
@@ -51,20 +51,21 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """Who speaks to which server."""
+    """A client of one server with one identity."""
 
     def __init__(self, url: str, token: str | None = None, ca: str | None = None) -> None:
-        """Take the base URL, a bearer token, and the file of the CA's certificate."""
+        """Set the base URL, the bearer token, and the file of the CA's certificate."""
         self.url = url
         self.token = token
         self.ca = ca
-        # no retries: an answer is an answer
+        # no retries: tests examine every response
         self._pool = urllib3.PoolManager(4, ca_certs=ca, retries=False, timeout=urllib3.Timeout(PATIENCE))
 
     def request(self, method: str, path: str, body: Any = None, content: str = "", /, **query: Any) -> Answer:
         """Send one request; `_headers` in the query are extra headers.
 
-        A real server refuses all requests for a kind just defined while it fills its cache: they are sent again.
+        A real server rejects all requests for a newly defined kind while it fills its cache. These requests are sent
+        again.
         """
         headers = self._headers(query.pop("_headers", {}))
         if body is not None:
@@ -97,7 +98,7 @@ class Api:
         return self.request("PATCH", path, body, APPLY, fieldManager=manager, **query)
 
     def serves(self, group: str, version: str, plural: str) -> bool:
-        """Tell whether a custom resource is served, and told of: discovery comes later, by threads of its own."""
+        """Return whether a custom resource is both served and in discovery, which separate threads update later."""
         path = f"/apis/{group}/{version}"
         told = self.get(path)
         return (
@@ -109,7 +110,7 @@ class Api:
 
     @contextlib.contextmanager
     def watch(self, path: str, **query: Any) -> Generator[Iterator[Json]]:
-        """Open a watch; its events, until the server ends it. A long silence fails the test."""
+        """Open a watch and yield its events until the server ends it. A long silence fails the test."""
         headers = self._headers(query.pop("_headers", {}))
         address = self._address(path, {"watch": "true", **query})
         response = self._pool.request("GET", address, headers=headers, preload_content=False)

@@ -1,7 +1,7 @@
-"""A real kube-apiserver on a real etcd, for tests that want the truth: on loopback, in a scratch directory.
+"""A real kube-apiserver on a real etcd, for tests that need real behaviour: on loopback, in a scratch directory.
 
-Where the binaries are is said in programs.py; tests are skipped where there are none. No controllers run: no garbage
-collection, no default service accounts, no endpoints.
+programs.py documents where the binaries are looked up; tests are skipped if they are missing. No controllers run, so
+there is no garbage collection, and no default service accounts or endpoints.
 
     from support.apiserver import RealServer, real_server
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
 START_LIMIT = 60.0
-"""Seconds until /readyz must be good: about 3 on a free machine."""
+"""Seconds until /readyz must succeed; an idle machine needs about 3."""
 
 
 class Binaries(NamedTuple):
-    """The servers' files."""
+    """The files of the servers."""
 
     etcd: str
     apiserver: str
 
 
 class StartError(Exception):
-    """A server ended or stayed silent; the message has its last words."""
+    """A server ended or did not become ready; the message has the end of its log."""
 
 
 class RealServer:
-    """A running server and its administrator."""
+    """A running server and its administrator's client."""
 
     def __init__(
         self, url: str, ca: str, token: str, directory: Path, etcd: RestartableProcess, apiserver: RestartableProcess
@@ -56,21 +56,21 @@ class RealServer:
         self.etcd = etcd
         self.apiserver = apiserver
         self.ca = ca
-        """File of the CA's certificate, PEM."""
+        """File of the CA's certificate, in PEM."""
         self.token = token
-        """Of an administrator (group system:masters)."""
+        """An administrator's token (group system:masters)."""
         self.directory = directory
-        """Scratch: files here go when the server stops."""
+        """A scratch directory, which is deleted when the server stops."""
         self.admin = Api(url, token, ca)
 
     def wait_until_ready(self) -> None:
-        """Wait until requests are served. Raises StartError."""
+        """Wait until the server serves requests. Raises StartError."""
         deadline = time.monotonic() + START_LIMIT
         while time.monotonic() < deadline:
             if not (self.etcd.is_alive and self.apiserver.is_alive):
                 break
             with contextlib.suppress(urllib3.exceptions.HTTPError):
-                # the namespace is made by a thread of its own, a moment later
+                # a separate thread creates the namespace a moment later
                 if all(self.admin.get(path).status == 200 for path in ("/readyz", "/api/v1/namespaces/default")):
                     return
             time.sleep(0.05)
@@ -79,21 +79,21 @@ class RealServer:
         raise StartError(f"the API server is not ready; alive: {states}; logs: {logs}")
 
     def as_token(self, token: str | None) -> Api:
-        """Return the same server, seen with another token or with none."""
+        """Return a client of the same server with another token or with none."""
         return Api(self.url, token, self.ca)
 
     def new_namespace(self, prefix: str = "test") -> str:
-        """Create a namespace of its own for a test and return its name."""
+        """Create a namespace for one test and return its name."""
         body = {"metadata": {"generateName": f"{prefix}-"}}
         return self.admin.post("/api/v1/namespaces", body).ok()["metadata"]["name"]
 
     def new_node(self, name: str) -> None:
-        """Create a node, unless it is there."""
+        """Create a node unless it exists."""
         made = self.admin.post("/api/v1/nodes", {"metadata": {"name": name}})
         assert made.status in {201, 409}, made.body
 
     def service_account_token(self, namespace: str, account: str, *, pod: str | None = None) -> str:
-        """Return a token of a service account, bound to a pod of it where one is named."""
+        """Return a token of a service account, bound to a pod of the account if one is named."""
         path = f"/api/v1/namespaces/{namespace}"
         spec: dict[str, object] = {"expirationSeconds": 3600}
         if pod is not None:
@@ -105,7 +105,7 @@ class RealServer:
     def token_on_node(self, namespace: str, account: str, node: str) -> str:
         """Return a token as the kubelet mounts it into a pod of the account on the node.
 
-        Its bearer has the user extra authentication.kubernetes.io/node-name (KEP-4193). The method creates the node
+        Its user has the extra attribute authentication.kubernetes.io/node-name (KEP-4193). This method creates the node
         and the pod; the account must exist.
         """
         self.new_node(node)
@@ -116,7 +116,7 @@ class RealServer:
 
 
 def binaries() -> Binaries | str:
-    """Return the servers' files, or the reason for a skip."""
+    """Return the files of the servers, or the reason for skipping the test."""
     etcd, apiserver = find_program("etcd"), find_program("kube-apiserver")
     if etcd is None or apiserver is None:
         return missing_program("etcd" if etcd is None else "kube-apiserver")
@@ -125,10 +125,10 @@ def binaries() -> Binaries | str:
 
 @contextlib.contextmanager
 def real_apiserver(*flags: str) -> Generator[RealServer]:
-    """Run a server with the flags added; skip the test where there is none to run.
+    """Run a server with extra flags; skip the test if there is no binary.
 
-    It authorises by Node and RBAC. The admission plugin ServiceAccount is off, as no controller makes the default
-    accounts that it asks for. Nothing mounts tokens into pods, so `RealServer.token_on_node` asks for them.
+    The authorization modes are Node and RBAC. The admission plugin ServiceAccount is off because no controller creates
+    the default accounts that it requires. Nothing mounts tokens into pods, so `RealServer.token_on_node` requests them.
     """
     found = binaries()
     if isinstance(found, str):
@@ -138,7 +138,7 @@ def real_apiserver(*flags: str) -> Generator[RealServer]:
 
 
 class _Shared:
-    """The one server of this process: started by the first who asks, stopped when the last one is done."""
+    """The one server of this process: the first user starts it, and it stops after the last one."""
 
     users = 0
     server: RealServer | None = None
@@ -147,9 +147,10 @@ class _Shared:
 
 @pytest.fixture(scope="session")
 def real_server() -> Generator[RealServer]:
-    """The real server that all tests of this process share; each test has its own namespace and object names.
+    """Yield the real server shared by all tests of this process; each test has its own namespace and object names.
 
-    Every test file that imports this fixture has a copy of it, as far as pytest knows; hence the counting.
+    For pytest, each test file that imports this fixture has its own copy of it. The counter makes the copies share one
+    server.
     """
     if _Shared.server is None:
         _Shared.server = _Shared.stack.enter_context(real_apiserver())

@@ -1,4 +1,4 @@
-"""A cluster autoscaler that a test plays: the kind ProvisioningRequest, and what the autoscaler sets in its status.
+"""A cluster autoscaler played by a test: the kind ProvisioningRequest, and the status that the autoscaler writes.
 
 The kind has the public schema of autoscaler's cluster-autoscaler/apis/provisioningrequest (autoscaling.x-k8s.io/v1).
 """
@@ -83,10 +83,10 @@ CRD = definition_of(
 
 
 class Autoscaler:
-    """ProvisioningRequests of a cluster, and a queue that requires them."""
+    """The ProvisioningRequests of a cluster, and a queue that requires them."""
 
     def __init__(self, cluster: LiveCluster) -> None:
-        """Serve the kind, if it is not served yet."""
+        """Define the kind unless it is served already."""
         self._cluster = cluster
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         if cluster.api.get(f"{path}/{CRD['metadata']['name']}").status == 404:
@@ -94,7 +94,7 @@ class Autoscaler:
         eventually(lambda: cluster.api.get(REQUESTS).status == 200)
 
     def add_check(self, queue: str = "queue", **config: Any) -> None:
-        """Add the check `capacity` with its configuration, and have a ClusterQueue require it."""
+        """Add the check `capacity` with its configuration, and make a ClusterQueue require it."""
         spec = {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", **config}
         self._cluster.create("provisioningrequestconfigs", "ProvisioningRequestConfig", "capacity", spec)
         parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "capacity"}
@@ -112,7 +112,7 @@ class Autoscaler:
         return self._cluster.api.get(POD_TEMPLATES).ok()["items"]
 
     def request(self, attempt: int = 1) -> Json:
-        """Return the request that is this attempt, once it is there with its PodTemplates."""
+        """Return the request of this attempt once the request and its PodTemplates exist."""
 
         def is_complete() -> bool:
             names = [entry["metadata"]["name"] for entry in self.requests()]

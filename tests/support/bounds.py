@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class Gang(NamedTuple):
-    """A gang that takes one of so many equal slots: as many as there is room for at once."""
+    """A gang that occupies one of several equal slots."""
 
     comes: float
     takes: float
-    """Seconds, from its start until its room is free again."""
+    """Seconds from its start until its slot is free again."""
 
 
 def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
-    """Return the earliest end of the last gang under any policy, with any knowledge: the largest of three bounds.
+    """Return a lower bound on the end of the last gang, for any policy with any knowledge: the largest of three bounds.
 
-    1. Each gang takes its time from when it comes.
-    2. From any time on, the slots have to do all the work that comes from then on.
-    3. Of the k * slots + 1 longest gangs some slot has k + 1, and these are no shorter than the k + 1 shortest of them.
+    1. Each gang needs its run time, from its submission on.
+    2. From any time on, the slots must do all the work submitted from then on.
+    3. Of the k * slots + 1 longest gangs, some slot runs k + 1. These are no shorter than the k + 1 shortest of them.
     """
     single = max(entry.comes + entry.takes for entry in gangs)
     late_first = sorted(gangs, reverse=True)
@@ -40,9 +40,9 @@ def earliest_end_offline(gangs: Sequence[Gang], slots: int) -> float:
 def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> float:
     """Return the mean earliest end of the last gang under any policy that knows no run time in advance.
 
-    The run time of each gang is drawn alike and by itself, which is as good as a draw at its start. Whichever gang is
-    started next, what is to follow is equally likely, so all orders are equally good. To leave a slot free is never
-    better: with the same draws, no later start would be earlier. The mean is over orders of the same run times.
+    The run times are independent and identically distributed, so each can be drawn as late as the gang's start.
+    Whichever gang starts next, the rest is equally likely, so all orders are equally good. Leaving a slot free never
+    helps: with the same draws, no later start would be earlier. The mean is over random orders of the same run times.
     """
     chance = random.Random(0)
     comes = sorted(entry.comes for entry in gangs)
@@ -55,7 +55,7 @@ def earliest_end_online(gangs: Sequence[Gang], slots: int, tries: int = 30) -> f
 
 
 def _last_end(comes: Sequence[float], takes: Sequence[float], slots: int) -> float:
-    """Return when the last ends if each has the first slot that is free once it has come."""
+    """Return when the last gang ends if each gets the first slot that is free after its submission."""
     free = [0.0] * slots
     heapify(free)
     last = 0.0

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by Debian's chromedriver over the W3C WebDriver protocol."""
+"""A headless Chromium, controlled through Debian's chromedriver with the W3C WebDriver protocol."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Browser:
         )
 
     def open(self, url: str) -> None:
-        """Load an address."""
+        """Load a URL."""
         self.send("POST", "url", {"url": url})
 
     def run(self, script: str, *arguments: object) -> Any:
-        """Return the result of a function's body."""
+        """Run a function body and return its result."""
         return self.send("POST", "execute/sync", {"script": script, "args": list(arguments)})
 
     def run_async(self, script: str, *arguments: object) -> Any:
-        """Return what the last argument of a function's body, a callback, is called with."""
+        """Run a function body and return the value that it passes to its last argument, a callback."""
         return self.send("POST", "execute/async", {"script": script, "args": list(arguments)})
 
     def until(self, condition: str) -> Any:
-        """Return the value of an expression once it is true. Raises TimeoutError."""
+        """Wait until an expression is true, and return its value. Raises TimeoutError."""
         deadline = time.monotonic() + PATIENCE
         while not (value := self.run(f"return {condition}")):
             if time.monotonic() > deadline:
@@ -71,7 +71,7 @@ class Browser:
         return value
 
     def type(self, selector: str, text: str) -> None:
-        """Type into an element; names of KEYS stand for keys."""
+        """Type into an element; names of KEYS denote keys."""
         element = self.send("POST", "element", {"using": "css selector", "value": selector})[_ELEMENT]
         self.send("POST", f"element/{element}/value", {"text": KEYS.get(text, text)})
 
@@ -81,11 +81,11 @@ class Browser:
         self.send("POST", f"element/{element}/click", {})
 
     def command(self, name: str, **parameters: object) -> Any:
-        """Return the result of a command of the DevTools protocol."""
+        """Run a command of the DevTools protocol and return its result."""
         return self.send("POST", "goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def prefer(self, scheme: str) -> None:
-        """Prefer "light" or "dark"."""
+        """Set the preferred colour scheme, "light" or "dark"."""
         self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self) -> bytes:
@@ -102,7 +102,7 @@ class Browser:
         self._send("DELETE", f"session/{self._session}")
 
     def send(self, method: str, path: str, body: Json | None = None) -> Any:
-        """Return the value of a response of the session."""
+        """Send a request of the session and return the value of its response."""
         return self._send(method, f"session/{self._session}/{path}", body)
 
     def _send(self, method: str, path: str, body: Json | None = None) -> Any:
@@ -119,7 +119,7 @@ class Browser:
 
 @contextlib.contextmanager
 def browser(width: int = 1400, height: int = 900) -> Generator[Browser]:
-    """Start a browser. Raises RuntimeError where it is absent."""
+    """Start a browser. Raises RuntimeError if none is installed."""
     if BROWSER is None or DRIVER is None:
         raise RuntimeError("chromium and chromedriver are needed")
     with reserved_port() as port, tempfile.TemporaryDirectory() as home:

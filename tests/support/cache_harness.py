@@ -45,7 +45,7 @@ class CacheHarness:
         self.cluster = ExtenderCache(self.clock, timeouts, fallback, self.mispredictions.append)
         self.kubelets: dict[str, Kubelet] = {}
         self.observed: dict[str, ObservedPod] = {}
-        """By UID."""
+        """By pod UID."""
         self.bound: set[str] = set()
         self.deleted: set[str] = set()
         self.bound_elsewhere = False
@@ -75,7 +75,7 @@ class CacheHarness:
         self.cluster.update_pod(self.observed.pop(pending.uid, ObservedPod(*pending)), None)
 
     def bind(self, pending: PendingPod, node: str) -> bool:
-        """Bind a pod, and let its kubelet admit or reject it."""
+        """Bind a pod and let its kubelet admit or reject it; return whether it was admitted."""
         self.bound.add(pending.uid)
         self.observe(pending, node)
         verdict = self.kubelets[node].decide(pending)

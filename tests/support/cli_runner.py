@@ -1,4 +1,4 @@
-"""Runs a subcommand in this process, in a directory of its own, or many commands in another process."""
+"""Runs a subcommand in this process, in a directory of its own, or many commands in a separate process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ json.dump(results, sys.stdout)
 
 
 class CommandResult(NamedTuple):
-    """The status and output of a command."""
+    """The exit status and output of a command."""
 
     status: int
     out: str
@@ -63,14 +63,14 @@ class CliRunner:
         return CommandResult(status, said.out, said.err)
 
     def usage_error(self, *arguments: object) -> str:
-        """Return the one line that says why the command did nothing."""
+        """Run the subcommand, which must fail, and return the one line of its error message."""
         return run_rejected(self._capsys, self._command, *map(str, arguments))
 
 
 def run_all(commands: Sequence[Sequence[str]]) -> list[CommandResult]:
-    """Run commands that end by themselves, one after another in one interpreter: most of their time is its start.
+    """Run commands one after another in one separate interpreter, because starting it takes most of a command's time.
 
-    They are in no cluster, and have no settings by the environment.
+    The environment has no cluster and no settings.
     """
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "PYTHONPATH")}
     process = subprocess.run(

@@ -1,10 +1,10 @@
-"""A clock that a test moves."""
+"""A clock that tests advance."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Seconds, as time.monotonic tells them; only advance() makes them pass."""
+    """Seconds, as with time.monotonic; only advance() changes them."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

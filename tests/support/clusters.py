@@ -1,6 +1,6 @@
-"""The two API servers, the embedded and the real one, side by side for tests that hold for both.
+"""The embedded and the real API server, for tests whose claims hold for both.
 
-A test file takes the fixtures it needs by import and names them in `__all__`:
+A test file imports the fixtures it needs and names them in `__all__`:
 
     from support.apiserver import real_server
     from support.clusters import Cluster, cluster
@@ -55,12 +55,12 @@ _STATUS: Json = {"type": "object", "properties": {"count": {"type": "integer"}}}
 
 
 def kind_of(plural: str) -> str:
-    """The kind whose objects have a plural, which may be a random name and end on an "s" or not."""
+    """Return the kind for a plural, which may be a random name with or without a final "s"."""
     return plural.capitalize().rstrip("s")
 
 
 def definition(plural: str = "widgets", *, namespaced: bool = True, status: bool = True) -> Json:
-    """A CustomResourceDefinition with a field of every sort."""
+    """Return a CustomResourceDefinition with a field of every sort."""
     properties: Json = {"spec": _SPEC, "status": _STATUS}
     version: Json = {
         "name": "v1",
@@ -82,7 +82,7 @@ def definition(plural: str = "widgets", *, namespaced: bool = True, status: bool
 
 
 class Cluster:
-    """A server, and a namespace of it for one test."""
+    """A server, and a namespace on it for one test."""
 
     def __init__(self, api: Api, *, real: bool) -> None:
         self.api = api
@@ -97,7 +97,7 @@ class Cluster:
         self.widgets = f"/apis/{GROUP}/v1/namespaces/{self.namespace}/widgets"
 
     def define(self, plural: str = "widgets", **options: bool) -> str:
-        """Have a custom resource served; return the path of its collection, in the test's namespace if it has one."""
+        """Define a custom resource; return the path of its collection, in the test's namespace if it is namespaced."""
         made = self.api.post(DEFINITIONS, definition(plural, **options))
         assert made.status in {201, 409}, made.body
         eventually(lambda: self.api.serves(GROUP, "v1", plural))
@@ -105,21 +105,21 @@ class Cluster:
         return f"/apis/{GROUP}/v1/{place}{plural}"
 
     def wait_for_cache(self) -> None:
-        """Wait until what a server answers from its cache, which may lag, has what is written by now."""
+        """Wait until the server's cache, which may lag, has everything written so far."""
         version = self.api.get(self.config_maps).ok()["metadata"]["resourceVersion"]
         self.api.get(self.config_maps, resourceVersion=version, resourceVersionMatch="NotOlderThan").ok()
 
 
 @pytest.fixture(scope="session")
 def embedded_server() -> Iterator[ApiServer]:
-    """An embedded server that all tests of a file share."""
+    """Yield an embedded server for the whole session."""
     with ApiServer() as server:
         yield server
 
 
 @pytest.fixture(params=["embedded", "real"])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Each of the two servers in turn."""
+    """Run each test once on each of the two servers."""
     if request.param == "real":
         server: RealServer = request.getfixturevalue("real_server")
         return Cluster(server.admin, real=True)
@@ -146,17 +146,17 @@ def widget(_name: str, _kind: str = "Widget", **spec: Any) -> Json:
 
 
 def version_of(obj: Json) -> int:
-    """The resourceVersion as a number, which only tests may take it for."""
+    """Return the resourceVersion as a number. Only tests may treat it as one."""
     return int(obj["metadata"]["resourceVersion"])
 
 
 def causes_of(refusal: Json) -> set[tuple[str, str]]:
-    """The field and the reason of every cause of a refusal."""
+    """Return the field and the reason of each cause of an error."""
     return {(cause["field"], cause["reason"]) for cause in refusal["details"]["causes"]}
 
 
 def owners(obj: Json) -> dict[str, Json]:
-    """The FieldsV1 of every manager: "name", or "name/status" where it wrote to the subresource."""
+    """Return the FieldsV1 of each manager, by "name", or by "name/status" if it wrote to the subresource."""
     return {
         "/".join(filter(None, (entry["manager"], entry.get("subresource")))): entry["fieldsV1"]
         for entry in obj["metadata"].get("managedFields", ())

@@ -1,4 +1,4 @@
-"""A cluster in memory for the commands of people: nodes with zones, a queue, the real controller with its read API."""
+"""An in-memory cluster for user commands: nodes with zones, a queue, and the real controller with its read API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ contexts: [{{name: sandbox, context: {{cluster: sandbox, user: me, namespace: de
 
 
 class CommandCluster(NamedTuple):
-    """A cluster with the kubeconfig that reaches it."""
+    """A cluster and the kubeconfig for it."""
 
     live: LiveCluster
     read_api: str
@@ -54,11 +54,11 @@ class CommandCluster(NamedTuple):
         return self.live.api
 
     def arguments(self, *, read_api: bool = True) -> tuple[str, ...]:
-        """Return the arguments that reach the cluster, with or without the read API."""
+        """Return the connection flags for the cluster, with or without the read API."""
         return ("--kubeconfig", str(self.kubeconfig), *(("--server", self.read_api) if read_api else ()))
 
     def run(self, capsys: pytest.CaptureFixture[str], command: str, *arguments: str) -> tuple[int, str, str]:
-        """Run a command in this process; return its status, its output, and its messages."""
+        """Run a command in this process; return its exit status, its output and its messages."""
         has_read_api = command in {"queue", "explain", "forecast"}
         status = main([command, *arguments, *self.arguments(read_api=has_read_api)])
         said = capsys.readouterr()
@@ -88,7 +88,7 @@ def command_cluster() -> Generator[CommandCluster]:
 
 
 def add_queue(live: LiveCluster) -> None:
-    """Add the ClusterQueue `research` and the LocalQueue `gpu` of it."""
+    """Add the ClusterQueue `research` and its LocalQueue `gpu`."""
     live.create("resourceflavors", "ResourceFlavor", "h100", {})
     quotas = [{"name": "cpu", "nominalQuota": "32"}, {"name": "memory", "nominalQuota": "256Gi"},
               {"name": GPU, "nominalQuota": "16"}]  # fmt: skip
@@ -99,7 +99,7 @@ def add_queue(live: LiveCluster) -> None:
 
 
 def add_node(api: Api, name: str) -> None:
-    """Add a node of two zones, with its report."""
+    """Add a node of two zones with its report."""
     amounts = {"cpu": "16", "pods": "110", "memory": "128Gi", GPU: "8"}
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     node = {"metadata": {"name": name, "labels": labels},
@@ -110,7 +110,7 @@ def add_node(api: Api, name: str) -> None:
 
 
 def restore_nodes(api: Api) -> None:
-    """Give the nodes the reports and conditions that `command_cluster` adds them with."""
+    """Restore the reports and conditions that `command_cluster` gives the nodes."""
     for name in NODES:
         api.patch(f"{_TOPOLOGIES}/{name}", {"zones": report(name)["zones"]}).ok()
         api.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [_READY]}}).ok()
@@ -141,7 +141,7 @@ def report(name: str, free: tuple[tuple[int, int], ...] = ((8, 4), (8, 4))) -> J
 
 
 def until_state(cluster: CommandCluster, job: str, state: str) -> None:
-    """Wait until the Workload of a Job has a condition that is true, such as Admitted."""
+    """Wait until a condition of a Job's Workload is true, such as Admitted."""
 
     def has_condition() -> bool:
         workloads = [entry for entry in cluster.live.workloads() if _owner(entry) == job]

@@ -1,4 +1,4 @@
-"""Connections of a server whose clients are sockets of the test."""
+"""Server connections whose clients are sockets of the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def connected(stack: ExitStack) -> Connection:
-    """Return a connection; both ends close with the stack."""
+    """Return a connection; the stack closes both ends."""
     ours, theirs = socket.socketpair()
     stack.enter_context(ours)
     stack.enter_context(theirs)

@@ -1,4 +1,4 @@
-"""Guides whose console blocks are run: commands with their outputs, compared without times and generated suffixes."""
+"""Runs the console blocks of guides and compares their output, ignoring times and generated suffixes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _RULES = (
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
     (r"-([bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{5})(?![-\w])", "-SUFFIX"),
 )
-"""What differs from run to run, and what stands for it: ports, times, durations and ages, UIDs, generated names.
+"""Patterns for text that differs between runs, with replacements: ports, times, durations, UIDs, generated names.
 
-kubectl 1.34 and later name the namespace of what they delete.
+kubectl 1.34 and later print the namespace of deleted objects.
 """
 
 
 class ConsoleStep(NamedTuple):
-    """A command of a guide, and what it prints."""
+    """A command of a guide and its output."""
 
     command: str
     output: str
 
 
 def console_steps(page: str) -> list[ConsoleStep]:
-    """Return the commands of a page in their order."""
+    """Return the commands of a page in order."""
     steps: list[ConsoleStep] = []
     for block in _BLOCK.findall(page):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -49,13 +49,13 @@ def console_steps(page: str) -> list[ConsoleStep]:
 
 
 def write_files(page: str, directory: Path) -> None:
-    """Write the scripts that a page shows with a title."""
+    """Write the scripts that a page shows under a title."""
     for name, content in _FILE.findall(page):
         (directory / name).write_text(content)
 
 
 def with_outputs(page: str, outputs: list[str]) -> str:
-    """Return a page with other outputs, in the order of its commands: to renew the guide."""
+    """Return the page with other outputs, in the order of its commands, to renew the guide."""
     remaining = iter(outputs)
 
     def block(match: re.Match[str]) -> str:
@@ -66,7 +66,7 @@ def with_outputs(page: str, outputs: list[str]) -> str:
 
 
 def form(output: str) -> list[list[str]]:
-    """Return the words of each line of an output, with a name for all that differs from run to run."""
+    """Return the words of each line of an output, with placeholders for text that differs between runs."""
     for pattern, replacement in _RULES:
         output = re.sub(pattern, replacement, output, flags=re.MULTILINE)
     return [line.split() for line in output.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Jobs of the live queue, and what a start adds to them, drawn by hypothesis."""
+"""Jobs of the live queue, and the fields that a start adds to them, drawn with hypothesis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOLERATIONS: st.SearchStrategy[list[Json]] = st.lists(
 
 @st.composite
 def templates(draw: st.DrawFn) -> Json:
-    """Pod templates, with and without each field that a start changes."""
+    """Draw pod templates with and without each field that a start changes."""
     metadata: Json = {}
     spec: Json = {"containers": [CONTAINER], "restartPolicy": "Never"}
     for owner, field, values in (
@@ -38,7 +38,7 @@ def templates(draw: st.DrawFn) -> Json:
 
 @st.composite
 def pod_set_infos(draw: st.DrawFn, pods: int = 1, name: str = "main") -> PodSetInfo:
-    """What a start adds, without conflicts with `templates`."""
+    """Draw the fields that a start adds, without conflicts with `templates`."""
     labels, annotations, node_selector = draw(ADDED_PAIRS), draw(ADDED_PAIRS), draw(ADDED_PAIRS)
     gates = draw(st.lists(st.sampled_from(["kueue.x-k8s.io/topology", "a"]), unique=True, max_size=2))
     return PodSetInfo(name, pods, labels, annotations, node_selector, draw(TOLERATIONS), gates)
@@ -46,7 +46,7 @@ def pod_set_infos(draw: st.DrawFn, pods: int = 1, name: str = "main") -> PodSetI
 
 @st.composite
 def batch_jobs(draw: st.DrawFn) -> Json:
-    """Jobs as created: held or not, with or without partial admission."""
+    """Draw Jobs as created: held or not, with or without partial admission."""
     spec: Json = {"template": draw(templates()), "parallelism": draw(st.integers(1, 5))}
     annotations: Json = {}
     if draw(st.booleans()):

@@ -1,4 +1,4 @@
-"""A real kube-controller-manager beside a real API server, with the controllers that a queue meets."""
+"""A real kube-controller-manager for a real API server, with the controllers that interact with a queue."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ CONTROLLERS = (
 
 @contextlib.contextmanager
 def real_controller_manager(server: RealServer, *flags: str) -> Generator[RestartableProcess]:
-    """Run the controllers on a server; skip the test where there is no program.
+    """Run the controllers for a server; skip the test if there is no binary.
 
-    One replica leads at once, without an election. It serves nothing but its health, on loopback.
+    The single replica leads at once, without an election. It serves only its health endpoint, on loopback.
     """
     program = find_program("kube-controller-manager")
     if program is None:

@@ -1,4 +1,4 @@
-"""Stories of the live queue on a model cluster: controllers may be killed after any write; what holds all the time."""
+"""Stories of the live queue on a model cluster. They kill controllers after any write and check invariants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = ControllerOptions(readiness=LIMITS)
 
 
 class ControllerStory:
-    """A model cluster, its controllers one after another, and what must hold all the time."""
+    """A model cluster, a succession of controllers, and the invariants of both."""
 
     def __init__(
         self,
@@ -43,17 +43,18 @@ class ControllerStory:
         options: ControllerOptions = OPTIONS,
         rejects: Resource | None = None,
     ) -> None:
-        """`leaders`: so many controllers lead at once. `before_write` gets each write and the number of those before.
+        """`leaders`: the number of controllers that lead at once. `before_write` gets each write and the number of
+        earlier ones.
 
-        `kill_after`: after so many writes the first controller is replaced by one whose clock is `skew` seconds ahead.
-        `rejects`: a kind that cannot be created.
+        `kill_after`: the number of writes after which another controller replaces the first one. The new controller's
+        clock is `skew` seconds ahead. `rejects`: a resource whose objects cannot be created.
         """
         self.cluster = cluster
         self.rejects = rejects
         self.now = 1_800_000_000.0
         self.rounds = 0
         self.may_exceed_quota = False
-        """A user has started what the queue has not: until the story has settled."""
+        """Whether a user has started a Job outside the queue; reset when the story has settled."""
         self._before_write = before_write
         self._skew = skew
         self._options = options
@@ -68,7 +69,7 @@ class ControllerStory:
         return self._queue
 
     def settle(self) -> None:
-        """Let all act until nothing changes any more."""
+        """Run all rounds until nothing changes any more."""
         for _ in range(MAX_ROUNDS):
             if not self.round():
                 self.may_exceed_quota = False
@@ -77,7 +78,7 @@ class ControllerStory:
         raise AssertionError(f"not settled: {self._queue.purposes[-8:]}")
 
     def round(self) -> bool:
-        """Let each act once; return whether anything has changed."""
+        """Run one round of every controller and the cluster; return whether anything has changed."""
         self.rounds += 1
         self.now += 1
         before = self.cluster.listed()
@@ -97,7 +98,7 @@ class ControllerStory:
         return self.cluster.listed() != before or bool(self._queue.step())
 
     def settle_until(self, condition: Callable[[], bool]) -> None:
-        """Settle, and sleep until the controller wants to be woken, again and again until a condition holds."""
+        """Settle and advance the clock to the controller's next wake time, repeatedly, until a condition holds."""
         for _ in range(MAX_WAKES):
             self.settle()
             if condition():
@@ -107,7 +108,7 @@ class ControllerStory:
         raise AssertionError(f"it does not come true: {self._queue.purposes[-8:]}")
 
     def check(self) -> None:
-        """Check what must hold after each write."""
+        """Check the invariants that hold after each write."""
         (group,) = self.cluster.get(QUEUE)["spec"]["resourceGroups"]
         quota = int(group["flavors"][0]["resources"][0]["nominalQuota"])
         assert self.may_exceed_quota or self.cluster.active_cpus() <= quota
@@ -115,11 +116,11 @@ class ControllerStory:
         assert len(owners) == len(set(owners))
 
     def total_writes(self) -> int:
-        """Return the number of writes of all first controllers."""
+        """Return the number of writes by the first controller and its replacement."""
         return self._written + len(self._queue.writes)
 
     def purposes(self) -> list[str]:
-        """Return what the controller that is not killed has written, with the kinds of objects."""
+        """Return the purposes of the writes of the controller that is not killed, with the kinds of objects."""
         return self._queue.purposes
 
     def _new_queue(self, skew: float = 0.0) -> LiveQueue:
@@ -144,14 +145,14 @@ def kills(
     cluster: Callable[[], ModelCluster],
     story: Callable[[ModelCluster, None], AnyStory] = ControllerStory,
 ) -> Iterator[int]:
-    """Yield the number of writes after which the controller is killed: each of the story's."""
+    """Yield each number of writes after which a story's controller can be killed."""
     whole = story(cluster(), None)
     play(whole)
     yield from range(whole.total_writes() + 1)
 
 
 def annotate_first() -> Callable[[ControllerStory, Write, int], None]:
-    """Return a `before_write` by which a user annotates each object before the first write of each purpose."""
+    """Return a `before_write` in which a user annotates each object before the first write of each purpose."""
     edited: set[tuple[ObjectKey, str]] = set()
 
     def annotate(story: ControllerStory, write: Write, _number: int) -> None:
@@ -163,5 +164,5 @@ def annotate_first() -> Callable[[ControllerStory, Write, int], None]:
 
 
 def owners(workload: Json) -> list[str]:
-    """Return the names of the owners of an object."""
+    """Return the names of an object's owners."""
     return [owner["name"] for owner in workload["metadata"]["ownerReferences"]]

@@ -1,4 +1,4 @@
-"""Nodes for the CPU Manager: built from a few numbers, drawn by hypothesis, and read from recorded results."""
+"""Nodes for the CPU Manager: built from a few numbers, drawn with hypothesis, or read from recorded results."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 STATIC = Policies(cpu="static")
 
 RECORDED = PROJECT / "tests" / "fixtures" / "static_cpus.json"
-"""Results of the functions of the kubelet's source for random nodes, many of them odd.
+"""Results of functions from the kubelet's source for random nodes, many of them unusual.
 
-Hybrid cores, offline threads, zones across packages. A core is its zone, package, uncore cache (null: unknown, the
-package counts) and CPUs. "shared" is the default set of the state, with the reserved CPUs unless they are strictly
-reserved.
+Some have hybrid cores, offline threads, or zones that span packages. A core has a zone, a package, an uncore cache and
+CPUs. The cache is null if unknown; the package then replaces it. "shared" is the default set in the state, including
+the reserved CPUs unless they are strictly reserved.
 """
 
 
 class CoreAt(NamedTuple):
-    """A core, its location, and its CPUs as bits."""
+    """A core with its location and its CPUs as a bitmask."""
 
     zone: int
     package: int
@@ -36,7 +36,7 @@ class CoreAt(NamedTuple):
 
 
 def topology_of(cores: Iterable[CoreAt], reserved: int = 0) -> CpuTopology:
-    """Return the topology of cores; caches that are None are left out."""
+    """Return the topology of cores, without caches that are None."""
     all_cores = list(cores)
     return CpuTopology(
         cores=_groups((CpuSet.from_bits(core.cpus).first(), core.cpus) for core in all_cores),
@@ -67,7 +67,7 @@ def regular(
 
 
 def state_of(topology: CpuTopology, policies: Policies = STATIC, busy: int = 0) -> NodeState:
-    """Return a node on which all CPUs but the busy and the reserved ones are free."""
+    """Return a node whose CPUs are free except for the busy and the reserved ones."""
     kind = NodeKind(policies, tuple(number for number, _ in topology.zones), (), topology)
     return NodeState(kind, topology.cpus & ~topology.reserved & ~busy)
 
@@ -87,13 +87,13 @@ def state_of_record(record: dict[str, Any]) -> NodeState:
 
 
 def bits_of(cpus: str) -> int:
-    """Return the bits of a list of CPUs in the kernel's notation."""
+    """Return the bitmask for a CPU list in the kernel's notation."""
     return CpuSet.parse_list(cpus).bits
 
 
 @st.composite
 def regular_topologies(draw: st.DrawFn) -> CpuTopology:
-    """Draw machines as they are built: equal zones, packages and cores."""
+    """Draw regular machines: equal zones, packages and cores."""
     packages = draw(st.integers(1, 3))
     zones = packages * draw(st.integers(1, 3)) if draw(st.booleans()) else draw(st.integers(1, 4))
     cores, threads = draw(st.integers(1, 6)), draw(st.sampled_from((1, 2, 2, 4)))
@@ -105,7 +105,7 @@ def regular_topologies(draw: st.DrawFn) -> CpuTopology:
 
 @st.composite
 def states(draw: st.DrawFn, policies: st.SearchStrategy[Policies]) -> NodeState:
-    """Draw regular machines with any CPUs busy, or whole cores of them."""
+    """Draw regular machines with any CPUs busy, or only whole cores."""
     topology = draw(regular_topologies())
     if draw(st.booleans()):
         cores = draw(st.sets(st.sampled_from([cpus for _, cpus in topology.cores])))

@@ -1,4 +1,4 @@
-"""Small trees of CPUs, laid out as sysfs does, and what the CPU collectors make of them."""
+"""Small trees of CPUs with the layout of sysfs, and the results of the CPU collectors on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scan(
     *,
     explain: bool = False,
 ) -> Scan:
-    """Scan a tree, damaged where asked for."""
+    """Scan a tree, with damaged files if given."""
     files = Damaged(MemoryFiles(tree.items()), damages or {})
     return Scanner(files, collectors=collectors, explain=explain).scan()
 
@@ -40,53 +40,53 @@ def scan(
 def found(
     tree: Contents, collectors: tuple[Collector, ...] = ALL, damages: Mapping[str, Damage] | None = None
 ) -> Machine:
-    """Return the machine of a tree; no collector may have failed."""
+    """Return the machine of a tree; fail if any collector failed."""
     made = scan(tree, collectors, damages)
     assert [run for run in made.runs if run.outcome == "failed"] == []
     return made.machine
 
 
 def healthy(tree: Contents, collectors: tuple[Collector, ...] = ALL) -> Machine:
-    """Return the machine of a tree that has nothing wrong with it."""
+    """Return the machine of a tree; fail if it has any problem."""
     machine = found(tree, collectors)
     assert machine.problems == ()
     return machine
 
 
 def reads(tree: Contents, collectors: tuple[Collector, ...] = ALL) -> list[str]:
-    """Return the files that a scan read, in order."""
+    """Return the files that a scan reads, in order."""
     files = Recording(MemoryFiles(tree.items()))
     Scanner(files, collectors=collectors).scan()
     return files.reads
 
 
 def reader(tree: Contents) -> Reader:
-    """Return a reader of a tree that gathers sources."""
+    """Return a reader of a tree that records sources."""
     return Reader(MemoryFiles(tree.items()), explain=True)
 
 
 def paths(problems: Iterable[Problem]) -> list[str]:
-    """Return the paths of problems, without the slash of the root."""
+    """Return the paths of problems without the leading slash."""
     return [problem.path[1:] for problem in problems]
 
 
 def line(value: object) -> bytes:
-    """A value as the kernel prints it."""
+    """Return a value as the kernel prints it."""
     return f"{value}\n".encode()
 
 
 def cpuset(text: str) -> CpuSet:
-    """A CPU set of its list notation."""
+    """Return the CPU set for a list notation."""
     return CpuSet.parse_list(text)
 
 
 def mask(text: str) -> bytes:
-    """The mask of a CPU list, as a kernel for up to 32 CPUs prints it."""
+    """Return the mask of a CPU list as a kernel for up to 32 CPUs prints it."""
     return f"{cpuset(text).bits:08x}\n".encode()
 
 
 def bare_tree(online: str, *, possible: str | None = None) -> Contents:
-    """CPUs of which nothing is known but that they are there."""
+    """Return a tree in which only the existence of the CPUs is known."""
     tree: Contents = {
         f"{CPU}/online": line(online),
         f"{CPU}/present": line(online),
@@ -98,13 +98,13 @@ def bare_tree(online: str, *, possible: str | None = None) -> Contents:
 
 
 def cpuinfo(fields: Mapping[str, str], online: Iterable[int]) -> bytes:
-    """A /proc/cpuinfo of x86's layout, with the same lines for every CPU."""
+    """Return a /proc/cpuinfo with the layout of x86 and the same lines for every CPU."""
     lines = "".join(f"{key}\t: {value}\n" for key, value in fields.items())
     return "".join(f"processor\t: {cpu}\n{lines}\n" for cpu in online).encode()
 
 
 def topology_tree(cores: Mapping[str, int], packages: Mapping[str, int]) -> Contents:
-    """CPUs in cores and packages, each given by its CPU list and id, as old kernels tell it: by masks only."""
+    """Return CPUs in cores and packages, each given by CPU list and id. As on old kernels, only masks describe them."""
     online = CpuSet(cpu for core in cores for cpu in cpuset(core))
     tree = bare_tree(str(online))
     for stem, id_name, objects in (
@@ -119,7 +119,7 @@ def topology_tree(cores: Mapping[str, int], packages: Mapping[str, int]) -> Cont
 
 
 def add_level(tree: Contents, stem: str, id_name: str, objects: Mapping[str, int]) -> None:
-    """Add a level of newer kernels: mask, list and id."""
+    """Add a topology level of newer kernels: mask, list and id."""
     for text, number in objects.items():
         for cpu in cpuset(text):
             place = f"{CPU}/cpu{cpu}/topology"

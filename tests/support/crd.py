@@ -1,7 +1,7 @@
 """The structural schema of NodeResourceTopology v1alpha2, and a check of objects against such a schema.
 
-The check yields what an API server would refuse: a missing field, a wrong type, a pattern that does not fit. It also
-yields what a server would silently drop: unknown fields.
+The check yields problems that an API server would reject: a missing field, a wrong type, a mismatched pattern. It also
+yields unknown fields, which a server would silently drop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def fields(required: str, optional: str = "", **own: Schema) -> Schema:
-    """An object of string fields, and of those given."""
+    """Return the schema of an object with string fields and the given fields."""
     strings: dict[str, Schema] = {name: {"type": str} for name in (*required.split(), *optional.split())}
     return {"type": dict, "required": required.split(), "fields": strings | own}
 
@@ -53,7 +53,7 @@ NODE_RESOURCE_TOPOLOGY = fields(
 
 
 def refusals(value: Any, schema: Schema, place: str = "object") -> Iterator[str]:
-    """Tell why an API server would refuse a value."""
+    """Yield an API server's reasons for rejecting a value."""
     if not isinstance(value, schema["type"]) or isinstance(value, bool):
         yield f"{place} is {type(value).__name__}"
         return

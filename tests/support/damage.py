@@ -1,4 +1,4 @@
-"""Damage to the files of a machine, as disks, kernels and hands do it; and what must hold whatever was damaged."""
+"""Damage to a machine's files, such as disk errors, kernel errors or deletions, and invariants of damaged scans."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ERRORS = {DELETE: errno.ENOENT, LOOP: errno.ELOOP, DENY: errno.EACCES, IO_ERROR
 
 
 class Damage(NamedTuple):
-    """What happened to one file."""
+    """The damage to one file."""
 
     kind: str
-    """One of the errors above; "cut" at a length; or "content", replaced."""
+    """One of the errors above, "cut" (truncated to a length), or "content" (replaced)."""
     length: int = 0
     content: bytes = b""
 
@@ -57,7 +57,7 @@ DAMAGES = st.one_of(
 
 
 class Recording:
-    """Files that remember which files were read and which directories were listed."""
+    """A wrapper of files that records which files were read and which directories were listed."""
 
     live = False
 
@@ -81,7 +81,7 @@ class Recording:
 
 
 class Damaged:
-    """Files of which some are damaged, by the paths under which discovery reads them."""
+    """Files with damage to some of them, by the paths under which discovery reads them."""
 
     live = False
 

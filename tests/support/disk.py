@@ -1,4 +1,4 @@
-"""A machine's files on a disk, for tests of what opens directories and of the program as a whole."""
+"""A machine's files on disk, for tests of code that opens directories and of whole programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An HTTP CONNECT proxy on a Unix socket, through which a kube-apiserver reaches pods and Services.
 
-The API server refuses to proxy to loopback addresses, and a test listens on no other. So its egress to the cluster goes
-here, and ends at a port of loopback, whatever address it was for.
+The API server refuses to proxy to loopback addresses, but tests listen only on loopback. So the API server's egress to
+the cluster passes this proxy, which connects to one loopback port for every address.
 
 Source: https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity (EgressSelectorConfiguration).
 """
@@ -22,15 +22,15 @@ _SIZE = 65_536
 
 
 class EgressProxy:
-    """A proxy that runs while the context lasts."""
+    """A proxy that runs inside a `with` block."""
 
     def __init__(self, directory: Path, port: int) -> None:
         self.port = port
-        """Of loopback: where all connections end."""
+        """The loopback port where all connections end."""
         self.file = directory / "egress.json"
-        """The configuration of the API server."""
+        """The API server's egress configuration."""
         self.targets: list[str] = []
-        """The addresses that were to be reached."""
+        """The addresses that clients wanted to reach."""
         path = str(directory / "egress.sock")
         uds = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": path}}}
         selection = {"name": "cluster", "connection": uds}
@@ -50,7 +50,7 @@ class EgressProxy:
                 threading.Thread(target=self._connect, args=(connection,), daemon=True).start()
 
     def close(self) -> None:
-        """Stop to serve."""
+        """Stop serving."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -60,7 +60,7 @@ class EgressProxy:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
                 if not (byte := client.recv(1)):
-                    return  # the client is gone
+                    return  # the client has closed
                 head += byte
             self.targets.append(head.split(b" ")[1].decode())
             self._pass_on(client)

@@ -1,4 +1,4 @@
-"""Explanations of rejections on small nodes, in few words."""
+"""Short forms of explanations of rejections on small nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 AMD = "amd.com/gpu"
-"""It comes before "cpu" in the order of names."""
+"""A resource name that sorts before "cpu"."""
 
 
 def explained(state: NodeState, shape: PodShape, available: Resource | None = None) -> str:
@@ -21,7 +21,7 @@ def explained(state: NodeState, shape: PodShape, available: Resource | None = No
 
 
 def four_of_eight(topology: str = "single-numa-node", *, full_cores: bool = False) -> NodeState:
-    """Two zones of 8 CPUs each, half of them free."""
+    """Return two zones of 8 CPUs each, half of them free."""
     devices = {GPU: {1: 2, 2: 1}, NIC: {2: 1}}
     state = node(2, 4, devices=devices, topology=topology, full_cores=full_cores, **STATIC)
     return state._replace(free_cpus=0b1111 | 0b1111 << 8)

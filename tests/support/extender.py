@@ -1,4 +1,4 @@
-"""`zonewise scheduler --extender-only` as a process, and clusters of values that it sees on an embedded API server."""
+"""`zonewise scheduler --extender-only` as a process, and clusters of values on an embedded API server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 GRACE = PATIENCE
-"""Seconds that it may take to end: one or two, on a machine that does nothing else."""
+"""Seconds allowed for the extender to end; on an idle machine it takes one or two."""
 NAMESPACE = "lab"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _PROGRAM = "import sys; from zonewise.cli import main; sys.exit(main())"
@@ -59,7 +59,7 @@ class Extender(Watched):
 
     @property
     def ports(self) -> list[int]:
-        """Return the ports of the extender and of its metrics, once it serves them."""
+        """Return the ports of the extender and of its metrics, once they are served."""
         self.until(lambda: self.said.count("serving on port") == 2)
         return [int(part.split()[0].strip('"}')) for part in self.said.split("serving on port ")[1:]]
 
@@ -69,29 +69,29 @@ class Extender(Watched):
         return f"http://127.0.0.1:{self.ports[0]}"
 
     def get(self, path: str) -> tuple[int, str]:
-        """Get a path of the port for metrics and health."""
+        """GET a path on the port for metrics and health."""
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.ports[1], timeout=PATIENCE)) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
     def ready(self) -> bool:
-        """Tell whether it is ready."""
+        """Return whether the extender is ready."""
         return self.get("/readyz")[0] == 200
 
     def state(self, node: str) -> Json:
-        """Return its view of a node."""
+        """Return the extender's view of a node."""
         return json.loads(self.get("/debug/state")[1])["nodes"].get(node, {})
 
     def metric(self, name: str) -> float:
-        """Return a sample of /metrics, by its name with its labels; 0 where there is none."""
+        """Return a sample of /metrics by its name with labels; 0 if the sample is absent."""
         for line in self.get("/metrics")[1].splitlines():
             if line.rpartition(" ")[0] == name:
                 return float(line.rpartition(" ")[2])
         return 0.0
 
     def terminate(self, number: signal.Signals = signal.SIGTERM, seconds: float = GRACE) -> int:
-        """Send a signal, and return the status; fail where it takes too long."""
+        """Send a signal and return the exit status; fail if the process takes longer than `seconds`."""
         self.process.send_signal(number)
         try:
             return self.process.wait(seconds)
@@ -99,7 +99,7 @@ class Extender(Watched):
             raise AssertionError(f"runs on after {seconds} s: {self.said}") from None
 
     def close(self) -> None:
-        """Terminate it, and check that it logged no error."""
+        """Terminate the extender, and check that it logged no error."""
         assert self.terminate() == 0, self.said
 
     def kill(self) -> None:
@@ -110,7 +110,7 @@ class Extender(Watched):
 
 @contextlib.contextmanager
 def running_extender(*flags: str) -> Generator[Extender]:
-    """Run it while the context is entered."""
+    """Run the extender inside a `with` block."""
     with tempfile.TemporaryDirectory(prefix="extender-") as index:
         extender = Extender(Path(index), flags)
         try:
@@ -132,35 +132,35 @@ class Reply(NamedTuple):
 
     @property
     def selected_node(self) -> str:
-        """The one node that passes; "" where none does."""
+        """The only node that passes the filter; "" if no node does."""
         assert not self.json["Error"], self.text
         assert len(self.json["NodeNames"]) <= 1
         return next(iter(self.json["NodeNames"]), "")
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Reasons by node."""
+        """The reasons for rejection by node."""
         return self.json["FailedAndUnresolvableNodes"]
 
 
 class Caller:
-    """The calls of kube-scheduler, on one persistent connection."""
+    """Calls of kube-scheduler, on one persistent connection."""
 
     def __init__(self, extender: Extender) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", extender.ports[0], timeout=PATIENCE)
 
     def send(self, path: str, body: bytes | None, method: str = "POST", headers: Mapping[str, str] = {}) -> Reply:
-        """Send any bytes."""
+        """Send arbitrary bytes."""
         self.connection.request(method, path, body, dict(headers))
         answer = self.connection.getresponse()
         return Reply(answer.status, answer.read().decode())
 
     def call(self, verb: str, arguments: object) -> Reply:
-        """Send arguments to a verb."""
+        """Call a verb with arguments."""
         return self.send(f"/{verb}", json.dumps(arguments).encode())
 
     def filter(self, pod: Json, nodes: Sequence[str]) -> Reply:
-        """Call filter with the names of the nodes."""
+        """Call the filter verb with node names."""
         return self.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)})
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Caller:
 
 
 class ExtenderCluster:
-    """An API server in memory with nodes, reports and pods."""
+    """An in-memory API server with nodes, reports and pods."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
@@ -180,7 +180,7 @@ class ExtenderCluster:
         amounts = {"cpu": "512", "memory": "8Ti", "pods": "500", GPU: "64"}
         status = {"nodeInfo": {"kubeletVersion": release}, "allocatable": amounts, "capacity": amounts}
         self.api.post("/api/v1/nodes", {"metadata": {"name": name}, "status": status}).ok()
-        # the taint "not ready", which a controller takes away from a node that is ready
+        # remove the not-ready taint, as a controller does for a ready node
         self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}}).ok()
 
     def publish(self, nrt: Json) -> None:
@@ -194,13 +194,13 @@ class ExtenderCluster:
             self.api.put(path, {**nrt, "metadata": {**nrt["metadata"], "resourceVersion": version}}).ok()
 
     def report(self, kubelet: Kubelet) -> None:
-        """Publish the report of a kubelet's agent."""
+        """Publish the agent's report for a kubelet."""
         report = kubelet.report()
         assert report.state is not None
         self.publish(build_nrt(kubelet.node, report.state, report.fingerprints))
 
     def create(self, pod: Json) -> Json:
-        """Create a pod; return it as stored."""
+        """Create a pod; return the stored object."""
         return self.api.post(PODS, pod).ok()
 
     def pod(self, name: str) -> Json:
@@ -216,11 +216,11 @@ class ExtenderCluster:
         self.api.post(f"{PODS}/{name}/binding", body).ok()
 
     def set_status(self, pod: Json, **status: Any) -> None:
-        """Write into a pod's status, as its kubelet does."""
+        """Update a pod's status as its kubelet does."""
         self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": status}, STRATEGIC).ok()
 
     def reject(self, pod: Json, reason: str, message: str = "no") -> None:
-        """Let a kubelet reject a pod."""
+        """Set the status of a pod that a kubelet rejects."""
         self.set_status(pod, phase="Failed", reason=reason, message=message)
 
     def delete(self, pod: Json) -> None:
@@ -239,7 +239,7 @@ def new_cluster(port: int = 0) -> Generator[ExtenderCluster]:
 
 
 def build_pod(name: str, shape: PodShape) -> Json:
-    """Return a pod of plain containers."""
+    """Return a pod with plain containers."""
     guaranteed = shape.qos == "Guaranteed"
     return {
         "apiVersion": "v1",
@@ -257,7 +257,7 @@ def _container(container: Container, *, guaranteed: bool) -> Json:
 
 
 def build_nrt(node: str, state: NodeState, covered: Iterable[PodsFingerprint] = ()) -> Json:
-    """Return the report of our agent for a node whose devices are each close to one zone."""
+    """Return the agent's report for a node on which each device is close to one zone."""
     kind = state.kind
     policies = kind.policies
     options = {"full-pcpus-only": policies.full_cores}

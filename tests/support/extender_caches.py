@@ -1,4 +1,4 @@
-"""A cluster of simulated kubelets, and the extender's cache that binds pods itself."""
+"""A cluster of simulated kubelets, and the extender's cache, which binds pods itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def candidates(names: Sequence[str]) -> CandidateNodes:
 
 
 class DirectCluster:
-    """See the module. Pods are created, filtered, placed by passes, bound, and decided by kubelets."""
+    """A cluster in which pods are created, filtered, placed by passes, bound, and admitted or rejected by kubelets."""
 
     def __init__(
         self, *names: str, kind: NodeKind = KIND, allocatable: Resource = LARGE_NODE, direct_binding: bool = True
@@ -49,9 +49,9 @@ class DirectCluster:
         self.pods: dict[str, PendingPod] = {}
         self.specs: dict[str, SchedulingSpec] = {}
         self.bound: dict[str, str] = {}
-        """Node by name."""
+        """Node by pod name."""
         self.arrived: set[str] = set()
-        """Names of the pods on which a kubelet has decided."""
+        """Names of the pods that a kubelet has admitted or rejected."""
         self.rejected: list[str] = []
         for name in names:
             self.kubelets[name] = Kubelet(name, idle_node(kind))
@@ -68,7 +68,7 @@ class DirectCluster:
         return pod
 
     def observe(self, name: str, **fields: Any) -> None:
-        """Let the cache observe a pod as it is."""
+        """Update the cache with the pod's current state."""
         node = self.bound.get(name, "")
         requests = PodInfo(self.specs[name].constraints.requests) if node else None
         scheduling = None if node else self.specs[name]
@@ -85,11 +85,11 @@ class DirectCluster:
         )
 
     def filter(self, name: str, *nodes: str) -> ScheduleResult:
-        """Let kube-scheduler filter a pod."""
+        """Filter a pod as kube-scheduler does."""
         return self.cache.select_and_assume(self.pods[name], candidates(nodes or tuple(self.kubelets)))
 
     def run_pass(self) -> dict[str, str]:
-        """Run passes until nothing more fits; return the node by name of each placed pod."""
+        """Run passes until no more pods fit; return the node of each placed pod by pod name."""
         placed: dict[str, str] = {}
         while placements := self.cache.place_waiting().placements:
             placed |= {placement.pod.name: placement.node for placement in placements}
@@ -98,13 +98,13 @@ class DirectCluster:
         return placed
 
     def finish(self, placement: PodPlacement) -> None:
-        """Let the API server bind a placed pod."""
+        """Complete the binding of a placed pod, as the API server does."""
         assert placement.pod.name not in self.bound, "bound twice"
         self.bound[placement.pod.name] = placement.node
         self.cache.end_binding(placement, "bound")
 
     def arrive(self, name: str) -> bool:
-        """Let a kubelet decide on a bound pod, and the cache observe that."""
+        """Let a kubelet admit or reject a bound pod, update the cache, and return whether it was admitted."""
         node = self.bound[name]
         self.observe(name)
         self.arrived.add(name)
@@ -115,7 +115,7 @@ class DirectCluster:
         return verdict.admitted
 
     def end(self, name: str) -> None:
-        """End a running pod; its report comes later."""
+        """End a running pod; report() publishes the change later."""
         self.kubelets[self.bound[name]].end_pod(self.pods[name].uid)
         self.cache.update_pod(None, ObservedPod(*self.pods[name], node=self.bound[name], phase="Succeeded"))
 

@@ -1,4 +1,4 @@
-"""The recorded admissions as values of admission: a case's machine, state, pod, and the kubelet's result."""
+"""The recorded admissions as values of the package admission: machine, state, pod, and the kubelet's result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CPU_OPTIONS = {
 
 
 def policies_of_case(case: Json) -> Policies:
-    """The kubelet's configuration of a case."""
+    """Return the kubelet configuration of a case."""
     kubelet = case["kubelet"]
     manager = given(kubelet.get("topologyManagerPolicyOptions"))
     options = {
@@ -48,7 +48,7 @@ def policies_of_case(case: Json) -> Policies:
 
 
 def kind_of_case(case: Json) -> NodeKind:
-    """The machine of a case, with its kubelet."""
+    """Return the node kind of a case: its machine and kubelet."""
     machine = case["machine"]
     nodes = machine["numaNodes"]
     memory = {int(zone): node["table"] for zone, node in given(case["state"]["memoryNodes"]).items()}
@@ -66,7 +66,7 @@ def kind_of_case(case: Json) -> NodeKind:
 
 
 def state_of_case(case: Json, after: Json | None = None) -> NodeState:
-    """The node of a case before the pod, or afterwards; the record has no devices then."""
+    """Return the node state of a case before the pod, or the state `after` it; a state after the pod has no devices."""
     kind = kind_of_case(case)
     state = case["state"] if after is None else after
     nodes = {int(zone): node for zone, node in given(state["memoryNodes"]).items()}
@@ -83,7 +83,7 @@ def state_of_case(case: Json, after: Json | None = None) -> NodeState:
 
 
 def pod_of_case(case: Json) -> PodShape:
-    """The pod of a case."""
+    """Return the pod of a case."""
     return read_pod(case["pod"])
 
 
@@ -153,7 +153,7 @@ def _amount(table: Json, name: str, column: str) -> int:
 
 
 def state_of_trace(trace: Json, *, final: bool) -> NodeState:
-    """The node of a trace: when the kubelet starts, or before its next admission, with devices as at the start."""
+    """Return the node of a trace at the kubelet's start, or before its next admission with the devices of the start."""
     config, machine = trace["kubelet_config"], trace["machine"]
     cores, total = machine["cores_per_numa"], machine["numa"] * machine["cores_per_numa"]
     siblings = [(core, 1 << core | 1 << core + total) for core in range(total)]
@@ -198,7 +198,7 @@ def _classes_of_trace(trace: Json) -> list[DeviceClass]:
     near: dict[tuple[str, str], int] = {}
     for entry in trace["get_allocatable"].get("devices", []):
         for device in entry["device_ids"]:
-            # protobuf's JSON leaves out what is 0
+            # protobuf's JSON omits fields that are 0
             zones = [int(node.get("ID", 0)) for node in entry.get("topology", {}).get("nodes", [])]
             key = (entry["resource_name"], device)
             near[key] = near.get(key, 0) | _bits(zone for zone in zones if zone >= 0)
@@ -206,11 +206,11 @@ def _classes_of_trace(trace: Json) -> list[DeviceClass]:
     return [DeviceClass(resource, zones, count, count) for (resource, zones), count in counts.items()]
 
 
-# --- results, comparable
+# --- results in a form for comparison
 
 
 def recorded_result(case: Json, recorded: Json | None = None) -> dict[str, Any]:
-    """The kubelet's verdict and allocations, devices as counts by zone set."""
+    """Return the kubelet's verdict and allocations, with devices as counts by zone set."""
     recorded = case if recorded is None else recorded
     expected, allocation = recorded["expect"], given(recorded.get("allocation"))
     if not expected["admit"]:
@@ -240,7 +240,7 @@ def recorded_result(case: Json, recorded: Json | None = None) -> dict[str, Any]:
 
 
 def predicted_result(verdict: Verdict) -> dict[str, Any]:
-    """The predicted verdict in the same form."""
+    """Return the predicted verdict in the same form."""
     if not verdict.admitted:
         return {"reason": verdict.reason, "message": unordered(verdict.message)}
     assignments = verdict.assignments
@@ -256,7 +256,7 @@ def predicted_result(verdict: Verdict) -> dict[str, Any]:
 
 
 def certain_part(result: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
-    """A result without the zones of devices that the kubelet picks at random, so that their count is left."""
+    """Return a result without the zones of devices that the kubelet picks at random; only their count remains."""
     random = {
         (each.container, devices.resource)
         for each in verdict.assignments
@@ -273,7 +273,7 @@ def certain_part(result: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
 
 
 def unordered(message: str) -> str:
-    """A message without the part that depends on the order of Go's maps: which of several resources fails first."""
+    """Return a message without the part that depends on Go's map order: which of several resources fails first."""
     start = "Allocate failed due to "
     if message.startswith((f"{start}requested number of devices unavailable", f"{start}no healthy devices present")):
         return f"{start}some device"

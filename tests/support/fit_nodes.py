@@ -1,4 +1,4 @@
-"""Nodes and pods for tests of admission, in few words."""
+"""Short forms of nodes and pods for tests of admission."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def node(
     unknown: tuple[str, ...] = (),
     **policies: Any,
 ) -> NodeState:
-    """An idle node: cores of two threads by zone, GiB of memory and of 1Gi pages, devices by resource and zone set.
+    """Return an idle node: cores of two threads by zone, GiB of memory and of 1Gi pages, devices by resource and zone
+    set.
 
-    The threads of core c are CPU 2c and 2c + 1, and each zone is a package.
+    The threads of core c are CPUs 2c and 2c + 1, and each zone is a package.
     """
     siblings = [(2 * core, 3 << 2 * core) for core in range(zones * cores)]
     zone_groups = tuple(
@@ -75,7 +76,7 @@ def container(
     role: Role = "app",
     pages: float | None = None,
 ) -> Container:
-    """A container; pages are GiB of hugepages-1Gi."""
+    """Return a container; `pages` is GiB of hugepages-1Gi."""
     memory = (("memory", int(gib * GIB)),) if gib else ()
     return Container(
         name,
@@ -87,18 +88,18 @@ def container(
 
 
 def pod(*containers: Container, qos: Qos = "Guaranteed") -> PodShape:
-    """A pod, with its init containers first."""
+    """Return a pod; its init containers must come first."""
     ordered: Sequence[Container] = sorted(containers, key=lambda each: each.role == "app")
     return PodShape(tuple(ordered), qos)
 
 
 def zone_cpus(state: NodeState, *zones: int) -> int:
-    """The bits of the CPUs of zones."""
+    """Return the bitmask of the zones' CPUs."""
     return sum(bits for zone, bits in state.kind.cpus.zones if zone in zones)
 
 
 def admitted_in_sequence(state: NodeState, shape: PodShape, limit: int) -> int:
-    """How many equal pods a kubelet admits one after another, up to a limit."""
+    """Return how many equal pods a kubelet admits one after another, up to a limit."""
     for count in range(limit):
         after = admit(state, shape).after
         if after is None:

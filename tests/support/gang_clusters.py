@@ -1,4 +1,4 @@
-"""A cluster of simulated kubelets with PodGroups, as kube-scheduler and the scheduling passes meet in it."""
+"""A cluster of simulated kubelets with PodGroups, for kube-scheduler's calls and the scheduling passes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def group_key(name: str) -> GroupKey:
 
 
 class GangCluster(DirectCluster):
-    """See the module."""
+    """A cluster with PodGroups."""
 
     def __init__(self, *names: str, **options: Any) -> None:
         super().__init__(*names, **options)
@@ -49,14 +49,14 @@ class GangCluster(DirectCluster):
         return names
 
     def filter(self, name: str, *nodes: str) -> ScheduleResult:
-        """Let kube-scheduler filter a pod."""
+        """Filter a pod as kube-scheduler does."""
         pod, key = self.pods[name], self.specs[name].group
         offered = candidates(nodes or tuple(self.kubelets))
         result = None if key is None else self.cache.select_gang_member(pod, key, DEFAULT_SCHEDULER, offered)
         return self.cache.select_and_assume(pod, offered) if result is None else result
 
     def filter_and_bind(self, name: str, *nodes: str) -> str:
-        """Let kube-scheduler filter a pod and bind it; return its node, or ""."""
+        """Filter a pod and bind it as kube-scheduler does; return its node, or ""."""
         result = self.filter(name, *nodes)
         if result.node:
             self.bound[name] = result.node
@@ -64,12 +64,12 @@ class GangCluster(DirectCluster):
         return result.node
 
     def reason(self, name: str) -> str:
-        """Return the one reason for which a pod waits."""
+        """Return the only reason why a pod waits."""
         result = self.filter(name)
         assert not result.node
         [reason] = set(result.failed_nodes.values())
         return reason
 
     def requeue(self) -> list[str]:
-        """Return the names of the pods that kube-scheduler is to filter again."""
+        """Return the names of the pods that kube-scheduler must filter again."""
         return [pod.name for pod in self.cache.pods_to_requeue()]

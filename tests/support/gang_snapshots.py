@@ -1,4 +1,4 @@
-"""Snapshots for gang placements, and the checks that each placement must pass."""
+"""Snapshots for gang placements, and the checks for each placement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def info(name: str, labels: Mapping[str, str] | None = None, allocatable: Resour
 def snapshot(
     states: Sequence[NodeState | None], infos: Sequence[NodeInfo | None] | None = None, keys: Sequence[str] = ()
 ) -> NodeSnapshot:
-    """A snapshot; by default nodes are named n0, n1, ... and have ample resources."""
+    """Return a snapshot; by default nodes are named n0, n1, ... and have ample resources."""
     table = NodeStateTable()
     for row, state in enumerate(states):
         table.set(row, state)
@@ -39,7 +39,7 @@ def snapshot(
 
 
 def check(cluster: NodeSnapshot, pod_sets: Sequence[GangPodSet], placement: GangPlacement) -> None:
-    """Add the pods to their nodes one by one, in the order of the placement, as kubelets and filters would."""
+    """Add the pods to their nodes one by one, in placement order; fail if a kubelet or a filter would reject one."""
     assert [set_placement.name for set_placement in placement.sets] == [pods.name for pods in pod_sets]
     infos: list[NodeInfo | None] = list(cluster.nodes.infos)
     states: dict[int, NodeState | None] = {}

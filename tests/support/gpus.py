@@ -1,4 +1,4 @@
-"""GPUs in files and as PCI functions, for the tests of what finds and describes them."""
+"""GPUs in files and as PCI functions, for tests of discovery."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Sat Jan 25
 
 
 class LiveFiles(MemoryFiles):
-    """Files that say they are those of the running machine."""
+    """Files that claim to belong to the running machine."""
 
     live = True
 
 
 def pci(address: str, vendor: str = "10de", pci_class: str = "0302", **more: Any) -> PciFunction:
-    """A PCI function that is a GPU unless told otherwise, in zone 0 unless told otherwise."""
+    """Return a PCI function; by default a GPU in zone 0."""
     zone = more.pop("zone", 0)
     return function(address, pci_class, (vendor, more.pop("device", "2330")), Slot("pci0000:00", (), zone), **more)
 
 
 def zones(*cpus: str) -> tuple[Zone, ...]:
-    """Zones of CPUs; one with an empty list has none."""
+    """Return zones with these CPUs; an empty list makes a zone without CPUs."""
     sets = [CpuSet.parse_list(text) if text else EMPTY for text in cpus]
     return tuple(
         Zone(number, held, held, 1 << 30, {}, {}, "cpu" if held else "device") for number, held in enumerate(sets)
@@ -46,7 +46,7 @@ def zones(*cpus: str) -> tuple[Zone, ...]:
 
 
 class GpuScan:
-    """What `find_gpus` made of a machine."""
+    """The result of `find_gpus` for a machine."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class GpuScan:
         *,
         machine: Machine | None = None,
     ) -> None:
-        """Look for GPUs in files that are those of the running machine if there is someone to ask."""
+        """Find GPUs. With `ask`, a source of NVML facts, the files count as those of the running machine."""
         files = (LiveFiles if ask else MemoryFiles)((tree or {}).items())
         read = Reader(files, explain=True)
         base = machine or Machine(zones=zones("0-3", "4-7"))
@@ -66,7 +66,7 @@ class GpuScan:
         self.sources: dict[str, Source] = read.sources or {}
 
     def said(self, words: str) -> list[Problem]:
-        """The problems that say so."""
+        """Return the problems that contain these words."""
         return [problem for problem in self.problems if words in f"{problem.path} {problem.problem} {problem.used}"]
 
 
@@ -75,7 +75,7 @@ def _never() -> NvmlFacts:
 
 
 def information(uuid: str = "GPU-1", minor: int = 0, **more: str) -> bytes:
-    """/proc/driver/nvidia/gpus/ADDRESS/information."""
+    """Return /proc/driver/nvidia/gpus/ADDRESS/information."""
     told = {
         "Model": "Stub S1",
         "IRQ": "163",
@@ -91,7 +91,7 @@ def information(uuid: str = "GPU-1", minor: int = 0, **more: str) -> bytes:
 
 
 def proc_tree(*addresses: str) -> Contents:
-    """/proc/driver/nvidia of some GPUs."""
+    """Return the /proc/driver/nvidia of some GPUs."""
     tree: Contents = {"proc/driver/nvidia/version": VERSION.encode()}
     for minor, address in enumerate(addresses):
         tree[f"{GPUS}/{address}/information"] = information(f"GPU-{minor}", minor)
@@ -99,7 +99,7 @@ def proc_tree(*addresses: str) -> Contents:
 
 
 def amd_tree(address: str, **attributes: object) -> Contents:
-    """The directory of an AMD GPU as the amdgpu driver fills it."""
+    """Return the directory of an AMD GPU with the files of the amdgpu driver."""
     default = {
         "mem_info_vram_total": 206141652992,
         "mem_info_vram_used": 295616512,

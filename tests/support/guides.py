@@ -1,4 +1,4 @@
-"""The guides of the simulator and the queue, and the numbers that they state."""
+"""The guides of the simulator and the queue, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ WAITS_BY_LOG: list[tuple[str, ...]] = re.findall(
     CONCEPTS,
     re.M,
 )
-"""Of each log in turn, by policy: mean with its unit, 95th percentile, bounded slowdown, longest with its unit."""
+"""For each log, by policy: mean with its unit, 95th percentile, bounded slowdown, longest with its unit."""

@@ -1,4 +1,4 @@
-"""Observations of a small machine for the tests of health: two GPUs, a port, a NIC, and what befalls them."""
+"""Observations of a small machine with two GPUs, a port and a NIC, for tests of health faults."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ HEALTHY = HardwareObservation(
 
 
 def gpu(address: str = FIRST, **changes: Any) -> dict[str, Any]:
-    """The change of an observation in which one GPU differs."""
+    """Return the observation fields in which one GPU differs."""
     healthy = HEALTHY.gpus or {}
     return {"gpus": {**healthy, address: healthy[address]._replace(**changes)}}
 
 
 def xid(code: int, at: float, address: str = FIRST) -> tuple[DeviceEvent, ...]:
-    """The event of a line in the kernel log."""
+    """Return the event for an XID line of the kernel log."""
     line = f"NVRM: Xid (PCI:{address[:-2]}): {code}, pid=4242, name=python"
     return tuple(device_events([LogRecord(None, at, line)]))
 
 
 class Story:
-    """A node over time, whose agent may be restarted between any two observations."""
+    """A node over time; its agent may restart between any two observations."""
 
     def __init__(self, *, restarts: bool = False) -> None:
         self.state = HealthState()
@@ -68,7 +68,7 @@ class Story:
         self.observe()
 
     def observe(self, after: float = 1.0, **changes: Any) -> Diagnosis:
-        """Observe the healthy machine with some changes, so many seconds later."""
+        """Observe the healthy machine with some changes, `after` seconds later."""
         self.now += after
         if self._restarts:
             self.state = decode_state(encode_state(self.state))
@@ -77,7 +77,7 @@ class Story:
         return evaluation
 
     def last(self, seconds: float, **changes: Any) -> Diagnosis:
-        """Observe the same for so long, once a minute."""
+        """Repeat the same observation once a minute for this many seconds."""
         evaluation = self.observe(0.0, **changes)
         for _ in range(int(seconds // 60)):
             evaluation = self.observe(60.0, **changes)

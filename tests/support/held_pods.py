@@ -1,4 +1,4 @@
-"""Pods that gates of the queue hold, and Workloads with topology assignments for them."""
+"""Pods that scheduling gates of the queue hold, and Workloads with topology assignments for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GATE = {"name": "kueue.x-k8s.io/topology"}
 
 
 def held_pod(name: str, pod_set: str = "main", *, index: int | None = None, **spec: object) -> Json:
-    """A pod of the Workload ns/w as its job's controller creates it."""
+    """Return a pod of the Workload ns/w as its job's controller creates it."""
     labels = {"kueue.x-k8s.io/podset": pod_set} | ({} if index is None else {INDEX: str(index)})
     annotations = {"kueue.x-k8s.io/workload": "w"}
     return {
@@ -31,14 +31,14 @@ def held_pod(name: str, pod_set: str = "main", *, index: int | None = None, **sp
 
 
 def pinned(pod: Json, node: str) -> Json:
-    """A held pod after its ungating to a node; "": without a pin. Gates of its own stay."""
+    """Return a held pod after the queue has ungated it for a node; "": without a node. The pod keeps its own gates."""
     spec: Json = {**pod["spec"], "schedulingGates": [gate for gate in pod["spec"]["schedulingGates"] if gate != GATE]}
     affinity = pin_to_node(spec.get("affinity") or {}, node) if node else spec.get("affinity")
     return {**pod, "spec": {**spec, "affinity": affinity}}
 
 
 def managed(pod: Json) -> ManagedPod:
-    """A pod of a Workload as the controller keeps it."""
+    """Return a Workload's pod as the controller's cache has it."""
     result = read_managed_pod(pod)
     assert result is not None
     return result
@@ -47,7 +47,7 @@ def managed(pod: Json) -> ManagedPod:
 def assigned_workload(
     domains: dict[str, int], *, level: str = HOSTNAME, indexed: bool = True, pods: int | None = None
 ) -> Json:
-    """An admitted Workload whose one pod set has so many pods in each domain, by its value."""
+    """Return an admitted Workload with one pod set; `domains`: the number of pods by domain value."""
     values = tuple(TopologyDomainAssignment((value,), count) for value, count in domains.items())
     assignment = write_topology_assignment(TopologyAssignment((level,), values))
     request = {"podIndexLabel": INDEX} if indexed else {}
@@ -66,7 +66,7 @@ def assigned_workload(
 
 
 def patched(pod: Json, write: Write) -> Json:
-    """A pod after a JSON patch."""
+    """Return a pod after a JSON patch."""
     body: Any = write.body
     result: Any = json_patch(pod, body)
     return result

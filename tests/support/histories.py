@@ -1,4 +1,4 @@
-"""Histories of simulations, by hand and at random."""
+"""Histories of simulations: handmade and random."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import JobOutcome
 
 SIZE = 8
-"""CPUs of the machines below; of GPUs half as many."""
+"""CPUs of the machines below; they have half as many GPUs."""
 MACHINE = {"cpu": SIZE, "gpu": SIZE // 2}
 
 
 def job(name: str, submitted: float, cpus: int, *runs: JobRun, **fields: Any) -> JobHistory:
-    """Return a job of one pod that completed with its last run, or else is pending."""
+    """Return a job of one pod that completed with its last run, or that is pending if it has no run."""
     outcome: JobOutcome = "done" if runs and runs[-1].whole else "waiting"
     entry = JobHistory(name, "", "", submitted, inf, {"cpu": cpus}, 1, 0, outcome, runs)
     return entry._replace(**fields)
 
 
 def run(start: float, end: float, ready: float | None = None, *, whole: bool = True) -> JobRun:
-    """Return a run whose pods start at once."""
+    """Return a run whose pods start at its start."""
     return JobRun(start, end, start if ready is None else ready, whole)
 
 
@@ -45,12 +45,12 @@ PREEMPTED = history(
     job("f", 155, 9, outcome="refused"),
     job("g", 160, 1, run(160, 188, 161), outcome="failed", walltime=28),
 )
-"""One job starts at once, one is preempted, one waits for a reserved start; one waits for ever."""
+"""One job starts at once, one is preempted, one waits for a reserved start, and one never starts."""
 
 
 @st.composite
 def histories(draw: st.DrawFn, *, max_jobs: int = 12) -> History:
-    """Small machines that are never overcommitted; any job may be preempted, fail, fit nowhere, or stay pending."""
+    """Draw histories without overcommitment; jobs may be preempted, fail, fit nowhere or be pending."""
     free = [dict(MACHINE) for _ in range(400)]
     jobs: list[JobHistory] = []
     submitted = draw(st.integers(0, 5))
@@ -77,7 +77,7 @@ def histories(draw: st.DrawFn, *, max_jobs: int = 12) -> History:
 
 
 def _placed(free: list[dict[str, int]], amounts: Mapping[str, int], least: int, length: int, *, whole: bool) -> JobRun:
-    """A run from the first second on in which it has room to its end."""
+    """Return the earliest run that fits from its start to its end."""
     start = least
     while any(free[second][name] < size for second in range(start, start + length) for name, size in amounts.items()):
         start += 1

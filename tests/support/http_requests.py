@@ -1,4 +1,4 @@
-"""Requests to an HTTP server of a test."""
+"""Requests to a test's HTTP server."""
 
 from __future__ import annotations
 

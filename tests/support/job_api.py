@@ -1,4 +1,4 @@
-"""A model of the API server's rules for batch/v1 Jobs, and of the Job controller's steps on one of them.
+"""A model of the API server's rules for batch/v1 Jobs, and of the Job controller's steps on one Job.
 
 pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation/validation.go, pkg/controller/job/job_controller.go.
 """
@@ -21,21 +21,21 @@ class JobRejected(Exception):
 
 
 class JobApi:
-    """One Job on a server; `clears_start_time`: Kubernetes 1.36 or later (KEP-5440)."""
+    """One Job on a server. `clears_start_time`: the server is Kubernetes 1.36 or later (KEP-5440)."""
 
     def __init__(self, job: Json, *, clears_start_time: bool, stop_steps: int = 1) -> None:
-        """Take a Job; `stop_steps`: steps of the Job controller that its pods take to terminate."""
+        """Set the Job; `stop_steps`: the number of Job controller steps in which its pods terminate."""
         self.job = copy.deepcopy(job)
         self.job.setdefault("status", {})
         self.clears_start_time = clears_start_time
         self.writes = 0
         self.has_ready_pods = True
-        """Whether the pods of the Job become ready."""
+        """Whether the Job's pods become ready."""
         self._stop_steps = stop_steps
         self._stop_steps_left = 0
 
     def patch(self, body: Json, subresource: str = "") -> None:
-        """Carry out a merge patch, by the rules of validation."""
+        """Apply a merge patch, or raise JobRejected if the validation rules reject it."""
         changed: Any = merge_patch(copy.deepcopy(self.job), copy.deepcopy(body))
         if subresource == "status":
             assert set(body) == {"status"}
@@ -70,7 +70,7 @@ class JobApi:
         return any(item["type"] == "Suspended" and item["status"] == "True" for item in conditions)
 
     def sync(self) -> bool:
-        """Do one step of the Job controller; tell whether it changed anything, or pods terminate still."""
+        """Run one step of the Job controller; return whether it changed anything or pods are still terminating."""
         before = copy.deepcopy(self.job)
         suspended, status = bool(self.job["spec"].get("suspend")), self.job["status"]
         if status.get("terminating"):
@@ -104,7 +104,7 @@ class JobApi:
 
 
 def pruned_template(job: Json) -> Json:
-    """Return the pod template of a job without empty fields."""
+    """Return a job's pod template without empty fields."""
     return without_absent_fields(job["spec"]["template"])
 
 

@@ -1,4 +1,4 @@
-"""Held jobs of each kind with a field that suspends them, drawn by hypothesis."""
+"""Held jobs of each kind with a suspend field, drawn with hypothesis."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ TRAINING: Json = {
     "activePods": ["/status/driver", "/status/workers/*/active"],
     "conditions": {"ready": "Running", "succeeded": "Complete", "failed": "Failed"},
 }
-"""A kind as the settings describe it."""
+"""A kind as defined in the settings."""
 CONFIGURED: JobAdapter = ConfiguredJob(parse_job_kinds([TRAINING])[0])
 
 
 def kubeflow_adapter(kind: str) -> JobAdapter:
-    """Return the adapter of a kind of kubeflow.org."""
+    """Return the adapter of a kubeflow.org kind."""
     return next(adapter for adapter in kubeflow.ADAPTERS if adapter.resource.kind == kind)
 
 
 def ray_cluster_spec(head: Json, *groups: Json) -> Json:
-    """Return the spec of a Ray cluster."""
+    """Return the spec of a RayCluster."""
     return {"headGroupSpec": {"template": head}, "workerGroupSpecs": list(groups)}
 
 
 def worker_group(name: str, template: Json | None = None, **fields: object) -> Json:
-    """Return a worker group of a Ray cluster."""
+    """Return a worker group of a RayCluster."""
     return {"groupName": name, "template": template or {"spec": {}}, **fields}
 
 
 @st.composite
 def ray_clusters(draw: st.DrawFn) -> Json:
-    """Return specs of Ray clusters with up to three worker groups."""
+    """Draw specs of RayClusters with up to three worker groups."""
     names = draw(st.lists(st.sampled_from(["small", "Large", "gpu"]), unique=True))
     groups = [worker_group(name, draw(templates()), replicas=draw(st.integers(0, 3))) for name in names]
     return ray_cluster_spec(draw(templates()), *groups)
@@ -67,7 +67,7 @@ def ray_clusters(draw: st.DrawFn) -> Json:
 
 @st.composite
 def ray_jobs(draw: st.DrawFn) -> Json:
-    """RayJobs that submit in each of the ways, with and without a template of the submitter."""
+    """Draw RayJobs with each submission mode, with and without a template for the submitter."""
     spec: Json = {"suspend": True, "shutdownAfterJobFinishes": True, "rayClusterSpec": draw(ray_clusters())}
     mode = draw(st.sampled_from([None, "K8sJobMode", "HTTPMode", "SidecarMode"]))
     if mode is not None:
@@ -79,7 +79,7 @@ def ray_jobs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def kubeflow_jobs(draw: st.DrawFn, replicas_field: str, roles: tuple[str, ...]) -> Json:
-    """Jobs of kubeflow.org with some of the roles of their kind."""
+    """Draw jobs of a kubeflow.org kind with some of the kind's roles."""
     chosen = draw(st.lists(st.sampled_from(roles), unique=True, min_size=1))
     replicas = {role: {"replicas": draw(st.integers(1, 3)), "template": draw(templates())} for role in chosen}
     return {"metadata": METADATA, "spec": {"runPolicy": {"suspend": True}, replicas_field: replicas}}
@@ -87,7 +87,7 @@ def kubeflow_jobs(draw: st.DrawFn, replicas_field: str, roles: tuple[str, ...]) 
 
 @st.composite
 def trainings(draw: st.DrawFn) -> Json:
-    """Jobs of the kind TRAINING, with some of its templates."""
+    """Draw jobs of the kind TRAINING with some of its templates."""
     spec: Json = {"run": {"suspend": True}, "driver": draw(templates())}
     names = draw(st.lists(st.sampled_from(["a", "b", "c"]), unique=True))
     spec["workers"] = [{"name": name, "template": draw(templates()), "replicas": 2} for name in names]
@@ -117,4 +117,4 @@ KINDS: dict[str, tuple[JobAdapter, Callable[[], st.SearchStrategy[Json]]]] = {
     "JAXJob": (kubeflow_adapter("JAXJob"), lambda: kubeflow_jobs("jaxReplicaSpecs", ("Worker",))),
     "MPIJob": (kubeflow_adapter("MPIJob"), lambda: kubeflow_jobs("mpiReplicaSpecs", ("Launcher", "Worker"))),
 }
-"""By kind: its adapter, and a strategy of its held jobs."""
+"""By kind: its adapter, and a strategy for its held jobs."""

@@ -17,7 +17,7 @@ JSON_VALUES: st.SearchStrategy[object] = st.recursive(
 
 
 def with_field(obj: Json, path: str, value: Any) -> Json:
-    """Return a copy with one field set, or deleted by None."""
+    """Return a copy with one field set, or deleted if the value is None."""
     changed = copy.deepcopy(obj)
     owner: Any = changed
     *parents, field = path.split(".")
@@ -31,7 +31,7 @@ def with_field(obj: Json, path: str, value: Any) -> Json:
 
 
 def without_absent_fields(value: Any) -> Any:
-    """Return a value without null and empty fields, as the API server keeps most objects; lists stay as they are."""
+    """Return a value without null and empty fields, as the API server stores most objects; lists are unchanged."""
     if not isinstance(value, dict):
         return value
     fields = {name: without_absent_fields(field) for name, field in cast("Json", value).items()}

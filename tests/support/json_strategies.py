@@ -1,4 +1,4 @@
-"""JSON values drawn by hypothesis."""
+"""JSON values drawn with hypothesis."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An HTTP server that does what a test says, byte by byte: the faults that a client of an API server has to bear.
+"""A scripted HTTP server with control over every byte, for faults that clients of an API server must tolerate.
 
-It stands on real sockets. Every request to it is answered by the next of its answers; the last one is for ever.
+It uses real sockets. Each request gets the next scripted response; the last response repeats forever.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 as_dict = msgspec.json.Decoder(Object).decode
-"""For reflectors that keep objects whole."""
+"""For reflectors that cache whole objects."""
 
 
 class Request(NamedTuple):
-    """What a client sent."""
+    """A client's request."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     """By lower-case name."""
     body: bytes
     connection: int
-    """Which connection it came over, counted from 0."""
+    """The number of the connection that it came over, counted from 0."""
 
     @property
     def is_watch(self) -> bool:
@@ -49,7 +49,7 @@ class Request(NamedTuple):
 
 
 class Exchange:
-    """One request and its answer, as it is written."""
+    """One request and the response, as the test writes it."""
 
     def __init__(self, request: Request, sock: socket.socket, closing: threading.Event) -> None:
         self.request = request
@@ -59,7 +59,7 @@ class Exchange:
 
     @property
     def client_names(self) -> list[str]:
-        """The names in the client's certificate, where TLS has verified one."""
+        """The names in the client's certificate, if TLS has verified one."""
         certificate = self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None
         names: Any = (certificate or {}).get("subjectAltName", ())
         return [name for _, name in names]
@@ -73,27 +73,27 @@ class Exchange:
         self.send(f"HTTP/1.1 {status} Said\r\n{lines}\r\n".encode() + body)
 
     def begin(self) -> None:
-        """Begin an answer in chunks."""
+        """Begin a chunked response."""
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
 
     def chunk(self, data: bytes) -> None:
         self.send(b"%x\r\n%s\r\n" % (len(data), data))
 
     def end(self) -> None:
-        """End the chunks as HTTP says."""
+        """End the chunked response as HTTP requires."""
         self.send(b"0\r\n\r\n")
 
     def hang_up(self) -> None:
-        """Close the connection (FIN), whatever length was sent."""
+        """Close the connection (FIN), whatever length the header declares."""
         self.keep = False
 
     def reset(self) -> None:
-        """Break the connection off (RST)."""
+        """Abort the connection (RST)."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.keep = False
 
     def stay_silent(self) -> None:
-        """Say nothing more until the server is closed."""
+        """Send nothing more until the server is closed."""
         self._closing.wait()
         self.keep = False
 
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
 
 
 class ScriptedServer:
-    """A server on loopback with answers for watches and answers for everything else."""
+    """A server on loopback with one script of responses for watches and another for all other requests."""
 
     def __init__(
         self, answers: Sequence[Answer], watches: Sequence[Answer] = (), *, tls: ssl.SSLContext | None = None
@@ -152,7 +152,7 @@ class ScriptedServer:
             thread.start()
 
     def _serve(self, sock: socket.socket, number: int) -> None:
-        with contextlib.suppress(OSError, ssl.SSLError):  # what a client does to us is its own affair
+        with contextlib.suppress(OSError, ssl.SSLError):  # errors that the client causes do not concern the server
             if self._tls:
                 sock = self._tls.wrap_socket(sock, server_side=True)
                 self._open[number] = sock
@@ -174,7 +174,7 @@ class ScriptedServer:
 
 
 def read_request(reader: BinaryIO, connection: int) -> Request | None:
-    """Read one request; None where the client has closed."""
+    """Read one request; return None if the client has closed the connection."""
     first = reader.readline()
     if not first.strip():
         return None
@@ -189,22 +189,22 @@ def read_request(reader: BinaryIO, connection: int) -> Request | None:
     return Request(method, url.path, query, headers, body, connection)
 
 
-# --- answers
+# --- responses
 
 
 def give(status: int, content: object, headers: dict[str, str] | None = None) -> Answer:
-    """Answer with JSON, or with bytes as they are."""
+    """Respond with JSON, or with bytes unchanged."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     return lambda exchange: exchange.answer(status, body, headers)
 
 
 def refuse(status: int, reason: str, message: str = "no", headers: dict[str, str] | None = None) -> Answer:
-    """Answer with a Status."""
+    """Respond with a Status."""
     return give(status, failure(status, reason, message), headers)
 
 
 def watch_on(*events: Object) -> Answer:
-    """Send events, then stay open in silence."""
+    """Send events, then keep the watch open without sending anything."""
 
     def run(exchange: Exchange) -> None:
         exchange.begin()
@@ -216,7 +216,7 @@ def watch_on(*events: Object) -> Answer:
 
 
 def watch_once(*events: Object) -> Answer:
-    """Send events, then end as HTTP says."""
+    """Send events, then end as HTTP requires."""
 
     def run(exchange: Exchange) -> None:
         exchange.begin()
@@ -227,7 +227,7 @@ def watch_once(*events: Object) -> Answer:
     return run
 
 
-# --- what they say
+# --- contents of responses
 
 
 def pod(name: str, version: int, **more: Any) -> Object:

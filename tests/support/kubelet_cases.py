@@ -1,7 +1,7 @@
-"""What a real kubelet did, recorded beside the project: machines and its answers as values, read by path.
+"""Recorded behaviour of a real kubelet, read from files by path: machines and the kubelet's responses as values.
 
-`traces` are of a whole kubelet in a lab, with its API's answers and its state files. `cases` are of its managers alone,
-with their state. Both are data of which only the facts are turned into values here, and nothing is computed.
+`traces` are of a whole kubelet in a lab, with its API's responses and its state files. `cases` are of its managers
+only, with their state. This module converts recorded facts to values and computes nothing.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ Json = dict[str, Any]
 
 @functools.cache
 def traces() -> dict[str, Json]:
-    """The recorded traces by name; none where the data are absent."""
+    """Return the recorded traces by name; empty if the data are absent."""
     file = CASES / "kubelet_traces.json"
     return {trace["name"]: trace for trace in json.loads(file.read_text())} if file.exists() else {}
 
 
 @functools.cache
 def cases() -> tuple[Json, ...]:
-    """The recorded admissions; none where the data are absent."""
+    """Return the recorded admissions; empty if the data are absent."""
     file = CASES / "kubelet_admission_cases.json.gz"
     return tuple(json.loads(gzip.decompress(file.read_bytes()))["cases"]) if file.exists() else ()
 
 
 def given(value: Any) -> Json:
-    """An object of the recording, where Go writes null for an empty map."""
+    """Return an object of the recording; Go writes null for an empty map."""
     return value or {}
 
 
@@ -62,7 +62,7 @@ def given(value: Any) -> Json:
 
 
 def machine_of_trace(trace: Json) -> Machine:
-    """The machine of a trace: thread t of core c of zone n is CPU n*cores + c + t*zones*cores."""
+    """Return the machine of a trace: thread t of core c of zone n is CPU n*cores + c + t*zones*cores."""
     shape = trace["machine"]
     cores, every = shape["cores_per_numa"], shape["numa"] * shape["cores_per_numa"]
     assert shape["cpu_numbering"] == "node n core c thread t = n*8+c+16*t"
@@ -90,7 +90,7 @@ def stale_cpus_of_trace(trace: Json) -> CpuSet:
 
 
 def report_of_trace(trace: Json) -> KubeletReport:
-    """What the kubelet of a trace said."""
+    """Return the report of a trace's kubelet."""
     allocatable = trace["get_allocatable"]
     return KubeletReport(
         tuple(
@@ -146,7 +146,7 @@ def _blocks(entries: list[Json]) -> tuple[MemoryBlock, ...]:
 
 
 def _nodes(entry: Json) -> tuple[int, ...]:
-    # protobuf's JSON has texts for 64-bit numbers and leaves out what is 0
+    # protobuf's JSON has strings for 64-bit numbers, and omits fields that are 0
     return tuple(sorted(int(node.get("ID", 0)) for node in entry.get("topology", {}).get("nodes", [])))
 
 
@@ -203,7 +203,7 @@ def _checkpoint(entries: list[Json] | None) -> DeviceCheckpoint | None:
 
 
 def machine_of_case(case: Json) -> Machine:
-    """The machine of a case."""
+    """Return the machine of a case."""
     zones: list[Zone] = []
     for node in case["machine"]["numaNodes"]:
         cpus = CpuSet(cpu["id"] for cpu in node["cpus"])
@@ -222,7 +222,7 @@ def machine_of_case(case: Json) -> Machine:
 
 
 def report_of_case(case: Json, *, files: bool = True) -> KubeletReport:
-    """What the kubelet of a case would say before the pod comes: its state, and in List what is visible of that."""
+    """Return the report of a case's kubelet before the pod arrives: its state, and the part that List shows."""
     state, machine = case["state"], case["machine"]
     static = case["kubelet"]["cpuManagerPolicy"] == "static"
     healthy = {
@@ -322,7 +322,7 @@ def _entries_of_case(case: Json) -> list[PodDevicesEntry]:
 
 
 def _listed(case: Json) -> list[PodResources]:
-    """The pods of List: the containers that hold anything, without init containers that have ended."""
+    """Return the pods of List: containers that hold resources, without ended init containers."""
     state, visible = case["state"], case["podresourcesVisibleState"] or case["state"]
     zones = {
         (resource, device["id"]): tuple(device["numa"] or ())

@@ -1,4 +1,4 @@
-"""Files replaced as the kubelet replaces its own."""
+"""Files replaced the way the kubelet replaces its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def replace(path: Path, content: bytes | str = b"{}") -> None:
-    """Write a file by a temporary one beside it and a rename (pkg/kubelet/util/store/filestore.go writeFile())."""
+    """Write a temporary file beside the target and rename it (pkg/kubelet/util/store/filestore.go writeFile())."""
     temporary = path.parent / f".{abs(hash(path.name)) % 10**9}"
     temporary.write_bytes(content.encode() if isinstance(content, str) else content)
     temporary.rename(path)

@@ -1,7 +1,7 @@
-"""A random node with alive and deleted pods, and its kubelet's report: the truth is known.
+"""A random node with live and deleted pods, and its kubelet's report; the true allocations are known.
 
-Blocks of several zones are given by the rules of pkg/kubelet/cm/memorymanager/policy_static.go; everything else is
-simply handed out. Pods that are gone have left List, and are still in the files; the CPU Manager may have reconciled.
+Blocks of several zones follow the rules of pkg/kubelet/cm/memorymanager/policy_static.go; other allocations are
+arbitrary. Deleted pods are absent from List but still in the files, unless the CPU Manager has reconciled them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DEVICE = "example.com/dev"
 
 
 def make_node(zones: tuple[int, ...], cpus: int = 8, memory: int = 16 * GIB) -> Machine:
-    """A machine of zones with these ids, of so many CPUs and bytes each."""
+    """Return a machine with zones of these ids, each with this many CPUs and bytes."""
     zone_values = tuple(
         Zone(
             zone,
@@ -68,7 +68,7 @@ def _blocks(count: int, length: int) -> list[CpuSet]:
 
 
 def make_allocatable(machine: Machine, devices: tuple[ContainerDevices, ...] = ()) -> Allocatable:
-    """All CPUs but RESERVED, all memory but the pools of huge pages, and the pools."""
+    """Return all CPUs except RESERVED, all memory except the huge page pools, and these pools."""
     memory: list[MemoryBlock] = []
     for zone in machine.zones:
         memory.append(MemoryBlock("memory", (zone.memory or 0) - GIB, (zone.id,)))
@@ -81,12 +81,12 @@ class Record(NamedTuple):
 
     uid: str
     pod: PodResources
-    """As it is listed."""
+    """The pod in the response of List."""
     ended_init_containers: tuple[ContainerResources, ...] = ()
     """Init containers that have ended."""
     alive: bool = True
     reconciled: bool = True
-    """Whether the CPU Manager has removed the pod from its file, if it is not alive."""
+    """Whether the CPU Manager has removed the pod from its file, if the pod is not alive."""
 
     @property
     def containers(self) -> tuple[ContainerResources, ...]:
@@ -121,7 +121,7 @@ class NodeHistory(NamedTuple):
         return CpuManagerState("static", CpuSet.union(zone.cpus for zone in self.machine.zones) - held, entries)
 
     def _memory(self) -> MemoryManagerState:
-        """Write down all blocks, those of pods that are gone too."""
+        """Return the state with all blocks, including those of deleted pods."""
         free = {(block.zones[0], block.type): block.size for block in make_allocatable(self.machine).memory}
         allocatable = dict(free)
         total = allocatable | {(zone.id, "memory"): zone.memory or 0 for zone in self.machine.zones}
@@ -190,9 +190,9 @@ class _Stock:
 
 @st.composite
 def node_histories(draw: st.DrawFn, *, inits: bool = True) -> NodeHistory:
-    """Draw a node with pods; groups of zones do not overlap, as the Memory Manager sees to.
+    """Draw a node with pods. Groups of zones do not overlap, an invariant of the Memory Manager.
 
-    Without init containers none holds a part of what another may hold, so that no two of them can be confounded.
+    Without init containers, no container holds a part of what another may hold, so no two containers can be confused.
     """
     ids = tuple(sorted(draw(st.sets(st.integers(0, 9), min_size=1, max_size=4))))
     machine = make_node(ids)
@@ -220,14 +220,14 @@ NO_FILES = StateFiles()
 def compute_usage(
     machine: Machine, report: KubeletReport, excluded: Callable[[PodResources], bool] = exclude_none
 ) -> Usage:
-    """The usage of a node whose kubelet is ready."""
+    """Return the usage of a node; fail if its kubelet is not ready."""
     usage = node_usage(machine, report, excluded=excluded)
     assert not isinstance(usage, KubeletNotReady)
     return usage
 
 
 def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
-    """By zone: capacity, allocatable and available amount of a resource."""
+    """Return the capacity, allocatable and available amount of a resource by zone."""
     return {
         zone_usage.zone: tuple(zone_usage.amounts[resource])
         for zone_usage in usage.zones
@@ -238,5 +238,5 @@ def amounts(usage: Usage, resource: str) -> dict[int, tuple[int, ...]]:
 def make_report(
     *pods: PodResources, machine: Machine = TWO, state: StateFiles = NO_FILES, **allocatable: Any
 ) -> KubeletReport:
-    """The report of a kubelet with these pods, and with `allocatable` fields other than all but the reserved."""
+    """Return a kubelet's report with these pods; `allocatable`: fields that replace the defaults."""
     return KubeletReport(pods, make_allocatable(machine)._replace(**allocatable), CONFIG, state)

@@ -1,4 +1,4 @@
-"""A kubelet's HTTPS server with /configz: with a certificate of a CA, and a token that it requires."""
+"""A kubelet's HTTPS server with /configz. It has a certificate of a CA and requires a token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN = "let-me-in"  # noqa: S105 -- of a server of this process
 
 
 class KubeletServer:
-    """Serves one document on a free port of 127.0.0.1 while entered."""
+    """Serves one document on a free port of 127.0.0.1 inside a `with` block."""
 
     def __init__(self, ca: trustme.CA, *names: str) -> None:
         """Serve with a certificate for these names and addresses."""
@@ -30,7 +30,7 @@ class KubeletServer:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         ca.issue_cert(*names).configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        # a poll interval of 10 ms, for a quick end of each test
+        # a poll interval of 10 ms makes each test end quickly
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     @property
@@ -68,17 +68,17 @@ def _server(owner: KubeletServer) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
-            """Keep quiet."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: object, client_address: object) -> None:
-            """Take it for what it is: a client that did not trust us."""
+            """Ignore the error: a client did not trust the certificate."""
 
     return Server(("127.0.0.1", 0), Handler)
 
 
 def write_token(directory: Path) -> str:
-    """Write the good token; return its file."""
+    """Write the valid token; return its file."""
     path = directory / "token"
     path.write_text(f"{TOKEN}\n")
     return str(path)

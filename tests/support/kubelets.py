@@ -44,7 +44,7 @@ NO_FAULTS = Faults()
 
 @contextlib.contextmanager
 def short_directory() -> Generator[Path]:
-    """A directory whose path leaves room for a socket's name: 107 bytes are all there are."""
+    """Yield a directory with a path short enough for the name of a socket: the limit is 107 bytes in total."""
     with tempfile.TemporaryDirectory(prefix="zw-") as directory:
         yield Path(directory)
 
@@ -56,7 +56,7 @@ def simulated(
     *,
     pods_api: bool = False,
 ) -> Generator[SimulatedKubelet]:
-    """A node of two zones with 16 CPUs, 64 GiB and four GPUs each, of which CPU 0 is reserved."""
+    """Yield a node of two zones with 16 CPUs, 64 GiB and four GPUs each; CPU 0 is reserved."""
     gpus = [SimulatedDevice(GPU, f"gpu-{number}", (number // 4,)) for number in range(8)]
     with (
         short_directory() as directory,
@@ -68,18 +68,18 @@ def simulated(
 
 
 def pod(name: str, cpus: int = 0, *, memory: int = 0, gpus: int = 0, guaranteed: bool = True) -> PodSpec:
-    """A pod of one container."""
+    """Return a pod of one container."""
     container = ContainerSpec("main", 1000 * cpus, {"memory": memory} if memory else {}, {GPU: gpus} if gpus else {})
     return PodSpec("lab", name, (container,), f"uid-{name}", guaranteed, {"app": name})
 
 
 def decode_pod_event(event: bytes) -> tuple[str, str]:
-    """The type of a WatchPodsEvent, and the name of its pod."""
+    """Return the type of a WatchPodsEvent and the name of its pod."""
     message = pods_pb2.WatchPodsEvent.FromString(event)
     return pods_pb2.EventType.Name(message.type), pods_pb2.Pod.FromString(message.pod).metadata.name
 
 
-# --- random answers, in the order in which decoding gives them
+# --- random responses, in the order of decoding
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=8)
 ZONES = st.frozensets(st.integers(0, 15), max_size=3).map(lambda zones: tuple(sorted(zones)))
@@ -88,7 +88,7 @@ CPUS = st.frozensets(st.integers(0, MAX_CPUS - 1) | st.integers(0, 63), max_size
 
 @st.composite
 def some_devices(draw: st.DrawFn) -> tuple[ContainerDevices, ...]:
-    """Devices of a few resources, each device once."""
+    """Draw devices of a few resources, each device once."""
     zones_by_device = draw(st.dictionaries(st.tuples(NAMES, NAMES), ZONES, max_size=8))
     alike: dict[tuple[str, tuple[int, ...]], list[str]] = {}
     for (resource, device), zones in zones_by_device.items():

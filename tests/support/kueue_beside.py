@@ -1,4 +1,4 @@
-"""What a Kueue that leads, or has led, leaves in a cluster: its Lease, finalizers, webhooks, an admitted Job."""
+"""Objects that a Kueue leader, current or former, leaves in a cluster: Lease, finalizers, webhooks, an admitted Job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOLDER = "kueue-controller-manager-7d4_8a1"
 
 
 def kueue_lease(second: int = 0, *, seconds: int = 15, annotations: Json | None = None) -> Json:
-    """Return Kueue's Lease, renewed at a second of a day."""
+    """Return Kueue's Lease, renewed at a given second of a day."""
     renewed = f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.000000Z"
     metadata = {"name": LEASE_NAME.name, "namespace": LEASE_NAME.namespace, "annotations": annotations or {}}
     spec = {"holderIdentity": HOLDER, "leaseDurationSeconds": seconds, "renewTime": renewed}
@@ -30,13 +30,13 @@ def kueue_lease(second: int = 0, *, seconds: int = 15, annotations: Json | None 
 
 
 def start_kueue(api: Api, *, seconds: int = 1) -> None:
-    """Create the namespace and the Lease, which is free after some seconds."""
+    """Create the namespace and the Lease, which expires after some seconds."""
     api.post("/api/v1/namespaces", {"metadata": {"name": LEASE_NAME.namespace}})
     api.post(LEASES, kueue_lease(seconds=seconds)).ok()
 
 
 def renew(api: Api, second: int) -> None:
-    """Renew the Lease, as Kueue does: its annotations stay."""
+    """Renew the Lease as Kueue does; annotations are unchanged."""
     api.patch(f"{LEASES}/{LEASE_NAME.name}", {"spec": kueue_lease(second)["spec"]}).ok()
 
 
@@ -46,7 +46,7 @@ def lease(api: Api) -> Json:
 
 
 def leave_admitted_job(api: Api, name: str, cpus: int, *, deadline: int | None = None) -> Json:
-    """Create a Job of LocalQueue `queue` that Kueue has admitted to flavor `all`, and started; return its Workload.
+    """Create a Job of LocalQueue `queue` that Kueue has admitted to flavor `all` and started; return its Workload.
 
     The objects are as Kueue's pkg/controller/jobframework and pkg/workload write them.
     """

@@ -1,6 +1,6 @@
-"""Kueue's own test cases, recorded beside the project: their objects as our values.
+"""Kueue's own test cases, recorded beside the project, with their objects as the project's values.
 
-Strings are quantities; amounts of usage are in milli-CPU and in units; {"t": s} is a time in seconds.
+Strings are quantities. Amounts of usage are in milli-CPU and in units. {"t": s} is a time in seconds.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ PRIORITY_BOOST_ANNOTATION = "kueue.x-k8s.io/priority-boost"
 
 @functools.cache
 def table(name: str) -> Json:
-    """A file of cases; an empty one where the data are absent."""
+    """Return a file of cases; an empty object if the data are absent."""
     file = CASES / f"kueue_{name}_cases.json"
     return json.loads(file.read_text()) if file.exists() else {"cases": [], "fixtures": {}}
 
 
 def cases_of(name: str, test: str) -> Any:
-    """Parametrize with the cases of one upstream test."""
+    """Parametrize a test with the cases of one upstream test."""
     params = [pytest.param(case, id=case["name"]) for case in table(name)["cases"] if case["test"] == test]
     return pytest.mark.parametrize("case", params or [pytest.param({}, marks=pytest.mark.skip(reason=ABSENT))])
 
 
 def part(obj: Json, name: str) -> Json:
-    """A nested object; an empty one where it is absent."""
+    """Return a nested object; an empty one if it is absent."""
     return obj.get(name) or {}
 
 
@@ -164,7 +164,10 @@ def flavor(obj: Json) -> ResourceFlavor:
 
 
 def usage(amounts: dict[str, int | str] | None) -> dict[FlavorResource, int]:
-    """The keys are "flavor/resource", and the resource may have a slash too; strings are quantities."""
+    """Return usage by flavor and resource.
+
+    Keys are "flavor/resource", and a resource may contain a slash; strings are quantities.
+    """
     by_key: dict[FlavorResource, int] = {}
     for key, value in (amounts or {}).items():
         name, resource = key.split("/", 1)
@@ -173,12 +176,12 @@ def usage(amounts: dict[str, int | str] | None) -> dict[FlavorResource, int]:
 
 
 def flat_usage(amounts: Mapping[FlavorResource, int]) -> dict[str, int]:
-    """Amounts by flavor and resource, with the keys of the cases."""
+    """Return amounts by flavor and resource with the keys of the cases."""
     return {f"{key.flavor}/{key.resource}": amount for key, amount in amounts.items()}
 
 
 def workload(obj: Json, *, priority_boost: bool = False) -> Workload:
-    """`priority_boost`: the gate PriorityBoost."""
+    """Return a Workload; `priority_boost`: whether the feature gate PriorityBoost is on."""
     pod_sets = tuple(map(pod_set, obj["podSets"]))
     conditions = {
         condition["type"]: condition for condition in obj.get("conditions") or () if condition["status"] == "True"
@@ -242,7 +245,7 @@ def assignment(obj: Json) -> TopologyAssignment:
 
 
 def _admission(obj: Json | None, pod_sets: tuple[PodSet, ...]) -> Admission | None:
-    """A usage of "podSet requests x count" stands for that product."""
+    """Return an admission. A usage of "podSet requests x count" means that product."""
     if obj is None:
         return None
     specs = {spec.name: spec for spec in pod_sets}

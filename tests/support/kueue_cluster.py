@@ -1,4 +1,4 @@
-"""A cluster whose queues Kueue manages: its objects, a Job that it has admitted, and the controller beside it."""
+"""A cluster whose queues Kueue manages: its objects, a Job that Kueue has admitted, and the standby controller."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class KueueCluster(NamedTuple):
 
     live: LiveCluster
     url: str
-    """Of the API server."""
+    """The URL of the API server."""
 
     def stop_kueue(self) -> None:
-        """Scale its Deployment to 0."""
+        """Scale Kueue's Deployment to 0."""
         scaled = {"spec": {"replicas": 0}}
         self.live.api.patch(f"{_DEPLOYMENT}/{_NAME}", scaled).ok()
 
     def start_kueue(self) -> None:
-        """Scale its Deployment to 1."""
+        """Scale Kueue's Deployment to 1."""
         self.live.api.patch(f"{_DEPLOYMENT}/{_NAME}", {"spec": {"replicas": 1}}).ok()
 
 
 @contextlib.contextmanager
 def kueue_cluster() -> Generator[KueueCluster]:
-    """Run a cluster with a queue of 8 CPUs, a Job that runs on 6 of them, and the controller, which stands by."""
+    """Run a cluster with a queue of 8 CPUs, a running Job of 6 CPUs, and the controller on standby."""
     status_port = free_port()
 
     def services(namespace: str, name: str, _port: str) -> tuple[str, int] | None:

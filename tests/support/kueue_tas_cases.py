@@ -1,4 +1,4 @@
-"""Recorded cases of Kueue's tests of topology-aware scheduling: their input as this project's values."""
+"""Recorded cases of Kueue's tests of topology-aware scheduling, with their input as the project's values."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ PRIOR_USAGE_FIELDS = ("priorOwnUsage", "priorFlavorUsage", "aggregatedDomainUsag
 
 @functools.cache
 def tas_cases() -> tuple[Json, ...]:
-    """Return the cases; none if the data are absent."""
+    """Return the cases; empty if the data are absent."""
     file = CASES / "kueue_tas_cases.json"
     return tuple(json.loads(file.read_text())["cases"]) if file.exists() else ()
 
 
 def cases_of(*tests: str) -> dict[str, Json]:
-    """Return the cases of some of Kueue's tests, by id."""
+    """Return the cases of the given Kueue tests, by id."""
     return {case["id"]: case for case in tas_cases() if case["test"] in tests}
 
 
@@ -112,7 +112,7 @@ def nodes_of(case: Json) -> NodeInfoTable:
 
 
 def ready_of(case: Json) -> NDArray[np.bool_]:
-    """Return which nodes are ready; (nodes,)."""
+    """Return which nodes are ready. Shape: (nodes,)."""
     return np.array([node.get("ready", True) for node in case["input"]["nodes"]], np.bool_)
 
 
@@ -124,7 +124,7 @@ def tree_of_case(case: Json, nodes: NodeInfoTable) -> TopologyTree:
 
 
 def prior_usage_of(case: Json, tree: TopologyTree) -> TASUsage:
-    """Return the prior usage: of the flavor, or where leaves are nodes, of all flavors with common nodes."""
+    """Return the prior usage of the flavor, or of all flavors with common nodes if leaves are nodes."""
     usage: TASUsage = {}
     for field in PRIOR_USAGE_FIELDS[1:] if case["input"]["levels"][-1] == HOSTNAME else PRIOR_USAGE_FIELDS[:1]:
         for domain_usage in case["input"].get(field) or ():
@@ -140,7 +140,7 @@ def prior_usage_of(case: Json, tree: TopologyTree) -> TASUsage:
 
 
 def replay(case: Json) -> TASAssignments | TopologyAssignmentFailure:
-    """Return this project's result for a whole case."""
+    """Return the project's result for a whole case."""
     nodes = nodes_of(case)
     tree = tree_of_case(case, nodes)
     snapshot = NodeTASFlavorSnapshot(tree, nodes, prior_usage_of(case, tree))
@@ -171,7 +171,7 @@ def metadata_of(workload: Json) -> Json:
 
 
 def level_of(case: Json) -> tuple[list[str], TopologyTree, DomainStates]:
-    """Return the ids of the domains of a step's only level in its order, the tree, and the domains' states."""
+    """Return the domain ids of a step's only level in order, the tree, and the domains' states."""
     domains = sorted(case["input"]["domains"], key=lambda domain: domain["levelValues"])
     tree = topology_tree_from_paths(NAME, ["level"], [domain["levelValues"] for domain in domains])
     fields = ("podCount", "sliceCount", "podCountWithLeader", "sliceCountWithLeader", "leaderCount", "affinityScore")

@@ -1,4 +1,4 @@
-"""An API server's Node, NodeFeatures and pod in memory: for tests of what is written to it."""
+"""An API server with a Node, NodeFeatures and a pod in memory, for tests of writes to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NFD_ANNOTATION = "nfd.node.kubernetes.io/feature-labels"
 
 
 class Cluster:
-    """Behaves as a Client of a server would, with optimistic locking; other writers use the plain methods below."""
+    """Behaves as a Client of a server with optimistic locking; other writers use the plain methods below."""
 
     def __init__(self, *, kinds: tuple[Resource, ...] = (NODES, NODE_FEATURES, PODS)) -> None:
         self.kinds = kinds
@@ -30,13 +30,14 @@ class Cluster:
         """Verb, kind and body of each write through the client."""
         self.reads = 0
         self.forbidden: set[tuple[str, str]] = set()
-        """Verb and kind."""
+        """Pairs of verb and kind."""
         self.before_patch: list[Callable[[], None]] = []
-        """The last is called, and removed, before a patch is applied: another client was faster."""
+        """The last function is removed and called before a patch is applied, to simulate another client
+        that is faster."""
         self._version = 0
         self._put(NODES.kind, {"metadata": {"name": NODE, "uid": "n-1", "labels": {"kubernetes.io/hostname": NODE}}})
 
-    # --- what the client calls
+    # --- methods that the client calls
 
     def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> Object:
         self.reads += 1
@@ -82,7 +83,7 @@ class Cluster:
         del self.objects[resource.kind, name]
         self.writes.append(("delete", resource.kind, name))
 
-    # --- what others do
+    # --- actions of others
 
     @property
     def node(self) -> Object:
@@ -96,7 +97,7 @@ class Cluster:
 
     @property
     def feature(self) -> Object | None:
-        """Our NodeFeature."""
+        """The agent's NodeFeature."""
         return self.objects.get((NODE_FEATURES.kind, f"zonewise-{NODE}"))
 
     def label(self, name: str, value: str | None) -> None:
@@ -113,7 +114,7 @@ class Cluster:
         self._put(NODES.kind, self.objects[NODES.kind, NODE])
 
     def run_master(self) -> None:
-        """Do what NFD's master does: claim the labels of all objects, and record it."""
+        """Do the work of NFD's master: claim the labels of all objects, and record it."""
         desired: dict[str, str] = {}
         for (kind, _), obj in sorted(self.objects.items()):
             if kind == NODE_FEATURES.kind:
@@ -127,11 +128,11 @@ class Cluster:
         self.annotate(NFD_ANNOTATION, ",".join(sorted(name.removeprefix(prefix) for name in desired)))
 
     def add_pod(self, name: str, uid: str) -> None:
-        """Add the agent's pod, made by a DaemonSet."""
+        """Add the agent's pod, owned by a DaemonSet."""
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d-1", "controller": True}
         self._put(PODS.kind, {"metadata": {"name": name, "uid": uid, "ownerReferences": [owner]}})
 
-    # --- how
+    # --- implementation
 
     def _put(self, kind: str, obj: Object) -> Object:
         self._version += 1
@@ -153,7 +154,7 @@ class Cluster:
 
 
 def _merge(target: Object, patch: Object) -> None:
-    """RFC 7386."""
+    """Apply a merge patch (RFC 7386)."""
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)
@@ -164,7 +165,7 @@ def _merge(target: Object, patch: Object) -> None:
 
 
 def _operate(document: Object, operation: Object) -> None:
-    """RFC 6902, as far as objects and places in lists go."""
+    """Apply a JSON patch operation (RFC 6902) on objects and list indexes."""
     *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
     parent: Any = document
     for part in way:

@@ -1,4 +1,4 @@
-"""Nodes, pods and kubelets for tests of the ledger; the kubelets admit by our own rules, and publish reports."""
+"""Nodes, pods and kubelets for tests of the ledger; kubelets admit by the project's own rules and publish reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXCLUSIVE = "with-exclusive-resources"
 
 
 def node_kind(policies: Policies, zones: int = 2, cpus: int = 8, gpus: int = 2, gib: int = 0) -> NodeKind:
-    """Zones with CPUs without siblings, GPUs, and memory if the Memory Manager is active."""
+    """Return zones with CPUs without siblings, GPUs, and memory if the Memory Manager is active."""
     groups = tuple((zone, ((1 << cpus) - 1) << (zone * cpus)) for zone in range(zones))
     return NodeKind(
         policies._replace(memory="Static" if gib else "None"),
@@ -49,7 +49,7 @@ def container(name: str, cpus: int, gpus: int = 0, gib: int = 1, extra: Amounts 
 
 
 def pod_shape(*cpus_and_gpus: tuple[int, int], gib: int = 1) -> PodShape:
-    """A guaranteed pod, by container."""
+    """Return a guaranteed pod; one pair of CPUs and GPUs for each container."""
     return PodShape(
         tuple(container(f"c{index}", *amounts, gib=gib) for index, amounts in enumerate(cpus_and_gpus)), "Guaranteed"
     )
@@ -61,7 +61,7 @@ SHARED = PodShape((Container("c0", "app", 500),), "Burstable")
 
 KIND = node_kind(SINGLE)
 MOST = pod_shape((6, 0))
-"""Most of a zone of 8 CPUs."""
+"""A pod that takes most of a zone of 8 CPUs."""
 
 
 def pod(name: str, shape: PodShape = MOST, uid: str = "") -> PendingPod:
@@ -76,23 +76,23 @@ class Holding(NamedTuple):
 
 @dataclass
 class Kubelet:
-    """The true state of a node. Memory must not be allocated from groups of zones, so that a release is a sum."""
+    """The true state of a node. Memory must not be allocated from groups of zones, so that releasing a pod is a sum."""
 
     node: str
     state: NodeState
     methods: tuple[str, ...] = (ALL, EXCLUSIVE)
-    """Of the fingerprints in its reports."""
+    """The methods of the fingerprints in its reports."""
     hidden: bool = False
-    """The fingerprints include one more pod, which only the kubelet knows."""
+    """Whether the fingerprints include one more pod, which only the kubelet has."""
     pods: dict[str, PendingPod] = field(default_factory=dict[str, PendingPod])
     held: dict[str, Holding] = field(default_factory=dict[str, Holding])
     reports: int = 0
     """The number of published reports."""
     ended: int = -1
-    """The number of published reports when a pod last ended."""
+    """The number of reports published before a pod last ended."""
 
     def decide(self, pod: PendingPod) -> Verdict:
-        """Decide on a pod."""
+        """Admit or reject a pod."""
         before, verdict = self.state, admit(self.state, pod.shape)
         after = verdict.after
         if after is not None:
@@ -146,12 +146,12 @@ class Kubelet:
 
 
 def fresh(methods: tuple[str, ...] = (ALL, EXCLUSIVE), *, hidden: bool = False) -> Kubelet:
-    """The kubelet of an idle node n1 of two zones."""
+    """Return the kubelet of an idle node n1 with two zones."""
     return Kubelet("n1", idle_node(KIND), methods, hidden)
 
 
 def reported(kubelet: Kubelet, at: float = 0.0) -> Ledger:
-    """A ledger that has the node's first report."""
+    """Return a ledger with the node's first report."""
     ledger = Ledger()
     ledger.update_report(kubelet.report(), at)
     return ledger
@@ -166,7 +166,7 @@ def node_report(
     methods: tuple[str, ...] = (ALL, EXCLUSIVE),
     hidden: bool = False,
 ) -> NodeReport:
-    """A report with the fingerprints of pods."""
+    """Return a report with the fingerprints of pods."""
     hidden_pods = [("hidden", "hidden")] if hidden else []
     names = {
         ALL: [(pod.namespace, pod.name) for pod in pods] + hidden_pods,
@@ -182,7 +182,7 @@ def bound_pod(pod: PendingPod, node: str, started: float | None = None, confirme
 
 
 def pod_times(bound: float, started: float, written: float) -> dict[str, Any]:
-    """The fields of a v1.Pod that have its times: its binding, its start by the node's clock, its last status."""
+    """Return the fields of a v1.Pod with its times: its binding, its start by the node's clock, its last status."""
     return {
         "metadata": {
             "creationTimestamp": timestamp(bound),
@@ -199,5 +199,5 @@ def pod_times(bound: float, started: float, written: float) -> dict[str, Any]:
 
 
 def timestamp(seconds: float) -> str:
-    """A time of the API, with the fractions that metav1.Time does not have."""
+    """Return a time of the API, with fractions of seconds, which metav1.Time does not have."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()

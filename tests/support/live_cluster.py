@@ -1,6 +1,6 @@
-"""A cluster that runs Jobs: an API server, a Job controller, simulated nodes, and processes of `zonewise controller`.
+"""A cluster that runs Jobs: API server, Job controller, simulated nodes, and processes of `zonewise controller`.
 
-In memory, or real: kube-apiserver, etcd and kube-controller-manager, with the simulated nodes.
+It is in memory, or real: kube-apiserver, etcd and kube-controller-manager, with the simulated nodes.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class ControllerProcess(Watched):
         self.until(lambda: "the controller starts" in self.said)
 
     def terminate(self) -> int:
-        """Ask it to stop, as a kubelet does; return its status."""
+        """Send SIGTERM as a kubelet does; return the exit status."""
         self.is_killed = True
         self.process.terminate()
         return self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """End it at once, as a node that fails does."""
+        """Kill the process at once, as a node failure does."""
         self.is_killed = True
         if self.process.poll() is None:
             self.process.kill()
@@ -74,7 +74,7 @@ class ControllerProcess(Watched):
 
 
 class LiveCluster(NamedTuple):
-    """A cluster, and how controllers reach it."""
+    """A cluster and the connection settings of controllers."""
 
     api: Api
     directory: Path
@@ -83,7 +83,7 @@ class LiveCluster(NamedTuple):
 
     @contextlib.contextmanager
     def controller(self, *flags: str) -> Generator[ControllerProcess]:
-        """Run a controller without leader election, unless the flags say otherwise."""
+        """Run a controller, without leader election unless the flags enable it."""
         election = () if "--leader-election" in flags else ("--leader-election", "false")
         process = ControllerProcess(self.directory, *self.flags, *election, *flags)
         try:
@@ -94,7 +94,7 @@ class LiveCluster(NamedTuple):
         assert "Traceback" not in process.said, process.said
 
     def add_nodes(self, count: int, cpus: int = 8, first: int = 0) -> None:
-        """Add simulated nodes; `first`: the number of the first."""
+        """Add simulated nodes; `first`: the number of the first one."""
         amounts = {"cpu": str(cpus), "pods": "110", "memory": "64Gi"}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
         for i in range(first, first + count):
@@ -106,7 +106,7 @@ class LiveCluster(NamedTuple):
             self.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": []}}).ok()
 
     def add_queue(self, cpus: int, *, topology: bool = False, preemption: Json | None = None) -> None:
-        """Add a ClusterQueue with a quota, and a LocalQueue `queue`; with `topology`, pods are placed on nodes."""
+        """Add a ClusterQueue with a quota and a LocalQueue `queue`; with `topology`, the queue places pods on nodes."""
         if topology:
             self.create("topologies", "Topology", "nodes", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
         flavor = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"} if topology else {}
@@ -116,7 +116,7 @@ class LiveCluster(NamedTuple):
         self.create(f"namespaces/{NAMESPACE}/localqueues", "LocalQueue", "queue", {"clusterQueue": "queue"})
 
     def create(self, path: str, kind: str, name: str, spec: Json, **fields: Any) -> None:
-        """Create an object of Kueue's group."""
+        """Create an object of Kueue's API group."""
         version = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
         self.api.post(f"{KUEUE}/{path}", {**version, **({"spec": spec} if spec or not fields else {}), **fields}).ok()
 
@@ -133,10 +133,10 @@ class LiveCluster(NamedTuple):
         ports: tuple[Json, ...] = (),
         **fields: Any,
     ) -> None:
-        """Create a held Job whose pods run for some seconds; `topology`: the level that one domain of holds them.
+        """Create a held Job whose pods run for some seconds. `topology`: the level at which all pods share one domain.
 
-        `stop`: the seconds that a deleted pod takes to end.
-        `ports`: of the container of each pod; `fields`: others of the Job's spec.
+        `stop`: the seconds that a deleted pod takes to end. `ports`: the ports of each pod's container. `fields`: other
+        fields of the Job's spec.
         """
         labels = {QUEUE_LABEL: "queue"} | ({"kueue.x-k8s.io/priority-class": priority} if priority else {})
         container: Json = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(cpus)}}}
@@ -158,7 +158,7 @@ class LiveCluster(NamedTuple):
         self.api.post(JOBS, {"metadata": {"name": name, "labels": labels}, "spec": spec}).ok()
 
     def add_group(self, name: str, pods: int, cpus: int = 1, run: float = 3600) -> None:
-        """Create the pods of a group as the webhook leaves them: labelled, gated, with a finalizer."""
+        """Create the pods of a group as the webhook changes them: with labels, a gate and a finalizer."""
         container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(cpus)}}}
         for i in range(pods):
             labels = {QUEUE_LABEL: "queue", "kueue.x-k8s.io/managed": "true", GROUP_LABEL: name}
@@ -170,7 +170,7 @@ class LiveCluster(NamedTuple):
             self.api.post(PODS, {"metadata": metadata, "spec": spec}).ok()
 
     def group_phases(self, name: str) -> list[str]:
-        """Return the phases of the pods of a group that are there."""
+        """Return the phases of the group's existing pods."""
         pods = self.api.get(PODS, labelSelector=f"{GROUP_LABEL}={name}").ok()["items"]
         return [entry["status"].get("phase", "") for entry in pods]
 
@@ -179,7 +179,7 @@ class LiveCluster(NamedTuple):
         return self.api.get(f"{JOBS}/{name}").ok()
 
     def is_held(self, name: str) -> bool:
-        """Tell whether a Job is suspended."""
+        """Return whether a Job is suspended."""
         return bool(self.job(name)["spec"].get("suspend"))
 
     def pods(self, name: str) -> list[Json]:
@@ -187,23 +187,23 @@ class LiveCluster(NamedTuple):
         return self.api.get(PODS, labelSelector=f"batch.kubernetes.io/job-name={name}").ok()["items"]
 
     def running_pods(self, name: str) -> list[Json]:
-        """Return the pods of a Job that run."""
+        """Return the running pods of a Job."""
         return [entry for entry in self.pods(name) if entry["status"].get("phase") == "Running"]
 
     def fail_pod(self, pod: Json, exit_code: int) -> None:
-        """End a pod as its kubelet does once its container has exited."""
+        """End a pod as its kubelet does after its container has exited."""
         terminated = {"exitCode": exit_code, "reason": "Error"}
         container = {"name": "c", "image": "none", "imageID": "", "ready": False, "restartCount": 0}
         status = {"phase": "Failed", "containerStatuses": [{**container, "state": {"terminated": terminated}}]}
         self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": status}).ok()
 
     def is_complete(self, name: str) -> bool:
-        """Tell whether a Job has succeeded."""
+        """Return whether a Job has succeeded."""
         conditions = self.job(name).get("status", {}).get("conditions", ())
         return any(entry["type"] == "Complete" and entry["status"] == "True" for entry in conditions)
 
     def lease_holder(self) -> str:
-        """Return the identity of the controller that leads; "": the lease is free."""
+        """Return the identity of the leading controller; "" if the lease is free."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/zonewise-controller"
         return self.api.get(path).ok()["spec"].get("holderIdentity") or ""
 
@@ -230,7 +230,7 @@ class LiveCluster(NamedTuple):
 
 @contextlib.contextmanager
 def simulated_live_cluster(*, scheduled: bool = True) -> Generator[LiveCluster]:
-    """Run a cluster in memory; `scheduled`: the pod runner stands in for kube-scheduler."""
+    """Run a cluster in memory; `scheduled`: whether the pod runner replaces kube-scheduler."""
     crds = sorted(KUEUE_CRDS.glob("*s.yaml"))
     with (
         ApiServer(crds=crds) as server,
@@ -243,7 +243,7 @@ def simulated_live_cluster(*, scheduled: bool = True) -> Generator[LiveCluster]:
 
 @contextlib.contextmanager
 def real_job_servers(*flags: str, scheduled: bool = True) -> Generator[tuple[RealServer, Path]]:
-    """Run a real API server with more flags and its controllers, and simulated nodes; with a directory for sockets."""
+    """Run a real API server with extra flags, its controllers and simulated nodes; yield it and a socket directory."""
     with (
         real_apiserver(*flags) as server,
         real_controller_manager(server),

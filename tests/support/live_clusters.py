@@ -1,6 +1,6 @@
-"""Clusters of the live queue, in memory and real, side by side for tests that hold for both.
+"""Clusters of the live queue, in memory and real, for tests whose claims hold for both.
 
-A test file takes the fixtures by import and names them in `__all__`:
+A test file imports the fixtures and names them in `__all__`:
 
     from support.live_clusters import cluster, real_cluster, simulated_cluster
 """
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def simulated_cluster() -> Iterator[LiveCluster]:
-    """A cluster in memory that all tests of a file share."""
+    """Yield an in-memory cluster that all tests of a file share."""
     with simulated_live_cluster() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def real_cluster() -> Iterator[LiveCluster]:
-    """A real one."""
+    """Yield a real cluster."""
     with real_live_cluster() as running:
         yield running
 
 
 @pytest.fixture(params=["simulated", "real"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
-    """Each of the two in turn, empty."""
+    """Yield an empty cluster; each test runs once in memory and once on real servers."""
     live: LiveCluster = request.getfixturevalue(f"{request.param}_cluster")
     yield live
     live.clear()

@@ -1,6 +1,6 @@
-"""The live queue driven step by step on a model cluster, so that a test can end it after any write.
+"""The live queue driven step by step on a model cluster, so that a test can kill it after any write.
 
-Where the program watches, this driver lists: each observation is complete. Writes are sent one after another.
+The program watches, but this driver lists, so each observation is complete. It sends writes one after another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_STEPS = 1000
 
 
 class Killed(Exception):
-    """The controller was ended after a write."""
+    """The controller was killed after a write."""
 
 
 class LiveQueue:
@@ -56,11 +56,12 @@ class LiveQueue:
         run_pass: Callable[[PlannerFeed, float, int], Plan] = PlannerFeed.run_pass,
         report: Callable[[Write, Outcome], bool] = lambda _write, _outcome: False,
     ) -> None:
-        """Take how to list all objects and how to send a write.
+        """Set the functions that list all objects and send a write.
 
-        `report` takes each outcome before the controller does, and returns whether the controller needs it not.
+        `report` gets each outcome before the controller does, and returns whether to withhold it from the controller.
 
-        `writes_left`: after so many writes step() raises Killed; None: never. `nodes`: None: quotas decide alone.
+        `writes_left`: the number of writes after which step() raises Killed; None: never. `nodes`: None means that only
+        quotas decide.
         """
         self.controller = QueueController(
             PlannerFeed(policy, DEFAULT_SETTINGS, nodes, record),
@@ -78,11 +79,11 @@ class LiveQueue:
         self._now = now
         self._observed: dict[ObjectKey, Json] = {}
         self._unanswered: list[Write] = []
-        """Writes of an unknown outcome, which are repeated in the next step."""
+        """Writes with an unknown outcome; the next step repeats them."""
         self._writes_left = writes_left
 
     def observe(self) -> bool:
-        """Show the controller what has changed since the last time; return whether anything has."""
+        """Pass the changes since the last observation to the controller; return whether there are any."""
         objects = self._listed()
         changed = [key for key, obj in objects.items() if self._observed.get(key) != obj]
         gone = [key for key in self._observed if key not in objects]
@@ -103,12 +104,12 @@ class LiveQueue:
             self.controller.observe(key, obj, self._now())
 
     def step(self) -> int:
-        """Observe, step once, and carry out the writes; return their number. Raises Killed."""
+        """Observe, run one step, and send its writes; return their number. Raises Killed."""
         self.observe()
         return self.act()
 
     def act(self) -> int:
-        """Step once on what was observed before, and carry out the writes; return their number. Raises Killed."""
+        """Run one step on the earlier observations, and send its writes; return their number. Raises Killed."""
         unanswered, self._unanswered = self._unanswered, []
         writes = [*unanswered, *self.controller.step(self._now())]
         for write in writes:
@@ -127,7 +128,7 @@ class LiveQueue:
         return len(writes)
 
     def settle(self, others: Callable[[], bool] = bool) -> None:
-        """Step until neither the controller nor `others` (which return whether they did anything) do anything."""
+        """Repeat steps until neither the controller nor `others` change anything; `others` returns whether it did."""
         for _ in range(MAX_STEPS):
             written = self.step()
             if not others() and not written and not self.observe():
@@ -136,5 +137,5 @@ class LiveQueue:
 
     @property
     def purposes(self) -> list[str]:
-        """What was written so far, with the kind of object."""
+        """The purposes of the writes so far, each with the kind of object."""
         return [f"{write.purpose} [{write.key.resource.kind}]" for write in self.writes]

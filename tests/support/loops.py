@@ -1,4 +1,4 @@
-"""The agent's loop, and all around it of values: a machine, a kubelet, events, and a clock that tests move."""
+"""The agent's loop with fakes around it: a machine, a kubelet, events, and a clock that tests advance."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 NODE = "node-7"
 INTERVAL = 60.0
 OK, DOWN, STARTING, FORGETFUL, GARBLED = "ok", "down", "starting", "forgetful", "garbled"
-"""How a kubelet behaves. A starting one has no allocatable resources yet, or does not list its pods."""
+"""Behaviours of a kubelet. A starting one has no allocatable resources yet; a forgetful one lists no pods."""
 OWN = pod("agent", guaranteed=False)
-"""The pod that we are."""
+"""The agent's own pod."""
 
 SCAN = Scanner(MemoryFiles(machine_tree(Shape(2, 1, 8, 2, 8)).items()), collectors=COLLECTORS).scan()
 
 
 class FakeKubelet:
-    """What the loop polls: client, files and configuration in one, on the simulated kubelet's managers."""
+    """Everything that the loop polls: client, files and configuration, on the simulated kubelet's managers."""
 
     def __init__(self) -> None:
         devices = [SimulatedDevice(GPU, f"gpu-{number}", (number // 2,)) for number in range(4)]
@@ -99,7 +99,7 @@ class FakeFiles:
 
 
 class FakeCgroups:
-    """Cgroups of pods: visible, and of none of the pods with entries in files."""
+    """Cgroups of pods: readable, but with none of the pods that have entries in files."""
 
     def __init__(self) -> None:
         self.visible = True
@@ -108,7 +108,7 @@ class FakeCgroups:
         return frozenset() if self.visible else None
 
     def forget(self) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
 
 class FakeConfig:
@@ -124,7 +124,7 @@ class FakeConfig:
 
 
 class FakeScanner:
-    """Always the same machine, and how often it was scanned."""
+    """Returns the same machine each time, and counts the scans."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -136,7 +136,7 @@ class FakeScanner:
 
 
 class FakeEvents:
-    """Events after given seconds; then a stop. `waited` has the timeouts of the loop."""
+    """Returns events after given times, then a reason to stop. `waited` has the timeouts that the loop passed."""
 
     def __init__(self, clock: Clock, script: Iterable[tuple[float, Iterable[Reason]]], last: Reason) -> None:
         self._clock = clock
@@ -169,7 +169,7 @@ class RecordingSink:
 
     @property
     def published(self) -> dict[str, Any] | None:
-        """Return what is published by now: the last report that there was."""
+        """The most recently published report; None if there is none."""
         return next((snapshot.nrt for snapshot in reversed(self.snapshots) if snapshot.nrt is not None), None)
 
 
@@ -177,7 +177,7 @@ DEFAULT_OPTIONS = NrtOptions()
 
 
 class Loop:
-    """An agent, and everything around it."""
+    """An agent with fakes for everything around it."""
 
     def __init__(
         self, excluded: Callable[[PodResources], bool] = exclude_none, options: NrtOptions = DEFAULT_OPTIONS
@@ -212,7 +212,7 @@ class Loop:
         self.agent = self.agent_for(self.sink)
 
     def agent_for(self, *sinks: Sink) -> Agent:
-        """Make another agent, with other sinks."""
+        """Return another agent with other sinks."""
         parts = self.scanner, self._kubelet, sinks, self._wishes, self.status, self.meters
         return Agent(*parts, clock=self.clock, draw=lambda: 1.0)
 

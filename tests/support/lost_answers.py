@@ -1,4 +1,4 @@
-"""Patches that take effect while their answers are lost."""
+"""Patches that take effect although their responses are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def lost_answers(client: Any) -> Generator[None]:
-    """Lose the answers of a client's patches, and expect that the caller raises for it."""
+    """Lose the responses of a client's patches; fail unless the block raises TransportError."""
     patch = client.patch
 
     def lose(*arguments: Any, **options: Any) -> None:

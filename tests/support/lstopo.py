@@ -1,4 +1,4 @@
-"""What lstopo prints, as plain values: another implementation's opinion of a machine."""
+"""The output of lstopo as plain values: a machine according to another implementation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zonewise_common.k8s.cpuset import CpuSet
 
 
 class Opinion(NamedTuple):
-    """hwloc's view of a machine, in our terms; sets of CPU lists, since its numbering of objects is its own."""
+    """hwloc's view of a machine in the project's terms. Objects are CPU lists: hwloc numbers them differently."""
 
     packages: set[str]
     cores: set[str]
@@ -20,14 +20,14 @@ class Opinion(NamedTuple):
     zones: dict[int, tuple[str, int]]
     """id -> (CPUs, bytes)."""
     functions: set[str]
-    """PCI addresses, bridges left out."""
+    """PCI addresses, without bridges."""
 
 
 _CACHE_TYPES = {"0": "Unified", "1": "Data", "2": "Instruction"}  # hwloc_obj_cache_type_e
 
 
 def lstopo(root: str | None = None) -> Opinion:
-    """Ask lstopo about the live machine, or about a tree."""
+    """Run lstopo on the live machine or on a tree."""
     environment = dict(os.environ)
     if root is not None:
         environment |= {"HWLOC_FSROOT": root, "HWLOC_THISSYSTEM": "0", "HWLOC_COMPONENTS": "linux,stop"}

@@ -1,4 +1,4 @@
-"""Parts that machines made by hand are put together from: processors with their caches and zones, PCI functions."""
+"""Parts of handmade machines: processors with their caches and zones, and PCI functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 
 
 class Processors(NamedTuple):
-    """How many of each thing one of the next larger holds."""
+    """How many of each unit the next larger unit has."""
 
     packages: int
     zones: int
@@ -25,12 +25,12 @@ class Processors(NamedTuple):
 
     @property
     def all_cores(self) -> int:
-        """How many cores there are on the machine."""
+        """The number of cores of the machine."""
         return self.packages * self.zones * self.l3_groups * self.cores
 
 
 class CacheSizes(NamedTuple):
-    """Bytes of each cache; 0 where there is none."""
+    """Bytes of each cache; 0 if there is none."""
 
     l1d: int
     l1i: int
@@ -39,17 +39,17 @@ class CacheSizes(NamedTuple):
 
 
 def cpus(text: str) -> CpuSet:
-    """Make a CPU set of its list notation."""
+    """Return the CPU set for a list notation."""
     return CpuSet.parse_list(text)
 
 
 def core_cpus(number: int, shape: Processors) -> CpuSet:
-    """Return the CPUs of a core where, as on x86, first threads are numbered before all second ones."""
+    """Return the CPUs of a core. As on x86, all first threads are numbered before all second ones."""
     return CpuSet(number + thread * shape.all_cores for thread in range(shape.threads))
 
 
 def processors(shape: Processors, sizes: CacheSizes, model: str, zone_memory: int) -> Machine:
-    """Make a machine of equal packages, zones, L3 groups and cores, and nothing else."""
+    """Return a machine of equal packages, zones, L3 groups and cores, and nothing else."""
     of_core = [core_cpus(number, shape) for number in range(shape.all_cores)]
     per_zone = shape.l3_groups * shape.cores
     per_package = shape.zones * per_zone
@@ -84,7 +84,7 @@ def _union(sets: list[CpuSet]) -> CpuSet:
 
 
 def with_distances(machine: Machine, matrix: tuple[tuple[int, ...], ...]) -> Machine:
-    """Give the zones their distances, in their order."""
+    """Set the zones' distances, in the order of the zones."""
     ids = [str(zone.id) for zone in machine.zones]
     zones = tuple(
         zone._replace(distances=dict(zip(ids, row, strict=True)))
@@ -97,7 +97,7 @@ def with_distances(machine: Machine, matrix: tuple[tuple[int, ...], ...]) -> Mac
 
 
 class Slot(NamedTuple):
-    """Where a PCI function sits, and how it is linked."""
+    """The location of a PCI function and its link."""
 
     root: str
     bridges: tuple[str, ...]
@@ -106,7 +106,7 @@ class Slot(NamedTuple):
 
 
 def function(address: str, pci_class: str, ids: tuple[str, str], slot: Slot, **more: object) -> PciFunction:
-    """Make a PCI function of its ids (vendor, device)."""
+    """Return a PCI function with these ids (vendor, device)."""
     made = PciFunction(
         address=address,
         pci_class=pci_class,
@@ -148,7 +148,7 @@ def with_links(machine: Machine) -> Machine:
 
 
 def relation(a: PciFunction, b: PciFunction) -> str | None:
-    """Tell how close two PCI functions are."""
+    """Return the relation of two PCI functions, such as PIX, PHB or SYS."""
     if a.address[:-2] == b.address[:-2]:
         return "SAME"
     if a.root != b.root:

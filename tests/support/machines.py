@@ -1,7 +1,7 @@
-"""Machines made by hand, for tests of what is built upon a Machine: one builder per kind of machine.
+"""Handmade machines for tests of code that uses a Machine: one builder for each kind of machine.
 
-They are plausible rather than copied from any one machine. They are complete: CPUs, caches, zones, PCI tree, devices,
-and the relation of every two endpoint devices.
+They are plausible, but copy no real machine. They are complete: CPUs, caches, zones, PCI tree, devices, and the
+relation of every two endpoint devices.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 
 def small_vm() -> Machine:
-    """A virtual machine: 4 CPUs, one zone, virtio devices below one host bridge, no GPU."""
+    """Return a virtual machine with 4 CPUs, one zone, virtio devices below one host bridge, and no GPU."""
     machine = processors(
         Processors(packages=1, zones=1, l3_groups=1, cores=2, threads=2),
         CacheSizes(32 * KIB, 32 * KIB, 1 * MIB, 39 * MIB),
@@ -57,11 +57,11 @@ def small_vm() -> Machine:
 
 
 GPU_ROOTS = ("15", "26", "37", "48", "97", "a7", "b7", "c7")
-"""The buses of the host bridges of gpu_server(), two to a zone."""
+"""The buses of the host bridges of gpu_server(), two for each zone."""
 
 
 def gpu_server() -> Machine:
-    """A server of 8 GPUs: 2 packages of 2 zones, 4 switches each with a GPU, an HCA and an NVMe drive, NVLink."""
+    """Return a server of 8 GPUs: 2 packages of 2 zones; 4 switches, each with GPU, HCA and NVMe drive; NVLink."""
     machine = processors(
         Processors(packages=2, zones=2, l3_groups=1, cores=28, threads=2),
         CacheSizes(48 * KIB, 32 * KIB, 2 * MIB, 0),
@@ -97,7 +97,7 @@ def gpu_server() -> Machine:
 
 
 def _gpu_switch(number: int, bus: int) -> tuple[PciFunction, ...]:
-    """A root port and a PCIe switch with three downstream ports: an HCA, a GPU, an NVMe drive."""
+    """Return a root port and a PCIe switch with three downstream ports: an HCA, a GPU, an NVMe drive."""
     root, zone = f"pci0000:{bus:02x}", number // 2
     port, up = f"0000:{bus:02x}:01.0", f"0000:{bus + 1:02x}:00.0"
     downs = tuple(f"0000:{bus + 2:02x}:{index:02x}.0" for index in range(3))
@@ -152,7 +152,7 @@ def _hca(number: int, bus: int) -> RdmaDevice:
 
 
 def _dual_port_nic() -> tuple[tuple[Nic, ...], tuple[PciFunction, ...]]:
-    """An Ethernet card of two ports, one without a cable, with 4 virtual functions and half its lanes lost."""
+    """Return an Ethernet card with two ports, one without a cable, 4 virtual functions, and half of its lanes lost."""
     slot = Slot("pci0000:00", ("0000:00:0c.0",), 0, PciLink(16.0, 4, 16.0, 8))
     names = ("eno1np0", "eno2np1")
     nics = tuple(
@@ -174,7 +174,7 @@ def _dual_port_nic() -> tuple[tuple[Nic, ...], tuple[PciFunction, ...]]:
 
 
 def big_machine() -> Machine:
-    """256 CPUs: 2 packages of 4 zones of 2 L3 groups of 8 cores of 2 threads; some CPUs isolated."""
+    """Return 256 CPUs: 2 packages of 4 zones of 2 L3 groups of 8 cores of 2 threads; some CPUs are isolated."""
     machine = processors(
         Processors(packages=2, zones=4, l3_groups=2, cores=8, threads=2),
         CacheSizes(32 * KIB, 32 * KIB, 512 * KIB, 32 * MIB),
@@ -195,7 +195,7 @@ def big_machine() -> Machine:
 
 
 def hybrid() -> Machine:
-    """A laptop: 4 performance cores of 2 threads, 8 efficiency cores in 2 clusters, an integrated GPU."""
+    """Return a laptop: 4 performance cores of 2 threads, 8 efficiency cores in 2 clusters, an integrated GPU."""
     fast = [CpuSet((2 * number, 2 * number + 1)) for number in range(4)]
     small = [CpuSet((cpu,)) for cpu in range(8, 16)]
     clusters = (cpus("8-11"), cpus("12-15"))
@@ -243,7 +243,7 @@ def hybrid() -> Machine:
 
 
 def tiered_memory() -> Machine:
-    """Memory of several kinds: DRAM, HBM beside each CPU zone, CXL near both packages, persistent memory as DAX."""
+    """Return a machine with DRAM, HBM beside each CPU zone, CXL near both packages, and persistent memory as DAX."""
     machine = processors(
         Processors(packages=2, zones=1, l3_groups=1, cores=16, threads=1),
         CacheSizes(48 * KIB, 32 * KIB, 2 * MIB, 60 * MIB),
@@ -273,7 +273,7 @@ def tiered_memory() -> Machine:
 
 
 def grace_blackwell() -> Machine:
-    """A node of 2 Arm packages and 4 coherent GPUs, each with its own memory as a zone, and zones kept for MIG."""
+    """Return a node of 2 Arm packages and 4 coherent GPUs: each GPU's memory is a zone, and more zones are for MIG."""
     of_core = [CpuSet((number,)) for number in range(144)]
     packages = (cpus("0-71"), cpus("72-143"))
     sizes = ((1, "Data", 64 * KIB), (1, "Instruction", 64 * KIB), (2, "Unified", 1 * MIB))
@@ -327,7 +327,7 @@ def grace_blackwell() -> Machine:
 
 
 def _behind_port(address: str, zone: int) -> tuple[PciFunction, ...]:
-    """A root port, for bus 3 also a switch, and the device below it."""
+    """Return a root port, for bus 3 also a switch, and the device below it."""
     domain = address[:4]
     root, port = f"pci{domain}:00", f"{domain}:00:00.0"
     if address[5:7] == "01":
@@ -350,4 +350,4 @@ ALL = {
     "tiered_memory": tiered_memory,
     "grace_blackwell": grace_blackwell,
 }
-"""Every builder by its name."""
+"""Every builder by name."""

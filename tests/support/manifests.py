@@ -1,6 +1,6 @@
-"""The manifests as kustomize renders them, and what a test asks of them.
+"""The manifests as kustomize renders them, and the parts that tests check.
 
-kubectl is one of programs.py, or else on PATH. Tests are skipped where there is none.
+kubectl is looked up as programs.py does, then on PATH. Tests are skipped if it is absent.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def overlays(part: str = ".") -> list[str]:
 
 
 def components(part: str = ".") -> list[str]:
-    """Return what a part's overlays are made of, relative to manifests/."""
+    """Return the components of a part's overlays, relative to manifests/."""
     return _named(MANIFESTS / part / "components")
 
 
 def kubectl() -> str:
-    """Return the program's file; skip the test where there is none."""
+    """Return the file of kubectl; skip the test if there is none."""
     found = find_program("kubectl") or shutil.which("kubectl")
     if found is None:
         pytest.skip(f"{missing_program('kubectl')}, or have it on PATH")
@@ -56,12 +56,12 @@ def kubectl() -> str:
 
 @functools.cache
 def rendered(overlay: str) -> str:
-    """Return what `kubectl kustomize` makes of an overlay, as YAML."""
+    """Return the output of `kubectl kustomize` for an overlay, as YAML."""
     return _kustomize(MANIFESTS / overlay)
 
 
 def objects(overlay: str) -> list[Object]:
-    """Return the objects of an overlay, each time anew."""
+    """Return the objects of an overlay, newly parsed for each call."""
     return json.loads(_rendered_json(overlay))
 
 
@@ -72,12 +72,12 @@ def _rendered_json(overlay: str) -> str:
 
 
 def combined(overlay: str, *parts: str) -> list[Object]:
-    """Return the objects of an overlay with components added, as a user's own kustomization has them."""
+    """Return the objects of an overlay with extra components, as in a user's own kustomization."""
     return kustomized({"resources": [overlay], "components": parts})
 
 
 def kustomized(content: Object) -> list[Object]:
-    """Return the objects of a user's own kustomization, whose resources and components are relative to manifests/."""
+    """Return the objects of a user's own kustomization; its resources and components are relative to manifests/."""
     with tempfile.TemporaryDirectory() as directory:
         near = os.path.relpath(MANIFESTS, os.path.realpath(directory))
         places = {
@@ -93,30 +93,30 @@ def of_kind(made: list[Object], kind: str) -> list[Object]:
 
 
 def containers(made: list[Object]) -> list[tuple[Object, Object]]:
-    """Return the agent's pod and its only container, of every DaemonSet."""
+    """Return the pod of every DaemonSet with its only container."""
     pods = [one["spec"]["template"]["spec"] for one in of_kind(made, "DaemonSet")]
     assert all(len(pod["containers"]) == 1 and "initContainers" not in pod for pod in pods)
     return [(pod, pod["containers"][0]) for pod in pods]
 
 
 def mounts_of(pod: Object, container: Object) -> dict[str, tuple[Object, Object]]:
-    """Return (mount, volume) by mount path; fail where a volume is mounted nowhere."""
+    """Return (mount, volume) by mount path; fail if a volume is not mounted."""
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     assert set(volumes) == {mount["name"] for mount in container["volumeMounts"]}
     return {mount["mountPath"]: (mount, volumes[mount["name"]]) for mount in container["volumeMounts"]}
 
 
 def parsed(arguments: list[str]) -> Namespace:
-    """Return what the agent or the scheduler makes of the arguments of its container."""
+    """Return the parsed arguments of the agent's or the scheduler's container."""
     parser = ArgumentParser(exit_on_error=False)
     COMMANDS[arguments[0]].add_arguments(parser)
     return parser.parse_args(arguments[1:])
 
 
 def rights(made: list[Object], account: str = ACCOUNT) -> set[tuple[str, str, str]]:
-    """Return what an account may do, as (verb, group/resource or path, namespace or "*").
+    """Return the rights of an account as (verb, group/resource or path, namespace or "*").
 
-    What a role says that is the cluster's own is told by its name: ("as", role, namespace or "*").
+    A binding to one of the cluster's own roles is represented by the role's name: ("as", role, namespace or "*").
     """
     roles = {(role["kind"], role["metadata"]["name"]): role["rules"] for role in made if role["kind"].endswith("Role")}
     found: set[tuple[str, str, str]] = set()
@@ -138,26 +138,26 @@ def rights(made: list[Object], account: str = ACCOUNT) -> set[tuple[str, str, st
 
 
 def any_kind(group: str, version: str, kind: str, plural: str) -> str:
-    """Return the definition of a namespaced kind that takes anything, for what others define, as one more document."""
+    """Return a CRD without validation for a namespaced kind of another project, as an additional document."""
     return f"---\n{yaml.safe_dump(definition_of(f'{plural}.{group}', kind, version))}"
 
 
 def prometheus_kinds() -> str:
-    """Return the definitions of the Prometheus Operator's kinds in our manifests."""
+    """Return CRDs for the Prometheus Operator's kinds in the manifests."""
     kinds = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
     return "".join(any_kind("monitoring.coreos.com", "v1", kind, plural) for kind, plural in kinds.items())
 
 
 def apply(server: RealServer, content: str, *flags: str) -> str:
-    """Apply YAML as a user does, and return what kubectl says; fail the test on any refusal or unknown field.
+    """Apply YAML as a user does, and return kubectl's output; fail the test on any rejection or unknown field.
 
-    Kinds that are defined so are served afterwards.
+    The function waits until kinds that the YAML defines are served.
     """
     command = [
         kubectl(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-", *flags,
         f"--server={server.url}", f"--token={server.token}", f"--certificate-authority={server.ca}",
     ]  # fmt: skip
-    with tempfile.TemporaryDirectory() as home:  # no kubeconfig of the user's, and no cache of other servers
+    with tempfile.TemporaryDirectory() as home:  # without a user's kubeconfig and without a cache of other servers
         answer = subprocess.run(
             command,
             input=content,

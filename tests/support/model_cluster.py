@@ -1,7 +1,7 @@
-"""A cluster as a model: objects with versions, conditional writes, and Jobs with the rules of support.job_api.
+"""A model of a cluster: objects with versions, conditional writes, and Jobs with the rules of support.job_api.
 
-It is what the live queue needs of an API server and a Job controller, in microseconds. Contract tests run the same
-stories on API servers.
+It models what the live queue needs of an API server and a Job controller, and takes only microseconds. Contract tests
+run the same stories on API servers.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class ModelCluster:
     """Objects by key. Each change gets the next version, as in etcd."""
 
     def __init__(self, *, clears_start_time: bool = True, stop_steps: int = 1, cpus: int = 8, **spec: Any) -> None:
-        """`cpus`: the quota of the one ClusterQueue; `spec`: its other fields.
+        """`cpus`: the quota of the only ClusterQueue; `spec`: its other fields.
 
-        `stop_steps`: steps of the Job controller that pods take to terminate.
+        `stop_steps`: the number of Job controller steps in which pods terminate.
         """
         self.objects: dict[ObjectKey, Json] = {}
         self.jobs: dict[ObjectKey, JobApi] = {}
         self.starts: dict[str, int] = {}
-        """How often each Job was started."""
+        """The number of starts of each Job."""
         self.created = CREATED
         """The creationTimestamp of new objects."""
         self._version = 0
@@ -65,10 +65,10 @@ class ModelCluster:
             self.create(WORKLOAD_PRIORITY_CLASSES, "", name, value=value)
 
     def node_feed(self) -> NodeFeed | None:
-        """Return the nodes of a new planner; None: there are none, and quotas decide alone."""
+        """Return the nodes for a new planner; None: there are no nodes, and only quotas decide."""
         return None
 
-    # --- the user
+    # --- actions of users
 
     def create(self, resource: Resource, namespace: str, name: str, **fields: Any) -> ObjectKey:
         """Create an object."""
@@ -87,7 +87,7 @@ class ModelCluster:
         return self.create(JOBS, NAMESPACE, name, metadata=metadata, spec=spec)
 
     def change(self, key: ObjectKey, patch: Json) -> None:
-        """Change an object as its user."""
+        """Change an object as its user does."""
         self._store(key, merge_patch(copy.deepcopy(self.get(key)), patch))
 
     def complete(self, key: ObjectKey) -> None:
@@ -98,7 +98,7 @@ class ModelCluster:
         self._store(key, job)
 
     def delete(self, key: ObjectKey) -> None:
-        """Delete an object, and what it owns."""
+        """Delete an object and its dependents."""
         obj = self.objects.pop(key)
         self.jobs.pop(key, None)
         uid = obj["metadata"]["uid"]
@@ -115,7 +115,7 @@ class ModelCluster:
     # --- the Job controller
 
     def sync_jobs(self) -> bool:
-        """Let the garbage collector and the Job controller do one step; return whether they changed anything."""
+        """Run one step of the garbage collector and the Job controller; return whether they changed anything."""
         changed = self._collect_garbage()
         for key, api in self.jobs.items():
             if not self.is_finished(key) and api.sync():
@@ -124,7 +124,7 @@ class ModelCluster:
         return changed
 
     def _collect_garbage(self) -> bool:
-        """Delete what was created for an owner that is gone."""
+        """Delete objects whose owner no longer exists."""
         uids = {obj["metadata"]["uid"] for obj in self.objects.values()}
         orphans = [
             key
@@ -135,18 +135,18 @@ class ModelCluster:
             self.delete(key)
         return bool(orphans)
 
-    # --- what is observed
+    # --- observations
 
     def get(self, key: ObjectKey) -> Json:
         """Return an object."""
         return self.objects[key]
 
     def listed(self) -> dict[ObjectKey, Json]:
-        """Return all objects as of now."""
+        """Return all current objects."""
         return dict(self.objects)
 
     def is_finished(self, key: ObjectKey) -> bool:
-        """Tell whether a Job has ended."""
+        """Return whether a Job has ended."""
         return any(entry["type"] == "Complete" for entry in self.objects[key].get("status", {}).get("conditions", ()))
 
     def workloads(self) -> list[Json]:
@@ -154,7 +154,7 @@ class ModelCluster:
         return [obj for key, obj in self.objects.items() if key.resource == WORKLOADS]
 
     def active_cpus(self) -> int:
-        """Return the CPUs of all pods that run or terminate."""
+        """Return the CPUs of all running and terminating pods."""
         total = 0
         for api in self.jobs.values():
             (container,) = api.job["spec"]["template"]["spec"]["containers"]
@@ -166,7 +166,7 @@ class ModelCluster:
     # --- writes of the controller
 
     def send(self, write: Write) -> Outcome:
-        """Carry out a write, by the rules of an API server."""
+        """Apply a write by the rules of an API server."""
         obj = self.objects.get(write.key)
         if write.verb is Verb.CREATE:
             return self._create(write, obj)

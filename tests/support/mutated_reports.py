@@ -1,4 +1,4 @@
-"""NodeResourceTopology objects with any damage: those of the agent for several machines, each mutated from a seed."""
+"""Damaged NodeResourceTopology objects: those of the agent for several machines, mutated by a seeded generator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OF_A_ZONE = (names.CPUS, names.CORES, names.FREE_CPUS, names.MEMORY_GROUP, name
 
 
 def pods() -> tuple[PodShape, ...]:
-    """Return a few shapes: CPUs and memory of one zone and of many, devices, hugepages, init containers."""
+    """Return a few pod shapes: CPUs and memory of one or many zones, devices, hugepages, init containers."""
     return (
         pod(container(cpus=2, gib=1)),
         pod(container(cpus=12, gib=24, devices={GPU: 2, NIC: 1})),
@@ -62,7 +62,7 @@ def pods() -> tuple[PodShape, ...]:
 
 @cache
 def base_reports() -> tuple[str, ...]:
-    """Return the agent's objects as JSON: of 2, 4, 8 and 16 zones, GPUs, memory tiers, and 36 zones of a GB200."""
+    """Return the agent's objects as JSON: 2, 4, 8 and 16 zones, GPUs, memory tiers, and the 36 zones of a GB200."""
     machines = [make_node((0, 1)), make_node(tuple(range(4))), make_node(tuple(range(8))), make_node(tuple(range(16)))]
     machines += [make_node((0, 8)), gpu_server(), tiered_memory(), grace_blackwell()]
     policies = ("restricted", "best-effort", "single-numa-node", "none")
@@ -138,7 +138,7 @@ def _quantity(nrt: Json, source: random.Random) -> None:
 
 
 def _more_zones(nrt: Json, source: random.Random) -> None:
-    """Repeat a zone under other ids, up to more than any machine has."""
+    """Repeat a zone under other ids until the object has more zones than any machine."""
     if not (zones := _zones(nrt)):
         return
     model = source.choice(zones)
@@ -173,7 +173,7 @@ def _without_cpus(nrt: Json, source: random.Random) -> None:
 
 
 def _foreign(nrt: Json, _: random.Random) -> None:
-    """Leave what other agents report."""
+    """Keep only what other agents report."""
     nrt["attributes"] = [item for item in _items(nrt) if not str(item.get("name")).startswith("zonewise.dev/")]
 
 

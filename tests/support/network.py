@@ -1,4 +1,4 @@
-"""Small trees of netdevs and RDMA devices, laid out as sysfs does, and what the collectors of networks make of them."""
+"""Small trees of netdevs and RDMA devices with the layout of sysfs, and the results of the network collectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNUSED = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
 class Failing:
-    """Files of which some cannot be read, by the error that the driver gives."""
+    """Files some of which fail to be read, with the errors of the driver."""
 
     live = False
 
@@ -50,7 +50,7 @@ class Failing:
 
 
 class NetworkScan(NamedTuple):
-    """What a scan found, by name."""
+    """The results of a scan, by name."""
 
     scan: Scan
     nics: dict[str, Nic]
@@ -62,12 +62,12 @@ class NetworkScan(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """Every problem in one line."""
+        """Every problem as one line."""
         return [f"{problem.path}: {problem.problem}" for problem in self.scan.machine.problems]
 
 
 def find(tree: Tree, known: Machine | None = None, errors: Mapping[str, int] | None = None) -> NetworkScan:
-    """Scan a tree, given what other collectors found; `errors` are those that reading a file fails with."""
+    """Scan a tree, given the results of other collectors; `errors`: errno values for files whose reading fails."""
     files: Files = Failing(MemoryFiles(tree.items()), errors or {})
     scan = Scanner(files, explain=True, collectors=network_collectors(known or Machine())).scan()
     machine = scan.machine
@@ -77,7 +77,7 @@ def find(tree: Tree, known: Machine | None = None, errors: Mapping[str, int] | N
 
 
 def network_collectors(known: Machine) -> tuple[Collector, ...]:
-    """The collectors of networks, behind one that gives what is known already."""
+    """Return the network collectors, after a collector that provides the known values."""
     fields = ("pci", "zones", "kernel")
 
     def collect(_read: Reader, machine: Machine) -> Machine:
@@ -91,7 +91,7 @@ def network_collectors(known: Machine) -> tuple[Collector, ...]:
 
 
 def with_pci(*functions: PciFunction) -> Machine:
-    """A machine of which these PCI functions are known."""
+    """Return a machine with these known PCI functions."""
     return Machine(pci=functions)
 
 
@@ -104,7 +104,7 @@ def pci_function(
     sriov: Sriov | None = None,
     physical: str | None = None,
 ) -> PciFunction:
-    """A NIC as the collector of PCI functions tells of it."""
+    """Return a NIC as the PCI collector describes it."""
     return PciFunction(
         address=address,
         pci_class=pci_class,
@@ -127,12 +127,12 @@ def pci_function(
 
 
 def place_of(address: str) -> str:
-    """Where the tree of devices has a PCI function."""
+    """Return the path of a PCI function in the device tree."""
     return f"sys/devices/pci0000:3a/0000:3a:01.0/{address}"
 
 
 def function_tree(address: str, driver: str = "mlx5_core") -> Tree:
-    """The directory of a PCI function."""
+    """Return the directory of a PCI function."""
     place = place_of(address)
     return {
         f"sys/bus/pci/devices/{address}": "../../../" + place.removeprefix("sys/"),
@@ -143,12 +143,12 @@ def function_tree(address: str, driver: str = "mlx5_core") -> Tree:
 
 
 def lines(directory: str, values: Mapping[str, object]) -> Tree:
-    """Attributes as the kernel prints them."""
+    """Return attributes as the kernel prints them."""
     return {f"{directory}/{name}": f"{value}\n".encode() for name, value in values.items()}
 
 
 def netdev(name: str, owner: str = "sys/devices/virtual", **attributes: object) -> Tree:
-    """A netdev that a device owns, or a virtual one; an attribute given as None is absent."""
+    """Return a netdev owned by a device, or a virtual one; an attribute that is None is absent."""
     directory = f"{owner}/net/{name}"
     values: dict[str, object] = {
         "operstate": "up",
@@ -170,12 +170,12 @@ def netdev(name: str, owner: str = "sys/devices/virtual", **attributes: object) 
 
 
 def loopback() -> Tree:
-    """The netdev that every machine has."""
+    """Return the netdev that every machine has."""
     return netdev("lo", type=772, address="00:00:00:00:00:00", speed=None, duplex=None)
 
 
 def rdma_device(name: str, owner: str = "sys/devices/virtual", **attributes: object) -> Tree:
-    """An RDMA device without ports; an attribute given as None is absent."""
+    """Return an RDMA device without ports; an attribute that is None is absent."""
     directory = f"{owner}/infiniband/{name}"
     values: dict[str, object] = {
         "node_guid": GUID,
@@ -193,7 +193,7 @@ def rdma_device(name: str, owner: str = "sys/devices/virtual", **attributes: obj
 
 
 def port_tree(device: str, owner: str = "sys/devices/virtual", number: int = 1, /, **attributes: object) -> Tree:
-    """A port of an RDMA device: InfiniBand and up, with one GID, where nothing else is said."""
+    """Return a port of an RDMA device; by default InfiniBand, up, and with one GID."""
     values: dict[str, object] = {
         "state": "4: ACTIVE",
         "phys_state": "5: LinkUp",
@@ -209,7 +209,7 @@ def port_tree(device: str, owner: str = "sys/devices/virtual", number: int = 1, 
 
 
 def gid_tree(directory: str, entries: Mapping[int, tuple[str, str, str]]) -> Tree:
-    """The GID table of a RoCE port: GID, type and netdev by place."""
+    """Return the GID table of a RoCE port: GID, type and netdev by index."""
     tree: Tree = {}
     for number, (gid, kind, name) in entries.items():
         tree |= lines(directory, {f"gids/{number}": gid})
@@ -218,6 +218,6 @@ def gid_tree(directory: str, entries: Mapping[int, tuple[str, str, str]]) -> Tre
 
 
 def unused(directory: str, numbers: range) -> tuple[Tree, dict[str, int]]:
-    """Unused entries of a GID table, and the errors that reading them gives."""
+    """Return unused entries of a GID table, and the errors from reading them."""
     paths = [f"{directory}/{part}/{n}" for n in numbers for part in ("gids", "gid_attrs/types", "gid_attrs/ndevs")]
     return dict.fromkeys(paths, b""), dict.fromkeys(paths, errno.EINVAL)

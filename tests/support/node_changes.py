@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 WIDE = pod(container(cpus=6, gib=4))
-"""A zone of 8 CPUs holds one."""
+"""A pod of which a zone of 8 CPUs can hold one."""
 
 
 def node_change(name: str, cpus: int = 16, *, ready: str = "True", rack: str = "x", **spec: Any) -> Json:
@@ -39,7 +39,7 @@ def usage_change(name: str, cpus: int) -> Json:
 
 
 def report_change(name: str, pods: int | None) -> Json:
-    """Return a report with pods p0, p1, ...; None: it is deleted."""
+    """Return a report with pods p0, p1, ...; `pods` is None for a deleted report."""
     if pods is None:
         return {"node": name, "report": None}
     return {"node": name, "report": running_node(node(2, 4, **STRICT), [WIDE] * pods).report(name)}

@@ -1,4 +1,4 @@
-"""NUMA nodes made of files, for the tests of zones: any set of nodes, whatever CPUs and memory each has."""
+"""NUMA nodes made of files, for tests of zones: any set of nodes with any CPUs and memory."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ COLLECTORS = (cpus.COLLECTOR, pci.COLLECTOR, dax.COLLECTOR, zones.COLLECTOR)
 
 
 class Node(NamedTuple):
-    """A node to be made."""
+    """A NUMA node."""
 
     cpus: str = ""
     kib: int = 1 << 20
     distance: str | None = None
-    """10 to itself and 20 to all others, where it is None."""
+    """If None, 10 to itself and 20 to all others."""
 
 
 def node_tree(nodes: dict[int, Node], online: str) -> Contents:
-    """Make nodes, with the given CPUs online, as a kernel 6.x shows them."""
+    """Return nodes with the given CPUs online, as a 6.x kernel shows them."""
     tree: Contents = {f"{SYSTEM}/cpu/{name}": line(online) for name in ("online", "present", "possible")}
     tree |= {f"{SYSTEM}/cpu/cpu{cpu}/online": line(1) for cpu in CpuSet.parse_list(online)}
     tree["proc/cpuinfo"] = b"\n".join(b"processor\t: %d\n" % cpu for cpu in CpuSet.parse_list(online))
@@ -50,18 +50,18 @@ def node_tree(nodes: dict[int, Node], online: str) -> Contents:
 
 
 def scan_zones(tree: Contents | Files) -> Scan:
-    """Scan a tree with the collectors that zones need."""
+    """Scan a tree with the collectors that zones require."""
     files = MemoryFiles(tree.items()) if isinstance(tree, dict) else tree
     return Scanner(files, explain=True, collectors=COLLECTORS).scan()
 
 
 def zones_of(tree: Contents | Files) -> Machine:
-    """Return the machine of a tree, as far as those collectors know it."""
+    """Return the machine of a tree, with the facts of those collectors."""
     return scan_zones(tree).machine
 
 
 def without(tree: Contents, *parts: str) -> Contents:
-    """A tree without the files whose path has one of the parts."""
+    """Return a tree without the files whose path contains one of the parts."""
     return {path: content for path, content in tree.items() if not any(part in path for part in parts)}
 
 
@@ -69,7 +69,7 @@ TWO = {0: Node("0-3", 1000), 1: Node("4-7", 2000)}
 
 
 def two_nodes() -> Contents:
-    """Two nodes of four CPUs each."""
+    """Return two nodes of four CPUs each."""
     return node_tree(TWO, "0-7")
 
 
@@ -78,12 +78,12 @@ def cpus_by_zone(machine: Machine) -> dict[int, str]:
 
 
 def problems(machine: Machine) -> list[str]:
-    """The paths of the problems of a machine."""
+    """Return the paths of a machine's problems."""
     return [problem.path for problem in machine.problems]
 
 
 def memory_node(tree: Contents, node: int, initiator: int, access_class: int = 0) -> None:
-    """Let the firmware name the node that reaches a node best."""
+    """Add the firmware's entry for the node with the best access to a memory node."""
     directory = f"{NODES}/node{node}/access{access_class}/initiators"
     tree[f"{directory}/node{initiator}"] = f"../../../node{initiator}"
     values = {"read_bandwidth": 200, "write_bandwidth": 100, "read_latency": 0, "write_latency": 90}
@@ -103,7 +103,7 @@ def add_gpu(tree: Contents, address: str, node: int, local_cpus: str = "", vendo
 
 
 def flat_tree() -> Contents:
-    """A kernel without NUMA."""
+    """Return a tree of a kernel without NUMA."""
     tree = without(two_nodes(), NODES, "/node")
     tree["proc/meminfo"] = b"MemTotal:        4096 kB\nMemFree:         1 kB\n"
     tree["sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"] = line(5)
@@ -111,7 +111,7 @@ def flat_tree() -> Contents:
 
 
 def full_tree() -> Contents:
-    """A tree with all that is read: four nodes, two of them without CPUs, speeds, caches, tiers, pools, a GPU."""
+    """Return a tree with everything that is read: four nodes, two without CPUs, speeds, caches, tiers, pools, a GPU."""
     nodes = {0: Node("0-3"), 1: Node("4-7"), 2: Node(), 5: Node(kib=0)}
     tree = without(node_tree(nodes, "0-7"), "node5/hugepages")
     for node in nodes:

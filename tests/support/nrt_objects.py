@@ -13,7 +13,7 @@ ALLOCATABLE = ("cpu", "memory", "pods", "hugepages-2Mi", DEVICE)
 
 
 def zone(number: int, amounts: dict[str, Any], costs: dict[int, int] | None = None) -> Json:
-    """A zone with available amounts; capacity and allocatable do not matter."""
+    """Return a zone with available amounts; capacity and allocatable do not matter."""
     resources = [
         {"name": name, "capacity": "0", "allocatable": "0", "available": str(size)} for name, size in amounts.items()
     ]
@@ -22,35 +22,35 @@ def zone(number: int, amounts: dict[str, Any], costs: dict[int, int] | None = No
 
 
 def nrt(zones: list[Json], policy: str = "single-numa-node", scope: str = "container", **attributes: str) -> Json:
-    """A NodeResourceTopology."""
+    """Return a NodeResourceTopology."""
     all_attributes = {"topologyManagerPolicy": policy, "topologyManagerScope": scope} | attributes
     return {"attributes": [{"name": name, "value": value} for name, value in all_attributes.items()], "zones": zones}
 
 
 def container(**resources: Any) -> Json:
-    """A container whose requests are its limits; `nic`, `hugepages` and `storage` stand for longer names."""
+    """Return a container with equal requests and limits; `nic`, `hugepages` and `storage` abbreviate longer names."""
     names = {"nic": DEVICE, "hugepages": "hugepages-2Mi", "storage": "ephemeral-storage"}
     amounts = {names.get(name, name): str(size) for name, size in resources.items()}
     return {"name": "c", "resources": {"requests": amounts, "limits": amounts}}
 
 
 def guaranteed(cpu: int | str, **extra: Any) -> Json:
-    """A container of a Guaranteed pod."""
+    """Return a container of a Guaranteed pod."""
     return container(cpu=cpu, memory=extra.pop("memory", "1Gi"), **extra)
 
 
 def pod(*containers: Json, init: tuple[Json, ...] = (), **spec: Any) -> Json:
-    """A pod."""
+    """Return a pod."""
     return {"spec": {"initContainers": list(init), "containers": list(containers), **spec}}
 
 
 def sidecar(container: Json) -> Json:
-    """A container that starts first and keeps running."""
+    """Return a container that starts first and continues to run."""
     return {**container, "restartPolicy": "Always"}
 
 
 def zone_lists(counts: st.SearchStrategy[int], most: int = 4) -> st.SearchStrategy[list[Json]]:
-    """Zones 0 to n with CPUs, much memory and devices."""
+    """Return a strategy for zones 0 to n with CPUs, ample memory and devices."""
 
     def zones(rows: list[tuple[int, int]]) -> list[Json]:
         return [zone(number, {"cpu": cpus, "memory": "64Gi", DEVICE: nics}) for number, (cpus, nics) in enumerate(rows)]

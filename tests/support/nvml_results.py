@@ -1,4 +1,4 @@
-"""Results of NVML for its double: the GPUs of the C stub, and those of real machines."""
+"""Results for the test double of NVML: the GPUs of the C stub, and those of real machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_CLUSTER = "0" * 32
 
 
 def stub_twin() -> SimulatedNvml:
-    """The same two GPUs as those of the C stub."""
+    """Return the same two GPUs as those of the C stub."""
     system = {
         "nvmlSystemGetDriverVersion": "570.86.10",
         "nvmlSystemGetNVMLVersion": "12.570.86.10",
@@ -91,16 +91,16 @@ def _stub_mig(number: int) -> NvmlDevice:
     )
 
 
-# --- the GPUs of real machines, from what nvidia-smi printed of them
+# --- the GPUs of real machines, from the output of nvidia-smi
 
 
 def captures() -> dict[str, dict[str, Any]]:
-    """The captures of nvidia-smi by name; none where the data are not beside the project."""
+    """Return the captures of nvidia-smi by name; empty if the data are not beside the project."""
     return json.loads(CAPTURES_FILE.read_text()) if CAPTURES_FILE.exists() else {}
 
 
 def from_capture(capture: Mapping[str, Any]) -> SimulatedNvml:
-    """NVML as it must have answered for nvidia-smi to print a capture."""
+    """Return NVML with the results that made nvidia-smi print a capture."""
     major, minor = capture["cuda_version"].split(".")
     system = {
         "nvmlSystemGetDriverVersion": capture["driver_version"],
@@ -147,7 +147,7 @@ def _results(gpu: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def ecc_totals(errors: Mapping[str, str]) -> tuple[int, int]:
-    """The corrected and the uncorrected errors of all kinds of memory."""
+    """Return the corrected and the uncorrected errors of all kinds of memory."""
     corrected = sum(int(number) for name, number in errors.items() if name.endswith("_correctable"))
     uncorrected = sum(int(number) for name, number in errors.items() if "_uncorrectable" in name)
     return corrected, uncorrected

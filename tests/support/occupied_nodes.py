@@ -1,4 +1,4 @@
-"""Nodes with pods on them, whose holdings are known: the kubelet's rules have placed each pod."""
+"""Nodes with pods whose holdings are known: the kubelet's rules have placed each pod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUDGETS = {"ns/none": 0, "ns/one": 1, "ns/many": 9}
 
 
 def holdings_of(assignments: Iterable[ContainerAssignment]) -> Holdings:
-    """Return what the containers of one pod hold."""
+    """Return the holdings of a pod's containers."""
     cpus = 0
     amounts: dict[tuple[str, int], int] = {}
     for assignment in assignments:
@@ -39,7 +39,7 @@ def holdings_of(assignments: Iterable[ContainerAssignment]) -> Holdings:
 def place(
     kind: NodeKind, shapes: Sequence[PodShape], priorities: Sequence[int], base: NodeState | None = None
 ) -> OccupiedNode:
-    """Return a node to which the pods came one after another; those that it rejects are left out."""
+    """Return a node after these pods arrived one after another, without those that it rejected."""
     state = idle_node(kind) if base is None else base
     running: list[RunningPod] = []
     for index, (shape, priority) in enumerate(zip(shapes, priorities, strict=True)):
@@ -55,7 +55,7 @@ def place(
 
 @st.composite
 def occupied_nodes(draw: st.DrawFn, most: int = 7, topologies: Sequence[str] = ("single-numa-node",)) -> OccupiedNode:
-    """Draw a node with up to `most` pods; some are terminating, static, or of a PodDisruptionBudget."""
+    """Draw a node with up to `most` pods; some are terminating, static, or covered by a PodDisruptionBudget."""
     kind = draw(kinds(topologies))
     shapes = draw(st.lists(pods(simple=True), min_size=1, max_size=most))
     priorities = [draw(st.sampled_from(PRIORITIES)) for _ in shapes]

@@ -1,7 +1,7 @@
-"""A cluster to look at: nodes of several makes in blocks and racks, queues in cohorts, jobs that run and wait.
+"""A cluster for the page: nodes of several makes in blocks and racks, queues in cohorts, running and pending jobs.
 
-The queue is the real controller on objects of the test. Its writes of Workloads are carried out at once. Jobs and pods
-have no controllers, so pods are bound as soon as a Workload has quota.
+The queue is the real controller on objects of the test. Its writes of Workloads take effect at once. Jobs and pods have
+no controllers, so pods are bound as soon as a Workload has quota.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ HOSTNAME, RACK, BLOCK = "kubernetes.io/hostname", "topology.kubernetes.io/rack",
 GPU = "nvidia.com/gpu"
 HOUR = 3600.0
 _TEAMS = {"research": ("llm", "vision", "speech"), "product": ("search", "ranking"), "science": ("climate", "genome")}
-"""ClusterQueues by Cohort; the cohorts are children of one."""
+"""ClusterQueues by Cohort; the cohorts are children of one cohort."""
 _STEMS = ("train", "finetune", "eval", "pretrain", "ablation", "sweep", "export", "simulate", "infer")
 
 
 class Watches:
-    """Informers that are current."""
+    """Informers whose caches are always current."""
 
     unsynced: list[str] = []  # noqa: RUF012
     ages = {"workloads": 0.5}  # noqa: RUF012
@@ -97,14 +97,14 @@ MAKES = {"h100": _kind(2, 48, 8), "a100": _kind(4, 16, 4), "cpu": _kind(2, 64, 0
 
 
 class _Node:
-    """One node, and what its kubelet has assigned."""
+    """One node, and the resources that its kubelet has assigned."""
 
     def __init__(self, name: str, block: int, rack: int, make: str, state: str) -> None:
         self.name, self.make = name, make
         self.kind = MAKES[make]
         self.state = idle_node(self.kind)
         self.held: dict[str, tuple[str, Holdings]] = {}
-        """By name of the pod: its namespace, and what it holds."""
+        """Namespace and holdings by pod name."""
         cpus = sum(bits.bit_count() for _, bits in self.kind.cpus.zones) - 2
         amounts = {"cpu": str(cpus), "memory": f"{len(self.kind.zones) * 480}Gi", "pods": "110"}
         if self.kind.devices:
@@ -119,7 +119,7 @@ class _Node:
         }
 
     def admit(self, namespace: str, pod: str, cpus: int, gpus: int) -> bool:
-        """Assign CPUs and GPUs of one zone; False where no zone has them."""
+        """Assign CPUs and GPUs of one zone; return False if no zone has enough."""
         for index, zone in enumerate(self.kind.zones):
             free = [cpu for cpu in range(self.state.free_cpus.bit_length()) if self.state.free_cpus >> cpu & 1]
             zone_cpus = dict(self.kind.cpus.zones)[zone]
@@ -134,7 +134,7 @@ class _Node:
         return False
 
     def end(self, pod: str) -> None:
-        """Free what a pod holds."""
+        """Free a pod's resources."""
         _, held = self.held.pop(pod)
         index = next(i for i, zone in enumerate(self.kind.zones) if dict(self.kind.cpus.zones)[zone] & held.cpus)
         amounts = {name: amount for name, _, amount in held.amounts}
@@ -146,7 +146,7 @@ class _Node:
         self.state = self.state._replace(free_cpus=self.state.free_cpus ^ cpus, memory_free=rows, device_free=devices)
 
     def report(self) -> bytes:
-        """Return the report of the agent."""
+        """Return the agent's report."""
         nrt = build_nrt("", self.state)
         nrt["metadata"] = {"name": self.name}
         nrt["attributes"].append({"name": names.HOLDINGS, "value": ""})
@@ -161,7 +161,7 @@ class _Node:
 
 
 class PageCluster:
-    """See the module."""
+    """A cluster with running and pending jobs."""
 
     def __init__(
         self,
@@ -173,9 +173,9 @@ class PageCluster:
         *,
         timer: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """Have so many nodes, and about so many jobs that run and wait; `now`: seconds since 1970.
+        """Create this many nodes, and about this many running and pending jobs; `now`: seconds since 1970.
 
-        `timer`: seconds, by which the reporter bounds its own time; by default nothing takes any.
+        `timer`: the clock, in seconds, by which the reporter limits its own time. By default nothing takes any time.
         """
         self.now = now
         self._random = random.Random(seed)
@@ -184,7 +184,7 @@ class PageCluster:
         self._lock = threading.Lock()
         self._workloads: dict[str, Json] = {}
         self._pods: dict[str, list[tuple[_Node, str]]] = {}
-        """By key of the Workload."""
+        """By Workload key."""
         policy = BackfillPolicy(reserve_after=0.0, depth=3)
         self.controller = QueueController(
             PlannerFeed(policy, DEFAULT_SETTINGS, ClusterNodes()),
@@ -193,7 +193,7 @@ class PageCluster:
             run_pass=self._run_pass,
         )
         self.plans = True
-        """Whether passes decide; otherwise the plan stays as it is."""
+        """Whether passes decide; otherwise the plan does not change."""
         self.metrics = ControllerMetrics(lambda: 0.0)
         self._submitted: list[Write] = []
         """Writes of statuses and notes."""
@@ -219,21 +219,21 @@ class PageCluster:
     # --- what clients call
 
     def ask(self, function: Callable[[QueueController], Any], timeout: float) -> Any:
-        """Answer a question, as the loop does."""
+        """Call a function with the controller and return its result, as the loop does."""
         del timeout
         with self._lock:
             return function(self.controller)
 
     def handler(self) -> ControllerStatusHandler:
-        """Return what serves the cluster."""
+        """Return the handler that serves the cluster."""
         return ControllerStatusHandler(
             self.reporter, self.metrics.registry, Watches(), self.ask, lambda: self.now, stale_after=30.0
         )
 
-    # --- what happens
+    # --- events
 
     def step(self, seconds: float = 0.0) -> None:
-        """Let time pass, and the controller act once."""
+        """Advance the clock, and run one step of the controller."""
         with self._lock:
             self.now += seconds
             for write in self.controller.step(self.now):
@@ -247,7 +247,7 @@ class PageCluster:
         return feed.run_pass(at, most) if self.plans else Plan()
 
     def churn(self, count: int) -> None:
-        """End some jobs, and submit new ones; start others where no pass does."""
+        """End some jobs and submit new ones; if no passes run, start others."""
         with self._lock:
             for key in self._random.sample(sorted(self._pods), min(count, len(self._pods))):
                 self._finish(key)
@@ -257,7 +257,7 @@ class PageCluster:
                     self._show_all(self._start_one(age=0.0))
 
     def forecast(self) -> None:
-        """Have forecasts of the first workloads of each queue."""
+        """Set forecasts for the first workloads of each queue."""
         state = self.controller.feed.state
         forecasts: dict[str, Forecast] = {}
         for queue in state.pending_queues.values():
@@ -268,7 +268,7 @@ class PageCluster:
                 forecasts[key] = Forecast(max(start - spread, self.now), start, start + 2 * spread)
         self.reporter.forecasts = forecasts
 
-    # --- parts
+    # --- helpers
 
     def _node(self, i: int, count: int) -> _Node:
         per_rack, racks = (16, 8) if count > 200 else (4, 2)
@@ -345,7 +345,7 @@ class PageCluster:
             self._show_node(node)
 
     def _start_one(self, age: float) -> list[_Node]:
-        """Start a job where there is space, and return its nodes."""
+        """Start a job if it fits, and return its nodes."""
         make = self._random.choices(("h100", "a100", "cpu"), (5, 2, 2))[0]
         gpus = {"h100": self._random.choice((8, 4, 2, 1)), "a100": self._random.choice((1, 1, 2)), "cpu": 0}[make]
         cpus = 6 * gpus or self._random.choice((8, 16, 32))
@@ -366,7 +366,7 @@ class PageCluster:
         return hosts
 
     def _admit(self, node: _Node, pod: str, cpus: int, gpus: int, parts: int) -> bool:
-        """Assign a pod the share of each of several zones."""
+        """Assign a pod its share of each of several zones."""
         if node.obj["status"]["conditions"][0]["status"] != "True" or (parts > 1 and node.held):
             return False
         if parts == 1:
@@ -412,7 +412,7 @@ class PageCluster:
             self._pods[key].append((node, f"{name}-{i}"))
 
     def _bind(self, key: str) -> None:
-        """Bind the pods of a Workload that has got quota, as their kubelets would admit them."""
+        """Bind the pods of a Workload that has quota, as if their kubelets admitted them."""
         admission = self.controller.feed.state.running[key].workload.admission
         if admission is None:
             return
@@ -461,7 +461,7 @@ class PageCluster:
         self._observe(WORKLOADS, "batch", obj["metadata"]["name"], obj)
 
     def _carry_out(self, write: Write) -> None:
-        """Carry out a write of a Workload; no other is carried out."""
+        """Apply a write of a Workload, and ignore all others."""
         known = self._workloads.get(write.key.namespaced_name)
         if write.key.resource != WORKLOADS or known is None or not isinstance(write.body, dict):
             self._end(write, Outcome("stale", message="not of this test"))

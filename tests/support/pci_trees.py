@@ -1,4 +1,4 @@
-"""PCI functions made of files, wherever below /sys/devices a test wants them, and the zones to place them in."""
+"""PCI functions made of files, at any path below /sys/devices, and zones for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEVICES = "sys/bus/pci/devices"
 
 
 def zone(number: int, cpus: str, distances: dict[str, int] | None = None, device: str | None = None) -> Zone:
-    """Make a zone with these CPUs, or, without any, one of memory alone."""
+    """Return a zone with these CPUs, or a memory-only zone if there are none."""
     held = CpuSet.parse_list(cpus)
     return Zone(number, held, held, None, {}, distances or {}, "cpu" if held else "memory", device=device)
 
@@ -34,23 +34,23 @@ ONE_ZONE = (zone(0, "0-15"),)
 
 
 class PciScan(NamedTuple):
-    """What the collectors made of a tree."""
+    """The result of the collectors for a tree."""
 
     machine: Machine
     problems: list[Problem]
     sources: dict[str, Source]
 
     def function(self, address: str) -> PciFunction:
-        """The function with an address."""
+        """Return the function with an address."""
         return next(function for function in self.machine.pci if function.address == address)
 
     def relation(self, a: str, b: str) -> str | None:
-        """The relation of two endpoints, None where they have none."""
+        """Return the relation of two endpoints; None if they have none."""
         return next((link.relation for link in self.machine.links if {link.a, link.b} == {a, b}), None)
 
 
 class PciTree:
-    """A growing tree of PCI functions."""
+    """A tree of PCI functions that tests add to."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes | str | None] = {}
@@ -81,7 +81,7 @@ class PciTree:
         return address
 
     def chain(self, place: str, *, node: int | None = 0, **bridge_ids: str) -> str:
-        """Add every bridge on a way below /sys/devices; return the way."""
+        """Add every bridge on a path below /sys/devices; return the path."""
         parts = place.split("/")
         for at, part in enumerate(parts):
             path = "/".join(parts[: at + 1])
@@ -95,17 +95,17 @@ class PciTree:
         self.contents[f"sys/{place}/{name}"] = target
 
     def files(self) -> MemoryFiles:
-        """The tree as files."""
+        """Return the tree as files."""
         return MemoryFiles(self.contents.items())
 
     def collect(self, zones: tuple[Zone, ...] = TWO_ZONES, gpus: tuple[Gpu, ...] = ()) -> PciScan:
-        """What the collectors of PCI make of the tree on a machine with these zones and GPUs."""
+        """Run the PCI collectors on the tree for a machine with these zones and GPUs."""
         chain = (pci.COLLECTOR, locality.COLLECTOR, storage.COLLECTOR, accelerators.COLLECTOR, links.COLLECTOR)
         return run(self.files(), Machine(zones=zones, gpus=gpus), chain)
 
 
 def run(files: MemoryFiles, machine: Machine, collectors: tuple[Collector, ...]) -> PciScan:
-    """Run collectors one after the other, as a scan does."""
+    """Run collectors one after another, as a scan does."""
     read = Reader(files, explain=True)
     for collector in collectors:
         try:
@@ -119,7 +119,7 @@ NIC = "0000:3b:00.0"
 
 
 def nic_below_root_port(*, node: int | None = 0, cpus: str | None = "0-7", **attributes: object) -> PciTree:
-    """A NIC behind one root port."""
+    """Return a NIC behind one root port."""
     tree = PciTree()
     tree.add("pci0000:3a/0000:3a:00.0", BRIDGE)
     tree.add(f"pci0000:3a/0000:3a:00.0/{NIC}", NETWORK, "15b3:1021:15b3:0023", node=node, cpus=cpus, **attributes)

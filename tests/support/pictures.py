@@ -1,4 +1,4 @@
-"""Walks through the layout of a picture, for tests."""
+"""Iterators over the layout of a picture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def boxes_in(items: Sequence[Box | Cores]) -> Iterator[Box]:
-    """Yield every box, outer ones before inner ones."""
+    """Yield every box, outer boxes before inner ones."""
     for item in items:
         if isinstance(item, Box):
             yield item
@@ -33,7 +33,7 @@ def cores_in(items: Sequence[Box | Cores]) -> Iterator[Cores]:
 
 
 def devices_of(items: Sequence[Bus | Device]) -> Iterator[Device]:
-    """Yield every device on some buses."""
+    """Yield every device of some buses."""
     for item in items:
         if isinstance(item, Bus):
             yield from devices_of(item.items)
@@ -48,10 +48,10 @@ def devices_in(picture: Picture) -> list[Device]:
 
 
 def named(picture: Picture, name: str) -> Box:
-    """Return the first box of a name."""
+    """Return the first box with a name."""
     return next(box for box in boxes_in(picture.boxes) if name in [label_text(label) for label in box.labels])
 
 
 def device(machine: Machine, name: str) -> Device:
-    """Return the device of a name."""
+    """Return the device with a name."""
     return next(one for one in devices_in(layout(machine)) if name in one.names)

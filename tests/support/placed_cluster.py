@@ -1,4 +1,4 @@
-"""A model cluster with nodes: its Jobs have pods, which the queue places, ungates and binds. No scheduler runs."""
+"""A model cluster with nodes: the queue places, ungates and binds the pods of its Jobs. No scheduler runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE_CPUS = 4
 
 
 class PlacedCluster(ModelCluster):
-    """See the module. The queue asks for bindings."""
+    """A model cluster with nodes; the queue binds the pods."""
 
     def __init__(self, *, nodes: int = 2, **spec: Any) -> None:
         super().__init__(cpus=nodes * NODE_CPUS, **spec)
@@ -38,21 +38,21 @@ class PlacedCluster(ModelCluster):
             self.create(NODES, "", f"n{i}", metadata={"labels": labels}, spec={}, status=status)
 
     def node_feed(self) -> ClusterNodes:
-        """Return the nodes of a new planner."""
+        """Return the nodes for a new planner."""
         return ClusterNodes()
 
     def complete(self, key: ObjectKey) -> None:
-        """End the run of a Job and of its pods."""
+        """End the run of a Job and its pods."""
         self.end_pods(key)
         super().complete(key)
 
     def end_pods(self, job: ObjectKey) -> None:
-        """End the pods of a Job; its status does not say so yet."""
+        """End the pods of a Job without updating the Job's status."""
         for pod in self.pods(job):
             self.change(pod, {"status": {"phase": "Succeeded"}})
 
     def active_cpus(self) -> int:
-        """Return the CPUs of all pods that run or terminate, without those whose end no status counts yet."""
+        """Return the CPUs of all running and terminating pods, without ended pods that no status counts yet."""
         ended = [job for job in self.jobs if self.jobs[job].job["status"].get("active") and self._have_ended(job)]
         cpus = [_cpus(self.jobs[job].job["spec"]["template"]) * len(self.pods(job)) for job in ended]
         return super().active_cpus() - sum(cpus)
@@ -66,11 +66,11 @@ class PlacedCluster(ModelCluster):
         return [key for key in self.objects if key.resource == PODS and key.name.startswith(f"{job.name}-")]
 
     def nodes_of(self, job: ObjectKey) -> list[str]:
-        """Return the node of each pod of a Job; "": it is not bound."""
+        """Return the node of each pod of a Job; "" if the pod is not bound."""
         return [self.get(key)["spec"].get("nodeName", "") for key in self.pods(job)]
 
     def used_cpus(self) -> dict[str, int]:
-        """Return the CPUs that active pods have on each node."""
+        """Return the CPUs of active pods on each node."""
         used = dict[str, int]()
         for obj in [obj for key, obj in self.objects.items() if key.resource == PODS]:
             node = obj["spec"].get("nodeName")
@@ -79,7 +79,7 @@ class PlacedCluster(ModelCluster):
         return used
 
     def sync_jobs(self) -> bool:
-        """Let the Job controller do one step: pods follow their Jobs."""
+        """Run one step of the Job controller: create and delete the pods of Jobs."""
         changed = super().sync_jobs()
         for key in [key for key in self.objects if key.resource == JOBS and not self.is_finished(key)]:
             job, pods = self.get(key), self.pods(key)
@@ -97,7 +97,7 @@ class PlacedCluster(ModelCluster):
         return changed
 
     def send(self, write: Write) -> Outcome:
-        """Carry out a write, by the rules of an API server."""
+        """Apply a write by the rules of an API server."""
         obj = self.objects.get(write.key)
         if write.key.resource != PODS or obj is None:
             return super().send(write)
@@ -121,6 +121,6 @@ class PlacedCluster(ModelCluster):
 
 
 def _cpus(template: Json) -> int:
-    """Return the CPUs of a pod, or of a template of pods."""
+    """Return the CPUs of a pod or a pod template."""
     (container,) = template["spec"]["containers"]
     return int(container["resources"]["requests"]["cpu"])

@@ -1,4 +1,4 @@
-"""A small world for jobs of plain pods: an API server of pods and one Workload, which carries out writes."""
+"""A small model for jobs of plain pods: an API server of pods and one Workload, which applies writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAVORS: Json = {"default": {"metadata": {"name": "default"}, "spec": {"nodeLabe
 
 
 def queued_pod(name: str, *, group: str = "g", total: int = 2, cpu: str = "1", **annotations: str) -> Json:
-    """A pod as the webhook leaves it; of a group, unless that is ""."""
+    """Return a pod as the webhook changes it; it belongs to a group unless `group` is ""."""
     labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/managed": "true"}
     if group:
         labels["kueue.x-k8s.io/pod-group-name"] = group
@@ -47,7 +47,7 @@ def queued_pod(name: str, *, group: str = "g", total: int = 2, cpu: str = "1", *
 
 
 class PlainPodsWorld:
-    """See the module. Pods and the Workload are as the API server has them."""
+    """The API server's state of the pods and the Workload."""
 
     def __init__(self, *pods: Json, group: GroupOwner | None = None) -> None:
         self.pods: dict[str, Json] = {}
@@ -58,21 +58,21 @@ class PlainPodsWorld:
         for pod in pods:
             self.create(pod)
 
-    # --- users, kubelets, the planner
+    # --- actions of users, kubelets and the planner
 
     def create(self, pod: Json) -> None:
-        """Create a pod, a second after the last one."""
+        """Create a pod, one second after the last one."""
         self.serial += 1
         pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:{self.serial // 60:02}:{self.serial % 60:02}Z"
         self.pods[pod["metadata"]["name"]] = pod
 
     def delete(self, name: str) -> None:
-        """Delete a pod: it goes once it has no finalizer and has terminated."""
+        """Delete a pod; it disappears once it has no finalizer and has terminated."""
         self.pods[name]["metadata"].setdefault("deletionTimestamp", "2027-01-15T08:00:00Z")
         self.collect()
 
     def run(self, name: str) -> None:
-        """Bind a pod that no gate holds, and let it run."""
+        """Bind and run a pod that has no gate."""
         self.pods[name]["spec"]["nodeName"] = "n"
         self.end(name, "Running")
         self.pods[name]["status"]["conditions"].append({"type": "Ready", "status": "True"})
@@ -95,24 +95,24 @@ class PlainPodsWorld:
         self.workload["status"] = {**status, "conditions": with_conditions(self.workload, changes, NOW)}
 
     def evict(self) -> None:
-        """Take the quota from the Workload, once its pods have stopped."""
+        """Remove the Workload's quota once its pods have stopped."""
         assert self.workload is not None
         self.patch_workload(evict(self.workload, PREEMPTION, NOW))
 
     # --- the controller
 
     def writes(self) -> list[Write]:
-        """The next writes."""
+        """Return the next writes."""
         name = "g" if self.group is not None or _is_group(next(iter(self.pods.values()))) else ""
         state = PlainPodsState("ns", name, list(self.pods.values()), self.workload, self.group)
         return next_plain_writes(copy.deepcopy(state), JobContext(ManifestOptions(), FLAVORS, self.now))
 
     def purposes(self) -> list[str]:
-        """What the next writes are for, each with the name of its object."""
+        """Return the purposes of the next writes, each with the name of its object."""
         return [f"{write.purpose}: {write.key.name}" for write in self.writes()]
 
     def settle(self, limit: int = 50) -> None:
-        """Carry out writes until there are none."""
+        """Apply writes until there are none."""
         for _ in range(limit):
             writes = self.writes() if self.pods else []
             if not writes:
@@ -122,7 +122,7 @@ class PlainPodsWorld:
         raise AssertionError(f"there is no end of writes: {self.purposes()}")
 
     def apply(self, write: Write) -> None:
-        """Carry out a write, unless its object is gone."""
+        """Apply a write unless its object no longer exists."""
         if write.key.resource.kind == "Workload":
             self._apply_to_workload(write)
             return
@@ -146,29 +146,29 @@ class PlainPodsWorld:
             self.patch_workload(write.body)
 
     def patch_workload(self, body: object) -> None:
-        """Merge a patch into the Workload."""
+        """Apply a merge patch to the Workload."""
         target: Any = copy.deepcopy(self.workload)
         patch: Any = copy.deepcopy(body)
         result: Any = merge_patch(target, patch)
         self.workload = result
 
     def collect(self) -> None:
-        """Remove the pods that are deleted, held by no finalizer, and run nowhere."""
+        """Remove deleted pods that have no finalizer and do not run."""
         for name, pod in list(self.pods.items()):
             metadata, is_bound = pod["metadata"], "nodeName" in pod["spec"]
             ended = pod["status"]["phase"] in {"Succeeded", "Failed"}
             if "deletionTimestamp" in metadata and not metadata.get("finalizers") and (ended or not is_bound):
                 del self.pods[name]
 
-    # --- what is to be seen
+    # --- observations
 
     def started(self) -> set[str]:
-        """The pods that are not held for admission."""
+        """Return the pods that no admission gate holds."""
         gate = {"name": "kueue.x-k8s.io/admission"}
         return {name for name, pod in self.pods.items() if gate not in pod["spec"]["schedulingGates"]}
 
     def holds(self, condition: str) -> bool:
-        """Tell whether a condition of the Workload is true."""
+        """Return whether a condition of the Workload is true."""
         return self.workload is not None and is_true(self.workload, condition)
 
 

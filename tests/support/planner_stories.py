@@ -1,4 +1,4 @@
-"""Workloads for the planner, and a virtual clock that drives it; times are seconds."""
+"""Workloads for the planner, and a virtual clock that drives it; times are in seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CPU = FlavorResource("all", "cpu")
 
 
 class Submission(NamedTuple):
-    """A workload that is submitted, and its true run time."""
+    """A workload to submit, and its true run time."""
 
     workload: Workload
     queue: str
@@ -38,7 +38,7 @@ class Submission(NamedTuple):
 def queue(
     name: str, cpus: int, *, cohort: str = "", preemption: ClusterQueuePreemption | None = None, **fields: Any
 ) -> ClusterQueue:
-    """A queue with a quota of CPUs of one flavor."""
+    """Return a queue with a CPU quota in one flavor."""
     quota = resource_group(FlavorQuotas("all", (("cpu", ResourceQuota(cpus, **fields)),)))
     return ClusterQueue(name, (quota,), cohort, preemption=preemption or ClusterQueuePreemption())
 
@@ -46,7 +46,7 @@ def queue(
 def submission(
     name: str, cpus: int, run: float, *, at: float = 0, limit: float | None = None, queue: str = "q", priority: int = 0
 ) -> Submission:
-    """A workload of one pod that requests CPUs; its walltime is its run time unless given."""
+    """Return a workload of one pod that requests CPUs; by default its walltime is its run time."""
     limit = run if limit is None else limit
     pods = (PodSet(pods=1, requests={"cpu": cpus}),)
     return Submission(Workload("", name, pods, name, priority=priority, created_at=at, walltime=limit), queue, run)
@@ -55,13 +55,13 @@ def submission(
 def make_workload(
     name: str, cpus: int, run: float = 10, *, at: float = 0, local: str = "", priority: int = 0
 ) -> Workload:
-    """A workload of a namespace, with one pod that requests CPUs and a walltime."""
+    """Return a namespaced workload with one pod that requests CPUs, and with a walltime."""
     found = submission(name, cpus, run, at=at, priority=priority).workload
     return replace(found, namespace="ns", queue_name=local)
 
 
 def local(name: str, **fields: Any) -> LocalQueue:
-    """A LocalQueue of the queue "q", unless another is given."""
+    """Return a LocalQueue of the queue "q" unless another is given."""
     return LocalQueue("ns", name, fields.pop("leads", "q"), **fields)
 
 
@@ -71,7 +71,7 @@ def make_planner(
     local_queues: Sequence[LocalQueue] | None = None,
     **settings: Any,
 ) -> PlannerState:
-    """The state of queues in which nothing runs."""
+    """Return the state of queues with no running workloads."""
     return new_state(Snapshot(queues), policy, DEFAULT_SETTINGS._replace(**settings), local_queues)
 
 
@@ -81,27 +81,27 @@ class Story:
     def __init__(
         self, planner: PlannerState, *, lazy: bool = False, watch: Callable[[PlannerState, float], None] | None = None
     ) -> None:
-        """`lazy`: an arrival that does not fit causes no pass, as in a pool; `watch` is called after each pass."""
+        """`lazy`: an arrival that does not fit causes no pass, as in a pool. `watch` is called after each pass."""
         self.planner = planner
         self._watch = watch
         self._lazy = lazy
         self.starts: dict[str, float] = {}
-        """Of the last run of each workload."""
+        """Start of the last run of each workload."""
         self.reservations: dict[str, list[tuple[float, Reservation]]] = {}
-        """The reservations of each pending workload, and when they were made."""
+        """The reservations of each pending workload, with the times at which they were made."""
         self.reserved_starts: list[tuple[str, list[float], float]] = []
-        """Key, successive reserved starts and start of each workload."""
+        """Key, successive reserved starts, and start of each workload."""
         self.plans: list[tuple[float, Plan]] = []
         self.usage: list[tuple[float, dict[str, int]]] = []
-        """CPUs used in each queue, after each pass."""
+        """CPUs used in each queue after each pass."""
         self._ends: list[tuple[float, int, str]] = []
-        """By true end, then start."""
+        """Ordered by true end, then by start."""
         self._deadlines: dict[str, float] = {}
-        """Of each workload that has started, as a pool has them: each event extends those that have passed."""
+        """Deadlines of started workloads. As in a pool, each event extends those that have passed."""
         self._serial = 0
 
     def play(self, submissions: Iterable[Submission]) -> Story:
-        """Submit and end all workloads; at one time, arrivals precede early ends."""
+        """Submit and end all workloads. Arrivals precede early ends at the same time."""
         arrivals = sorted(submissions, key=lambda submission: submission.workload.created_at)
         self._run_times = {submission.workload.key: submission.run for submission in arrivals}
         self._serials: dict[str, int] = {}
@@ -126,7 +126,7 @@ class Story:
         return all(pod_set.requests["cpu"] * pod_set.pods <= available for pod_set in pod_sets)
 
     def _settle(self, now: float) -> None:
-        """End the workloads whose deadline has come, if they end at this very time; extend the other deadlines."""
+        """End the workloads whose deadline has come if they end exactly then; extend the other deadlines."""
         for key in [key for key, deadline in self._deadlines.items() if deadline <= now]:
             run = self.planner.running.get(key)
             if run is None:
@@ -169,5 +169,5 @@ class Story:
 def story(
     queues: Sequence[ClusterQueue], submissions: Iterable[Submission], policy: BackfillPolicy, *, lazy: bool = False
 ) -> Story:
-    """Play workloads through queues."""
+    """Run workloads through queues."""
     return Story(new_state(Snapshot(queues), policy), lazy=lazy).play(submissions)

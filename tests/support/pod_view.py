@@ -1,9 +1,9 @@
-"""What a pod of the DaemonSet sees: its mounts made as the manifest says, in a mount namespace of its own.
+"""The view of a DaemonSet pod: its mounts as in the manifest, in a mount namespace of its own.
 
-It stands in for the container runtime. It makes new namespaces of mounts, network and processes, and a process that is
+This module replaces the container runtime. It creates new mount, network and process namespaces, and a process that is
 root without any capability. It binds the volumes one by one, read-only, below a directory that is the container's root.
-As in the image, host/proc is a link to the container's own /proc. Mounts below a mount are not made read-only here:
-whether a runtime does that depends on the node (recursiveReadOnly: IfPossible).
+As in the image, host/proc is a link to the container's own /proc. Mounts below a mount do not become read-only here. A
+runtime makes them read-only only on some nodes (recursiveReadOnly: IfPossible).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROOT_WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--
 
 @functools.cache
 def why_not() -> str | None:
-    """Return why no such pod can be had here; None where it can."""
+    """Return why such a pod cannot run here; None if it can."""
     if os.geteuid() != 0:
         return "mount namespaces are root's"
     if shutil.which("setpriv") is None or shutil.which("unshare") is None:
@@ -36,10 +36,10 @@ def why_not() -> str | None:
 
 
 class PodView:
-    """A container's root below a directory, and the host paths that are somewhere else than on this machine."""
+    """A container's root below a directory, with substitutes for some host paths."""
 
     def __init__(self, directory: Path, pod: Object, instead: dict[str, Path]) -> None:
-        """Take a scratch directory, the pod of a DaemonSet, and other places for host paths."""
+        """Set a scratch directory, the pod of a DaemonSet, and substitutes for host paths."""
         self.root = directory / "image"
         (self.root / "host").mkdir(parents=True)
         (self.root / "host" / "proc").symlink_to("/proc")
@@ -49,7 +49,7 @@ class PodView:
         self._instead = instead
 
     def start(self, code: str) -> subprocess.Popen[str]:
-        """Run Python code in the pod; its variable `root` is the container's root. Talk to it by its pipes."""
+        """Run Python code in the pod; its variable `root` is the container's root. Its stdin and stdout are pipes."""
         within = shlex.join([*_ROOT_WITHOUT_RIGHTS, sys.executable, "-c", f"root = {str(self.root)!r}\n{code}"])
         script = "\n".join(["set -e", "mount --make-rprivate /", *self._mounts(), f"exec {within}"])
         return subprocess.Popen(
@@ -61,7 +61,7 @@ class PodView:
         )
 
     def _mounts(self) -> list[str]:
-        """Return the commands that mount what is of the host, or empty, in the order of the manifest."""
+        """Return the commands that mount host paths and empty directories, in the order of the manifest."""
         commands: list[str] = []
         volumes = {volume["name"]: volume for volume in self._pod["volumes"]}
         for mount in self._pod["containers"][0]["volumeMounts"]:
@@ -69,7 +69,7 @@ class PodView:
             if source is not None:
                 place = self.root / mount["mountPath"].lstrip("/")
                 make = f"mkdir -p {place}" if source.is_dir() else f"mkdir -p {place.parent} && touch {place}"
-                # a cover's place is on the host, below what is already read-only: there is nothing to make
+                # the mount point of a cover is on the host, below a read-only mount, so nothing can be created there
                 commands += [f"test -e {place} || {{ {make}; }}", f"mount --rbind {source} {place}"]
                 commands += [f"mount -o remount,bind,ro {place}"] if mount["readOnly"] else []
         return commands
@@ -81,7 +81,7 @@ class PodView:
             return None  # settings and token
         path: str = volume["hostPath"]["path"]
         found = self._elsewhere(Path(path)).resolve()
-        may_lack = volume["hostPath"]["type"] == "DirectoryOrCreate"  # not to be created on this machine
+        may_lack = volume["hostPath"]["type"] == "DirectoryOrCreate"  # must not be created on this machine
         return self._empty if may_lack and not found.exists() else found
 
     def _elsewhere(self, path: Path) -> Path:

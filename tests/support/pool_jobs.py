@@ -1,4 +1,4 @@
-"""Jobs of a pool: by hand, at random, and a watcher of their reservations."""
+"""Jobs of a pool: handmade and random, and a watcher of their reservations."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 CPUS = ResourcePacking(("cpu",))
 TWO = ResourcePacking(("cpu", "gpu"))
 SIZE = 8
-"""Of each resource, on the machines below."""
+"""Amount of each resource on the machines below."""
 
 
 def job(serial: int, cpus: int, limit: float = inf, submitted: float = 0, **fields: Any) -> Job:
-    """A job that requests CPUs."""
+    """Return a job that requests CPUs."""
     demand = CPUS.pack_request({"cpu": cpus})
     return Job(serial, demand.amount, demand.guards, submitted, limit, name=f"job-{serial}", **fields)
 
 
 def task(serial: int, cpus: int, limit: float, submitted: float = 0, run: float | None = None, **fields: Any) -> Task:
-    """A job that requests CPUs and runs for its walltime, or shorter."""
+    """Return a job that requests CPUs and runs for its walltime, or for `run`."""
     return Task(job(serial, cpus, limit, submitted, **fields), limit if run is None else run)
 
 
 def cpus(free: int) -> int:
-    """Packed available CPUs."""
+    """Return packed available CPUs."""
     return CPUS.pack_available({"cpu": free})
 
 
@@ -49,7 +49,7 @@ class PoolCase(NamedTuple):
 
 @st.composite
 def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = True, most: int = 14) -> PoolCase:
-    """Small machines of one or two resources; many events at one time; walltimes are upper bounds."""
+    """Draw small machines of one or two resources with many simultaneous events; walltimes are upper bounds."""
     packing = draw(st.sampled_from([CPUS, TWO]))
     whole = packing.pack_available(dict.fromkeys(packing.names, SIZE))
     tasks: list[Task] = []
@@ -68,7 +68,7 @@ def pool_cases(draw: st.DrawFn, *, declared: bool = False, priorities: bool = Tr
 
 @st.composite
 def late_filler_cases(draw: st.DrawFn) -> PoolCase:
-    """A job ends, and several fit that end after the reserved start: beside the reserved job there is room for one."""
+    """Draw cases in which several fillers fit when a job ends, but only one can run past the reserved start."""
     long = draw(st.integers(2, SIZE - 2))
     rest = SIZE - long
     extra = draw(st.integers(1, min(long - 1, rest // 2)))
@@ -88,10 +88,10 @@ class ReservationWatcher:
         self.last_start: dict[Job, float] = {}
 
     def arrived(self, now: float, state: PoolState, job: Job) -> None:
-        """No reservation is made on arrival."""
+        """Do nothing: arrivals make no reservations."""
 
     def decided(self, now: float, state: PoolState, decision: PoolDecision) -> None:
-        """Reservations never move to a later start; jobs start by their reserved start, and fit."""
+        """Check that reservations never move to a later start, and that jobs start by their reserved start and fit."""
         available = state.available
         for one in decision.starts:
             assert now <= self.last_start.get(one, inf)
@@ -103,16 +103,16 @@ class ReservationWatcher:
             self.last_start[one.job] = one.start
 
     def ended(self, now: float, job: Job, run: float) -> None:
-        """An end breaks no reservation."""
+        """Do nothing: ends violate no reservation."""
 
 
 def starts(tasks: Sequence[Task], capacity: int, policy: PoolPolicy) -> list[float]:
-    """The start of each job, in the order given."""
+    """Return the start of each job, in the given order."""
     outcome = run_pool(tasks, capacity, policy)
     return [outcome.starts[task_.job] for task_ in tasks]
 
 
 def watch_reservations(case: PoolCase, policy: PoolPolicy) -> tuple[PoolRun, ReservationWatcher]:
-    """Run a case, watching its reservations."""
+    """Run a case with a ReservationWatcher."""
     watcher = ReservationWatcher(policy, case.packing)
     return run_pool(case.tasks, case.capacity, policy, watcher), watcher

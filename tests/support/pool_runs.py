@@ -1,6 +1,6 @@
-"""A pool simulated with a few tasks, and its history: jobs as objects, of several resources, in any order.
+"""A simulated pool of a few tasks, and its history: jobs as objects, of several resources, in any order.
 
-`zonewise simulate` holds a log as columns (simulator.pool_log); its history is compared with this one.
+`zonewise simulate` holds a log in columns (simulator.pool_log); tests compare its history with this one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PoolRun(NamedTuple):
-    """The tasks by time of submission, and the starts of those that fit."""
+    """The tasks by submission time, and the starts of those that fit."""
 
     tasks: list[Task]
     starts: dict[Job, float]
@@ -42,7 +42,7 @@ def pool_history(
     forecasts: Mapping[Job, Forecast] | None = None,
     reservations: FirstReservations | None = None,
 ) -> History:
-    """The history of a run; forecasts are those of a PoolForecaster, reservations those of a ReservationRecorder."""
+    """Return the history of a run; forecasts are a PoolForecaster's, reservations a ReservationRecorder's."""
     jobs: list[JobHistory] = []
     for job, run_time in run.tasks:
         start, forecast = run.starts.get(job), (forecasts or {}).get(job)

@@ -1,4 +1,4 @@
-"""Ports that are known before anybody listens there."""
+"""Ports that are reserved before a server listens on them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def reserved_port() -> Generator[int]:
-    """A port of 127.0.0.1 without a listener, reserved for servers that bind to its number while this lasts.
+    """Reserve a port of 127.0.0.1 inside a `with` block, for servers that bind to its number.
 
-    A bound socket reserves it: Linux picks such a port neither for a bind to port 0 nor for a connect
+    A bound socket reserves the port. Linux then picks it neither for a bind to port 0 nor for a connect
     (net/ipv4/inet_connection_sock.c inet_csk_find_open_port, inet_hashtables.c __inet_hash_connect). Servers that set
-    SO_REUSEADDR may have it all the same, and those of Python and Go do set it.
+    SO_REUSEADDR can still bind to it, and those of Python and Go do set it.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

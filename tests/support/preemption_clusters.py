@@ -1,4 +1,4 @@
-"""A cluster whose pods have priorities, and whose reports say what each of them holds."""
+"""A cluster whose pods have priorities, and whose reports have the holdings of each pod."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ZONES = {zone: CpuSet.from_bits(bits) for zone, bits in KIND.cpus.zones}
 
 
 class PreemptionCluster(DirectCluster):
-    """A cluster whose reports have what each pod holds, and whose pods have priorities."""
+    """A cluster whose reports have the holdings of each pod, and whose pods have priorities."""
 
     def __init__(self, *names: str, allocatable: Resource = LARGE_NODE) -> None:
         super().__init__(*names, allocatable=allocatable)
@@ -40,7 +40,7 @@ class PreemptionCluster(DirectCluster):
         self.cache.update_report(None, PublishedReport(kubelet.report()._replace(holdings=texts), self.clock()))
 
     def run(self, name: str, shape: PodShape, node: str, priority: int = 0, **fields: bool) -> None:
-        """Let a pod run on a node, and the node report it."""
+        """Run a pod on a node and publish the node's report."""
         self.create(name, shape, priority=priority)
         self.bound[name] = node
         assert self.arrive(name)
@@ -59,7 +59,7 @@ class PreemptionCluster(DirectCluster):
 
 
 def fragmented() -> PreemptionCluster:
-    """Return two nodes of two zones of eight CPUs, each with a pod of five."""
+    """Return two nodes of two zones of eight CPUs, each with a pod of five CPUs."""
     cluster = PreemptionCluster("n", "m")
     for name, node, priority in (("a", "n", 2), ("b", "n", 1), ("c", "m", 2), ("d", "m", 3)):
         cluster.run(name, FIVE, node, priority)

@@ -1,7 +1,7 @@
-"""Programs that tests run beside themselves: Kubernetes' own are looked up as envtest does.
+"""Programs that tests run as separate processes. Kubernetes' own are looked up as envtest does.
 
-TEST_ASSET_KUBE_APISERVER and the like name the files, KUBEBUILDER_ASSETS names their directory, and
-/usr/local/kubebuilder/bin is where they are by default.
+TEST_ASSET_KUBE_APISERVER and similar variables name the files, and KUBEBUILDER_ASSETS names their directory. The
+default directory is /usr/local/kubebuilder/bin.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from typing import Self
 
 PROGRAMS = ("etcd", "kube-apiserver", "kubelet", "kube-scheduler")
-"""What the tests on real servers run; kubectl beside them where it is installed."""
+"""The programs for tests on real servers; kubectl may be in the same directory."""
 _DIE_WITH_US = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 def place_of(name: str) -> Path:
-    """Return where a program should be: "kube-apiserver"."""
+    """Return the expected path of a program such as "kube-apiserver"."""
     directory = os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")
     return Path(os.environ.get(_variable(name), os.path.join(directory, name)))
 
 
 def find_program(name: str) -> Path | None:
-    """Return a program's file; None where there is none."""
+    """Return a program's file; None if there is none."""
     file = place_of(name)
     return file if os.access(file, os.X_OK) else None
 
 
 def missing_program(name: str) -> str:
-    """Return why tests that need a program are skipped where there is none."""
+    """Return the reason for skipping tests if a program is missing."""
     return f"no {name}: set {_variable(name)} or KUBEBUILDER_ASSETS"
 
 
 def dying_with_us(*command: str) -> list[str]:
-    """Return a command for one that the kernel kills when we end, however that is.
+    """Return a command for a process that the kernel kills when this process ends, for any reason.
 
     PR_SET_PDEATHSIG SIGKILL (prctl(2)) survives execve.
     """
@@ -53,10 +53,10 @@ def dying_with_us(*command: str) -> list[str]:
 
 @contextmanager
 def terminal_signals() -> Generator[None]:
-    """Have processes that are started in this block end by SIGINT and SIGHUP, as those of a terminal do.
+    """Let SIGINT and SIGHUP end processes that are started in this block, as in a terminal.
 
-    A shell without job control has what it starts behind `&` ignore SIGINT, these tests for one. A Python program keeps
-    that until it sets a handler of its own, so an early Ctrl-C is lost. Under nohup SIGHUP is ignored.
+    A shell without job control starts background processes, such as these tests, with SIGINT ignored. A Python program
+    inherits that until it sets a handler of its own, so an early Ctrl-C is lost. Under nohup, SIGHUP is ignored.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
@@ -67,7 +67,7 @@ def terminal_signals() -> Generator[None]:
 
 
 class RestartableProcess:
-    """A program that tests kill, pause and start again; it runs while it is entered."""
+    """A program that tests kill, pause and start again; it runs inside a `with` block."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self._command = command
@@ -83,17 +83,17 @@ class RestartableProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether it runs."""
+        """Whether the program runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Return the ID of the process that was started last."""
+        """The ID of the last process started."""
         assert self._process is not None, "never started"
         return self._process.pid
 
     def start(self) -> None:
-        """Start it; the log is appended to."""
+        """Start the program; the log is appended to."""
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 dying_with_us(*self._command), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -101,22 +101,22 @@ class RestartableProcess:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """Kill it without a chance of a clean end."""
+        """Kill the program without a chance to end cleanly."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(PATIENCE)
 
     def pause(self) -> None:
-        """Stop it: its connections stay open and silent."""
+        """Pause the program: its connections remain open without sending anything."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it continue."""
+        """Resume the program."""
         os.kill(self.pid, signal.SIGCONT)
 
 
 class Watched:
-    """A process of ours; everything it says is kept."""
+    """A process of the project with its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
         self.process = process
@@ -124,11 +124,11 @@ class Watched:
 
     @property
     def said(self) -> str:
-        """What it has logged so far."""
+        """The log so far."""
         return self._said.read_text()
 
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-        """Wait until something holds; fail with all that was logged where it does not, or the process ends first."""
+        """Wait until a condition holds; fail with the log on a timeout, or if the process ends first."""
         started = time.monotonic()
         while not condition():
             assert self.process.poll() is None, f"ended with status {self.process.returncode}: {self.said}"

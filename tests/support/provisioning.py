@@ -1,4 +1,4 @@
-"""A Workload that waits for capacity, with the objects that are made for it, and an autoscaler that a test plays."""
+"""A Workload that waits for capacity, the objects created for it, and an autoscaler played by a test."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def workload(*pod_sets: Json, checks: tuple[str, ...] = (CHECK,), annotations: M
 
 
 class ProvisioningStory:
-    """The objects of one Workload; writes are carried out at once."""
+    """The objects of one Workload; writes take effect at once."""
 
     def __init__(self, obj: Json, checks: Mapping[str, ProvisioningConfig | None] | None = None) -> None:
-        """`checks`: as in ProvisioningContext; by default the one check."""
+        """`checks`: as in ProvisioningContext; by default, the one check."""
         self.workload = obj
         self.checks = {CHECK: CONFIG} if checks is None else dict(checks)
         self.objects: dict[ObjectKey, Json] = {}
@@ -96,7 +96,7 @@ class ProvisioningStory:
         return next_provisioning_writes(state, ProvisioningContext(self.checks, FLAVORS, self.now))
 
     def settle(self) -> list[str]:
-        """Carry out writes until there are none; return their purposes."""
+        """Apply writes until there are none; return their purposes."""
         purposes: list[str] = []
         for _ in range(20):
             writes = self.writes()
@@ -109,7 +109,7 @@ class ProvisioningStory:
         raise AssertionError(f"not settled: {purposes}")
 
     def observe(self, name: str, *conditions: str, **status: Any) -> None:
-        """Let the autoscaler set conditions of a request."""
+        """Set conditions of a request as the autoscaler does."""
         entries = [{"type": item, "status": "True", "message": f"{item} message"} for item in conditions]
         self.requests[name]["status"] = {"conditions": entries, **status}
 

@@ -1,4 +1,4 @@
-"""A hardware fault of a node, as its agent publishes it to an API server."""
+"""A node's hardware fault as its agent publishes it to an API server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAULT_REASON = "GPUHardwareFault XID79"
 
 @contextlib.contextmanager
 def published_fault(config: Config, node: str, *, taint: bool = False) -> Generator[None]:
-    """A GPU of a node that fell off the bus, and then its replacement."""
+    """Publish a GPU that fell off the bus of a node; after the block, publish its replacement."""
     story = Story()
     story.observe(events=xid(79, story.now + 1))
     with contextlib.closing(Client(config)) as client:

@@ -1,4 +1,4 @@
-"""Objects of Kueue's kinds as a test writes them: one group of resources, one flavor, one queue."""
+"""Objects of Kueue's kinds in a test's notation: one resource group, one flavor, one queue."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ Json = dict[str, Any]
 
 
 def resource_groups(quotas: Json, flavor: str = "f", **limits: object) -> list[Json]:
-    """Return the one group of a queue: nominal quotas of one flavor by resource, with the same limits."""
+    """Return a queue's only resource group: nominal quotas of one flavor by resource, with the same limits."""
     resources = [{"name": resource, "nominalQuota": quota, **limits} for resource, quota in quotas.items()]
     return [{"coveredResources": list(quotas), "flavors": [{"name": flavor, "resources": resources}]}]
 
 
 def cluster_queue_spec(quotas: Json, flavor: str = "f", **fields: object) -> Json:
-    """Return the spec of a ClusterQueue that serves all namespaces, with other fields."""
+    """Return the spec of a ClusterQueue that serves all namespaces, with extra fields."""
     return {"namespaceSelector": {}, "resourceGroups": resource_groups(quotas, flavor), **fields}
 
 
 def planner_objects(
     quotas: Json, flavor: Json | None = None, levels: tuple[str, ...] = (), **spec: Any
 ) -> dict[str, list[Json]]:
-    """Return what PlannerFeed.configure() takes: LocalQueue ns/l of ClusterQueue q, with quotas of flavor f.
+    """Return the input of PlannerFeed.configure(): LocalQueue ns/l of ClusterQueue q, with quotas of flavor f.
 
     `flavor`: the spec of the flavor; `levels`: the node labels of Topology t, if any; `spec`: fields of the queue.
     """

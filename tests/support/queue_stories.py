@@ -1,6 +1,6 @@
-"""Stories of a live queue on a model cluster: what users do, and how it must end whatever comes between.
+"""Stories of a live queue on a model cluster: actions of users, and the outcome that must follow despite disturbances.
 
-Each story plays with a queue of 8 CPUs. A test plays it with crashes, edits, outages or skewed clocks.
+Each story uses a queue of 8 CPUs. Tests run it with crashes, edits, outages or skewed clocks.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ PREEMPTING: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
 
 def end(story: ControllerStory, job: ObjectKey) -> None:
-    """End the run of a Job, and let all settle."""
+    """End the run of a Job, and settle."""
     story.cluster.complete(job)
     story.settle()
 
 
 def assert_all_finished(story: ControllerStory) -> None:
-    """Each Workload has ended."""
+    """Check that each Workload has finished."""
     assert all(is_true(obj, "Finished") for obj in story.cluster.workloads())
 
 
 def run_and_end(story: ControllerStory) -> None:
-    """Two Jobs fit, one waits, all end."""
+    """Two Jobs fit, one waits, and all end."""
     jobs = [story.cluster.submit(f"j{i}", 4, at=i) for i in range(3)]
     story.settle()
     for job in (*jobs, jobs[2]):
@@ -55,7 +55,7 @@ def run_and_end(story: ControllerStory) -> None:
 
 
 def preempt_and_resume(story: ControllerStory) -> None:
-    """A Job of high priority stops one of low priority, which starts again after it."""
+    """A Job of high priority stops one of low priority, which starts again afterwards."""
     low = story.cluster.submit("low", 6, priority="low")
     story.settle()
     high = story.cluster.submit("high", 6, priority="high", at=5)
@@ -73,7 +73,7 @@ def preempt_and_resume(story: ControllerStory) -> None:
 
 
 def hold_drain_and_release(story: ControllerStory) -> None:
-    """A ClusterQueue is drained, and admits again."""
+    """A ClusterQueue is drained and then admits again."""
     job = story.cluster.submit("j", 4)
     story.settle()
     story.cluster.change(QUEUE, {"spec": {"stopPolicy": "HoldAndDrain"}})
@@ -86,7 +86,7 @@ def hold_drain_and_release(story: ControllerStory) -> None:
 
 
 def change_while_held(story: ControllerStory) -> None:
-    """The user of a Job that waits asks for less; it gets another Workload, and starts."""
+    """The user of a pending Job lowers its request; the Job gets another Workload and starts."""
     running = story.cluster.submit("running", 6)
     story.settle()
     job = story.cluster.submit("j", 4, at=3)
@@ -99,7 +99,7 @@ def change_while_held(story: ControllerStory) -> None:
 
 
 def delete_while_running(story: ControllerStory) -> None:
-    """A Job that runs is deleted; its quota is free for the next."""
+    """A running Job is deleted; the next Job gets its quota."""
     first = story.cluster.submit("first", 6)
     story.settle()
     second = story.cluster.submit("second", 6, at=3)
@@ -111,7 +111,7 @@ def delete_while_running(story: ControllerStory) -> None:
 
 
 def pods_not_ready_in_time(story: ControllerStory) -> None:
-    """A Job whose pods do not become ready lets another run, is requeued once, and then deactivated."""
+    """A Job whose pods do not become ready lets another Job run, is requeued once, and is then deactivated."""
     job = story.cluster.submit("j", 6)
     story.cluster.jobs[job].has_ready_pods = False
     story.settle()
@@ -136,7 +136,7 @@ def pods_not_ready_in_time(story: ControllerStory) -> None:
 
 
 def pods_do_not_recover(story: ControllerStory) -> None:
-    """A Job of which a pod fails and does not come back is stopped, and starts again."""
+    """A Job with a failed pod that does not recover is stopped and starts again."""
     job = story.cluster.submit("j", 6)
     story.settle()
     (workload,) = story.cluster.workloads()
@@ -152,7 +152,7 @@ def pods_do_not_recover(story: ControllerStory) -> None:
 
 
 def execution_time_is_exceeded(story: ControllerStory) -> None:
-    """A Job that runs longer than it may is stopped, and not started again before its user activates it."""
+    """A Job that exceeds its maximum execution time is stopped, and starts again only after its user activates it."""
     job = story.cluster.submit("j", 6)
     story.cluster.change(job, {"metadata": {"labels": {MAX_EXEC_TIME_LABEL: "500"}}})
     story.settle()
@@ -171,7 +171,7 @@ def execution_time_is_exceeded(story: ControllerStory) -> None:
 
 
 def queued_after_a_run(story: ControllerStory) -> None:
-    """A Job runs outside the queue. Its user suspends it and gives it to the queue; it starts where there is quota."""
+    """A Job runs outside the queue. Its user suspends and queues it, and the queue starts it within its quota."""
     job = story.cluster.submit("j", 6)
     story.cluster.change(job, {"metadata": {"labels": {QUEUE_LABEL: None}}, "spec": {"suspend": False}})
     story.cluster.sync_jobs()
@@ -183,7 +183,7 @@ def queued_after_a_run(story: ControllerStory) -> None:
 
 
 def lose_the_workload(story: ControllerStory) -> None:
-    """The Workload of a Job that runs is deleted. The Job stops as it was submitted, and starts with a new one."""
+    """The Workload of a running Job is deleted. The Job stops as it was submitted and starts with a new Workload."""
     job = story.cluster.submit("j", 6)
     template = story.cluster.get(job)["spec"]["template"]
     story.settle()
@@ -205,7 +205,7 @@ def lose_the_workload(story: ControllerStory) -> None:
 
 
 def declare_otherwise(story: ControllerStory) -> None:
-    """The users of Jobs that wait change priority and walltime; the same Workloads follow, and keep their places."""
+    """Users change the priority and walltime of pending Jobs; the same Workloads follow and keep their order."""
     running = story.cluster.submit("running", 6)
     story.settle()
     jobs = [story.cluster.submit(f"j{i}", 6, priority="low", at=3 + i) for i in range(2)]
@@ -228,7 +228,7 @@ def declare_otherwise(story: ControllerStory) -> None:
 
 
 def enforce_walltimes(story: ControllerStory) -> None:
-    """The queue ends Jobs at their walltimes. A Job that is preempted has its own deadline again."""
+    """The queue ends Jobs at their walltimes. A preempted Job gets its own deadline back."""
     enforced = {ENFORCE_ANNOTATION: "true", DEFAULT_RUN_ANNOTATION: "10m"}
     story.cluster.change(QUEUE, {"metadata": {"annotations": enforced}})
     low = story.cluster.submit("low", 6, priority="low")

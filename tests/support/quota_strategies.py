@@ -31,7 +31,7 @@ _GROUPS = st.builds(
     *[_QUOTAS] * len(FLAVORS),
 )
 _PARENTS = st.integers(-1, 3)
-"""The index of the parent cohort; it counts only where that cohort exists."""
+"""The index of the parent cohort; it is ignored if that cohort does not exist."""
 
 PREEMPTIONS = st.builds(
     ClusterQueuePreemption,
@@ -59,7 +59,7 @@ _NO_PREEMPTION = ClusterQueuePreemption()
 def running_workload(
     name: str, queue: str, key: FlavorResource, amount: int, priority: int = 0, at: float = 0.0
 ) -> Workload:
-    """A workload of one pod that is admitted with an amount of one flavor resource."""
+    """Return an admitted workload of one pod with an amount of one flavor resource."""
     pods = PodSetAdmission("main", {key.resource: key.flavor}, {key.resource: amount}, 1)
     admission = Admission(queue, (pods,), at)
     specs = (PodSet(requests={key.resource: amount}),)
@@ -67,14 +67,14 @@ def running_workload(
 
 
 def pending_workload(name: str, amount: int, priority: int = 0, created: float = 0.0) -> Workload:
-    """A workload of one pod that requests an amount of CPUs."""
+    """Return a workload of one pod that requests an amount of CPUs."""
     return Workload("ns", name, (PodSet(requests={"cpu": amount}),), name, priority=priority, created_at=created)
 
 
 def cpu_queue(
     name: str, nominal: int, preemption: ClusterQueuePreemption = _NO_PREEMPTION, cohort: str = "c"
 ) -> ClusterQueue:
-    """A ClusterQueue with quota of CPU."""
+    """Return a ClusterQueue with CPU quota."""
     groups = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(nominal)),))),)
     return ClusterQueue(name, groups, cohort, preemption=preemption)
 
@@ -102,7 +102,7 @@ def _snapshot(cohorts: Any, queues: Any, workloads: Any) -> Snapshot:
 
 
 def snapshots() -> st.SearchStrategy[Snapshot]:
-    """Up to four cohorts in a tree, four queues, and workloads in them, some beyond their quota."""
+    """Return a strategy for up to four cohorts in a tree, four queues, and workloads, some beyond their quota."""
     return _SNAPSHOTS
 
 
@@ -113,7 +113,7 @@ _SNAPSHOTS = st.builds(_snapshot, _COHORTS, _QUEUES, _WORKLOADS)
 
 
 def nonzero_usage(snapshot: Snapshot) -> dict[str, dict[FlavorResource, int]]:
-    """The usage of each node, without amounts of 0."""
+    """Return the usage of each node, without amounts of 0."""
     nodes: list[ResourceNode] = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     return {
         f"{type(node).__name__} {node.name}": {key: amount for key, amount in node.usage.items() if amount}
@@ -122,7 +122,7 @@ def nonzero_usage(snapshot: Snapshot) -> dict[str, dict[FlavorResource, int]]:
 
 
 def usage_from_scratch(snapshot: Snapshot, node: ResourceNode, key: FlavorResource) -> int:
-    """The usage of a queue's workloads; of a cohort, the usage of its children beyond their local quota."""
+    """Return the usage of a queue's workloads, or of a cohort's children beyond their local quota."""
     if isinstance(node, ClusterQueueSnapshot):
         return sum(workload.usage.get(key, 0) for workload in snapshot.workloads_by_queue[node.name].values())
     assert isinstance(node, CohortSnapshot)

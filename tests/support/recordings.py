@@ -22,7 +22,7 @@ START = 1_800_000_000.0
 HEADER = RecordingHeader("shortest-reserving", 60.0)
 PREEMPTING: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 Step = tuple[str, int]
-"""What happens, and a number: of CPUs, or of the Job that it happens to."""
+"""An action with a number: of CPUs, or of the affected Job."""
 
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(st.sampled_from(["submit", "submit", "submit high", "complete", "delete", "wait"]), st.integers(0, 7)),
@@ -31,7 +31,7 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 
 
 class RecordedQueue:
-    """A live queue on a model cluster, whose controllers append to one recording."""
+    """A live queue on a model cluster; its controllers append to one recording."""
 
     def __init__(self, header: RecordingHeader = HEADER) -> None:
         self.file = io.BytesIO()
@@ -42,12 +42,12 @@ class RecordedQueue:
         self._queue = self._new_queue()
 
     def restart(self) -> None:
-        """Go on with another controller."""
+        """Continue with a new controller."""
         self._queue = self._new_queue()
         self._queue.settle()
 
     def play(self, steps: list[Step]) -> None:
-        """Do the steps one after another; the queue settles after each."""
+        """Run the steps one after another; the queue settles after each."""
         for what, number in steps:
             self.now += 30
             if what.startswith("submit"):

@@ -1,4 +1,4 @@
-"""A reflector of pods beside a scripted server, and a time that passes at once."""
+"""A reflector of pods with a scripted server, and simulated time that passes at once."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ as_pod = msgspec.json.Decoder(Pod).decode
 
 
 def ignore(*_: object) -> None:
-    """Take any change, and do nothing."""
+    """Ignore any change."""
 
 
 class Copy:
-    """A reflector beside its server, and the changes that its handler received."""
+    """A reflector with its server, and the changes that its handler received."""
 
     def __init__(self, server: ScriptedServer, times: WatchTimes, wait: SimulatedTime | None = None) -> None:
         self.server = server
         self.changes: list[tuple[str | None, str | None]] = []
         self.client = Client(Config.from_url(server.url), timeout=PATIENCE)
         self.listings: list[tuple[int, int]] = []
-        """The version of each listing, and the number of changes by then."""
+        """The version of each listing, and the number of changes before it."""
         self.reflector = Reflector(self.client, PODS, as_pod, self.record, times=times, wait=wait, draw=lambda: 0.5)
         self.reflector.on_listing = lambda version: self.listings.append((version, len(self.changes)))
 
@@ -84,7 +84,7 @@ def copying(
 
 
 class SimulatedTime:
-    """A minute that passes at once: waiting is recorded, and when the minute is over, nothing more happens."""
+    """A minute that passes at once: waits are recorded, and nothing more happens when the minute is over."""
 
     def __init__(self) -> None:
         self.left = 60.0

@@ -1,4 +1,4 @@
-"""The newest release, over which this tree must be applicable."""
+"""The newest release; the working tree must be applicable over it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.snapshots import PROJECT
 
 
 def newest_release() -> str:
-    """Return its tag, or the commit of $ZONEWISE_UPGRADE_FROM; skip the test where there is none."""
+    """Return the release's tag, or the commit in $ZONEWISE_UPGRADE_FROM; skip the test if there is neither."""
     command = ["git", "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]
     result = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     tag = os.environ.get("ZONEWISE_UPGRADE_FROM") or result.stdout.strip()

@@ -1,4 +1,4 @@
-"""Nodes with admitted pods, and reports that say what each pod holds."""
+"""Nodes with admitted pods, and reports with the holdings of each pod."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class RunningNode(NamedTuple):
     idle: NodeState
     state: NodeState
     held: dict[str, Holdings]
-    """By name of the pod."""
+    """By pod name."""
     shapes: dict[str, PodShape]
 
     def texts(self) -> tuple[tuple[int, str], ...]:
         return texts(self.state, self.held)
 
     def report(self, node: str) -> str:
-        """Return the report of a node in JSON."""
+        """Return the report of a node as JSON."""
         nrt = build_nrt(node, self.state)
         by_zone = dict(self.texts())
         nrt["attributes"].append({"name": names.HOLDINGS, "value": by_zone.get(NODE, "")})
@@ -45,7 +45,7 @@ class RunningNode(NamedTuple):
 
 
 def texts(state: NodeState, held: Mapping[str, Holdings]) -> tuple[tuple[int, str], ...]:
-    """Return the holdings of a report."""
+    """Return the holdings in a report."""
     zone_cpus = {zone: CpuSet() for zone in state.kind.zones} | {
         zone: CpuSet.from_bits(cpus) for zone, cpus in state.kind.cpus.zones
     }
@@ -58,7 +58,7 @@ def key_of(name: str) -> str:
 
 
 def running_node(idle: NodeState, shapes: Iterable[PodShape]) -> RunningNode:
-    """Return the node after pods p0, p1, ... came; those that it rejects are left out."""
+    """Return the node after pods p0, p1, ... arrived, without those that it rejected."""
     state = idle
     held: dict[str, Holdings] = {}
     admitted: dict[str, PodShape] = {}
@@ -72,7 +72,7 @@ def running_node(idle: NodeState, shapes: Iterable[PodShape]) -> RunningNode:
 
 
 def without_absent_zones(holdings: Holdings) -> Holdings:
-    """Return holdings as the agent writes them: a device of no zone of the node has none."""
+    """Return holdings as the agent writes them: a device whose zones are not on the node has none."""
     return holdings._replace(
         amounts=tuple(sorted((name, zones & ~NO_ZONE, amount) for name, zones, amount in holdings.amounts))
     )

@@ -1,4 +1,4 @@
-"""A live queue with what tells about it, driven step by step on a virtual clock."""
+"""A live queue with its reporter, driven step by step on a virtual clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReportedQueue:
     """A controller and its reporter on a model cluster."""
 
     def __init__(self, cluster: ModelCluster, now: float) -> None:
-        """`now`: seconds since 1970; tick() moves the clock."""
+        """`now`: seconds since 1970; tick() advances the clock."""
         self.cluster = cluster
         self.now = now
         self.queue = LiveQueue(
@@ -38,7 +38,7 @@ class ReportedQueue:
         self.metrics = ControllerMetrics(lambda: 0.0)
         self.events: list[Json] = []
         self.writes: list[Write] = []
-        """Those of statuses and notes."""
+        """Writes of statuses and notes."""
         self._submitted: list[Write] = []
         self.reporter = StatusReporter(
             self.controller, self._submitted.append, self._emit, self.metrics, lambda: 0.0, fair_sharing=False
@@ -51,12 +51,12 @@ class ReportedQueue:
         return self.queue.controller
 
     def ask(self, function: Callable[[QueueController], Any], timeout: float) -> Any:
-        """Answer a question, as the loop does."""
+        """Call a function with the controller and return its result, as the loop does."""
         del timeout
         return function(self.controller)
 
     def tick(self, seconds: float = 0.0) -> None:
-        """Let time pass; then let all act until nothing changes any more."""
+        """Advance the clock, then settle."""
         self.now += seconds
         self.queue.settle(self.cluster.sync_jobs)
         self.reporter.step(self.now)

@@ -1,4 +1,4 @@
-"""Recordings of what Node Feature Discovery does with rules, and rules in short."""
+"""Recordings of Node Feature Discovery's results for rules, and short forms of rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recorded_features(name: str) -> FeatureSet:
 
 
 def full_rule(short: Any) -> Json:
-    """The rule of a recording as the API has it."""
+    """Return the API's form of a rule in a recording."""
     rule: Json = {"matchFeatures": short} if isinstance(short, list) else dict(short)
     rule = {**recordings()["defaults"], **rule}
     if "matchFeatures" in rule:
@@ -49,13 +49,13 @@ def _term(short: Any) -> Json:
 
 
 def expression(op: str, *value: str) -> Json:
-    """An expression; `op` is the operator, or "operator@type"."""
+    """Return an expression; `op` is the operator, or "operator@type"."""
     name, at, kind = op.partition("@")
     return {"op": name, "value": list(value), **({"type": kind} if at else {})}
 
 
 def rule_object(*rules: Json, name: str = "rules", kind: str = "NodeFeatureRule") -> Json:
-    """An object with these rules."""
+    """Return an object with these rules."""
     key = "rules" if kind == "NodeFeatureRule" else "featureGroupRules"
     spec = {key: [{"name": f"rule {i}", **rule} for i, rule in enumerate(rules)]}
     return {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
@@ -85,6 +85,6 @@ GROUP_CRD = definition_of(
 
 
 def group_object(*rules: Json, name: str) -> Json:
-    """A NodeFeatureGroup in the namespace default."""
+    """Return a NodeFeatureGroup in the namespace default."""
     document = rule_object(*rules, name=name, kind="NodeFeatureGroup")
     return {**document, "metadata": {"name": name, "namespace": "default"}}

@@ -1,4 +1,4 @@
-"""Scenarios to simulate: one queue, or some in a cohort; jobs by hand and at random."""
+"""Scenarios to simulate: one queue, or several in a cohort; handmade and random jobs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 FLAVOR = "default"
 EAGER = ClusterQueuePreemption("LowerPriority", "Any")
-"""As the queues of Kueue's performance tests preempt."""
+"""The preemption policy of the queues in Kueue's performance tests."""
 
 
 def queue(
     name: str = "q", cpus: int = 8, cohort: str = "", borrowing: int | None = None, **fields: Any
 ) -> ClusterQueue:
-    """A ClusterQueue with a quota of CPUs."""
+    """Return a ClusterQueue with a CPU quota."""
     quotas = (resource_group(FlavorQuotas(FLAVOR, (("cpu", ResourceQuota(cpus, borrowing)),))),)
     return ClusterQueue(name, quotas, cohort, **fields)
 
@@ -43,19 +43,19 @@ def arrival(
     priority: int = 0,
     kind: str = "",
 ) -> Arrival:
-    """A job of some pods that want so many CPUs each."""
+    """Return a job whose pods request this many CPUs each."""
     pod_set = PodSet(pods=pods, requests={"cpu": cpus})
     workload = Workload("ns", name, (pod_set,), f"uid-{name}", priority=priority, created_at=at, walltime=limit)
     return Arrival(workload, to, run, kind)
 
 
 def scenario(*arrivals: Arrival, queues: tuple[ClusterQueue, ...] = (queue(),), **fields: Any) -> Scenario:
-    """Jobs and where they wait."""
+    """Return a scenario of jobs and their queues."""
     return Scenario("by hand", list(arrivals), queues, **fields)
 
 
 def with_nodes(case: Scenario, *hosts: tuple[str, int]) -> Scenario:
-    """The same on hosts with so many CPUs, which have a topology of one level."""
+    """Return the scenario with hosts of this many CPUs, in a topology of one level."""
     nodes = NodeInfoTable(
         [
             read_node_info(
@@ -72,18 +72,18 @@ def with_nodes(case: Scenario, *hosts: tuple[str, int]) -> Scenario:
 
 
 def find_job(history: History, name: str) -> JobHistory:
-    """What happened to a job."""
+    """Return a job's history."""
     return next(entry for entry in history.jobs if entry.name == name)
 
 
 def start_times(history: History) -> dict[str, float | None]:
-    """When each job began the run that it was done with."""
+    """Return the start of each job's final run."""
     return {job.name: job.started for job in history.jobs}
 
 
 @st.composite
 def scenarios(draw: st.DrawFn, *, max_jobs: int = 12, priorities: int = 2, declared: bool = False) -> Scenario:
-    """Up to three queues, alone or in a cohort, that preempt or do not; many things happen at once."""
+    """Draw up to three queues, separate or in a cohort, with or without preemption; many events are simultaneous."""
     cohort = draw(st.sampled_from(["", "all"]))
     policies = st.sampled_from(
         [ClusterQueuePreemption(), EAGER, ClusterQueuePreemption("LowerOrNewerEqualPriority", "LowerPriority")]

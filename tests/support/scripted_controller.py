@@ -1,4 +1,4 @@
-"""A controller whose read API responds as a test says."""
+"""A controller with scripted responses of its read API."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ EVENTS = "/api/v1/cluster/events"
 
 
 class ScriptedController:
-    """A server that answers paths, compressed where the client accepts that, and notes each request."""
+    """A server that responds by path, compresses if the client accepts that, and records each request."""
 
     def __init__(self) -> None:
         self.responses: Responses = {}
-        """Status and text by path; 404 for others."""
+        """Status and text by path; 404 for other paths."""
         self.standbys = 0
-        """As many requests come to a replica that does not lead."""
+        """The number of next requests that get the response of a replica that does not lead."""
         self.requests: list[tuple[str, Message]] = []
         """Path and headers."""
         self.ending = threading.Event()
-        """Ends the streams of EVENTS, which have one event before."""
+        """When set, ends the streams of EVENTS, which first send one event."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ class ScriptedController:
                 outer.ending.wait()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the name of the standard library
-                """Keep standard error clean."""
+                """Write nothing to standard error."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"

@@ -1,4 +1,4 @@
-"""The captured machines beside the project, and what hwloc and lscpu say of them; all of it data by path."""
+"""The captured machines beside the project, and hwloc's and lscpu's results for them, all read as data by path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[2]
 SNAPSHOTS = PROJECT.parent / "shared" / "snapshots"
 UNPACKED = PROJECT / ".pytest_cache" / "machines"
-"""What was unpacked, by a hash of archive and program: to unpack a machine takes far longer than to scan it."""
+"""Unpacked machines, by a hash of the archive and the program: unpacking takes far longer than scanning."""
 ABSENT = f"the captured machines are not beside the project ({SNAPSHOTS.name}/ is absent)"
 
 
@@ -34,13 +34,13 @@ class Snapshot(NamedTuple):
 
     @property
     def expected(self) -> dict[str, Any]:
-        """What the machine has, whatever a cgroup of the capture allowed."""
+        """The machine's facts, including those that a cgroup hid during the capture."""
         return {**self.entry["expected"], **self.entry.get("expected_ignoring_cgroup", {})}
 
 
 @functools.cache
 def snapshots() -> dict[str, Snapshot]:
-    """Every graded snapshot by name; empty where the data are absent."""
+    """Return every graded snapshot by name; empty if the data are absent."""
     found: dict[str, Snapshot] = {}
     for file in sorted([*SNAPSHOTS.glob("expected*.json"), *SNAPSHOTS.glob("*/expected*.json")]):
         content = json.loads(file.read_text())
@@ -52,7 +52,7 @@ def snapshots() -> dict[str, Snapshot]:
 
 @functools.cache
 def files_of(name: str) -> Files:
-    """Open one snapshot, which is unpacked once for all processes and runs."""
+    """Open a snapshot, which is unpacked once for all processes and runs."""
     archive = snapshots()[name].archive
     unpacked = UNPACKED / f"{hashlib.sha256(_program() + archive.read_bytes()).hexdigest()}.pickle"
     if unpacked.is_file():
@@ -67,11 +67,11 @@ def files_of(name: str) -> Files:
 
 @functools.cache
 def _program() -> bytes:
-    """Return the modules that unpack, all beside each other."""
+    """Return the source of the modules that unpack, which are all in one directory."""
     return b"".join(file.read_bytes() for file in sorted((PROJECT / "agent" / "zonewise" / "machine").glob("*.py")))
 
 
 @functools.cache
 def scan_of(name: str) -> Scan:
-    """Scan one snapshot, once for all tests of a process."""
+    """Scan a snapshot, once for all tests of a process."""
     return Scanner(files_of(name)).scan()

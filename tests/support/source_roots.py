@@ -1,4 +1,4 @@
-"""The source roots of the project: where each package lies, by the name of its folder."""
+"""The source roots of the project: the location of each package, by the name of its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubelet's own files, read into the state of its node: an oracle for reports."""
+"""The state of a node computed from the kubelet's own files, as an oracle for reports."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class NodeHardware(NamedTuple):
 
     cpus: CpuTopology
     devices: tuple[ContainerDevices, ...] = ()
-    """All of them, unhealthy ones included."""
+    """All devices, including unhealthy ones."""
     zones: _Zones = ()
-    """NUMA nodes beyond those with CPUs and those that the Memory Manager knows."""
+    """NUMA nodes beyond those with CPUs and those in the Memory Manager's state."""
     distances: tuple[_Zones, ...] = ()
     """As in NodeKind."""
 
@@ -34,9 +34,9 @@ class NodeHardware(NamedTuple):
 def read_state_files(
     files: StateFiles, config: KubeletConfig, hardware: NodeHardware, release: tuple[int, int] = Policies().release
 ) -> NodeState:
-    """Return the state of a node by its files, entries of deleted pods included.
+    """Return the state of a node from its files, including entries of deleted pods.
 
-    Without a checkpoint of devices, all devices are free and healthy.
+    Without a device checkpoint, all devices are free and healthy.
     """
     policies = config_policies(config, release)
     cpus = hardware.cpus
@@ -69,7 +69,7 @@ def read_state_files(
 
 
 def config_policies(config: KubeletConfig, release: tuple[int, int]) -> Policies:
-    """Return the part of a configuration that decides about zones."""
+    """Return the part of a configuration that determines allocations of zones."""
     gates = {name: str(on).lower() for name, on in config.feature_gates}
     attributes = {
         names.TOPOLOGY_MANAGER_POLICY: config.topology_manager_policy,
@@ -97,7 +97,7 @@ def _group(memory: MemoryManagerState, zone: int) -> int:
 
 
 def _devices(devices: Iterable[ContainerDevices], checkpoint: DeviceCheckpoint | None) -> Mapping[DeviceClass, int]:
-    """Return the classes of devices, with the number of free devices of each."""
+    """Return the classes of devices with the number of free devices of each."""
     ids_by_class: dict[tuple[str, int], set[str]] = defaultdict(set)
     for group in devices:
         ids_by_class[group.resource, sum(1 << zone for zone in set(group.zones))].update(group.ids)

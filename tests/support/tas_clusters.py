@@ -34,7 +34,7 @@ FLAVORS = (ResourceFlavor("all", topology_name="racks"), ResourceFlavor("fast", 
 
 
 class Host(NamedTuple):
-    """A host; its CPUs are in thousandths."""
+    """A host; its CPUs are in millis."""
 
     name: str
     rack: str
@@ -62,7 +62,7 @@ def flavor_topologies(hosts: Sequence[Host], levels: Sequence[str] = LEVELS) -> 
 
 
 def preempting_queue(name: str, cpus: int, flavors: Sequence[str] = ("all",), cohort: str = "everyone") -> ClusterQueue:
-    """Return a queue that may preempt workloads of lower priority, and any in its cohort."""
+    """Return a queue that may preempt workloads of lower priority, and any workload in its cohort."""
     quotas = (FlavorQuotas(flavor, (("cpu", ResourceQuota(cpus)),)) for flavor in flavors)
     return ClusterQueue(
         name, (resource_group(*quotas),), cohort, preemption=ClusterQueuePreemption("LowerPriority", "Any")
@@ -74,7 +74,7 @@ def snapshot_of(queues: Iterable[ClusterQueue], hosts: Sequence[Host], levels: S
 
 
 def pods_of(cpus: int, pods: int = 1, request: PodSetTopologyRequest | None = None, name: str = "main") -> PodSet:
-    """Return a pod set; `cpus`: thousandths for each pod."""
+    """Return a pod set; `cpus`: milli-CPUs of each pod."""
     topology = TopologyRequest(PodSetTopologyRequest(unconstrained=True) if request is None else request)
     return PodSet(name, pods, {"cpu": cpus}, topology=topology)
 
@@ -94,7 +94,7 @@ def hosts_of(workload: Workload) -> dict[str, dict[str, int]]:
 
 
 def host_usage(workloads: Iterable[Workload]) -> dict[str, int]:
-    """Return the CPUs that the pods of workloads use of each host, recomputed."""
+    """Return the CPUs that workloads use on each host, recomputed."""
     usage: dict[str, int] = {}
     for workload in workloads:
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
@@ -116,7 +116,7 @@ class ZonedCluster(NamedTuple):
     kubelet_states: KubeletStates
 
     def admits(self, pod_sets: Iterable[tuple[PodShape, dict[str, int]]]) -> bool:
-        """Tell whether the kubelets admit the pods on their hosts, one by one and in order."""
+        """Return whether the kubelets admit the pods on their hosts, one by one and in order."""
         states = dict(self.states)
         for shape, hosts in pod_sets:
             for host, pods in hosts.items():
@@ -135,7 +135,7 @@ def zoned_cluster(
     *,
     allow_unknown: bool = True,
 ) -> ZonedCluster:
-    """Return a cluster of fast hosts h0, h1, ...; `racks`: a letter for each host, "": all in rack x."""
+    """Return a cluster of fast hosts h0, h1, ...; `racks`: a letter for each host; "": all in rack x."""
     racks = racks or "x" * len(states)
     nodes = NodeInfoTable(
         [info(f"h{row}", {"rack": rack, HOSTNAME: f"h{row}", "fast": "yes"}) for row, rack in enumerate(racks)]
@@ -158,7 +158,7 @@ def pods_of_shape(
 def find_hosts(
     cluster: ZonedCluster, workload: Workload, *, empty: bool = False
 ) -> dict[str, dict[str, int]] | TopologyPlacementFailure:
-    """Return the number of pods that each host would get by pod set, or why there is no placement."""
+    """Return the number of pods for each host by pod set, or the reason why there is no placement."""
     requests = [PlacementRequest(pod_set, pod_set.pods, "all") for pod_set in workload.pod_sets]
     result = cluster.tas_snapshot.find_topology_assignments(workload, {"all": requests}, empty=empty)
     if isinstance(result, TopologyPlacementFailure):
@@ -193,7 +193,7 @@ def zone_counts(cluster: ZonedCluster, workload: Workload) -> dict[str, dict[tup
 def placement_exists(
     states: Sequence[NodeState], racks: str, shape: PodShape, pod_count: int, request: PodSetTopologyRequest
 ) -> bool:
-    """Tell whether any placement of a request for a rack, a host or none exists, by an exhaustive search."""
+    """Return whether any placement exists for a request for a rack, a host or neither, by exhaustive search."""
     choices = [range(admitted_in_sequence(state, shape, pod_count) + 1) for state in states]
     for counts in product(*choices):
         used_rows = [row for row, pods in enumerate(counts) if pods]

@@ -26,7 +26,7 @@ BLOCK, RACK, HOST = KEYS
 
 
 class Host(NamedTuple):
-    """A node; its CPUs are in thousandths."""
+    """A node; its CPUs are in millis."""
 
     name: str
     block: str
@@ -46,7 +46,7 @@ def node_of(host: Host) -> Json:
 
 
 def flavor_snapshot_of(hosts: Sequence[Host], level_keys: Sequence[str] = KEYS) -> NodeTASFlavorSnapshot:
-    """Return the snapshot of the hosts; a pod's `cpu` request is in thousandths."""
+    """Return the snapshot of the hosts; a pod's `cpu` request is in milli-CPUs."""
     nodes = NodeInfoTable([read_node_info(node_of(host)) for host in hosts])
     tree = topology_tree_from_nodes("default", level_keys, nodes, np.ones(len(hosts), np.bool_))
     return NodeTASFlavorSnapshot(tree, nodes)
@@ -68,7 +68,7 @@ def workers(
 
 
 def assigned_hosts(result: TASAssignments | TopologyAssignmentFailure, name: str = "workers") -> dict[str, int]:
-    """Return the pods of each host in a result, which must be an assignment."""
+    """Return the number of pods on each host in a result, which must be an assignment."""
     assert isinstance(result, TASAssignments)
     return {domain.values[-1]: domain.pods for domain in result.assignments[name].domains}
 

@@ -1,6 +1,6 @@
-"""The trainer as a model: the JobSet of a TrainJob follows from a runtime and the patches of its runtime.
+"""A model of the trainer: a TrainJob's JobSet follows from a runtime and the TrainJob's runtime patches.
 
-kubeflow/trainer pkg/runtime/framework/plugins/jobset/jobset.go Build: a JobSet that runs is left as it is.
+kubeflow/trainer pkg/runtime/framework/plugins/jobset/jobset.go Build: a running JobSet is left unchanged.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def train_job(*, patches: list[Json] | None = None, **fields: Any) -> Json:
 
 
 def replicated_job(name: str, template: Json, pods: int = 1) -> Json:
-    """Return a replicated job of a runtime, with one Job of so many pods."""
+    """Return a replicated job of a runtime, with one Job of this many pods."""
     job = {"parallelism": pods, "completions": pods, "template": template}
     return {"name": name, "replicas": 1, "template": {"spec": job}}
 
 
 def job_set_of(job: Json, runtime: list[Json], current: Json | None = None) -> Json:
-    """Return the JobSet of a TrainJob; `runtime`: the replicated jobs of its runtime; `current`: its JobSet so far."""
+    """Return the JobSet of a TrainJob; `runtime`: the runtime's replicated jobs; `current`: the existing JobSet."""
     is_held = job["spec"]["suspend"]
     if current is not None and not is_held and not current["spec"]["suspend"]:
         return current
@@ -49,19 +49,19 @@ def job_set_of(job: Json, runtime: list[Json], current: Json | None = None) -> J
 
 
 class ModelTrainer:
-    """Makes the JobSet of a TrainJob in a model cluster, and suspends and resumes it."""
+    """Creates the JobSet of a TrainJob in a model cluster, and suspends and resumes it."""
 
     def __init__(self, cluster: ModelCluster, runtime: list[Json]) -> None:
         self._cluster = cluster
         self._runtime = runtime
 
     def submit(self, name: str) -> ObjectKey:
-        """Create a held TrainJob of the queue of the cluster."""
+        """Create a held TrainJob in the cluster's queue."""
         labels = {"kueue.x-k8s.io/queue-name": "l"}
         return self._cluster.create(ADAPTER.resource, "ns", name, metadata={"labels": labels}, spec=train_job()["spec"])
 
     def sync(self) -> bool:
-        """Make or change the JobSets; return whether any was."""
+        """Create or update the JobSets; return whether any changed."""
         changed = False
         for key in [key for key in self._cluster.objects if key.resource == ADAPTER.resource]:
             child = key._replace(resource=JOB_SETS)
@@ -78,7 +78,7 @@ class ModelTrainer:
 
 
 def _apply(template: Json, patch: Json) -> None:
-    """Apply a strategic merge patch: maps and gates are merged, tolerations are replaced."""
+    """Apply a strategic merge patch: maps and gates are merged, and tolerations are replaced."""
     for part, fields in patch.items():
         owner = template.setdefault(part, {})
         for field, value in fields.items():

@@ -1,7 +1,7 @@
-"""Machines made of files, laid out as kernel 6.x does, for the tests that must run everywhere.
+"""Machines made of files with the layout of a 6.x kernel, for tests that must run everywhere.
 
-`machine_tree` makes the CPUs and zones of any shape. `server_tree` adds to one shape what a server has: on each of two
-packages a GPU, an InfiniBand HCA and an NVMe disk.
+`machine_tree` makes the CPUs and zones of any shape. `server_tree` adds a server's devices to one shape: each of two
+packages has a GPU, an InfiniBand HCA and an NVMe disk.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from zonewise_common.k8s.cpuset import CpuSet
 
 Contents = dict[str, bytes | str | None]
-"""A tree: bytes for a file, str for a link's text, None for an empty directory."""
+"""A tree: bytes for a file, str for a link's target, None for an empty directory."""
 
 SYSTEM = "sys/devices/system"
 GIB = 1 << 30
 
 
 class Shape(NamedTuple):
-    """How many of what; cores are numbered through the machine, zone by zone."""
+    """The number of each unit; cores are numbered through the machine, zone by zone."""
 
     packages: int = 2
     zones: int = 2
@@ -28,9 +28,9 @@ class Shape(NamedTuple):
     threads: int = 2
     """Per core."""
     l3_cores: int = 2
-    """Cores that share an L3; divides `cores`."""
+    """The number of cores that share an L3; it divides `cores`."""
     adjacent: bool = False
-    """Whether the threads of a core have adjacent ids (POWER), or ids apart by the number of cores (x86)."""
+    """Whether the threads of a core have adjacent ids (POWER), or ids that differ by the number of cores (x86)."""
     offline: tuple[int, ...] = ()
 
     @property
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
         return self.all_cpus - CpuSet(self.offline)
 
     def of_core(self, core: int) -> CpuSet:
-        """The online CPUs of a core."""
+        """Return the online CPUs of a core."""
         if self.adjacent:
             cpus = range(core * self.threads, (core + 1) * self.threads)
         else:
@@ -58,19 +58,19 @@ class Shape(NamedTuple):
         return CpuSet(cpus) & self.online
 
     def of_cores(self, first: int, cores: int) -> CpuSet:
-        """The online CPUs of consecutive cores."""
+        """Return the online CPUs of consecutive cores."""
         return CpuSet(cpu for core in range(first, first + cores) for cpu in self.of_core(core))
 
     def of_zone(self, zone: int) -> CpuSet:
-        """The online CPUs of a zone."""
+        """Return the online CPUs of a zone."""
         return self.of_cores(zone * self.cores, self.cores)
 
     def of_package(self, package: int) -> CpuSet:
-        """The online CPUs of a package."""
+        """Return the online CPUs of a package."""
         return self.of_cores(package * self.zones * self.cores, self.zones * self.cores)
 
     def core_of(self, cpu: int) -> int:
-        """The core that a CPU is a thread of."""
+        """Return the core that a CPU belongs to."""
         return cpu // self.threads if self.adjacent else cpu % self.all_cores
 
 
@@ -79,7 +79,7 @@ SERVER = Shape()
 
 
 def machine_tree(shape: Shape) -> Contents:
-    """Make the CPUs, caches and zones of a machine."""
+    """Return the CPUs, caches and zones of a machine."""
     tree: Contents = {}
     _add_cpus(tree, shape)
     _add_zones(tree, shape)
@@ -88,7 +88,7 @@ def machine_tree(shape: Shape) -> Contents:
 
 
 def server_tree() -> Contents:
-    """Make a whole server of shape SERVER, with devices."""
+    """Return a whole server of shape SERVER, with devices."""
     tree = machine_tree(SERVER)
     for package in range(SERVER.packages):
         _add_devices(tree, package)
@@ -96,12 +96,12 @@ def server_tree() -> Contents:
 
 
 def mask(cpus: CpuSet) -> bytes:
-    """A CPU set as the kernel prints masks for 128 possible CPUs."""
+    """Return a CPU set as the kernel prints masks for 128 possible CPUs."""
     return (",".join(f"{cpus.bits >> shift & 0xFFFFFFFF:08x}" for shift in (96, 64, 32, 0)) + "\n").encode()
 
 
 def line(value: object) -> bytes:
-    """A value as the kernel prints it."""
+    """Return a value as the kernel prints it."""
     return f"{value}\n".encode()
 
 
@@ -188,7 +188,7 @@ def _add_function(
 
 
 def _bridge_config(parent: int, first: int, last: int) -> bytes:
-    """The standard header of a PCI-to-PCI bridge: its ids, header type 1, the buses above and below."""
+    """Return the standard header of a PCI-to-PCI bridge: its ids, header type 1, the buses above and below."""
     config = bytearray(64)
     config[0:4] = (0x1000).to_bytes(2, "little") + (0xC030).to_bytes(2, "little")
     config[0x0A:0x0C] = b"\x04\x06"

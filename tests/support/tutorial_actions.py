@@ -1,6 +1,6 @@
-"""What happens in tutorials without a command: a GPU fails, a program ends, other labellers have been at work.
+"""Events in tutorials that no command causes: a GPU fails, a program ends, other labellers have labelled a Node.
 
-The agent's own code judges a fault and publishes what follows.
+The agent's own code evaluates a fault and publishes its consequences.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ KERNEL_LOG = "[1795403520.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, name=p
 
 
 def end_by_fault(config: Config, job: str, code: int) -> None:
-    """Have a GPU of the first pod of a Job that runs raise an XID, and the pod end with status 1."""
+    """Raise an XID for a GPU of the first pod of a running Job, and end the pod with status 1."""
     with contextlib.closing(Client(config)) as client:
         pod = next(pod for pod in _pods(client, job) if pod["status"].get("phase") == "Running")
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         story = Story()
-        story.now = time.time()  # a fault before the start of a pod is not the pod's
+        story.now = time.time()  # a fault before a pod's start is not attributed to the pod
         story.held = {FIRST_GPU: [PodName("default", name, "main")]}
         story.observe(events=xid(code, story.now + 1))
         publisher = FaultPublisher(client, pod["spec"]["nodeName"])
@@ -49,7 +49,7 @@ def end_by_fault(config: Config, job: str, code: int) -> None:
 
 
 def _reacted(client: Client, job: str, uid: str) -> bool:
-    """Tell whether a Job has failed, or all of its pods run, none of them the one of this UID."""
+    """Return whether a Job has failed, or all of its pods run and none has this UID."""
     obj = client.get(JOBS, job, namespace="default")
     if any(entry["type"] == "Failed" for entry in obj["status"].get("conditions", ())):
         return True
@@ -63,14 +63,14 @@ def _pods(client: Client, job: str) -> list[dict[str, Any]]:
 
 
 def write_faulty_capture(archive: Path, directory: Path) -> None:
-    """Capture a server whose kernel log has the line of a GPU that fell off the bus."""
+    """Capture a server whose kernel log has a line about a GPU that fell off the bus."""
     root = lay_out(server_tree(), directory)
     (root / "zonewise").mkdir()
     (root / "zonewise" / "kernel.log").write_text(KERNEL_LOG)
     assert main(["capture", str(archive), "--root", str(root)]) == 0
 
 
-# --- from NFD and GFD
+# --- labels of NFD and GFD
 
 NODE = "node-7"
 _NFD = {
@@ -86,7 +86,7 @@ _GFD = {"gpu.count": "2", "gpu.family": "hopper", "gpu.memory": "81559", "gpu.pr
 
 
 def add_labelled_node(config: Config, directory: Path) -> None:
-    """Create a Node with what NFD and GFD have left behind, and lay out its machine in a directory."""
+    """Create a Node with labels that NFD and GFD left behind, and write its machine's files to a directory."""
     root = lay_out(server_tree(), directory)
     gpus = tuple(
         NvmlGpu(
@@ -113,5 +113,5 @@ def add_labelled_node(config: Config, directory: Path) -> None:
 
 
 def remove_labelled_node(config: Config) -> None:
-    """Remove the Node again."""
+    """Remove the Node."""
     Api(config.url).delete(f"/api/v1/nodes/{NODE}").ok()

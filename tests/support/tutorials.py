@@ -1,16 +1,16 @@
-"""Tutorials whose commands are run in their order: against one cluster of `zonewise up`, in this process.
+"""Runs the commands of tutorials in order, against one in-process cluster of `zonewise up`.
 
-| command | how it is run |
+| command | how it runs |
 |---|---|
-| `zonewise up ...` | the cluster of the tests, whose arguments must be these |
-| `export NAME=VALUE` | the variable is set for all commands after it; the shell expands the value |
-| `zonewise ...` without signs of the shell | in this process, as the start of an interpreter costs more |
-| `zonewise agent ...` | by bash, since it configures the log of its process |
-| one that the test plays | as the test says: what only a real cluster does, such as a GPU that fails |
-| any other | by bash, in the directory of the page |
+| `zonewise up ...` | the cluster of the tests, which must have these arguments |
+| `export NAME=VALUE` | the variable is set for all later commands; the shell expands the value |
+| `zonewise ...` without shell syntax | in this process, because starting an interpreter costs more |
+| `zonewise agent ...` | by bash, because it configures its process's log |
+| a command that the test plays | by a function of the test: only a real cluster could run it |
+| any other command | by bash, in the directory of the page |
 
-`<!-- test: a GPU fails -->` in a page stands for what happens there without a command, and the test plays it.
-A command that only reads is repeated until it prints what the page shows, since a cluster needs a moment.
+`<!-- test: a GPU fails -->` in a page marks an event that no command causes; the test plays it. A read-only command is
+repeated until its output matches the page, because a cluster needs a moment.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     import pytest
 
 RENEW = "ZONEWISE_RENEW_GUIDES"
-"""A variable: where it is set, the pages are written anew from this run."""
+"""An environment variable; if it is set, the pages are rewritten from this run."""
 PAUSE = 0.5
-"""Seconds between two looks: each costs the CPU time of a command."""
+"""Seconds between two attempts: each costs the CPU time of a command."""
 SETTLED = 6.0
-"""Seconds after which a command that reads prints what it goes on to print, where a page is written anew."""
+"""Seconds after which the output of a read-only command no longer changes, used when a page is rewritten."""
 _READS = ("kubectl get", "zonewise queue", "zonewise explain", "zonewise top", "zonewise forecast")
 _SHELL = frozenset("|&;<>$`*(){}")
 _FILE = re.compile(r'^```(?:bash|yaml) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -48,22 +48,22 @@ _MARK = re.compile(r"^<!-- test: (.*) -->$", re.MULTILINE)
 
 
 class Commands(NamedTuple):
-    """How the commands of a page are run."""
+    """The environment for the commands of a page."""
 
     directory: Path
-    """Where the page's files are."""
+    """The directory with the page's files."""
     played: Mapping[str, Callable[[], str]]
-    """By command or mark: what stands in for it, and returns its output."""
+    """By command or mark: a substitute function that returns the output."""
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
 
 
 def is_same(output: str, shown: str) -> bool:
-    """Tell whether an output has the form that a page shows.
+    """Return whether an output has the form that a page shows.
 
-    A shortened line counts as far as both have it. Lines that follow one another and begin with generated names or
-    ages, as those of pods and events do, may have any order. A pod may lack its prediction: one that replaces another
-    may be bound before the node reports room.
+    A shortened line is compared up to its cut. Successive lines that begin with generated names or ages, such as pods
+    and events, may have any order. A pod may lack its prediction: a replacement pod may be bound before the node's
+    report shows the freed resources.
     """
     lines, others = _ordered(form(output)), _ordered(form(shown))
     return len(lines) == len(others) and all(map(_same_line, lines, others))
@@ -91,12 +91,12 @@ def _is_predicted(line: list[str]) -> bool:
 
 
 def _without_prediction(line: list[str]) -> list[str]:
-    """Return the line of a pod without "main zones=0 cpus=1-8"."""
+    """Return a pod's line without "main zones=0 cpus=1-8"."""
     return [word for word in line if word != "main" and not word.startswith(("zones=", "cpus="))]
 
 
 def run_tutorial(file: Path, commands: Commands) -> None:
-    """Run the commands of a page in their order; fail at the first that prints something else."""
+    """Run the commands of a page in order; fail at the first unexpected output."""
     page = file.read_text()
     for name, content in _FILE.findall(page):
         (commands.directory / name).write_text(content)
@@ -141,7 +141,7 @@ def _reads(command: str) -> bool:
 
 
 def run_command(command: str, commands: Commands) -> str:
-    """Return what a command prints: its messages, and its output."""
+    """Run a command and return its messages and its output."""
     played = commands.played.get(command)
     if played is not None:
         return played()
@@ -156,7 +156,7 @@ def run_command(command: str, commands: Commands) -> str:
 
 def _zonewise(arguments: list[str], commands: Commands) -> str:
     commands.capsys.readouterr()
-    with contextlib.suppress(SystemExit):  # of argparse, which has said why
+    with contextlib.suppress(SystemExit):  # argparse has already printed the message
         main(arguments)
     said = commands.capsys.readouterr()
     return said.err + said.out
@@ -168,5 +168,5 @@ def _bash(command: str) -> str:
 
 
 def _path() -> str:
-    """Return the directories of programs, with that of `zonewise`."""
+    """Return the PATH, including the directory of `zonewise`."""
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

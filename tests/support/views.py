@@ -1,4 +1,4 @@
-"""A machine in the terms of the tools that it is compared with."""
+"""A machine in the terms of the tools that tests compare it with."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
 
 
 def package_sets(machine: Machine) -> set[str]:
-    """The CPU lists of the packages."""
+    """Return the CPU lists of the packages."""
     return {str(package.cpus) for package in machine.packages}
 
 
 def core_sets(machine: Machine) -> set[str]:
-    """The CPU lists of the cores."""
+    """Return the CPU lists of the cores."""
     return {str(core.cpus) for core in machine.cores}
 
 
 def cache_tuples(machine: Machine) -> set[tuple[int, str, int, str]]:
-    """The caches as (level, type, bytes, CPUs)."""
+    """Return the caches as (level, type, bytes, CPUs)."""
     return {(cache.level, cache.type, cache.size or 0, str(cache.cpus)) for cache in machine.caches}
 
 
 def zone_sizes(machine: Machine) -> dict[int, tuple[str, int]]:
-    """The zones as id -> (CPUs, bytes)."""
+    """Return the zones as id -> (CPUs, bytes)."""
     return {zone.id: (str(zone.cpus), zone.memory or 0) for zone in machine.zones}

@@ -1,7 +1,7 @@
-"""Waiting for what other threads and processes do.
+"""Waiting for other threads and processes.
 
-Each look costs both sides CPU time, which what is waited for then lacks on a loaded machine. So the pause between two
-looks is a tenth of the time waited so far, within bounds.
+Each check costs CPU time on both sides, which a loaded machine lacks for the work itself. So the pause between two
+checks is a tenth of the time waited so far, within bounds.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE = 120.0
-"""Seconds for what takes a moment: tests share a few cores with each other, and with whatever else runs there."""
+"""Seconds allowed for an operation that takes a moment: tests share a few cores with each other and with other
+programs."""
 
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 0.05
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def pause(waited: float) -> None:
-    """Pause between two looks; `waited`: the seconds since the first."""
+    """Pause between two checks; `waited`: the seconds since the first one."""
     time.sleep(min(max(waited / 10, _SHORTEST_PAUSE), _LONGEST_PAUSE))
 
 
 def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until something holds; fail where it does not in time."""
+    """Wait until a condition holds; fail on a timeout."""
     started = time.monotonic()
     while not condition():
         waited = time.monotonic() - started

@@ -1,4 +1,4 @@
-"""An admission webhook over HTTPS, whose responses a test decides, on loopback."""
+"""An admission webhook over HTTPS on loopback, with responses that a test decides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class WebhookServer:
-    """A webhook; `respond` makes the response of a review's request, without its UID."""
+    """A webhook; `respond` returns the response to a review's request, without its UID."""
 
     def __init__(self, respond: Callable[[Json], Json], *names: str) -> None:
         self.respond: Callable[[Json], Json] = respond
@@ -27,7 +27,7 @@ class WebhookServer:
         """The requests of all reviews so far."""
         authority = trustme.CA()
         self.bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
-        """The CA's certificate, as caBundle has it."""
+        """The CA's certificate, in the form of caBundle."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1", *names).configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -75,7 +75,7 @@ class WebhookServer:
 
 
 def allow(*patch: Json) -> Json:
-    """Return a response that allows, and changes the object by JSON patch operations."""
+    """Return a response that allows the request and applies JSON patch operations."""
     if not patch:
         return {"allowed": True}
     coded = base64.b64encode(json.dumps(patch).encode()).decode()
@@ -83,6 +83,6 @@ def allow(*patch: Json) -> Json:
 
 
 def deny(message: str = "", **status: Any) -> Json:
-    """Return a response that denies."""
+    """Return a response that denies the request."""
     result = {**({"message": message} if message else {}), **status}
     return {"allowed": False, **({"status": result} if result else {})}

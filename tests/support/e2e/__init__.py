@@ -1,1 +1,1 @@
-"""A real kubelet on hardware made of files, with a container runtime and device plugins of our own."""
+"""A real kubelet on hardware made of files, with the project's own container runtime and device plugins."""

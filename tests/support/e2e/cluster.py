@@ -1,6 +1,6 @@
-"""A whole cluster: API server, etcd, kube-scheduler and kubelets, all real; an agent on each node; our extender.
+"""A whole cluster with a real API server, etcd, kube-scheduler and kubelets, an agent on each node, and the extender.
 
-No controller runs: nodes are untainted here, and what is deleted is deleted by kubelets.
+No controllers run: the tests remove the nodes' taints, and kubelets remove deleted pods.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 LIMIT = 60.0
-"""Seconds for what takes a few on an idle machine."""
+"""Seconds allowed for operations that take a few seconds on an idle machine."""
 NAMESPACE = "lab"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 
 
 def skip_reason() -> str | None:
-    """Return the reason why no cluster can be run here, None where one can."""
+    """Return why no cluster can run here; None if one can."""
     if find_program("kube-scheduler") is None:
         return missing_program("kube-scheduler")
     return kubelet_skip_reason()
@@ -58,13 +58,13 @@ class NodeAgent:
         self.process = AgentProcess(self._directory, self._flags, {}, "pass")
 
     def kill(self) -> None:
-        """Kill it, if it runs."""
+        """Kill it if it runs."""
         if self.process is not None:
             self.process.kill()
 
 
 class Cluster(NamedTuple):
-    """The parts of a cluster, all running; kube-scheduler is started by scheduling()."""
+    """The parts of a cluster, all of them running; scheduling() starts kube-scheduler."""
 
     server: RealServer
     kubeconfig: Path
@@ -82,7 +82,7 @@ class Cluster(NamedTuple):
         return {pod["metadata"]["name"]: pod for pod in self.server.admin.get(PODS).ok()["items"]}
 
     def settled(self, names: Sequence[str], ready: Callable[[Object], bool]) -> dict[str, Object]:
-        """Wait until each of the pods is as it should be; return them."""
+        """Wait until each of the pods satisfies a condition; return the pods."""
         found: dict[str, Object] = {}
 
         def all_ready() -> bool:
@@ -93,12 +93,12 @@ class Cluster(NamedTuple):
         return {name: found[name] for name in names}
 
     def delete(self, name: str) -> None:
-        """Delete a pod; its kubelet ends it, if it has not done so yet."""
+        """Delete a pod, and let its kubelet end it unless it has ended."""
         answer = self.server.admin.delete(f"{PODS}/{name}", gracePeriodSeconds=1)
         assert answer.status == 404 or answer.ok()
 
     def clear(self) -> None:
-        """Delete all pods, and wait until kubelets have let them go and agents have said so."""
+        """Delete all pods, and wait until the agents report that everything is available."""
         for name in self.pods():
             self.delete(name)
         self.until(lambda: not self.pods(), lambda: str(self.pods().keys()))
@@ -109,7 +109,7 @@ class Cluster(NamedTuple):
         return {made["metadata"]["name"]: made for made in self.server.admin.get(TOPOLOGIES).ok()["items"]}
 
     def until(self, holds: Callable[[], bool], say: Callable[[], str]) -> None:
-        """Wait for something; fail with what is said then."""
+        """Wait for a condition; on a timeout, fail with the message of `say`."""
         deadline = time.monotonic() + LIMIT
         while not holds():
             assert time.monotonic() < deadline, say()
@@ -128,7 +128,7 @@ class Cluster(NamedTuple):
 def running_cluster(
     nodes: Mapping[str, Settings], prepare: Callable[[Node], object] | None = None
 ) -> Generator[Cluster]:
-    """Run a cluster of nodes with these kubelets; each is prepared (device plugins) before its agent starts."""
+    """Run a cluster of nodes with these kubelets; `prepare` runs for each node before its agent starts."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(real_apiserver())
         directory = Path(stack.enter_context(short_directory()))
@@ -156,7 +156,7 @@ def running_cluster(
 def scheduling(
     cluster: Cluster, *, extender: Extender | None = None, percentage: int = 100
 ) -> Generator[RestartableProcess]:
-    """Run kube-scheduler, with an extender where one is given; it looks at so many percent of nodes (0: it decides)."""
+    """Run kube-scheduler, optionally with an extender. `percentage`: percentageOfNodesToScore (0: its default)."""
     config: Object = {"percentageOfNodesToScore": percentage}
     if extender is not None:
         config["extenders"] = [
@@ -175,7 +175,7 @@ def scheduling(
 def running_scheduler(
     kubeconfig: Path, directory: Path, *, name: str = "kube-scheduler", **fields: object
 ) -> Generator[RestartableProcess]:
-    """Run kube-scheduler, with more fields of its configuration; `name`: of its log in the directory."""
+    """Run kube-scheduler with more fields in its configuration; `name`: of its log file in the directory."""
     config: Object = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -201,7 +201,7 @@ def running_scheduler(
 
 @contextlib.contextmanager
 def extending(cluster: Cluster, *flags: str) -> Generator[Extender]:
-    """Run the extender, until it knows the cluster."""
+    """Run the extender and wait until it has the cluster's objects."""
     with running_extender("--kubeconfig", str(cluster.kubeconfig), *flags) as extender:
         cluster.until(extender.ready, lambda: extender.said)
         yield extender
@@ -209,7 +209,7 @@ def extending(cluster: Cluster, *flags: str) -> Generator[Extender]:
 
 
 def write_kubeconfig(server: RealServer, directory: Path, token: str = "") -> Path:
-    """Write how an administrator, or the bearer of a token, reaches a server; return the file."""
+    """Write a kubeconfig for the administrator, or for the bearer of a token; return the file."""
     file = directory / "kubeconfig"
     content = {
         "apiVersion": "v1", "kind": "Config", "current-context": "lab",
@@ -222,7 +222,7 @@ def write_kubeconfig(server: RealServer, directory: Path, token: str = "") -> Pa
 
 
 def _make_ready(cluster: Cluster, name: str) -> None:
-    """Wait for the kubelet's word, and take away the taint that a controller would take away then."""
+    """Wait until the kubelet reports the node as ready, and remove the taint that a controller would remove."""
     path = f"/api/v1/nodes/{name}"
 
     def is_ready() -> bool:

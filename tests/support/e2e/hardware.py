@@ -1,4 +1,4 @@
-"""A machine of a few lines: one tree of files that both a kubelet and our own discovery read."""
+"""A machine described in a few lines: one tree of files that both a kubelet and the project's discovery read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 PAGES = {"hugepages-2Mi": 2 * MIB, "hugepages-1Gi": GIB}
-"""Bytes of a page, by the name of Kubernetes."""
+"""Bytes of a page, by the resource name in Kubernetes."""
 
 MOUNTED = (
     "sys/devices/system/node",
@@ -23,8 +23,8 @@ MOUNTED = (
     "proc/cpuinfo",
     "proc/meminfo",
 )
-"""What is laid over the real machine for a kubelet: all that cadvisor reads of CPUs and memory (utils/sysfs/sysfs.go,
-machine/machine.go)."""
+"""Paths mounted over the real machine for a kubelet: all that cadvisor reads about CPUs and memory
+(utils/sysfs/sysfs.go, machine/machine.go)."""
 
 TUNABLES = {
     "proc/sys/vm/overcommit_memory": 1,
@@ -41,26 +41,26 @@ _NODE = re.compile(r"(?<=/)node(\d+)(?=/|$)")
 
 
 class Hardware(NamedTuple):
-    """A machine to be made; its zones are given in the order of their ids, and the values of each in the same order."""
+    """A machine; its zones are in the order of their ids, and the values of each zone are in the same order."""
 
     shape: Shape = Shape(packages=2, zones=1, cores=8, threads=2, l3_cores=8)
     """CPU n*8+c+16*t is thread t of core c of zone n."""
     ids: tuple[int, ...] = (0, 1)
     memory: tuple[int, ...] = (256 * GIB, 256 * GIB)
-    """Bytes. More than a machine that runs tests has in use. The kubelet takes what is really in use off their sum, and
-    would evict pods when little remains."""
+    """Bytes, more than a machine that runs tests has in use. The kubelet subtracts the memory that is really in use
+    from their sum, and would evict pods if little remained."""
     hugepages: tuple[dict[str, int], ...] = ({"hugepages-2Mi": 512}, {"hugepages-1Gi": 2})
-    """Pages by name."""
+    """Number of pages by resource name."""
     distances: tuple[str, ...] = ("10 21", "21 10")
-    """Rows."""
+    """One row for each zone."""
 
     def cpus(self, zone: int) -> CpuSet:
-        """Return the online CPUs of the zone with an id."""
+        """Return the online CPUs of a zone by its id."""
         return self.shape.of_zone(self.ids.index(zone))
 
 
 def hardware_tree(hardware: Hardware) -> Contents:
-    """Make all files of a machine."""
+    """Return all files of a machine."""
     tree = {path: text for path, text in machine_tree(hardware.shape).items() if "/hugepages/" not in path}
     ids = line(CpuSet(hardware.ids))
     tree |= {f"{SYSTEM}/node/{name}": ids for name in ("online", "possible", "has_memory", "has_cpu")}
@@ -80,7 +80,7 @@ def hardware_tree(hardware: Hardware) -> Contents:
 
 
 def lay_out_hardware(hardware: Hardware, root: Path) -> Path:
-    """Write a machine's files below a directory, and the kernel's settings that a kubelet wants to see."""
+    """Write a machine's files below a directory, with the kernel settings that a kubelet requires."""
     return lay_out(hardware_tree(hardware) | {path: line(value) for path, value in TUNABLES.items()}, root)
 
 

@@ -1,7 +1,7 @@
-"""A real kubelet in a mount namespace of its own, on hardware made of files; without an API server, or of one.
+"""A real kubelet in a mount namespace of its own, on hardware made of files, with or without an API server.
 
-Its /var/lib is a directory of ours, so that every path is the default one: the device plugins' is hard-coded
-(k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go). Without an API server pods are static ones, given as files.
+Its /var/lib is a directory of the test, so every path is the default one. The device plugins' path is hard-coded
+(k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go). Without an API server, pods are static and given as files.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 NODE = "node-1"
 DEADLINE = 30.0
-"""Seconds for anything that takes one at most on an idle machine."""
+"""Seconds allowed for operations that take at most one second on an idle machine."""
 
-# Mounts pairs of arguments up to "--" over each other, and becomes what follows.
+# Bind-mounts pairs of arguments up to "--", then executes the rest.
 _MOUNT_AND_RUN = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
 
 
 def skip_reason() -> str | None:
-    """Return the reason why no kubelet can be run here, None where one can."""
+    """Return why no kubelet can run here; None if one can."""
     if find_program("kubelet") is None:
         return missing_program("kubelet")
     if os.geteuid():
@@ -55,14 +55,17 @@ def skip_reason() -> str | None:
 
 
 class Kubelet:
-    """A kubelet that runs while it is entered. Enter it in a thread that outlives it: the kernel kills it with that."""
+    """A kubelet that runs inside a `with` block.
+
+    The thread that enters the block must outlive it: the kernel kills the kubelet when that thread ends.
+    """
 
     def __init__(
         self, place: Path, hardware: Path, runtime: str, settings: Settings, *, name: str = NODE, kubeconfig: str = ""
     ) -> None:
         """Prepare a kubelet in an empty directory, on files of hardware, with a container runtime's endpoint.
 
-        With a kubeconfig it makes a Node of its name, and runs the pods that are bound to it.
+        With a kubeconfig, it creates a Node with its name and runs the pods bound to it.
         """
         self.place = place
         self.name = name
@@ -76,7 +79,7 @@ class Kubelet:
         self._connection: http.client.HTTPSConnection | None = None
         for directory in (self.directory / "device-plugins", self.manifests, place / "var-log"):
             directory.mkdir(parents=True)
-        # a kubelet looks its own name up before it runs a pod, and may wait 5 s for a name server
+        # a kubelet looks up its own name before it runs a pod, and may wait 5 s for a name server
         (place / "hosts").write_text(f"127.0.0.1 localhost {name}\n")
         self.config = self.directory / "config.yaml"
         made = configuration(settings, runtime=runtime, manifests=str(self.manifests), port=self.port)
@@ -103,17 +106,17 @@ class Kubelet:
 
     @property
     def pid(self) -> int:
-        """The process: the shell that has mounted its files has become the kubelet."""
+        """The process ID: the shell that mounts the files then executes the kubelet."""
         assert self._process is not None, "not started"
         return self._process.pid
 
     @property
     def log(self) -> str:
-        """All that it wrote so far."""
+        """Everything written to the log so far."""
         return (self.place / "kubelet.log").read_text(errors="replace")
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, and wait until its managers run, of which the device manager starts last, and its server."""
+        """Start the kubelet; wait for its server and its managers, of which the device manager starts last."""
         mounts = [(self._hardware / path, f"/{path}") for path in (*MOUNTED, *TUNABLES)]
         mounts += [(self.place / "var-lib", "/var/lib"), (self.place / "var-log", "/var/log")]
         mounts += [(self.place / "hosts", "/etc/hosts")]
@@ -131,7 +134,7 @@ class Kubelet:
             self.until(lambda: all(map(_accepts, endpoints)), "start")
 
     def stop(self) -> None:
-        """Kill it and all that it started."""
+        """Kill the kubelet and all processes that it started."""
         if self._process:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -141,12 +144,12 @@ class Kubelet:
             self._connection = None
 
     def restart(self, *, wait: bool = True) -> None:
-        """Kill and start it again: the runtime and its containers, and all its files, stay."""
+        """Kill the kubelet and start it again; the runtime, its containers and all files remain."""
         self.stop()
         self.start(wait=wait)
 
     def add(self, pod: dict[str, Any]) -> str:
-        """Give it a static pod; return the name that it makes of the pod's and the node's."""
+        """Add a static pod; return the pod's name, which includes the node's name."""
         name = pod["metadata"]["name"]
         hidden = self.manifests / f".{name}"  # names with a dot are ignored (pkg/kubelet/config/file_linux.go)
         hidden.write_text(json.dumps(pod))
@@ -154,14 +157,14 @@ class Kubelet:
         return f"{name}-{self.name}"
 
     def remove(self, name: str) -> None:
-        """Take a static pod away, by the name it was given with."""
+        """Remove a static pod by the name in its manifest."""
         (self.manifests / f"{name}.json").unlink()
 
     def get(self, path: str) -> bytes:
-        """Read from its own server: "/configz", "/pods", "/metrics"."""
+        """Return a page of the kubelet's own server: "/configz", "/pods" or "/metrics"."""
         if self._connection is None:
             context = ssl.create_default_context(cafile=str(self.directory / "pki" / "kubelet.crt"))
-            context.check_hostname = False  # the certificate names the node, not the loopback
+            context.check_hostname = False  # the certificate names the node, not the loopback address
             self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=5, context=context)
         self._connection.request("GET", path)
         answer = self._connection.getresponse()
@@ -170,12 +173,12 @@ class Kubelet:
         return content
 
     def statuses(self) -> dict[str, dict[str, Any]]:
-        """Return the status of every pod that it knows, by name."""
+        """Return the status of every pod known to the kubelet, by name."""
         pods: list[dict[str, Any]] = json.loads(self.get("/pods"))["items"] or []
         return {pod["metadata"]["name"]: pod["status"] for pod in pods}
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait for a condition; fail with the end of the log where it does not come, or the kubelet is gone."""
+        """Wait for a condition; fail with the end of the log on a timeout, or if the kubelet ends."""
         deadline = time.monotonic() + DEADLINE
         while not holds():
             gone = self._process is None or self._process.poll() is not None
@@ -185,7 +188,7 @@ class Kubelet:
 
 
 def _accepts(endpoint: Path | int) -> bool:
-    """Tell whether a program listens on a socket in a directory, or on a port."""
+    """Return whether a program listens on a socket in a directory or on a port."""
     is_port = isinstance(endpoint, int)
     with closing(socket.socket(socket.AF_INET if is_port else socket.AF_UNIX)) as probe:
         return probe.connect_ex(("127.0.0.1", endpoint) if is_port else str(endpoint)) == 0

@@ -1,4 +1,4 @@
-"""A whole node: hardware, a container runtime, a kubelet, device plugins, in a directory that is gone afterwards."""
+"""A whole node: hardware, a container runtime, a kubelet and device plugins, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from support.e2e.settings import Settings
 
 Object = dict[str, Any]
-# Not pytest's own directory: the path of a unix socket may have 107 bytes. In memory where there is such a file system.
-# To make the 1,400 files of a machine takes 40 ms there, and more than a second on some disks.
+# Not pytest's own directory, because the path of a unix socket may have at most 107 bytes. A file system in memory is
+# used if there is one. Creating the 1,400 files of a machine takes 40 ms there, and more than a second on some disks.
 _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _UNPLUGGED: Object = {"Data": {"RegisteredDevices": {}}}
 _SETTLED = ("Running", "Succeeded", "Failed")
 
 
 class Node(NamedTuple):
-    """The parts of a node, all running."""
+    """The parts of a node, all of them running."""
 
     hardware: Hardware
     settings: Settings
@@ -39,26 +39,26 @@ class Node(NamedTuple):
     plugins: list[Plugin]
 
     def run(self, *pods: Object) -> None:
-        """Give pods to the kubelet, one after another; each has to run."""
+        """Give pods to the kubelet one after another; each must run."""
         for pod in pods:
             status = self.offer(pod)
             assert status["phase"] != "Failed", status
 
     def offer(self, pod: Object) -> Object:
-        """Give a pod to the kubelet; return its status once it runs, or was rejected."""
+        """Give a pod to the kubelet; return its status once it runs or was rejected."""
         name = self.kubelet.add(pod)
         self.kubelet.until(lambda: self.kubelet.statuses().get(name, {}).get("phase") in _SETTLED, f"pod {name}")
         return self.kubelet.statuses()[name]
 
     def end(self, *names: str) -> None:
-        """Take pods away and wait until the kubelet has forgotten them."""
+        """Remove pods and wait until the kubelet has forgotten them."""
         for name in names:
             self.kubelet.remove(name)
         ended = {f"{name}-{self.kubelet.name}" for name in names}
         self.kubelet.until(lambda: ended.isdisjoint(self._held()), f"end of {names}")
 
     def plug(self, resource: str, devices: Iterable[Device]) -> Plugin:
-        """Register a device plugin, and wait until the kubelet knows its devices; it is stopped with the node."""
+        """Register a device plugin, wait until the kubelet has its devices, and stop the plugin with the node."""
         plugin = Plugin(self.kubelet.plugins, resource, devices)
         self.plugins.append(plugin)
         plugin.register()
@@ -67,13 +67,13 @@ class Node(NamedTuple):
         return plugin
 
     def healthy(self, resource: str) -> int:
-        """Return how many healthy devices of a resource the kubelet knows."""
+        """Return the number of healthy devices of a resource according to the kubelet."""
         checkpoint = self.kubelet.plugins / "kubelet_internal_checkpoint"
         content: Object = json.loads(checkpoint.read_text()) if checkpoint.exists() else _UNPLUGGED
         return len(content["Data"]["RegisteredDevices"].get(resource, ()))
 
     def _held(self) -> set[str]:
-        """Return the pods that the kubelet knows of, or that have a container running."""
+        """Return the pods that the kubelet has or that have a running container."""
         return self.kubelet.statuses().keys() | {pod for pod, _ in self.runtime.running()}
 
 
@@ -81,7 +81,7 @@ class Node(NamedTuple):
 def running_node(
     settings: Settings, hardware: Hardware | None = None, *, name: str = NODE, kubeconfig: str = ""
 ) -> Generator[Node]:
-    """Run a node: alone, or as one of the cluster that a kubeconfig leads to."""
+    """Run a node, standalone or as part of the cluster of a kubeconfig."""
     hardware = hardware or Hardware()
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="node-", dir=_MEMORY)))

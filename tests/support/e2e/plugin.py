@@ -1,4 +1,4 @@
-"""Device plugins of imaginary hardware, which register with a kubelet as real ones do (device plugin API v1beta1)."""
+"""Device plugins for imaginary hardware. They register with a kubelet as real ones do (device plugin API v1beta1)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _REGISTER_SECONDS = 5.0
 
 
 class Device(NamedTuple):
-    """A device as a plugin tells of it."""
+    """A device as a plugin advertises it."""
 
     id: str
     zones: tuple[int, ...] | None = None
-    """None: the message has no topology; empty: a topology of no node; (-1,): as some plugins say "no NUMA node"."""
+    """None: the message has no topology. Empty: a topology without nodes. (-1,): how some plugins express "no NUMA
+    node"."""
     healthy: bool = True
 
 
 class Plugin:
-    """A plugin for one resource: it is registered while entered."""
+    """A plugin for one resource; it is registered inside a `with` block."""
 
     def __init__(self, directory: Path, resource: str, devices: Iterable[Device]) -> None:
-        """Make a plugin that will serve in the kubelet's directory of device plugins."""
+        """Create a plugin that will serve in the kubelet's directory for device plugins."""
         self.resource = resource
         self.devices = tuple(devices)
         self._directory = directory
@@ -46,7 +47,7 @@ class Plugin:
         self.stop()
 
     def register(self) -> None:
-        """Serve on a new socket and tell the kubelet of it, which forgets plugins and their sockets when it starts."""
+        """Serve on a new socket and register it with the kubelet. A kubelet forgets all plugins when it starts."""
         self.stop()
         (self._directory / self._socket).unlink(missing_ok=True)
         self._server = grpc.server(ThreadPoolExecutor(4, self._socket))
@@ -65,13 +66,13 @@ class Plugin:
             register(request, timeout=_REGISTER_SECONDS, wait_for_ready=True)
 
     def stop(self) -> None:
-        """End all calls and serve no longer."""
+        """End all calls and stop serving."""
         if self._server:
             self._server.stop(grace=None).wait()
             self._server = None
 
     def change(self, devices: Iterable[Device]) -> None:
-        """Tell the kubelet of other devices, or of another health of the same ones."""
+        """Advertise other devices, or another health of the same devices."""
         with self._changed:
             self.devices = tuple(devices)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Manifests of pods, as short as the tests need them."""
+"""Short forms of pod manifests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GPU = "example.com/gpu"
 
 
 def container(name: str = "c", /, **resources: str) -> Object:
-    """Make a container that gets just what it asks for; "_" in names of resources stands for "-", and gpu for GPU."""
+    """Return a container with exactly these requests; "_" in resource names becomes "-", and gpu the name of GPUs."""
     amounts = {GPU if name == "gpu" else name.replace("_", "-"): amount for name, amount in resources.items()}
     return {
         "name": name,
@@ -21,23 +21,23 @@ def container(name: str = "c", /, **resources: str) -> Object:
 
 
 def init(name: str, /, **resources: str) -> Object:
-    """Make an init container that succeeds at once."""
+    """Return an init container that succeeds at once."""
     return container(name, **resources) | {"command": ["exit", "0"]}
 
 
 def sidecar(name: str, /, **resources: str) -> Object:
-    """Make a restartable init container."""
+    """Return a restartable init container."""
     return container(name, **resources) | {"restartPolicy": "Always"}
 
 
 def burstable(name: str = "c", /, **requests: str) -> Object:
-    """Make a container without limits."""
+    """Return a container without limits."""
     made = container(name, **requests)
     return made | {"resources": {"requests": made["resources"]["requests"]}}
 
 
 def pod(name: str, *containers: Object, inits: tuple[Object, ...] = (), restart: str = "Always") -> Object:
-    """Make a pod."""
+    """Return a pod."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

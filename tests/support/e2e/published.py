@@ -1,4 +1,4 @@
-"""What the agent's own pieces make of a running node: all the way to the object, but for the loop."""
+"""The results of the agent's components on a running node, up to the published object, without the agent's loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Observer(NamedTuple):
-    """What asks a node."""
+    """The components that observe a node."""
 
     node: Node
     machine: Machine
@@ -43,20 +43,20 @@ class Observer(NamedTuple):
     config: KubeletConfig
 
     def report(self) -> KubeletReport:
-        """Ask the kubelet and read its files."""
+        """Query the kubelet and read its files."""
         answer = self.kubelet.poll(frozenset({Reason.TIMER}))
         assert answer.problems == ()
         return answer.report
 
     def account(self) -> Usage | KubeletNotReady:
-        """Account for all that the kubelet says now."""
+        """Compute the usage from everything the kubelet reports now."""
         try:
             return node_usage(self.machine, self.report())
         except Unsettled as error:
             return KubeletNotReady(str(error))
 
     def usage(self) -> Usage:
-        """Account for a kubelet that is ready and makes sense."""
+        """Compute the usage; fail if the kubelet is not ready or its report has problems."""
         usage = self.account()
         assert isinstance(usage, Usage), usage
         assert usage.problems == ()
@@ -81,7 +81,7 @@ def observing(node: Node) -> Generator[Observer]:
 
 
 class _Configuration:
-    """One that never changes."""
+    """A configuration that never changes."""
 
     def __init__(self, config: KubeletConfig) -> None:
         self._config = config
@@ -98,7 +98,7 @@ def configuration_of(node: Node) -> KubeletConfig:
 
 
 def assert_true(node: Node, usage: Usage) -> None:
-    """Compare an account of a node, and the object made of it, with the kubelet's files."""
+    """Compare the usage of a node, and the object made from it, with the kubelet's files."""
     compare(usage, truth(node), unzoned(node))
     published = machine_to_nrt(discover(open_root(str(node.root))), NODE, usage, configuration_of(node))
     published = {
@@ -116,7 +116,7 @@ def assert_true(node: Node, usage: Usage) -> None:
 
 
 def compare(usage: Usage, zones: Truth, without_zone: dict[str, Stock]) -> None:
-    """Compare an account with what is true; where a manager gives nothing away, all has to count as free."""
+    """Compare a usage with the truth. Resources that a manager does not allocate must all count as free."""
     assert [zone.zone for zone in usage.zones] == sorted(zones)
     for zone in usage.zones:
         known, published = zones[zone.zone], {name: Stock(*amount[1:]) for name, amount in zone.amounts.items()}
@@ -127,5 +127,5 @@ def compare(usage: Usage, zones: Truth, without_zone: dict[str, Stock]) -> None:
 
 
 def _there(stocks: dict[str, Stock]) -> dict[str, Stock]:
-    """Leave out what a zone never has."""
+    """Return the stocks without resources that a zone never has."""
     return {name: stock for name, stock in stocks.items() if stock != Stock(0, 0)}

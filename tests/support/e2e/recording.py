@@ -1,4 +1,4 @@
-"""What a real kubelet said and wrote in scenes that can then be played again where there is none."""
+"""Responses and files of a real kubelet in recorded scenes, to replay without a kubelet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FILES = ("cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_in
 
 
 class RecordedScenario(NamedTuple):
-    """Something that happens on a node of the default hardware."""
+    """A scene on a node with the default hardware."""
 
     name: str
     settings: Settings
@@ -93,7 +93,7 @@ SCENES = (
 
 
 def record(scene: RecordedScenario) -> Object:
-    """Play a scene on a real kubelet; return all that can be read of it, and what is true of its zones."""
+    """Play a scene on a real kubelet; return all that can be read from the kubelet, and the truth about its zones."""
     with running_node(scene.settings) as node:
         scene.play(node)
         return {
@@ -114,7 +114,7 @@ def write(recording: Object) -> str:
 
 
 def _configuration(node: Node) -> Object:
-    """Return the configuration, but for what is of this one run."""
+    """Return the configuration without the values that differ in each run."""
     made: Object = json.loads(node.kubelet.get("/configz"))["kubeletconfig"]
     return {name: value for name, value in made.items() if name not in _OF_ONE_RUN}
 
@@ -135,7 +135,7 @@ def _file(node: Node, name: str) -> Any:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-# --- playing again
+# --- replaying
 
 
 def recordings() -> list[str]:
@@ -149,12 +149,12 @@ def recording(name: str) -> Object:
 
 
 def recorded_machine() -> Machine:
-    """Return the machine on which all were made."""
+    """Return the machine on which all recordings were made."""
     return discover(MemoryFiles(hardware_tree(Hardware()).items()))
 
 
 def recorded_report(made: Object) -> KubeletReport:
-    """Read a recording as if it were a kubelet."""
+    """Return a recording as a kubelet's report."""
     files: dict[str, Object | None] = made["files"]
     cpu, memory, devices = ((name, json.dumps(files[name]).encode()) if files[name] else None for name in FILES)
     listed = ParseDict(made["list"], api.ListPodResourcesResponse()).SerializeToString()
@@ -172,6 +172,6 @@ def recorded_report(made: Object) -> KubeletReport:
 
 
 def recorded_truth(made: Object) -> tuple[Truth, dict[str, Stock]]:
-    """Return what was true of the zones, and of devices without one."""
+    """Return the truth about the zones, and about devices without a zone."""
     zones = {int(zone): {name: Stock(*pair) for name, pair in of.items()} for zone, of in made["zones"].items()}
     return zones, {name: Stock(*pair) for name, pair in made["unzoned"].items()}

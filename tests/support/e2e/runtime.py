@@ -1,7 +1,7 @@
-"""A container runtime that runs nothing: it says what a kubelet asks of one, over the Container Runtime Interface v1.
+"""A container runtime that runs nothing but responds to a kubelet over the Container Runtime Interface v1.
 
-A container runs from its start until it is stopped or `finish` ends it. One whose command is `exit N` ends with that
-code as soon as it is started, which is how init containers of the tests finish.
+A container runs from its start until it is stopped or `finish` ends it. A container whose command is `exit N` ends with
+that code as soon as it starts, as the init containers of the tests do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-_WORKERS = 8  # a kubelet asks for several pods at once, and never waits in a call for another one
+_WORKERS = 8  # a kubelet sends requests for several pods at once, and no call waits for another one
 
 
 class _Container(NamedTuple):
@@ -32,13 +32,14 @@ class _Container(NamedTuple):
 
 
 class Runtime:
-    """The runtime, serving on a unix socket while it is entered."""
+    """The runtime; it serves on a unix socket inside a `with` block."""
 
     def __init__(self, socket: Path) -> None:
-        """Make a runtime that will serve on a socket."""
+        """Create a runtime that will serve on a socket."""
         self.endpoint = f"unix://{socket}"
         self.ready = True
-        """Whether it says that it is; a kubelet asks at its start and then every 5 s, and starts nothing before."""
+        """Whether it reports that it is ready. A kubelet checks at its start and then every 5 s, and starts nothing
+        before."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._sandboxes: dict[str, cri.PodSandboxStatus] = {}
@@ -57,7 +58,7 @@ class Runtime:
         self._server.stop(grace=None).wait()
 
     def running(self) -> set[tuple[str, str]]:
-        """Return the names of running containers, as (pod, container)."""
+        """Return the names of running containers as (pod, container)."""
         with self._lock:
             return {
                 (self._sandboxes[container.sandbox].metadata.name, container.status.metadata.name)
@@ -66,7 +67,7 @@ class Runtime:
             }
 
     def finish(self, pod: str, container: str, code: int = 0) -> None:
-        """End a running container by itself; raise LookupError where none has these names."""
+        """End a running container as if by itself. Raises LookupError if no container has these names."""
         with self._lock:
             for held in self._containers.values():
                 names = self._sandboxes[held.sandbox].metadata.name, held.status.metadata.name
@@ -90,9 +91,9 @@ class Runtime:
             "RemoveContainer": (cri.ContainerId, self._remove),
             "ContainerStatus": (cri.ContainerId, self._container_status),
             "ListContainers": (cri.ListContainersRequest, self._list_containers),
-            # what the kubelet sends after an allocation; nothing runs here that could be confined
+            # calls that a kubelet makes after an allocation; nothing runs here that could be confined
             **dict.fromkeys(("UpdateContainerResources", "UpdateRuntimeConfig", "ReopenContainerLog"), _NOTHING),
-            # of what it sends back for these, a kubelet bears an empty message: no statistics
+            # calls for which a kubelet tolerates an empty message: no statistics
             **dict.fromkeys(("ListContainerStats", "ListPodSandboxStats", "ListPodSandboxMetrics"), _NOTHING),
         }
 
@@ -151,7 +152,7 @@ class Runtime:
             image_ref=config.image.image,
             labels=config.labels,
             annotations=config.annotations,
-            # never empty: a kubelet that removes the container removes every file whose path begins like this
+            # never empty: a kubelet that removes the container removes every file whose path has this prefix
             log_path=f"{request.sandbox_config.log_directory}/{config.log_path}",
         )
         with self._lock:
@@ -204,7 +205,7 @@ def _end(status: cri.ContainerStatus, code: int) -> None:
 def _passes(
     status: cri.PodSandboxStatus | cri.ContainerStatus, wanted: cri.PodSandboxFilter | cri.ContainerFilter
 ) -> bool:
-    """Tell whether a filter lets something pass; all that it sets has to be so."""
+    """Return whether a filter matches: all fields that the filter sets must be equal."""
     if wanted.id not in ("", status.id) or (wanted.HasField("state") and wanted.state.state != status.state):
         return False
     return all(status.labels.get(key) == value for key, value in wanted.label_selector.items())
@@ -283,7 +284,7 @@ _IMAGES: Mapping[str, tuple[type[Message], Callable[[Any], Message]]] = {
 def _service(
     name: str, methods: Mapping[str, tuple[type[Message], Callable[[Any], Message]]]
 ) -> grpc.GenericRpcHandler:
-    """Serve methods, each of one request and one answer, under the name of a service."""
+    """Return a handler for methods with one request and one response each, under the name of a service."""
     return grpc.method_handlers_generic_handler(
         name, {method: _method(kind, answer) for method, (kind, answer) in methods.items()}
     )
@@ -293,7 +294,7 @@ def _method(kind: type[Message], answer: Callable[[Any], Message]) -> grpc.RpcMe
     def call(request: Any, context: grpc.ServicerContext) -> Message:
         try:
             return answer(request)
-        except KeyError as error:  # what was removed meanwhile
+        except KeyError as error:  # removed meanwhile
             context.abort(grpc.StatusCode.NOT_FOUND, f"nothing has the id {error}")
 
     return grpc.unary_unary_rpc_method_handler(call, kind.FromString, lambda message: message.SerializeToString())

@@ -1,4 +1,4 @@
-"""The configuration of a kubelet for tests: what decides about zones is free, what a sandbox needs is fixed."""
+"""A kubelet's configuration for tests: settings about zones vary, and settings that a sandbox needs are fixed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EVICTION = 100 * MIB
-"""Bytes below which the kubelet evicts; its own default (pkg/kubelet/eviction/defaults_linux.go)."""
+"""The kubelet's eviction threshold in bytes, its own default (pkg/kubelet/eviction/defaults_linux.go)."""
 
 
 class Settings(NamedTuple):
-    """What decides about zones."""
+    """The settings that determine allocations of zones."""
 
     topology: str = "none"
     scope: str = "container"
@@ -24,10 +24,10 @@ class Settings(NamedTuple):
     memory: str = "Static"
     reserved_cpus: str = "0,16"
     reserved_memory: tuple[tuple[int, str, int], ...] = ((0, "memory", 512 * MIB),)
-    """Zone, type, bytes; only where the Memory Manager is Static."""
+    """Zone, type and bytes; used only if the Memory Manager is Static."""
     gates: Mapping[str, bool] = {}
     reconcile: str = "10s"
-    """How often the CPU Manager looks for containers that are gone; 10 s is the kubelet's default."""
+    """How often the CPU Manager looks for containers that no longer exist; 10 s is the kubelet's default."""
 
 
 def configuration(settings: Settings, *, runtime: str, manifests: str, port: int) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _managers(settings: Settings) -> dict[str, Any]:
     }
     if settings.memory == "Static":
         memory = sum(size for _, kind, size in settings.reserved_memory if kind == "memory")
-        # what is reserved of zones must be what is reserved at all (memory_manager.go validateReservedMemory)
+        # memory reserved in zones must equal the memory reserved in total (memory_manager.go validateReservedMemory)
         made["systemReserved"] = {"memory": str(memory - EVICTION)}
         made["reservedMemory"] = [
             {"numaNode": zone, "limits": {kind: str(size)}} for zone, kind, size in settings.reserved_memory
@@ -72,12 +72,12 @@ _SANDBOX: dict[str, Any] = {
     "healthzPort": 0,
     "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
     "authorization": {"mode": "AlwaysAllow"},
-    # no cgroups of its own, on either version of them
+    # it has no cgroups of its own, on either version of cgroups
     "failCgroupV1": False,
     "cgroupDriver": "cgroupfs",
     "cgroupsPerQOS": False,
     "enforceNodeAllocatable": [],
-    # nothing outside of its directory is touched
+    # change nothing outside its directory
     "makeIPTablesUtilChains": False,
     "oomScoreAdj": 0,
     "volumePluginDir": "/var/lib/kubelet/volume-plugins",

@@ -1,6 +1,7 @@
-"""What is free in each zone by the kubelet's own files, computed as simply as can be, apart from all code of ours.
+"""The free resources of each zone by the kubelet's own files, computed as plainly as possible, without the project's
+code.
 
-It is true only while no file holds a pod that is gone: the kubelet cleans them at the next admission.
+They are true only while no file has an entry of a deleted pod: the kubelet removes these at the next admission.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Stock(NamedTuple):
-    """One resource in one zone: CPUs, bytes, devices."""
+    """One resource in one zone: CPUs, bytes or devices."""
 
     allocatable: int
     available: int
 
 
 Truth = dict[int, dict[str, Stock]]
-"""By zone and resource; resources that the kubelet does not allocate by zone are left out."""
+"""By zone and resource, without resources that the kubelet does not allocate by zone."""
 
 
 def truth(node: Node) -> Truth:
-    """Read the kubelet's files."""
+    """Return the truth from the kubelet's files."""
     made: Truth = {zone: {} for zone in node.hardware.ids}
     _add_cpus(made, node, _file(node, "cpu_manager_state"))
     _add_memory(made, _file(node, "memory_manager_state"))
@@ -34,7 +35,7 @@ def truth(node: Node) -> Truth:
 
 
 def unzoned(node: Node) -> dict[str, Stock]:
-    """Read the kubelet's file of devices, for those without a zone."""
+    """Return the devices without a zone from the kubelet's checkpoint of devices."""
     taken = _taken(_file(node, "device-plugins/kubelet_internal_checkpoint"))
     made: dict[str, Stock] = {}
     for plugin in node.plugins:
@@ -88,6 +89,6 @@ def _numbers(text: str) -> set[int]:
 
 
 def _file(node: Node, name: str) -> Any:
-    """Read a file of the kubelet; one that it has not written yet is empty."""
+    """Return a file of the kubelet; an empty object if the kubelet has not written it yet."""
     file = node.kubelet.directory / name
     return json.loads(file.read_text()) if file.exists() else {}
