@@ -1,4 +1,4 @@
-"""The token bucket: never more than its rate, and no less than it may."""
+"""The token bucket: never more than its rate, and never an unnecessary wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAUSES = st.lists(st.fractions(0, 2, max_denominator=100), max_size=40)
 
 
 class Clock:
-    """A clock that is set by tests; fractions, so that nothing is rounded."""
+    """A clock that tests set, in fractions so that nothing is rounded."""
 
     def __init__(self) -> None:
         self.now: Fraction = Fraction(0)
@@ -23,7 +23,7 @@ class Clock:
 
 
 def no_more_than(times: list[Fraction], rate: int, burst: int) -> bool:
-    """Whether between any two of the times there are at most burst + rate * time events, both ends included."""
+    """Return whether at most burst + rate * time events lie between any two of the times, both included."""
     return all(
         later - earlier + 1 <= burst + rate * (times[later] - times[earlier])
         for earlier in range(len(times))
@@ -33,7 +33,7 @@ def no_more_than(times: list[Fraction], rate: int, burst: int) -> bool:
 
 @given(PAUSES, st.integers(1, 50), st.integers(1, 8))
 def test_reserving_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst: int) -> None:
-    """If every caller waits as long as returned, at most burst + rate * time events happen in any time."""
+    """If every caller waits as long as returned, any period has at most burst + rate * time events."""
     clock = Clock()
     bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
     times: list[Fraction] = []
@@ -46,7 +46,7 @@ def test_reserving_never_exceeds_the_rate(pauses: list[Fraction], rate: int, bur
 
 @given(PAUSES, st.integers(1, 50), st.integers(1, 8))
 def test_trying_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst: int) -> None:
-    """Immediate tokens keep the rate too, and the first of a burst are always allowed."""
+    """Immediate tokens observe the rate too, and the first ones of a burst are always granted."""
     clock = Clock()
     bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
     assert all(bucket.try_acquire() for _ in range(burst))
@@ -59,7 +59,7 @@ def test_trying_never_exceeds_the_rate(pauses: list[Fraction], rate: int, burst:
 
 
 def test_no_unnecessary_wait() -> None:
-    """A burst goes at once, the next waits for exactly one interval, and after a pause the burst is back."""
+    """A burst passes at once, the next event waits for exactly one interval, and a pause restores the burst."""
     clock = Clock()
     bucket = TokenBucket(Fraction(20), 5, clock)  # type: ignore[arg-type]
     assert [bucket.reserve() for _ in range(7)] == [0, 0, 0, 0, 0, Fraction(1, 20), Fraction(1, 10)]
@@ -69,7 +69,7 @@ def test_no_unnecessary_wait() -> None:
 
 @given(PAUSES, st.integers(1, 50), st.integers(1, 8))
 def test_the_delay_is_that_of_the_next_reservation(pauses: list[Fraction], rate: int, burst: int) -> None:
-    """And to ask for it consumes nothing."""
+    """Reading the delay consumes no token."""
     clock = Clock()
     bucket = TokenBucket(Fraction(rate), burst, clock)  # type: ignore[arg-type]
     for pause in pauses:

@@ -1,4 +1,4 @@
-"""Types of arguments."""
+"""Argument types."""
 
 from __future__ import annotations
 

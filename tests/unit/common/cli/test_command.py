@@ -1,4 +1,4 @@
-"""Commands: what their libraries may lack."""
+"""Commands: errors about missing libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zonewise_common.cli.command import CommandError, require_extra
 
 
 def test_a_missing_library_names_the_extra() -> None:
-    """A checkout has no package to install: its Makefile installs the libraries."""
+    """The hint also covers a checkout, which has no package to install: its Makefile installs the libraries."""
     hint = r"install zonewise with the extra \[agent\], or run `make demo` in a checkout$"
     message = rf"No module named 'no_such_library'; {hint}"
     with pytest.raises(CommandError, match=message), require_extra("agent"):

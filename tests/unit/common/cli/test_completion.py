@@ -1,4 +1,4 @@
-"""Completion scripts: what bash completes; for zsh and fish that each option is in the script."""
+"""Completion scripts: completions in bash, and the presence of each option in the scripts for zsh and fish."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _subcommands(parser: ArgumentParser) -> None:
 
 
 def _no_arguments(parser: ArgumentParser) -> None:
-    """Declare nothing."""
+    """Declare no arguments."""
 
 
 def _run(arguments: Namespace) -> int:
@@ -49,7 +49,7 @@ COMMANDS = command_specs(
 
 
 def completed(words: list[str], directory: Path) -> list[str]:
-    """What bash offers for the last word."""
+    """Return bash's completions of the last word."""
     script = completion_script("bash", "prog", COMMANDS)
     line = " ".join(f"'{word}'" for word in words)
     code = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _prog; printf "%s\\n" "${{COMPREPLY[@]}}"'

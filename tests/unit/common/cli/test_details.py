@@ -1,4 +1,4 @@
-"""Details: labels in one column, texts wrapped beside them."""
+"""Details: labels in one column, with wrapped texts beside them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_styles() -> None:
 
 
 def test_a_title_of_others_reaches_no_terminal_as_commands() -> None:
-    """The kind of a job is a text of its user: the owner of a Workload may be of any."""
+    """A job's kind is text from its user, because the owner of a Workload may have any kind."""
     assert render_details("Job\x1b[2J ns/a", [], Terminal()) == "Job^[[2J ns/a\n"
 
 
 def test_texts_of_others_reach_no_terminal_as_commands() -> None:
-    """The message of an Event may be anyone's: an escape sequence in it must not clear a screen or forge a line."""
+    """Anyone may write the message of an Event. An escape sequence in it must not clear the screen or forge a line."""
     details = [Detail("why", ["a\x1b[2J\nstate  Admitted\x9b1m\x7f\x08 \u202eb\u2028"])]
     for terminal in (Terminal(), Terminal(width=200)):
         assert render_details("Job ns/a", details, terminal) == "Job ns/a\nwhy  a^[[2J state  Admitted?1m^?^H ?b?\n"

@@ -1,4 +1,4 @@
-"""Ctrl-C while a program imports: it dies at once, and only where Ctrl-C would have interrupted it."""
+"""Ctrl-C during imports ends the process at once, but only if Ctrl-C would have interrupted the program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def do_nothing(_number: int, _frame: object) -> None: ...
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, do_nothing], ids=["ignored", "another"])
-def test_other_handlers_stay(handler: signal.Handlers | Callable[[int, object], None]) -> None:
+def test_other_handlers_remain(handler: signal.Handlers | Callable[[int, object], None]) -> None:
     signal.signal(signal.SIGINT, handler)
     with killed_by_interrupt():
         assert signal.getsignal(signal.SIGINT) is handler

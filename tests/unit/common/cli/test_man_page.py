@@ -1,4 +1,4 @@
-"""Man pages: their sections, statuses, and characters that mean something to roff."""
+"""Man pages: sections, exit statuses, and characters with a meaning in roff."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_commands() -> None:
 
 
 def test_options_of_subcommands() -> None:
-    """They follow the choice of one, and what several have is there once."""
+    """Subcommand options follow the subcommand; options common to several subcommands appear once."""
     parser = ArgumentParser()
     commands = parser.add_subparsers(metavar="try|lint")
     for name in ("try", "lint"):

@@ -1,4 +1,4 @@
-"""Output of a command: to a file, or to standard output in an encoding that may lack characters."""
+"""Output of a command to a file, or to standard output in an encoding that may lack characters."""
 
 from __future__ import annotations
 

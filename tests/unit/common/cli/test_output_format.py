@@ -27,7 +27,7 @@ def test_a_table_with_notes() -> None:
 
 
 def test_notes_of_others_reach_no_terminal_as_commands() -> None:
-    """A note may have the message of a server, or a field of an object."""
+    """A note may contain a server's message or a field of an object."""
     assert render_listing(LISTING._replace(notes=["a\x1b[2J\nb"]), "table", Terminal()).endswith("\na^[[2J b\n")
 
 
@@ -51,7 +51,7 @@ def test_documents() -> None:
 @pytest.mark.parametrize("break_", ["\x85", "\u2028", "\u2029"])
 @pytest.mark.parametrize("text", ["#!/bin/sh\n# one{0}line\n", "one{0}line"])
 def test_characters_that_end_a_line_in_yaml_are_read_back(text: str, break_: str) -> None:
-    """In a block a reader takes U+0085 for a newline."""
+    """A reader takes U+0085 in a block scalar for a newline."""
     document = {"script": text.format(break_)}
     written = render_document(document, "yaml")
     assert yaml.safe_load(written) == document
@@ -59,8 +59,8 @@ def test_characters_that_end_a_line_in_yaml_are_read_back(text: str, break_: str
 
 
 @pytest.mark.parametrize("text", ["1e-4", "08", "y"])
-def test_texts_stay_texts_in_yaml(text: str) -> None:
-    """Without quotes kubectl reads them as numbers and booleans."""
+def test_texts_remain_texts_in_yaml(text: str) -> None:
+    """Without quotes, kubectl reads these strings as numbers and booleans."""
     assert render_document([text], "yaml") == f"- '{text}'\n"
 
 

@@ -1,4 +1,4 @@
-"""--watch shows a text again only when it differs, and clears a terminal alone."""
+"""--watch prints a text again only if it has changed, and clears the screen only on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def wait_until(texts: list[str]) -> Callable[[float], None]:
-    """A wait that ends the watch once all texts were shown, as Ctrl-C does."""
+    """Return a wait that raises KeyboardInterrupt, as Ctrl-C does, once all texts were shown."""
 
     def wait(_seconds: float) -> None:
         if not texts:

@@ -1,4 +1,4 @@
-"""Tables: alignment, colours that take no room, and terminals that are too narrow."""
+"""Tables: alignment, colours without a width, and terminals that are too narrow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_wide_has_more_columns() -> None:
     ]
 
 
-def test_colors_take_no_room() -> None:
+def test_colors_take_no_columns() -> None:
     colored = render_table(TABLE, Terminal(colors=True))
     assert "\x1b[31mb\x1b[0m" in colored
     assert re.sub(r"\x1b\[\d*m", "", colored) == render_table(TABLE, Terminal())
@@ -59,14 +59,14 @@ def test_a_column_without_text_is_left_out() -> None:
     assert render_table(make_table(COLUMNS[:2], [["a", ""]]), Terminal()) == "NAME\na\n"
 
 
-def test_a_row_of_another_length_is_a_mistake() -> None:
+def test_a_row_of_another_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="another number of cells"):
         make_table(COLUMNS, [["a"]])
 
 
 @given(st.lists(st.tuples(st.text(st.characters(codec="ascii", categories=["L"]), max_size=60), st.integers(0, 10**6))))
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, int]]) -> None:
-    """As far as columns may be shortened: these are."""
+    """The claim holds as far as columns may be shortened, as these may."""
     columns = (Column("NAME", shorten=True), Column("SIZE", right=True))
     text = render_table(make_table(columns, [[name, str(size)] for name, size in rows]), Terminal(width=40))
     assert all(len(line) <= 40 for line in text.splitlines())

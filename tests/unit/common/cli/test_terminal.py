@@ -1,4 +1,4 @@
-"""What standard output can show: colours only on a terminal, NO_COLOR, widths, an encoding without Unicode."""
+"""Capabilities of standard output: colours only on a terminal, NO_COLOR, widths, an encoding without Unicode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zonewise_common.cli.terminal import MIN_WIDTH, UNLIMITED_WIDTH, Terminal, s
 
 
 class Screen(io.TextIOWrapper):
-    """Standard output of a person."""
+    """Standard output that is a terminal."""
 
     def isatty(self) -> bool:
         return True

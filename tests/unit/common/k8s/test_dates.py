@@ -1,4 +1,4 @@
-"""Dates of any time that an object may declare."""
+"""Dates for any time that an object may declare."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_a_date_has_its_time(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [LAST_TIME + 1, 2.0**63, inf])
-def test_there_is_a_last_date(seconds: float) -> None:
+def test_later_times_have_the_last_date(seconds: float) -> None:
     assert utc_date(seconds).isoformat() == "9999-12-31T23:59:59+00:00"
 
 
-def test_the_controller_tells_the_end_of_a_job_that_declares_ages() -> None:
-    """A Job has activeDeadlineSeconds of up to 63 bits: it must not end the notes and the read API of all workloads."""
+def test_a_job_of_the_longest_run_time_has_an_end() -> None:
+    """A Job's activeDeadlineSeconds may have 63 bits. It must not break the notes and the read API of all others."""
     end = 1.8e9 + 2.0**63
     assert api_time(end) == "9999-12-31T23:59:59Z"
     assert latest_time(end, 1.8e9) == "at 9999-12-31 23:59 UTC at the latest"

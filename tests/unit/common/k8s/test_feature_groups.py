@@ -1,4 +1,4 @@
-"""Groups of a node in annotations: written by one agent or several, and read."""
+"""A node's groups in annotations, written by one or several agents, and read back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_what_agents_record_is_read(one: frozenset[str], other: frozenset[str]) 
     assert recorded_groups(annotations) == one | other
 
 
-def test_no_group_is_not_no_agent() -> None:
+def test_no_groups_differ_from_no_agent() -> None:
     assert recorded_groups({f"{ANNOTATION_PREFIX}one": groups_text(())}) == frozenset()
     assert recorded_groups({"zonewise.dev/rules.one": "x"}) is None
     assert recorded_groups({f"{ANNOTATION_PREFIX}one": 7}) == frozenset()

@@ -1,4 +1,4 @@
-"""Fields of JSON objects: typed values, errors by path, and problems that do not end the reading."""
+"""Fields of JSON objects: typed values, errors with paths, and problems that do not stop reading."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def reader(**fields: Any) -> FieldReader:
 
 
 def test_values_that_have_no_text_are_named_by_their_type() -> None:
-    """Python writes no integer of more than 4,300 digits, and no list a thousand deep."""
+    """Python formats neither integers of more than 4,300 digits nor lists nested a thousand deep."""
     nested: list[object] = []
     for _ in range(5000):
         nested = [nested]
@@ -200,7 +200,7 @@ def test_open_object() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abc"), JSON))
-def test_a_reader_raises_nothing(obj: dict[str, Any]) -> None:
+def test_a_reader_never_raises(obj: dict[str, Any]) -> None:
     fields = FieldReader(obj, "", [])
     for name in "abc":
         fields.text(name)

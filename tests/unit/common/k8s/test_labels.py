@@ -1,4 +1,4 @@
-"""Label selectors in both notations, against the meaning of their operators."""
+"""Label selectors in both notations, tested by the meaning of their operators."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read(selector: dict[str, Any]) -> tuple[tuple[Requirement, ...] | None, list
 
 
 def test_label_selector() -> None:
-    """The labels come first, by key; the expressions keep their order."""
+    """The labels come first, sorted by key; the expressions keep their order."""
     expression = {"key": "c", "operator": "NotIn", "values": ["z"]}
     requirements, problems = read({"matchLabels": {"b": "y", "a": "x"}, "matchExpressions": [expression]})
     equal = (Requirement("a", "In", ("x",)), Requirement("b", "In", ("y",)))

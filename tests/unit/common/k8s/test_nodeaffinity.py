@@ -128,7 +128,7 @@ def test_terms_are_alternatives_and_the_selector_counts_too() -> None:
 
 @given(st.integers(), st.integers(), st.sampled_from(["Gt", "Lt"]))
 def test_numbers_compare_as_numbers(bound: int, value: int, operator: str) -> None:
-    """Gt and Lt are those of the integers, where both are such of 64 bits."""
+    """Gt and Lt compare integers if both values are 64-bit integers."""
     fits = all(-LARGEST - 1 <= number <= LARGEST for number in (bound, value))
     expected = fits and (value > bound if operator == "Gt" else value < bound)
     assert Requirement("k", operator, (str(bound),)).matches(str(value)) is expected

@@ -1,4 +1,4 @@
-"""Containers of a pod's spec with their roles."""
+"""The containers of a pod's spec with their roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities against exact fractions, and against what apimachinery's own parser gives."""
+"""Quantities, compared with exact fractions and with the results of apimachinery's own parser."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def binary_multiple(number: int, power: int) -> int:
 
 
 def rounded(value: Fraction) -> int:
-    """Away from zero."""
+    """Return the value rounded away from zero."""
     return math.ceil(value) if value > 0 else math.floor(value)
 
 
 @given(st.sampled_from(["", "+", "-"]), NUMBERS, st.sampled_from(sorted(POWERS)))
 def test_value_is_the_exact_fraction_rounded_once(sign: str, number: str, suffix: str) -> None:
-    """Whatever the form, the result is the exact value, capped at 2^63-1, rounded away from zero."""
+    """In any form, the result is the exact value, capped at 2^63-1 and rounded away from zero."""
     whole, _, fraction = number.partition(".")
     exact = (Fraction(int(whole or "0")) + Fraction(int(fraction or "0"), 10 ** len(fraction))) * POWERS[suffix]
     capped = min(exact, Fraction(LARGEST)) * (-1 if sign == "-" else 1)
@@ -79,7 +79,7 @@ def test_known_texts(text: str, value: int, milli: int) -> None:
 
 @given(st.integers(-LARGEST, LARGEST))
 def test_numbers_are_quantities(number: int) -> None:
-    """A JSON number is taken as it is."""
+    """A JSON number is accepted unchanged."""
     assert parse_value(number) == number
     assert parse_milli_value(number) == number * 1000
 
@@ -89,7 +89,7 @@ def test_numbers_are_quantities(number: int) -> None:
     ["", " 1", "1 ", "1K", "1ki", "1KI", "1kk", "1mi", "m", ".", "+", "-", "--1", "1.2.3", "0x10", "1_000", "1e", "1e+",
      "1e1.5", "1Gi1", "١", "1,5", "NaN", "inf", "1\n", "9" * 5000],
 )  # fmt: skip
-def test_what_is_no_quantity_is_named(text: str) -> None:
+def test_errors_name_what_is_not_a_quantity(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity: ") as caught:
         parse_value(text)
     assert len(str(caught.value)) < 120
@@ -107,7 +107,7 @@ def test_any_text_gives_a_number_or_a_value_error(text: str) -> None:
 @example(0)
 @example(10**21)
 def test_the_canonical_text_is_the_shortest(number: int) -> None:
-    """No digits are lost, and no larger suffix would do; exa is the largest there is."""
+    """No digits are lost, and no larger suffix would be exact; exa is the largest suffix."""
     text = format_quantity(number)
     digits, suffix = text.rstrip("kMGTPE"), text.lstrip("-0123456789")
     assert int(digits) * POWERS[suffix] == number

@@ -88,8 +88,8 @@ def test_an_unschedulable_node_accepts_pods_that_tolerate_its_taint(toleration: 
 
 
 @given(st.integers(), st.integers())
-def test_a_taint_is_above_or_below_or_the_same(own: int, taint_number: int) -> None:
-    """Gt, Lt and Equal part the integers of 64 bits among them."""
+def test_exactly_one_comparison_holds(own: int, taint_number: int) -> None:
+    """Exactly one of Gt, Lt and Equal holds for any two 64-bit integers."""
     taint = Taint("k", str(taint_number), "NoSchedule")
     toleration_text = [Toleration("k", operator, str(own)).tolerates_taint(taint) for operator in ("Gt", "Equal", "Lt")]
     inside = all(-(1 << 63) <= number < 1 << 63 for number in (own, taint_number))

@@ -1,4 +1,4 @@
-"""Documents of YAML: a value, or one kind of error."""
+"""YAML documents: a value, or one type of error."""
 
 from __future__ import annotations
 

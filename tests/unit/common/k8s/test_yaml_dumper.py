@@ -1,4 +1,4 @@
-"""Texts of YAML that Go and PyYAML read alike. What Go resolves was measured with kubectl 1.32."""
+"""YAML strings that Go and PyYAML read alike. Go's results were measured with kubectl 1.32."""
 
 from __future__ import annotations
 

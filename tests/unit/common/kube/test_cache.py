@@ -1,4 +1,4 @@
-"""The cache only moves forward, and whatever way it heard of the server's state, it holds that state."""
+"""The cache's version never decreases, and the cache holds the server's state at that version from any source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def received(name: str, version: int, value: Any = "", uid: str = "") -> Receive
 
 
 class Following(RuleBasedStateMachine):
-    """A server that changes, and a client that lists and watches, in any interleaving: late, twice, from behind."""
+    """A server that changes, and a client that lists and watches, interleaved: late, repeated or outdated."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,11 +27,11 @@ class Following(RuleBasedStateMachine):
         self.objects: dict[str, ReceivedObject[Any]] = {}
         self.history: list[tuple[str, ReceivedObject[Any]]] = []
         self.states: list[dict[str, ReceivedObject[Any]]] = [{}]
-        """By version: what a server that lags would list."""
+        """The states by version, which a lagging server would list."""
         self.cache: Cache[Any] = Cache()
         self.highest = 0
         self.mirror: dict[str, Any] = {}
-        """The objects according to the changes alone."""
+        """The objects computed only from the changes."""
 
     def _happen(self, kind: str, item: ReceivedObject[Any]) -> None:
         self.history.append((kind, item))
@@ -72,7 +72,7 @@ class Following(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 4), most=st.integers(0, 6))
     def watch(self, back: int, most: int) -> None:
-        """A watch from the known version, or one that a server begins too early, cut after some events."""
+        """Apply some events from the known version, or from an earlier one that a server may begin at."""
         start = max(0, self.cache.version - back)
         for kind, item in self.history[start : start + most]:
             act = self.cache.remove if kind == "DELETED" else self.cache.put
@@ -99,13 +99,13 @@ TestFollowing = Following.TestCase
 
 
 def test_a_recreated_object() -> None:
-    """Another object under the same name is told as a deletion and an addition."""
+    """Another object of the same name is reported as a deletion and an addition."""
     cache: Cache[str] = Cache()
     cache.replace([received("a", 1, "old")], 1)
     assert cache.replace([received("a", 5, "new", uid="other")], 9) == [Change("old", None), Change(None, "new")]
 
 
-def test_a_copy_knows_the_same_objects_and_changes_alone() -> None:
+def test_a_copy_has_the_same_objects_and_changes_independently() -> None:
     cache: Cache[str] = Cache()
     cache.replace([received("a", 1, "a"), received("b", 1, "b")], 3)
     copied = cache.copy()
@@ -114,7 +114,7 @@ def test_a_copy_knows_the_same_objects_and_changes_alone() -> None:
 
 
 def test_an_unchanged_listing_has_no_changes() -> None:
-    """Objects of the same version and value are not told again, and stay the very same."""
+    """Objects of the same version and value are not reported again, and the cached value is the same object."""
     cache: Cache[list[int]] = Cache()
     value = [1]
     cache.replace([received("a", 1, value)], 1)
@@ -123,14 +123,14 @@ def test_an_unchanged_listing_has_no_changes() -> None:
 
 
 def test_one_version_of_two_histories() -> None:
-    """After etcd was restored from a backup, a version may name another state of an object."""
+    """After etcd was restored from a backup, a version may refer to another state of an object."""
     cache: Cache[str] = Cache()
     cache.replace([received("a", 8, "lost")], 9)
     assert cache.replace([received("a", 8, "restored")], 12) == [Change("lost", "restored")]
 
 
-def test_what_is_not_understood_leaves_what_was_known() -> None:
-    """An object that does not decode keeps its last known value, also through a listing."""
+def test_an_object_that_does_not_decode_keeps_its_last_value() -> None:
+    """An object that does not decode keeps its last valid value, even in a listing."""
     cache: Cache[str] = Cache()
     cache.replace([received("a", 1, "known")], 1)
     assert cache.put(received("a", 2, None)) is None
@@ -139,8 +139,8 @@ def test_what_is_not_understood_leaves_what_was_known() -> None:
 
 
 @given(st.integers(1, 100), st.integers(0, 99))
-def test_anew(version: int, older: int) -> None:
-    """A server that was restored counts, once that is said."""
+def test_a_restored_server(version: int, older: int) -> None:
+    """With `force`, the older state of a restored server replaces the cache."""
     cache: Cache[str] = Cache()
     cache.replace([received("a", version, "x")], 100)
     assert cache.replace([received("a", older, "y")], older, force=True) == [Change("x", "y")]

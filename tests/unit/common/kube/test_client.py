@@ -1,4 +1,4 @@
-"""The verbs as they go over the wire, and what comes back."""
+"""The requests of each verb, and their results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ VERBS: list[tuple[Callable[[Client], Any], str, str, dict[str, str], str, Any]] 
 def test_verbs(
     act: Callable[[Client], Any], method: str, path: str, query: dict[str, str], kind: str, body: Any
 ) -> None:
-    """Method, path below the server's own, query, type and body of each verb."""
+    """Method, path below the server's own, query, content type and body of each verb."""
     with serving(give(200, pod("x", 1))) as (client, server):
         act(client)
         (request,) = server.requests
@@ -99,7 +99,7 @@ def test_verbs(
 
 
 def test_paging() -> None:
-    """Continue tokens are followed to the end; the version is that of the last page."""
+    """The client follows continue tokens to the end; the version is that of the last page."""
     responses = [give(200, pods(7, pod("a", 1), more="t 1&")), give(200, pods(7, pod("b", 2)))]
     with serving(*responses) as (client, server):
         listed = client.list(PODS, namespace="default", label_selector="a=b,c!=d", field_selector="x=y", page=1)
@@ -111,7 +111,7 @@ def test_paging() -> None:
 
 
 def test_paging_that_is_overtaken() -> None:
-    """Where the server forgets the state between pages, the list is begun again, whole, and nothing is there twice."""
+    """If the server forgets the state between pages, the client lists again without pages; no object occurs twice."""
     responses = [
         give(200, pods(7, pod("a", 1), more="t")),
         refuse(410, "Expired"),
@@ -125,7 +125,7 @@ def test_paging_that_is_overtaken() -> None:
 
 
 def test_paging_that_is_always_overtaken() -> None:
-    """A server that answers 410 to a whole list as well gets no third attempt."""
+    """If the server responds with 410 to a list without pages too, there is no third attempt."""
     with serving(refuse(410, "Expired")) as (client, server):
         with pytest.raises(Gone):
             client.list(PODS)
@@ -139,7 +139,7 @@ def test_no_items() -> None:
 
 
 def test_structs() -> None:
-    """Objects decode into what the caller gives; one that does not fit is named and loses no other."""
+    """Objects decode into the caller's type. An object that does not decode is named; the others are returned."""
     responses = [give(200, pod("x", 1)), give(200, pods(9, pod("a", 1, count=3), pod("b", 2, count="many")))]
     with serving(*responses) as (client, _):
         assert client.get(PODS, "x", namespace="default", into=Named) == Named(Meta("x"))
@@ -149,14 +149,14 @@ def test_structs() -> None:
 
 
 def test_a_response_of_another_type() -> None:
-    """A single object that is not as asked for is an error that names the field."""
+    """A single object that does not decode raises an error that names the field."""
     failed = pytest.raises(BadResponse, match=r"does not fit Named.*\$\.count")
     with serving(give(200, pod("x", 1, count="many"))) as (client, _), failed:
         client.get(PODS, "x", namespace="default", into=Named)
 
 
 def test_failures_are_errors() -> None:
-    """Every verb raises what the server says."""
+    """Every verb raises the server's error."""
     with serving(refuse(409, "AlreadyExists"), refuse(409, "Conflict"), refuse(418, "Teapot")) as (client, _):
         with pytest.raises(AlreadyExists):
             client.create(NODES, {"metadata": {"name": "n"}})
@@ -167,7 +167,7 @@ def test_failures_are_errors() -> None:
 
 
 def test_nothing_is_sent_without_a_name() -> None:
-    """A verb for one object never becomes one for all of them."""
+    """A verb for one object never becomes a request for all objects."""
     with serving(give(200, {})) as (client, server):
         for act in (
             lambda: client.delete(NODES, ""),
@@ -183,7 +183,7 @@ def test_nothing_is_sent_without_a_name() -> None:
 
 
 def test_a_watch_is_closed_by_its_context() -> None:
-    """A watch that was read to its end leaves its connection to the next request or closes it."""
+    """A watch that was read to its end returns its connection to the pool or closes it."""
     with ScriptedServer([give(200, pod("x", 1))], [watch_once()]) as server:
         client = Client(Config.from_url(server.url))
         with client.watch(PODS, resource_version="5", seconds=7) as watch:

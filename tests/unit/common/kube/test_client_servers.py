@@ -1,4 +1,4 @@
-"""The client against servers that are not of its own tests' making: the embedded one and a real kube-apiserver."""
+"""The client with servers other than scripted ones: the embedded one and a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 
 class Site(NamedTuple):
-    """A server and a namespace on it."""
+    """A server, and a namespace on it."""
 
     client: Client
     config: Config
@@ -58,7 +58,7 @@ def site(request: pytest.FixtureRequest) -> Generator[Site]:
 
 
 def ignore(*_: object) -> None:
-    """Take any change, and do nothing."""
+    """Ignore any change."""
 
 
 def pod(name: str, **labels: str) -> Object:
@@ -66,7 +66,7 @@ def pod(name: str, **labels: str) -> Object:
 
 
 def test_the_life_of_an_object(site: Site) -> None:
-    """Each verb does what it says, and says it in our errors."""
+    """Each verb has its effect, and its failures raise the package's errors."""
     client, namespace = site.client, site.namespace
     with pytest.raises(NotFound) as absent:
         client.get(PODS, "web", namespace=namespace)
@@ -85,7 +85,7 @@ def test_the_life_of_an_object(site: Site) -> None:
 
 
 def test_apply(site: Site) -> None:
-    """Applied fields are ours: left out they go, of another manager they are a conflict unless forced."""
+    """An omitted field that the manager applied before is removed. Another manager's field conflicts unless forced."""
     client, name = site.client, f"{site.namespace}-node"
     first = client.apply(NODES, {"metadata": {"name": name, "labels": {"a": "1", "b": "1"}}}, field_manager="one")
     assert first["metadata"]["labels"] == {"a": "1", "b": "1"}
@@ -101,7 +101,7 @@ def test_apply(site: Site) -> None:
 
 
 def test_a_rejected_token(site: Site) -> None:
-    """Another token is told so."""
+    """An invalid token raises Unauthorized."""
     stranger = Client(Config.from_url(site.config.url, "another", ca=site.config.ca))
     with pytest.raises(Unauthorized):
         stranger.list(NODES)
@@ -109,7 +109,7 @@ def test_a_rejected_token(site: Site) -> None:
 
 
 def test_pages_and_selectors(site: Site) -> None:
-    """A list in pages of two is the list."""
+    """A list in pages of two returns all objects."""
     for number in range(7):
         site.client.create(PODS, pod(f"p{number}", even=str(number % 2 == 0)), namespace=site.namespace)
     listed = site.client.list(PODS, namespace=site.namespace, page=2)
@@ -121,7 +121,7 @@ def test_pages_and_selectors(site: Site) -> None:
 
 
 def test_writers_that_race(site: Site) -> None:
-    """A write that would undo another writer's is a conflict. So writers that repeat theirs lose none."""
+    """A write that would undo another writer's change is a conflict. Writers that retry lose no change."""
     site.client.create(PODS, pod("race", count="0"), namespace=site.namespace)
 
     def add() -> bool:
@@ -146,7 +146,7 @@ def test_writers_that_race(site: Site) -> None:
 
 
 def test_a_copy_follows(site: Site) -> None:
-    """After many writes the copy is the server's state, and who heard only the changes knows the same."""
+    """After many writes, the copy equals the server's state, and so does a state computed only from the changes."""
     heard: dict[str, Object] = {}
 
     def hear(old: Object | None, new: Object | None) -> None:
@@ -187,7 +187,7 @@ def test_a_copy_follows(site: Site) -> None:
 
 
 def test_a_version_that_is_too_old(embedded: ApiServer) -> None:
-    """A watch from a past that the server has forgotten is Gone, as an event or as a status."""
+    """A watch from a version that the server has forgotten raises Gone, from an event or from a status."""
     client = Client(embedded.client_config())
     client.create(NODES, {"metadata": {"name": "early"}})
     version = client.list(NODES).resource_version
@@ -199,7 +199,7 @@ def test_a_version_that_is_too_old(embedded: ApiServer) -> None:
 
 
 def test_two_electors_of_one_lease(site: Site) -> None:
-    """One leads; when it resigns the other does, and the Lease says so."""
+    """One elector leads; when it resigns, the other one leads, and the Lease names it."""
     client = Client(site.config, timeout=4.0)
     leads = threading.Event()
     first, second = (
@@ -222,14 +222,14 @@ def test_two_electors_of_one_lease(site: Site) -> None:
 
 
 def test_a_server_that_breaks_and_forgets(embedded: ApiServer) -> None:
-    """Connections broken off and a history forgotten in between leave the copy right."""
+    """After broken connections and a forgotten history, the copy is still correct."""
     client = Client(embedded.client_config())
     times = WatchTimes(healthy_after=30, backoff=Backoff(0.001, 0.01))
     reflector = Reflector(client, NODES, as_dict, ignore, times=times)
     reflector.start()
     assert reflector.wait_synced(PATIENCE)
     for number, fault in enumerate((embedded.disconnect, embedded.end_watches, embedded.forget_history) * 2):
-        with contextlib.suppress(TransportError):  # the connection that was kept for it may be among the broken ones
+        with contextlib.suppress(TransportError):  # the connection in the pool may be among the broken ones
             client.create(NODES, {"metadata": {"name": f"fault-{number}"}})
         fault()
     expected = {item["metadata"]["name"] for item in client.list(NODES).items}

@@ -30,10 +30,10 @@ for number in range(200):
     for thread in threads:
         thread.join()
 """
-"""Without the client's lock it crashes in each of its runs, after a few types."""
+"""Without the client's lock, this program crashes in every run after a few types."""
 
 
 def test_threads_that_decode_a_new_type() -> None:
-    """Msgspec crashes the process where two threads build decoders of one struct at once."""
+    """Msgspec crashes the process if two threads build decoders of one struct at once."""
     result = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Where the server is and who we are: in a cluster, and from every kind of kubeconfig that people have."""
+"""The server's address and the client's credentials: in a cluster, and from kubeconfig files of every kind in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def account(root: Path, **files: str) -> str:
 
 
 def test_in_cluster(tmp_path: Path) -> None:
-    """A service account's files and the environment are all that is needed."""
+    """A service account's files and the environment suffice."""
     config = Config.in_cluster(account(tmp_path), ENVIRON)
     assert (config.url, config.ca, config.namespace) == ("https://10.96.0.1:443", f"{tmp_path}/ca.crt", "zonewise")
     assert config.credentials is not None
@@ -40,13 +40,13 @@ def test_in_cluster(tmp_path: Path) -> None:
 
 
 def test_in_cluster_over_ipv6(tmp_path: Path) -> None:
-    """An address with colons gets its brackets."""
+    """An IPv6 address is enclosed in brackets."""
     config = Config.in_cluster(account(tmp_path), {**ENVIRON, "KUBERNETES_SERVICE_HOST": "fd00::1"})
     assert config.url == "https://[fd00::1]:443"
 
 
 def test_not_in_a_cluster(tmp_path: Path) -> None:
-    """What is missing is named."""
+    """The error names the missing variable or file."""
     with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST"):
         Config.in_cluster(account(tmp_path), {})
     (tmp_path / "ca.crt").unlink()
@@ -58,7 +58,7 @@ def test_not_in_a_cluster(tmp_path: Path) -> None:
 
 
 def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
-    """Not at each request, and at once when the server no longer takes the token."""
+    """The file is not read for each request, but at once after the server has rejected the token."""
     file = tmp_path / "token"
     file.write_text("one\n")
     now = [0.0]
@@ -76,7 +76,7 @@ def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [None, b"", b"\xff\xfe", b"two\nlines", b"nul\x00"])
 def test_a_token_file_that_is_damaged(tmp_path: Path, damage: bytes | None) -> None:
-    """At first that is an error with the file's name; later the last good token is used."""
+    """A damaged file is an error at the start; later, the last valid token remains in use."""
     file = tmp_path / "token"
     file.write_bytes(b"good")
     token = FileToken(file)
@@ -117,7 +117,7 @@ def coded(content: bytes) -> str:
 
 
 def test_kubeconfig_with_a_token(tmp_path: Path) -> None:
-    """Server, namespace, authority and token of the current context."""
+    """The server, namespace, authority and token are those of the current context."""
     pem = trustme.CA().cert_pem.bytes()
     path = kubeconfig(tmp_path, {"token": "t"}, {"certificate-authority-data": coded(pem), "tls-server-name": "api"})
     config = Config.from_kubeconfig(path)
@@ -130,7 +130,7 @@ def test_kubeconfig_with_a_token(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("token", ["one\nsecret", "sécret\u20ac"])
 def test_a_token_that_no_header_can_have_is_not_quoted(tmp_path: Path, token: str) -> None:
-    """http.client would quote it."""
+    """http.client would quote it in its error."""
     credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": token})).credentials
     assert credentials is not None
     with pytest.raises(ConfigError) as damaged:
@@ -139,7 +139,7 @@ def test_a_token_that_no_header_can_have_is_not_quoted(tmp_path: Path, token: st
 
 
 def test_the_line_end_of_a_token_is_removed(tmp_path: Path) -> None:
-    """A block of YAML ends on one (token: |)."""
+    """A YAML block scalar (token: |) ends with a newline."""
     credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t\n"})).credentials
     assert credentials is not None
     assert credentials.header() == "Bearer t"
@@ -149,7 +149,7 @@ def test_the_line_end_of_a_token_is_removed(tmp_path: Path) -> None:
 def test_the_environment_at_the_time_of_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    """Not when the official client is imported first, as its own default is."""
+    """The default of the official client is read once, at its first import."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     for name in ("a", "b"):
         directory = tmp_path / name / ".kube"
@@ -162,14 +162,14 @@ def test_the_environment_at_the_time_of_the_call(
 
 
 def test_kubeconfig_with_another_context(tmp_path: Path) -> None:
-    """The context asked for is taken."""
+    """The requested context is used."""
     config = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t"}), "there")
     assert (config.url, config.namespace) == ("http://there:8080", "default")
 
 
 @pytest.mark.parametrize("current", [None, "gone"])
 def test_a_named_context_needs_no_current_one(tmp_path: Path, current: str | None) -> None:
-    """As in kubectl: `kubectl config unset current-context` leaves none."""
+    """As in kubectl: `kubectl config unset current-context` leaves no current context."""
     path = pathlib.Path(kubeconfig(tmp_path, {"token": "t"}))
     content = yaml.safe_load(path.read_text()) | {"current-context": current}
     path.write_text(yaml.safe_dump(content))
@@ -178,7 +178,7 @@ def test_a_named_context_needs_no_current_one(tmp_path: Path, current: str | Non
 
 
 def test_kubeconfig_with_a_client_certificate(tmp_path: Path) -> None:
-    """Certificates given as data become files; without a token no Authorization is sent."""
+    """Inline certificates become files; without a token, no Authorization header is sent."""
     issued = trustme.CA().issue_cert("me.example")
     chain, key = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
     user = {"client-certificate-data": coded(chain), "client-key-data": coded(key)}
@@ -190,7 +190,7 @@ def test_kubeconfig_with_a_client_certificate(tmp_path: Path) -> None:
 
 
 def test_kubeconfig_with_a_program(tmp_path: Path) -> None:
-    """A program that prints credentials is run, and run again when its token is refused."""
+    """A program that prints credentials runs at first use, and again after the server rejects its token."""
     status = tmp_path / "status"
     user = program_user(tmp_path, f"cat {status}")
     print_status(status, {"token": "t1"})
@@ -204,7 +204,7 @@ def test_kubeconfig_with_a_program(tmp_path: Path) -> None:
 
 
 def program_user(directory: Path, script: str) -> dict[str, Any]:
-    """Return a user whose credentials are those that a script prints."""
+    """Return a user whose credentials a script prints."""
     program = directory / "login"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -213,13 +213,13 @@ def program_user(directory: Path, script: str) -> dict[str, Any]:
 
 
 def print_status(file: Path, status: dict[str, str]) -> None:
-    """Write credentials for a script to print."""
+    """Write the credentials that a script prints."""
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
     file.write_text(json.dumps(credential))
 
 
 def test_a_program_that_fails_once(tmp_path: Path) -> None:
-    """The last token stays: without it the client is anonymous, and a 403 renews no token."""
+    """The last token remains in use. Without it the client would be anonymous, and a 403 renews no token."""
     status = tmp_path / "status"
     print_status(status, {"token": "t1"})
     user = program_user(tmp_path, f"cat {status}")
@@ -238,7 +238,7 @@ def contents(*certificates: Certificate | None) -> list[str]:
 
 
 def test_a_program_that_returns_certificates(tmp_path: Path) -> None:
-    """It is run again for the next one."""
+    """The program runs again for the next certificate."""
     status = tmp_path / "status"
     user = program_user(tmp_path, f"cat {status}")
     print_status(status, {"clientCertificateData": "chain 1", "clientKeyData": "key 1"})
@@ -261,7 +261,7 @@ def test_a_client_certificate_that_is_replaced_in_the_kubeconfig(tmp_path: Path)
 
 
 def test_a_kubeconfig_that_loses_its_client_certificate(tmp_path: Path) -> None:
-    """Without it the client would be anonymous: that is an error."""
+    """Without a certificate the client would be anonymous, so that is an error."""
     user = {"client-certificate-data": coded(b"chain"), "client-key-data": coded(b"key")}
     config = Config.from_kubeconfig(kubeconfig(tmp_path, user))
     kubeconfig(tmp_path, {})
@@ -271,7 +271,7 @@ def test_a_kubeconfig_that_loses_its_client_certificate(tmp_path: Path) -> None:
 
 
 def test_a_kubeconfig_that_loses_its_token(tmp_path: Path) -> None:
-    """The last token stays, as for a program that fails."""
+    """The last token remains in use, as when a program fails."""
     credentials = Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t1"})).credentials
     assert credentials is not None
     kubeconfig(tmp_path, {})
@@ -282,14 +282,14 @@ def test_a_kubeconfig_that_loses_its_token(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["exec", "auth-provider"])
 def test_a_source_without_credentials_is_an_error(tmp_path: Path, name: str) -> None:
-    """The official client skips a source that fails, or that it does not know. This client would then be anonymous."""
+    """The official client skips a source that fails or is unsupported, which would make this client anonymous."""
     user = program_user(tmp_path, "exit 1") if name == "exec" else {"auth-provider": {"name": "azure"}}
     with pytest.raises(ConfigError, match=f"the user's {name} has returned neither a token nor a certificate"):
         Config.from_kubeconfig(kubeconfig(tmp_path, user))
 
 
-def test_an_issuer_that_is_away(tmp_path: Path) -> None:
-    """The error of the official client's HTTP library is chained, not leaked."""
+def test_an_unreachable_issuer(tmp_path: Path) -> None:
+    """An error of the official client's HTTP library becomes the cause of a ConfigError."""
     expired = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (b"{}", b'{"exp": 1 }', b"s"))
     with reserved_port() as port:
         settings = {"id-token": expired, "idp-issuer-url": f"http://127.0.0.1:{port}", "client-id": "a"}
@@ -299,7 +299,7 @@ def test_an_issuer_that_is_away(tmp_path: Path) -> None:
 
 
 def test_a_provider_whose_program_fails_later(tmp_path: Path) -> None:
-    """A token that expires is renewed before it is sent; a failure then is an error of the configuration."""
+    """An expiring token is renewed before it is sent; if that fails, the error is a ConfigError."""
     credential = '{"credential": {"access_token": "t", "token_expiry": "2001-01-01T00:00:00Z"}}'
     run = program_user(tmp_path, f"mkdir {tmp_path}/once && echo '{credential}'")["exec"]
     user = {"auth-provider": {"name": "gcp", "config": {"cmd-path": run["command"]}}}
@@ -316,15 +316,15 @@ def test_a_provider_whose_program_fails_later(tmp_path: Path) -> None:
         ({"proxy-url": "http://proxy:3128"}, "proxy-url is not supported"),
     ],
 )
-def test_kubeconfig_with_what_we_do_not_do(tmp_path: Path, cluster: dict[str, Any], words: str) -> None:
-    """A setting that would be ignored is an error instead."""
+def test_kubeconfig_with_unsupported_settings(tmp_path: Path, cluster: dict[str, Any], words: str) -> None:
+    """A setting that would otherwise be ignored raises an error."""
     with pytest.raises(ConfigError, match=words):
         Config.from_kubeconfig(kubeconfig(tmp_path, {"token": "t"}, cluster))
 
 
 @pytest.mark.parametrize("content", [None, "", "just text", "clusters: [", "clusters: 7\nusers: [1]\n", "contexts: []"])
 def test_kubeconfig_that_is_damaged(tmp_path: Path, content: str | None) -> None:
-    """Absent or damaged files are named."""
+    """The error names an absent or damaged file."""
     file = tmp_path / "config"
     if content is not None:
         file.write_text(content)
@@ -333,13 +333,13 @@ def test_kubeconfig_that_is_damaged(tmp_path: Path, content: str | None) -> None
 
 
 def test_kubeconfig_with_an_unknown_context(tmp_path: Path) -> None:
-    """The context is named in the error."""
+    """The error names the context."""
     with pytest.raises(ConfigError, match="nowhere"):
         Config.from_kubeconfig(kubeconfig(tmp_path, {}), "nowhere")
 
 
 def test_without_the_official_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not installed with the agent: the error says what to type."""
+    """The agent does not depend on the official client, so the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     monkeypatch.delitem(sys.modules, "kubernetes.config", raising=False)
     with pytest.raises(ConfigError, match=r"the extra \[client\]"):

@@ -1,4 +1,4 @@
-"""Answers that mean no, as our errors: by status and reason, with all that the server said."""
+"""Error responses as the package's exceptions: by status and reason, with everything that the server sent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NOON = 1_792_756_800.0  # 2026-10-23T12:00:00Z
     ],
 )
 def test_every_status_has_its_error(status: int, reason: str, kind: type[ApiError]) -> None:
-    """The table of apimachinery pkg/api/errors/errors.go."""
+    """The table in apimachinery pkg/api/errors/errors.go."""
     error = error_from_status(json.dumps(failure(status, reason, "because")).encode(), status)
     assert type(error) is kind
     assert (error.status, error.reason, error.message) == (status, reason, "because")
@@ -55,7 +55,7 @@ def test_every_status_has_its_error(status: int, reason: str, kind: type[ApiErro
 
 
 def test_details() -> None:
-    """Which object and which field is kept, as are the reasons of the causes."""
+    """The error has the name of the object and the reasons of the causes."""
     causes = [{"reason": "FieldValueRequired", "field": "zones", "message": "Required value"}]
     error = error_from_status(json.dumps(failure(422, "Invalid", name="node-1", causes=causes)).encode(), 422)
     assert error.details["name"] == "node-1"
@@ -77,20 +77,20 @@ def test_details() -> None:
     ],
 )
 def test_retry_after(retry_after: str, seconds: float | None) -> None:
-    """Seconds and dates are both understood; nonsense is no wish."""
+    """Both seconds and dates are accepted; invalid values are ignored."""
     error = error_from_status(b"{}", 429, {"Retry-After": retry_after}, now=NOON)
     assert error.retry_after == (None if seconds is None else pytest.approx(seconds))
 
 
 def test_retry_after_in_the_status() -> None:
-    """An event of a watch has no headers: the Status says it then."""
+    """An event of a watch has no headers, so its Status has the time."""
     error = error_from_status(json.dumps(failure(429, "TooManyRequests", retryAfterSeconds=3)).encode())
     assert isinstance(error, TooManyRequests)
     assert error.retry_after == 3.0
 
 
 def test_no_status_at_all() -> None:
-    """A proxy's page is shown by its beginning."""
+    """For a page of a proxy, the message has the beginning of the page."""
     error = error_from_status(b"<html>Bad Gateway</html>" + b"x" * 10_000, 502)
     assert isinstance(error, ServerError)
     assert str(error).startswith("502: <html>Bad Gateway")
@@ -99,7 +99,7 @@ def test_no_status_at_all() -> None:
 
 @given(st.binary(max_size=200), st.integers(300, 599), st.text(max_size=20))
 def test_any_response_is_an_error_of_this_package(body: bytes, status: int, retry_after: str) -> None:
-    """Nothing that a server says breaks the telling of it."""
+    """No response makes the construction of the error fail."""
     error = error_from_status(body, status, {"Retry-After": retry_after})
     assert error.status == status
     assert error.message

@@ -1,4 +1,4 @@
-"""Events as a real API server takes them."""
+"""Events that a real API server accepts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_times_are_whole_seconds_of_utc() -> None:
 
 @pytest.mark.parametrize("cut", ["a", "-", "."])
 def test_the_longest_names_and_messages(cut: str) -> None:
-    """A name stays a valid one wherever it is cut, and a message of several bytes a character is whole characters."""
+    """A name that is cut anywhere is still valid, and a message is cut only between whole UTF-8 characters."""
     written = a_warning(node_reference("a" * 245 + cut + "a" * 7), "ä" * MAX_MESSAGE)
     assert len(written["metadata"]["name"]) <= 253
     assert written["metadata"]["name"].endswith("a.suffix")
@@ -40,7 +40,7 @@ def test_the_longest_names_and_messages(cut: str) -> None:
 
 @pytest.mark.parametrize("involved", [node_reference("a" * 253), POD])
 def test_a_server_takes_it(real_server: RealServer, involved: dict[str, str]) -> None:
-    """It can be created, and applied again with a higher count."""
+    """The event can be created, and applied again with a higher count."""
     first, again = a_warning(involved, "ä" * MAX_MESSAGE), a_warning(involved, count=2)
     path = f"/api/v1/namespaces/{NODE_NAMESPACE}/events"
     real_server.admin.post(path, first).ok()

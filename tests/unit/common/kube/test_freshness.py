@@ -1,4 +1,4 @@
-"""The age of a copy: nothing but a sign of life makes it younger."""
+"""The age of a copy, which only a sign of life of the watch lowers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["confirm", "begin", "end", "wait"])
 
 
 def test_a_quiet_watch_is_current() -> None:
-    """A bookmark a minute is enough; without one the age grows from the moment at which it was due."""
+    """One bookmark a minute suffices; without one, the age grows from the moment at which it was due."""
     freshness = Freshness(DUE, 0.0)
     assert freshness.age(10.0) == 10.0
     freshness.begin(20.0)
@@ -24,7 +24,7 @@ def test_a_quiet_watch_is_current() -> None:
 
 
 def test_a_broken_watch() -> None:
-    """The copy was current until the end, or until its silence was too long, if that was earlier."""
+    """The copy was current until the watch ended, or until its silence lasted too long, whichever came first."""
     freshness = Freshness(DUE, 0.0)
     freshness.begin(0.0)
     freshness.end(30.0)
@@ -37,7 +37,7 @@ def test_a_broken_watch() -> None:
 
 
 def test_a_listing() -> None:
-    """It shows the state of some time after its beginning."""
+    """A listing shows the server's state at some time after the request."""
     freshness = Freshness(DUE, 0.0)
     freshness.confirm(10.0)
     assert freshness.age(14.0) == 4.0
@@ -45,7 +45,7 @@ def test_a_listing() -> None:
 
 @given(EVENTS)
 def test_any_history(events: list[tuple[str, int]]) -> None:
-    """The age is never negative, never beyond the last sign of life, and without a sign it grows with time."""
+    """The age is at least 0 and at most the time since the last sign of life, and otherwise grows with time."""
     freshness = Freshness(DUE, 0.0)
     now = last_sign = 0.0
     for kind, seconds in events:

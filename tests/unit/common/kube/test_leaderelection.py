@@ -1,4 +1,4 @@
-"""Leader election: never two at once, whatever happens to their requests and clocks; soon one; none left behind."""
+"""Leader election: never two leaders for any requests and clocks, a leader soon, and none that remains unaware."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT = 5.0
 
 
 class World:
-    """One clock, one Lease on a server with optimistic locking, and what befalls requests."""
+    """One clock, one Lease on a server with optimistic locking, and the fate of requests."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -36,11 +36,11 @@ class World:
         self.electors: list[LeaderElector] = []
         self.log: list[str] = []
         self.fate: Callable[[], tuple[float, str, float]] = lambda: (0.0, "", 0.0)
-        """Seconds until a request arrives, what befalls it, and seconds until its answer is there."""
+        """Seconds until a request arrives, its fate, and seconds until its response arrives."""
         self.meanwhile: Callable[[], None] = lambda: None
 
     def add(self, name: str, skew: float = 0.0) -> LeaderElector:
-        """Add one who wants the lease, whose clock has an offset of its own."""
+        """Add a candidate whose clock differs by `skew`."""
         elector = LeaderElector(
             Api(self), namespace="default", name="zonewise", identity=name, times=TIMES,
             on_started_leading=lambda: self.log.append(f"{name} leads"),
@@ -51,7 +51,7 @@ class World:
         return elector
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass in small steps, in none of which two may lead."""
+        """Advance the clock in small steps; fail if two electors lead after any of them."""
         until = self.now + seconds
         while True:
             assert sum(elector.is_leader for elector in self.electors) <= 1
@@ -115,23 +115,23 @@ FATES = st.tuples(
 RUNS = st.tuples(
     st.sampled_from(["a", "b", "ab", "ba"]), st.integers(1, 12), st.sampled_from([0.0, 0.5, 2.0]), st.booleans(), FATES
 )
-"""Who tries, how often, how many seconds apart, whether one resigns then, and what befalls their requests."""
+"""Which electors step, how often, how many seconds apart, whether one then resigns, and the fate of the requests."""
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(RUNS, max_size=12), st.floats(-1e6, 1e6))
 def test_never_two_lead(runs: list[tuple[str, int, float, bool, tuple[float, str, float]]], skew: float) -> None:
-    """At no moment do two electors lead, and once all is well, one of them does.
+    """Two electors never lead at once, and exactly one leads after the faults end.
 
-    Their clocks disagree. Requests are lost, late, or applied without an answer, and one elector steps within a request
-    of the other.
+    Their clocks disagree. Requests are lost, late, or applied without a response, and one elector steps during a
+    request of the other.
     """
     world = World()
     electors = {"a": world.add("a"), "b": world.add("b", skew)}
     acting: set[str] = set()
 
     def step(name: str) -> None:
-        if name not in acting:  # each has but one thread
+        if name not in acting:  # each has only one thread
             acting.add(name)
             electors[name].step()
             acting.discard(name)
@@ -153,7 +153,7 @@ def test_never_two_lead(runs: list[tuple[str, int, float, bool, tuple[float, str
 
 
 def test_first_come() -> None:
-    """The first gets it and keeps it; the other waits."""
+    """The first elector acquires the lease and keeps it; the other waits."""
     world = World()
     first, second = world.add("a"), world.add("b")
     for _ in range(20):
@@ -168,7 +168,7 @@ def test_first_come() -> None:
 
 
 def test_a_leader_that_vanishes_is_followed() -> None:
-    """The other takes over when the whole duration has passed while it watched, not earlier."""
+    """The other elector takes over only after it has observed the Lease for the whole lease duration."""
     world = World()
     first, second = world.add("a"), world.add("b")
     first.step()
@@ -185,7 +185,7 @@ def test_a_leader_that_vanishes_is_followed() -> None:
 
 
 def test_a_leader_that_cannot_renew_stops() -> None:
-    """It is told so by its next step after the deadline, before anybody else can lead."""
+    """Its next step after the deadline stops it, before another elector can lead."""
     world = World()
     leader = world.add("a")
     leader.step()
@@ -199,7 +199,7 @@ def test_a_leader_that_cannot_renew_stops() -> None:
 
 
 def test_release_calls_back_before_it_writes() -> None:
-    """Work has stopped when the lease becomes free; the next one gets it at once."""
+    """Work has stopped before the lease is released, so that the next elector can acquire it at once."""
     world = World()
     first, second = world.add("a"), world.add("b")
     first.step()
@@ -210,7 +210,7 @@ def test_release_calls_back_before_it_writes() -> None:
 
 
 def test_a_lost_response_keeps_the_lead() -> None:
-    """A renewal that was applied but not answered makes a conflict with ourselves, and nothing else."""
+    """A renewal that was applied without a response causes only a conflict with the elector's own write."""
     world = World()
     leader = world.add("a")
     leader.step()
@@ -223,7 +223,7 @@ def test_a_lost_response_keeps_the_lead() -> None:
 
 
 def test_an_error_of_any_type_does_not_end_the_election() -> None:
-    """A library below may raise one of its own."""
+    """A library may raise an error type of its own."""
     world = World()
     elector = world.add("a")
 
@@ -239,7 +239,7 @@ def test_an_error_of_any_type_does_not_end_the_election() -> None:
 
 
 def test_times_that_do_not_fit() -> None:
-    """A deadline that leaves no time for the last request is refused."""
+    """A deadline that leaves no time for the last request raises ValueError."""
     with pytest.raises(ValueError, match="duration 12"):
         LeaderElector(
             Api(World()), namespace="n", name="l", identity="a", times=LeaseTimes(12, 10, 2),
@@ -248,7 +248,7 @@ def test_times_that_do_not_fit() -> None:
 
 
 def test_a_thread_of_its_own() -> None:
-    """Started, it leads; closed, it has resigned; a callback that fails does not end the election."""
+    """After start() it leads, and after close() it has resigned. A failing callback does not end the election."""
     world = World()
     calls: list[str] = []
     leads = threading.Event()

@@ -1,4 +1,4 @@
-"""The probe: it succeeds for a kind that is served, whatever objects there are, and fails for any other kind."""
+"""The probe succeeds for a kind that is served, with or without objects, and fails for any other kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reflector: its changes, its handler, its end, and histories that it does not understand."""
+"""A reflector: its changes, its handler, its end, and histories that it cannot follow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from zonewise_common.kube.resources import PODS
 
 @pytest.mark.parametrize("nonsense", [b"{not json\n", b'"a text"\n', line(event("ADDED", {"metadata": []}))])
 def test_nonsense(nonsense: bytes) -> None:
-    """What cannot be understood as an event loses history, so that the objects are listed again."""
+    """Data that is not a valid event invalidates the history, so the objects are listed again."""
 
     def babble(exchange: Exchange) -> None:
         exchange.begin()
@@ -44,7 +44,7 @@ def test_nonsense(nonsense: bytes) -> None:
 
 
 def test_a_version_from_the_future() -> None:
-    """A server that was restored from a backup knows less than we do: its state is listed, and counts."""
+    """A server restored from a backup has older versions than the copy: the reflector lists and adopts its state."""
     future = give(
         504, failure(504, "Timeout", "Too large resource version", causes=[{"reason": "ResourceVersionTooLarge"}])
     )
@@ -55,7 +55,7 @@ def test_a_version_from_the_future() -> None:
 
 
 def test_one_stale_listing_is_ignored() -> None:
-    """A listing from before what is known, of a server that lags behind, is asked for again."""
+    """A lagging server may list an older state than the copy's; the reflector lists again."""
     lists = [LISTED, give(200, pods(50)), give(200, pods(200, A, B))]
     with copying([refuse(410, "Expired"), watch_on()], lists) as copy:
         eventually(lambda: copy.names == "ab")
@@ -63,7 +63,7 @@ def test_one_stale_listing_is_ignored() -> None:
 
 
 def test_an_object_that_does_not_fit() -> None:
-    """One object that is not as the struct says is left as it was known; the others are taken."""
+    """An object that does not decode keeps its last valid value; the other objects are updated."""
     odd = pod("a", 101, phase=7)
     lists = [give(200, pods(100, A, pod("x", 99, phase=7)))]
     with copying([watch_on(event("MODIFIED", odd), event("ADDED", C))], lists) as copy:
@@ -73,7 +73,7 @@ def test_an_object_that_does_not_fit() -> None:
 
 
 def test_changes_have_the_old_object() -> None:
-    """The handler gets both states of a change."""
+    """The handler gets the old and the new object of a change."""
     events = [event("ADDED", B), event("MODIFIED", pod("b", 102, phase="Running")), event("DELETED", pod("b", 103))]
     with copying([watch_on(*events)]) as copy:
         eventually(lambda: len(copy.changes) == 4)
@@ -81,14 +81,14 @@ def test_changes_have_the_old_object() -> None:
 
 
 def test_a_repeated_event_is_one_change() -> None:
-    """What a server repeats after a resumption is known already."""
+    """An event that the server repeats after a reconnection changes nothing."""
     with copying([watch_once(event("ADDED", B)), watch_on(event("ADDED", B), event("ADDED", C))]) as copy:
         eventually(lambda: copy.names == "abc")
         eventually(lambda: copy.changes == [(None, "a"), (None, "b"), (None, "c")])
 
 
 def test_a_handler_that_fails() -> None:
-    """A fault of the handler neither ends the copying nor makes the watch begin again."""
+    """An error in the handler neither ends the reflector nor restarts the watch."""
     changes: list[str] = []
 
     def fail(_: Pod | None, new: Pod | None) -> None:
@@ -106,7 +106,7 @@ def test_a_handler_that_fails() -> None:
 
 
 def test_synced_only_after_all_handlers() -> None:
-    """`has_synced` waits for the handler, not for the answer of the server."""
+    """`has_synced` becomes true after the handler has run, not when the server responds."""
     reported_all: list[bool] = []
     lists = [refuse(500, "InternalError"), give(200, pods(100, A, B, C))]
 
@@ -125,7 +125,7 @@ def test_synced_only_after_all_handlers() -> None:
 
 @pytest.mark.parametrize("hung", ["watch", "list", "headers"])
 def test_close_is_at_once(hung: str) -> None:
-    """Closing does not wait for what the server never sends; an open watch ends together with its thread."""
+    """Closing does not wait for data that the server never sends; an open watch ends together with its thread."""
     begun = threading.Event()
 
     def hang(exchange: Exchange) -> None:
@@ -147,7 +147,7 @@ def test_close_is_at_once(hung: str) -> None:
 
 
 def test_close_ends_the_thread() -> None:
-    """An open watch leaves nothing behind."""
+    """No thread remains after closing an open watch."""
     before = set(threading.enumerate())
     with copying([watch_on(event("ADDED", B))], times=WatchTimes()) as copy:
         eventually(lambda: copy.names == "ab")
@@ -156,7 +156,7 @@ def test_close_ends_the_thread() -> None:
 
 
 def test_selection_and_times_are_in_the_query() -> None:
-    """Both requests carry the selectors, and the watch a random end between its bounds."""
+    """Both requests have the selectors, and the watch has a random timeout within its bounds."""
     with copying([watch_on()]) as copy:
         eventually(lambda: len(copy.server.watches) == 1)
         assert copy.server.watches[0].query["timeoutSeconds"] == "450"
@@ -164,7 +164,7 @@ def test_selection_and_times_are_in_the_query() -> None:
 
 
 def test_whole_objects_as_dicts() -> None:
-    """Where the caller gives dict, objects are whole."""
+    """If the caller passes dict, objects are complete."""
     with ScriptedServer([LISTED], [watch_on(event("ADDED", B))]) as server:
         client = Client(Config.from_url(server.url))
         reflector = Reflector(client, PODS, as_dict, ignore, times=QUICK)

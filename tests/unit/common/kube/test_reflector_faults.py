@@ -1,7 +1,7 @@
 """The faults of a watch, on real sockets.
 
-Whatever a server or what lies between does, the copy gets right again. That takes one more request where it is enough,
-and never a storm of them.
+After any fault of a server or of the network, the copy becomes correct again. The reflector sends a single request if
+that suffices, and never floods the server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REAL = WatchTimes(healthy_after=10.0)
 
 
 def test_clean_close() -> None:
-    """A watch that the server ends is taken up where it ended, without a list."""
+    """After the server ends a watch, the next one continues at the last version, without a list."""
     with copying([watch_once(event("ADDED", B), event("ADDED", C)), watch_on(event("ADDED", D))]) as copy:
         eventually(lambda: copy.names == "abcd")
         assert [request.query["resourceVersion"] for request in copy.server.watches] == ["100", "102"]
@@ -45,7 +45,7 @@ def test_clean_close() -> None:
 
 
 def test_gone_as_an_event() -> None:
-    """A 410 within the stream: list again, and tell what differs, deletions as well."""
+    """After a 410 event in the stream, the reflector lists again and reports the differences, including deletions."""
     lists = [LISTED, give(200, pods(200, C, D))]
     expired = event("ERROR", failure(410, "Expired", "too old resource version"))
     with copying([watch_once(event("ADDED", B), expired), watch_on()], lists) as copy:
@@ -59,7 +59,7 @@ def test_gone_as_an_event() -> None:
 
 
 def test_gone_as_a_status() -> None:
-    """A 410 in place of the stream is treated as the event."""
+    """A 410 status instead of a stream has the same effect as the event."""
     lists = [LISTED, give(200, pods(200, A, B))]
     with copying([refuse(410, "Expired"), watch_on()], lists) as copy:
         eventually(lambda: copy.names == "ab")
@@ -67,7 +67,7 @@ def test_gone_as_a_status() -> None:
 
 
 def test_gone_is_no_failure() -> None:
-    """A 410 is answered by a list without a wait, once; a server that says nothing else is asked less and less."""
+    """The first 410 causes a list without a wait. A server that returns only 410 gets fewer and fewer requests."""
     expired = event("ERROR", failure(410, "Expired", "too old resource version"))
     minute = SimulatedTime()
     with copying([refuse(410, "Expired"), watch_once(expired)], [LISTED], REAL, minute) as copy:
@@ -79,7 +79,7 @@ def test_gone_is_no_failure() -> None:
 
 
 def test_a_server_that_is_back() -> None:
-    """Waits are at most 5 s without an answer, and short again after the first answer, which may still be a failure."""
+    """Waits without a response are at most 5 s; after the first response, even an error, they are short again."""
 
     def hang_up(exchange: Exchange) -> None:
         exchange.hang_up()
@@ -94,7 +94,7 @@ def test_a_server_that_is_back() -> None:
 
 
 def test_an_outage_ends_in_a_list() -> None:
-    """After several attempts without an answer the history may be another one, which no watch tells."""
+    """After several attempts without a response, the server may have another history, which a watch would not show."""
 
     def hang_up(exchange: Exchange) -> None:
         exchange.hang_up()
@@ -110,7 +110,7 @@ def test_an_outage_ends_in_a_list() -> None:
 
 @pytest.mark.parametrize("sign", [bookmark(60), event("MODIFIED", pod("a", 60))])
 def test_a_history_that_goes_back_within_a_watch(sign: Object) -> None:
-    """An event from before the watch means that etcd was restored: the objects are listed."""
+    """An event older than the watch means that etcd was restored, so the objects are listed again."""
     lists = [LISTED, give(200, pods(60, pod("b", 55)))]
     with copying([watch_on(sign), watch_on()], lists) as copy:
         eventually(lambda: copy.names == "b")
@@ -118,14 +118,14 @@ def test_a_history_that_goes_back_within_a_watch(sign: Object) -> None:
 
 
 def test_a_watch_from_the_future_is_silent() -> None:
-    """A server that was restored accepts a watch from a version that it lacks, and then sends nothing at all."""
+    """A restored server accepts a watch from a version that it does not have, and then sends nothing."""
     lists = [LISTED, give(200, pods(60, pod("b", 55)))]
     with copying([watch_on()], lists, QUICK._replace(idle_timeout=0.5)) as copy:
         eventually(lambda: copy.names == "b")
 
 
 def test_age() -> None:
-    """The copy is current from the first list on, while a watch is open, and no longer once it is broken."""
+    """The copy is current from the first list on while a watch is open, and not after the watch has broken."""
     broken = threading.Event()
 
     def breaking(exchange: Exchange) -> None:
@@ -152,7 +152,7 @@ def test_age() -> None:
 
 
 def test_reset_within_an_object() -> None:
-    """Half an object is not an object; the watch goes on from the last whole one."""
+    """A partial object is ignored; the next watch continues after the last complete one."""
 
     def torn(exchange: Exchange) -> None:
         exchange.begin()
@@ -168,7 +168,7 @@ def test_reset_within_an_object() -> None:
 
 
 def test_lost_last_chunk() -> None:
-    """A connection that ends without the last chunk, as load balancers do to idle ones, ends the watch."""
+    """A connection that ends without the last chunk, as when a load balancer drops an idle one, ends the watch."""
 
     def cut(exchange: Exchange) -> None:
         exchange.begin()
@@ -181,7 +181,7 @@ def test_lost_last_chunk() -> None:
 
 
 def test_one_500() -> None:
-    """A single failure costs a wait and one more request, no list."""
+    """A single failure costs one wait and one more request, but no list."""
     with copying([refuse(500, "InternalError"), watch_on(event("ADDED", B))]) as copy:
         eventually(lambda: copy.names == "ab")
         assert len(copy.server.requests) == 3
@@ -189,7 +189,7 @@ def test_one_500() -> None:
 
 @pytest.mark.parametrize("where", ["list", "watch"])
 def test_500_for_ever(where: str) -> None:
-    """A server that keeps failing is asked less and less: every few seconds at last, thousands of times never."""
+    """A server that keeps failing gets fewer and fewer requests, in the end one every few seconds."""
     minute = SimulatedTime()
     failing = refuse(500, "InternalError")
     lists, watches = ([failing], [watch_on()]) if where == "list" else ([LISTED], [failing])
@@ -201,7 +201,7 @@ def test_500_for_ever(where: str) -> None:
 
 
 def test_429_with_retry_after() -> None:
-    """The server's own wish is honoured: never earlier, and not much later."""
+    """The wait is at least the server's Retry-After, and not much longer."""
     minute = SimulatedTime()
     busy = refuse(429, "TooManyRequests", headers={"Retry-After": "7"})
     with copying([busy, watch_on(event("ADDED", B))], times=REAL, wait=minute) as copy:
@@ -211,7 +211,7 @@ def test_429_with_retry_after() -> None:
 
 
 def test_half_open_connection() -> None:
-    """A peer that vanished without a word is given up when the bookmark that is due does not come."""
+    """If a peer has vanished without closing, the watch ends when the next bookmark is overdue."""
 
     def silent(exchange: Exchange) -> None:
         exchange.begin()
@@ -224,13 +224,13 @@ def test_half_open_connection() -> None:
 
 
 def test_bookmarks_are_a_heartbeat() -> None:
-    """A quiet watch that gets its bookmarks is left alone."""
+    """A quiet watch that gets its bookmarks remains open."""
 
     def beating(exchange: Exchange) -> None:
         exchange.begin()
         for version in range(200, 216):
             exchange.chunk(line(bookmark(version)))
-            time.sleep(0.1)  # 1.6 s in all, more than silence may last
+            time.sleep(0.1)  # 1.6 s in total, longer than the idle timeout
         exchange.chunk(line(event("ADDED", pod("z", 300))))
         exchange.stay_silent()
 
@@ -240,7 +240,7 @@ def test_bookmarks_are_a_heartbeat() -> None:
 
 
 def test_object_of_3_megabytes() -> None:
-    """A line of thousands of chunks is put together, in linear time."""
+    """A line of thousands of chunks is joined in linear time."""
     data = line(event("ADDED", pod("big", 101, phase="x" * 3_000_000)))
 
     def large(exchange: Exchange) -> None:
@@ -259,7 +259,7 @@ def test_object_of_3_megabytes() -> None:
 
 
 def test_newer_server() -> None:
-    """Fields, values and types of events that we do not know are no reason to lose those that we do."""
+    """Unknown fields, values and types of events do not prevent reading the known ones."""
     strange = pod("b", 101, phase="Hibernating", spec={"quantum": [1, {"x": None}]}, unheardOf=True)
     events = [event("ADDED", strange), event("REWOUND", C), event("ADDED", D)]
     with copying([watch_on(*events)]) as copy:
@@ -270,12 +270,12 @@ def test_newer_server() -> None:
 
 
 def test_slow_server() -> None:
-    """Bytes that drip are not silence."""
+    """Bytes that arrive slowly are not silence."""
     data = line(event("ADDED", B))
 
     def dripping(exchange: Exchange) -> None:
         exchange.begin()
-        for start in range(0, len(data), 5):  # 2 s in all
+        for start in range(0, len(data), 5):  # 2 s in total
             exchange.chunk(data[start : start + 5])
             time.sleep(0.06)
         exchange.stay_silent()
@@ -287,7 +287,7 @@ def test_slow_server() -> None:
 
 @pytest.mark.parametrize("how", ["ended", "after an event", "hung up"])
 def test_server_that_closes_at_once(how: str) -> None:
-    """A watch that ends as soon as it is begun counts as a failure, however politely it ends."""
+    """A watch that ends as soon as it begins counts as a failure, even if it ends cleanly."""
     versions = iter(range(101, 10_000))
 
     def short(exchange: Exchange) -> None:
@@ -302,7 +302,7 @@ def test_server_that_closes_at_once(how: str) -> None:
     with copying([short], times=REAL, wait=minute) as copy:
         assert minute.over.wait(PATIENCE)
         assert 5 <= len(copy.server.watches) <= 20
-        # a server that does not answer may be another one when it does: its history is listed
+        # after an outage the server may have another history, so the objects are listed
         assert len(copy.server.lists) <= (1 if how != "hung up" else 10)
 
 
@@ -313,7 +313,7 @@ def fail_slowly(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize(("lists", "watches"), [([fail_slowly], [watch_on()]), ([LISTED], [fail_slowly])])
 def test_a_request_that_fails_slowly_is_no_healthy_watch(lists: list[Answer], watches: list[Answer]) -> None:
-    """The waits grow, however long a server takes to refuse."""
+    """The waits grow, however slowly a server fails."""
     minute = SimulatedTime()
     with copying(watches, lists, WatchTimes(healthy_after=0.02), minute):
         assert minute.over.wait(PATIENCE)
@@ -322,7 +322,7 @@ def test_a_request_that_fails_slowly_is_no_healthy_watch(lists: list[Answer], wa
 
 
 def test_bookmark_then_close() -> None:
-    """The next watch begins at the bookmark, so that a quiet resource never gets too old."""
+    """The next watch begins at the bookmark, so a quiet resource's version never becomes too old."""
     with copying([watch_once(bookmark(5000)), watch_on(event("ADDED", pod("b", 5001)))]) as copy:
         eventually(lambda: copy.names == "ab")
         assert copy.server.watches[1].query["resourceVersion"] == "5000"

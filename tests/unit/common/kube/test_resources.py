@@ -8,7 +8,7 @@ from zonewise_common.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NOD
 
 
 def test_paths() -> None:
-    """Core and named groups, one object and all, with and without namespace and subresource."""
+    """The core group and named groups, one object and all objects, with and without namespace and subresource."""
     assert NODES.path() == "/api/v1/nodes"
     assert NODES.path("node-1", subresource="status") == "/api/v1/nodes/node-1/status"
     assert PODS.path() == "/api/v1/pods"
@@ -19,8 +19,8 @@ def test_paths() -> None:
 
 
 @pytest.mark.parametrize("name", [".", "..", "../secrets", "a%2e"])
-def test_names_stay_one_element(name: str) -> None:
-    """A name cannot reach another object, whatever it holds."""
+def test_a_name_is_one_path_element(name: str) -> None:
+    """No name can change the path to that of another object."""
     with pytest.raises(ValueError, match="is not a name"):
         NODES.path(name)
     with pytest.raises(ValueError, match="is not a name"):
@@ -29,7 +29,7 @@ def test_names_stay_one_element(name: str) -> None:
 
 
 def test_a_namespace_out_of_place() -> None:
-    """A path that would mean something else is an error."""
+    """A path that would mean something else raises an error."""
     with pytest.raises(ValueError, match="Node has no namespace"):
         NODES.path("node-1", "default")
     with pytest.raises(ValueError, match="web-0: the namespace is missing"):

@@ -1,4 +1,4 @@
-"""Connections: kept, verified, bounded in time, and silent about tokens."""
+"""Connections: reused, verified, limited in time, and without tokens in any output."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def serve_as(authority: trustme.CA, *names: str) -> ssl.SSLContext:
 
 
 def ignore(*_: object) -> None:
-    """Take any change, and do nothing."""
+    """Ignore any change."""
 
 
 def quick(config: Config) -> Client:
@@ -78,7 +78,7 @@ def quick(config: Config) -> Client:
 
 
 def test_the_right_authority(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> None:
-    """A server whose certificate the given authority has signed is spoken to, whether PEM or its file is given."""
+    """The client connects to a server whose certificate the authority has signed, given as PEM or as a file."""
     file = tmp_path / "ca.crt"
     file.write_text(ca)
     with ScriptedServer([NODE], tls=tls) as server:
@@ -89,7 +89,7 @@ def test_the_right_authority(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> No
 
 
 def test_a_wrong_authority(tls: ssl.SSLContext) -> None:
-    """Any other server is refused, and hears neither request nor token."""
+    """Any other server is rejected before it receives a request or a token."""
     second = trustme.CA().cert_pem.bytes().decode()
     with ScriptedServer([NODE], tls=tls) as server:
         client = quick(Config.from_url(server.url, "secret", ca=second))
@@ -99,14 +99,14 @@ def test_a_wrong_authority(tls: ssl.SSLContext) -> None:
 
 
 def test_the_systems_authorities(tls: ssl.SSLContext) -> None:
-    """Without an authority given, only the system's are trusted."""
+    """Without a configured authority, only the system's authorities are trusted."""
     rejected = pytest.raises(TransportError, match="certificate verify failed")
     with ScriptedServer([NODE], tls=tls) as server, rejected:
         quick(Config.from_url(server.url)).get(NODES, "n1")
 
 
 def test_a_wrong_name(tls: ssl.SSLContext, ca: str) -> None:
-    """The certificate must be for the host of the URL, or for the name that the configuration gives."""
+    """The certificate must be valid for the URL's host, or for the configured server name."""
     with ScriptedServer([NODE], tls=tls) as server:
         config = Config.from_url(server.url.replace("localhost", "127.0.0.1"), ca=ca)
         with pytest.raises(TransportError, match="IP address mismatch"):
@@ -124,7 +124,7 @@ def serve_known_clients(authority: trustme.CA) -> ssl.SSLContext:
 
 
 def issue_client_certificate(authority: trustme.CA, directory: Path, name: str) -> Certificate:
-    """Write a client's certificate, in place of the last one in this directory."""
+    """Write a client certificate, replacing the last one in the directory."""
     chain, key = directory / "chain.pem", directory / "key.pem"
     issued = authority.issue_cert(name)
     chain.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
@@ -133,7 +133,7 @@ def issue_client_certificate(authority: trustme.CA, directory: Path, name: str) 
 
 
 def test_a_client_certificate(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
-    """Where the server wants one, the client shows its certificate; without one it is refused."""
+    """If the server requires a client certificate, the client sends its own; without one the connection fails."""
     certificate = issue_client_certificate(authority, tmp_path, "agent.example")
     with ScriptedServer([NODE], tls=serve_known_clients(authority)) as server:
         config = Config.from_url(server.url, ca=ca)
@@ -145,17 +145,17 @@ def test_a_client_certificate(authority: trustme.CA, ca: str, tmp_path: Path) ->
 
 
 def accept_new_certificates(exchange: Exchange) -> None:
-    """Respond as Go does to an expired certificate of a client: TLS succeeds."""
+    """Respond as Go does to an expired client certificate: TLS succeeds."""
     answer = NODE if exchange.client_names == ["new.example"] else refuse(401, "Unauthorized")
     answer(exchange)
 
 
 def test_a_client_certificate_that_is_renewed(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
-    """After a 401 its files are read again, and the request is repeated once, over a new connection."""
+    """After a 401, the files are read again, and the request is repeated once over a new connection."""
     old = issue_client_certificate(authority, tmp_path, "old.example")
     with ScriptedServer([accept_new_certificates], tls=serve_known_clients(authority)) as server:
         client = quick(Config(server.url, ca, certificate=old))
-        for _ in range(2):  # the same certificate again would be no better
+        for _ in range(2):  # the same certificate would fail again
             with pytest.raises(Unauthorized):
                 client.get(NODES, "n1")
         issue_client_certificate(authority, tmp_path, "new.example")
@@ -166,7 +166,7 @@ def test_a_client_certificate_that_is_renewed(authority: trustme.CA, ca: str, tm
 
 
 def test_a_client_certificate_from_a_program(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
-    """After a 401 the program issues the next one, in other files."""
+    """After a 401, the program issues the next certificate in other files."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
     old, new = (issue_client_certificate(authority, tmp_path / name, f"{name}.example") for name in ("old", "new"))
@@ -179,7 +179,7 @@ def test_a_client_certificate_from_a_program(authority: trustme.CA, ca: str, tmp
 
 
 def test_a_client_certificate_that_is_half_written(authority: trustme.CA, ca: str, tmp_path: Path) -> None:
-    """The server's refusal is the error until both files are there."""
+    """The error is the server's 401 until both files are complete."""
     old = issue_client_certificate(authority, tmp_path, "old.example")
     with ScriptedServer([accept_new_certificates], tls=serve_known_clients(authority)) as server:
         client = quick(Config(server.url, ca, certificate=old))
@@ -196,7 +196,7 @@ def test_a_client_certificate_that_is_half_written(authority: trustme.CA, ca: st
 
 
 def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: Path) -> None:
-    """The file of the authority is read again after a failure: a cluster's authority changes while agents run."""
+    """After a failure the authority's file is read again, because a cluster's authority may change while agents run."""
     file = tmp_path / "ca.crt"
     file.write_bytes(trustme.CA().cert_pem.bytes())
     with ScriptedServer([NODE], tls=tls) as server:
@@ -211,7 +211,7 @@ def test_an_authority_that_is_replaced(tls: ssl.SSLContext, ca: str, tmp_path: P
 
 
 def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
-    """Closing works on an encrypted stream as well, from another thread."""
+    """Closing from another thread works on an encrypted stream too."""
     with ScriptedServer([give(200, pods(1))], [watch_on(event("ADDED", pod("a", 2)))], tls=tls) as server:
         client = quick(Config.from_url(server.url, ca=ca))
         reflector = Reflector(client, PODS, as_dict, ignore)
@@ -235,7 +235,7 @@ def test_a_watch_over_tls_is_cut_at_once(tls: ssl.SSLContext, ca: str) -> None:
     ],
 )
 def test_a_bad_configuration_is_named(config: Config, words: str) -> None:
-    """What is wrong is said when the client is made, not at its first request."""
+    """The constructor raises the error, not the first request."""
     with pytest.raises(ConfigError, match=words):
         Client(config)
 
@@ -244,7 +244,7 @@ def test_a_bad_configuration_is_named(config: Config, words: str) -> None:
 
 
 def test_the_time_of_the_server() -> None:
-    """It is the Date of the last response that has one, be it an error."""
+    """It is the Date header of the last response that has one, even if that is an error."""
     one, two, three = (f"Sun, 09 Sep 2001 01:46:{second} GMT" for second in (40, 41, 42))
     answers = [
         give(200, {}),
@@ -269,7 +269,7 @@ def test_the_time_of_the_server() -> None:
 
 
 def test_token_rotation(tmp_path: Path) -> None:
-    """After a 401 the token is read again, and the request repeated once with the new one."""
+    """After a 401, the token is read again, and the request is repeated once with the new token."""
     file = tmp_path / "token"
     file.write_text("old\n")
 
@@ -281,7 +281,7 @@ def test_token_rotation(tmp_path: Path) -> None:
         client = quick(Config(server.url, credentials=FileToken(file)))
         with pytest.raises(Unauthorized):
             client.get(NODES, "n1")
-        assert len(server.requests) == 1  # the same token again would be no better
+        assert len(server.requests) == 1  # the same token would fail again
         file.write_text("new\n")
         assert client.get(NODES, "n1")
         assert [request.headers["authorization"] for request in server.requests[1:]] == ["Bearer old", "Bearer new"]
@@ -289,7 +289,7 @@ def test_token_rotation(tmp_path: Path) -> None:
 
 
 class LostToken:
-    """Credentials whose source has failed since."""
+    """Credentials whose source has failed after the first token."""
 
     def header(self, *, fresh: bool = False) -> str:
         if fresh:
@@ -298,7 +298,7 @@ class LostToken:
 
 
 def test_credentials_that_cannot_be_renewed(caplog: pytest.LogCaptureFixture) -> None:
-    """The error is the server's 401, a log has the cause, and the connection is used again."""
+    """The error is the server's 401, the log has the cause, and the connection is reused."""
     with ScriptedServer([refuse(401, "Unauthorized")]) as server:
         client = quick(Config(server.url, credentials=LostToken()))
         for _ in range(2):
@@ -310,7 +310,7 @@ def test_credentials_that_cannot_be_renewed(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_no_token_is_ever_printed(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    """Neither logs at any level, nor errors, nor the repr of anything that holds it."""
+    """No log at any level, no error and no repr contains it."""
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "token"
     file.write_text("very-secret")
@@ -337,7 +337,7 @@ def test_no_token_is_ever_printed(caplog: pytest.LogCaptureFixture, tmp_path: Pa
 
 
 def test_connections_are_reused() -> None:
-    """Requests one after another go over one connection, failures and watches that ended properly included."""
+    """Successive requests use one connection, even after error responses and after watches that ended cleanly."""
     with ScriptedServer([NODE, refuse(404, "NotFound"), NODE], [watch_once()]) as server:
         client = quick(Config.from_url(server.url))
         client.get(NODES, "n1")
@@ -351,7 +351,7 @@ def test_connections_are_reused() -> None:
 
 
 def test_many_threads() -> None:
-    """A client serves many threads at once; each gets its own answer."""
+    """A client serves many threads at once; each gets its own response."""
 
     def echo(exchange: Exchange) -> None:
         give(200, {"metadata": {"name": exchange.request.path.rpartition("/")[2]}})(exchange)
@@ -391,7 +391,7 @@ def silence_within(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("hang", [Exchange.stay_silent, silence_within, drip])
 def test_a_request_ends_in_time(hang: Answer) -> None:
-    """The timeout holds for the whole request, however a server drags it out."""
+    """The timeout applies to the whole request, however slowly a server responds."""
     with ScriptedServer([hang]) as server:
         client = Client(Config.from_url(server.url), timeout=0.2)
         began = time.monotonic()
@@ -402,7 +402,7 @@ def test_a_request_ends_in_time(hang: Answer) -> None:
 
 
 def test_a_response_cut_short() -> None:
-    """Less than its length says is no response."""
+    """A response shorter than its Content-Length is an error."""
 
     def cut(exchange: Exchange) -> None:
         exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}")
@@ -415,7 +415,7 @@ def test_a_response_cut_short() -> None:
 
 
 def test_no_server() -> None:
-    """The error says what the system says, and which request it was."""
+    """The error contains the system's message and the request."""
     rejected = pytest.raises(TransportError, match=r"GET /api/v1/nodes/n1: .*refused")
     with reserved_port() as port, rejected:
         quick(Config.from_url(f"http://127.0.0.1:{port}")).get(NODES, "n1")
@@ -423,13 +423,13 @@ def test_no_server() -> None:
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
 def test_another_address_of_a_host_is_tried_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address that does not respond has a part of the time: a host of several may have lost one."""
+    """An address that does not respond gets only a part of the timeout: another address of the host may work."""
     with (
         ScriptedServer([NODE]) as server,
         socket.create_server(("127.0.0.1", 0), backlog=0) as full,
         contextlib.ExitStack() as queue,
     ):
-        for _ in range(2):  # the queue of connections is full: the kernel drops more (listen(2))
+        for _ in range(2):  # the backlog is full: the kernel drops further connections (listen(2))
             waiting = queue.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
@@ -446,14 +446,14 @@ def test_another_address_of_a_host_is_tried_in_time(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
 def test_a_refused_socket_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The socket of a connection that does not come about is closed."""
+    """If connecting fails, the socket is closed."""
     monkeypatch.setattr(connection_pool, "_SOCKET_OPTIONS", ((socket.SOL_SOCKET, -1, 1),))
     with ScriptedServer([NODE]) as server, pytest.raises(TransportError, match="not available"):
         quick(Config.from_url(server.url)).get(NODES, "n1")
 
 
 def test_failures_are_counted() -> None:
-    """By method and reason, where a repetition may help: not for a missing object, nor for a conflict."""
+    """Failures are counted by method and reason if a retry may help: neither a missing object nor a conflict counts."""
     answers = [refuse(429, "TooManyRequests"), refuse(500, "InternalError"), refuse(503, "ServiceUnavailable"),
                refuse(404, "NotFound"), refuse(409, "Conflict"), Exchange.hang_up, NODE]  # fmt: skip
     with ScriptedServer(answers) as server:
@@ -467,7 +467,7 @@ def test_failures_are_counted() -> None:
 
 
 def test_no_redirect_is_followed() -> None:
-    """A token is for one server: where another is pointed at, that is an error."""
+    """A token is for one server, so a redirect to another one is an error."""
     elsewhere = give(302, b"", {"Location": "http://127.0.0.1:1/"})
     with ScriptedServer([elsewhere]) as server:
         with pytest.raises(KubeError, match="302"):
@@ -476,7 +476,7 @@ def test_no_redirect_is_followed() -> None:
 
 
 def test_socket_options() -> None:
-    """Small requests go out at once, and a dead peer is noticed."""
+    """Small requests are sent at once, and a dead peer is detected."""
     with ScriptedServer([NODE], [watch_on()]) as server:
         client = quick(Config.from_url(server.url))
         client.get(NODES, "n1")

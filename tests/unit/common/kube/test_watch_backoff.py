@@ -1,4 +1,4 @@
-"""The waits between watches: short where the server answers, bounded where it does not."""
+"""The waits between watches: short if the server responds, bounded if it does not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILURES: list[KubeError | None] = [None, GONE, FORBIDDEN, BROKEN, ServerError(5
 
 
 def test_gone_waits_for_nothing_once() -> None:
-    """The second 410 without a healthy watch in between waits."""
+    """A second 410 without a healthy watch in between causes a wait."""
     backoff = WatchBackoff(Backoff(cap=5.0))
     assert backoff.delay(GONE, 0.5, healthy=False) == 0.0
     assert backoff.delay(GONE, 0.5, healthy=False) > 0.0
@@ -24,8 +24,8 @@ def test_gone_waits_for_nothing_once() -> None:
     assert backoff.delay(GONE, 0.5, healthy=False) == 0.0
 
 
-def test_an_answer_after_none() -> None:
-    """An error status shows that the server is back."""
+def test_a_response_after_an_outage() -> None:
+    """An error status shows that the server is reachable again."""
     backoff = WatchBackoff(Backoff(cap=5.0))
     waits = [backoff.delay(BROKEN, 1.0, healthy=False) for _ in range(8)]
     assert waits[-1] == 5.0
@@ -35,7 +35,7 @@ def test_an_answer_after_none() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(FAILURES), st.booleans()), max_size=40), st.floats(0.0, 1.0))
 def test_any_history(history: list[tuple[KubeError | None, bool]], jitter: float) -> None:
-    """No wait is longer than the cap, and of two attempts without a healthy watch in between one waits."""
+    """No wait exceeds the cap; of two attempts without a healthy watch in between, one waits."""
     backoff = WatchBackoff(Backoff(cap=5.0))
     may_skip = True
     for failure, healthy in history:
@@ -48,6 +48,6 @@ def test_any_history(history: list[tuple[KubeError | None, bool]], jitter: float
 
 
 def test_retry_after_counts() -> None:
-    """A server that sheds load names the wait itself."""
+    """A server that sheds load determines the wait."""
     backoff = WatchBackoff(Backoff(cap=5.0))
     assert backoff.delay(ApiError(429, "TooManyRequests", "later", 20.0), 0.0, healthy=False) == 20.0

@@ -1,4 +1,4 @@
-"""The notations of attributes: written in one order, and read as they were written."""
+"""The notations of attributes: written in one order, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bits(zones: set[int]) -> int:
 
 @given(st.dictionaries(TEXT, TEXT, max_size=5))
 def test_pairs(pairs: dict[str, str]) -> None:
-    """Names of resources and drivers have neither commas nor equals signs, and are read with their values."""
+    """Names of resources and drivers without commas and equals signs are read back with their values."""
     assert read_pairs(write_pairs(pairs)) == pairs
 
 
@@ -44,7 +44,7 @@ def test_pairs_are_sorted_by_name() -> None:
 
 
 def test_a_damaged_pair() -> None:
-    """The error shows the part that is no pair."""
+    """The error contains the invalid part."""
     with pytest.raises(ValueError, match="'b'"):
         read_pairs("a=1,b")
 
@@ -65,7 +65,7 @@ def test_amounts(amounts: dict[str, ResourceInfo]) -> None:
     ],
 )
 def test_damaged_amounts(text: str, problem: str) -> None:
-    """The sound amounts are read all the same."""
+    """The valid amounts are still read."""
     problems: list[str] = []
     assert dict(read_amounts(text, "field", problems)) == {"a": (3, 2, 1)}
     assert problems == [problem]
@@ -95,7 +95,7 @@ def test_damaged_zones(text: str) -> None:
 
 @given(st.dictionaries(TEXT, TEXT | st.none(), max_size=5))
 def test_attributes(pairs: dict[str, str | None]) -> None:
-    """Unknown values are left out, and the list is sorted by name."""
+    """Unknown values are omitted, and the list is sorted by name."""
     problems: list[str] = []
     written = write_attributes(pairs.items())
     assert [item["name"] for item in written] == sorted(name for name, value in pairs.items() if value is not None)
@@ -120,7 +120,7 @@ def test_attributes(pairs: dict[str, str | None]) -> None:
     ],
 )
 def test_damaged_attributes(items: Any, expected: dict[str, str], problems: list[str]) -> None:
-    """Of equal names the first counts."""
+    """If a name occurs twice, the first value counts."""
     reported: list[str] = []
     assert read_attributes({"attributes": items}, "zones[0]", reported) == expected
     assert reported == problems

@@ -1,4 +1,4 @@
-"""Cores as text: any way in which CPUs can be parted comes back, and usual machines take a few characters."""
+"""Cores as text: any partition of CPUs is read back, and the text of a usual machine has only a few characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zonewise_common.nrt.cores import read_cores, write_cores
 
 @st.composite
 def partitions(draw: st.DrawFn) -> list[CpuSet]:
-    """Any CPUs, parted in any way."""
+    """Draw any CPUs, partitioned in any way."""
     cpus = draw(st.permutations(sorted(draw(st.sets(st.integers(0, 80), max_size=24)))))
     cores: list[CpuSet] = []
     while cpus:
@@ -24,7 +24,7 @@ def partitions(draw: st.DrawFn) -> list[CpuSet]:
 
 @given(partitions())
 def test_round_trip(cores: list[CpuSet]) -> None:
-    """Every partition comes back, by the first CPUs of its cores, and its text does not depend on their order."""
+    """Every partition is read back, ordered by the cores' first CPUs; its text does not depend on the order."""
     text = write_cores(cores)
     assert read_cores(text) == tuple(sorted(cores, key=CpuSet.first))
     assert write_cores(reversed(cores)) == text
@@ -45,7 +45,7 @@ def test_round_trip(cores: list[CpuSet]) -> None:
     ],
 )
 def test_texts(cores: list[tuple[int, ...]], text: str) -> None:
-    """As on servers, on virtual machines, with eight threads, with none, hybrid, and against all order."""
+    """Examples of servers and virtual machines, with eight threads, without threads, hybrid, and irregular."""
     assert write_cores(map(CpuSet, cores)) == text
 
 
@@ -64,6 +64,6 @@ def test_texts(cores: list[tuple[int, ...]], text: str) -> None:
     ],
 )
 def test_damage(text: str, problem: str) -> None:
-    """What is no such text is an error that shows it."""
+    """An invalid text is an error that quotes it."""
     with pytest.raises(ValueError, match=problem):
         read_cores(text)

@@ -1,4 +1,4 @@
-"""What pods hold of zones in a few bytes: written, and read back."""
+"""Pods' holdings of zones in a few bytes: written and read back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pods = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=5), held, max_si
 
 
 def test_the_text() -> None:
-    """Each zone has the CPUs and amounts of its own; amounts of several zones stand at the lowest one."""
+    """Each zone's text has the zone's own CPUs and amounts; an amount of several zones is in the lowest zone's text."""
     one = Holdings(0b0000_0011_0000_0111, (("memory", 0b1, 4 * GIB), ("x.y/z", 0b11, 1)))
     other = Holdings(0, (("memory", 0b11, 0), ("x.y/none", 0, 3)))
     texts = write_holdings([("bbbb", one), (UNATTRIBUTED, other)], ZONES)
@@ -38,7 +38,7 @@ def test_the_text() -> None:
 
 
 def test_pods_with_equal_amounts_share_an_entry() -> None:
-    """The amounts stand once, for pods that hold these and no others of the zone."""
+    """The amounts occur once for pods with exactly these amounts of the zone."""
     memory = (("memory", 0b1, 4 * GIB),)
     held = {"aaaa": Holdings(0b1, memory), "bbbb": Holdings(0b10, memory), "cccc": Holdings(0b100)}
     texts = write_holdings(held.items(), ZONES)
@@ -48,7 +48,7 @@ def test_pods_with_equal_amounts_share_an_entry() -> None:
 
 @given(pods)
 def test_read_what_is_written(by_name: dict[str, Holdings]) -> None:
-    """The reader gets what the writer was passed, but for pods that hold nothing; the order does not matter."""
+    """The reader returns what was written, without pods that hold nothing; the order does not matter."""
     pairs = [(holdings_key("ns", name), each) for name, each in by_name.items()]
     texts = write_holdings(pairs, ZONES)
     assert write_holdings(reversed(pairs), ZONES) == texts
@@ -62,7 +62,7 @@ def test_a_key_of_two_pods_is_left_out() -> None:
 
 @given(st.text("ab/-.", min_size=1), st.text("ab/-."))
 def test_keys(namespace: str, name: str) -> None:
-    """A key has four symbols that no separator of the notation has."""
+    """A key has four symbols, none of which is a separator of the notation."""
     key = holdings_key(namespace, name)
     assert len(key) == 4
     assert not set(key) & set(":;|=@+-&")
@@ -87,13 +87,13 @@ def test_keys(namespace: str, name: str) -> None:
     ],
 )
 def test_damage(text: str) -> None:
-    """A damaged text is an error that has a part of it."""
+    """A damaged text is an error that quotes a part of it."""
     with pytest.raises(ValueError, match=r"not |invalid|negative"):
         read_holdings([(0, text)])
 
 
 def test_the_size() -> None:
-    """Of 110 pods, the kubelet's default maximum, each with 2 CPUs and memory, the texts have at most 1.5 KB."""
+    """The texts of 110 pods (the kubelet's default maximum), each with 2 CPUs and memory, have at most 1.5 KB."""
     zones = {zone: CpuSet(range(zone * 128, zone * 128 + 128)) for zone in range(2)}
     pairs = [
         (

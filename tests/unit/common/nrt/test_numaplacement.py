@@ -1,4 +1,4 @@
-"""Containers by zone in a few bytes: written as others read it, and read back."""
+"""Containers by zone in a few bytes: written in a form that other programs read, and read back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_no_containers() -> None:
 
 
 def test_metadata() -> None:
-    """It counts containers and zones, and names the zone with most containers, the lowest of several."""
+    """It counts containers and zones, and names the zone with the most containers, or the lowest such zone."""
     placement = encode({("n", "p", "a"): 1, ("n", "p", "b"): 1, ("n", "p", "c"): 0}, 2)
     assert placement.metadata == "npv0v001::ve=leb89::cc=3::nn=2::bn=1"
     assert list(placement.vectors) == [0]
@@ -41,14 +41,13 @@ def test_numbers(number: int, symbols: str) -> None:
 
 @given(st.dictionaries(names, st.integers(0, 5), max_size=40))
 def test_round_trip(containers: dict[ContainerName, int]) -> None:
-    """The same containers decode to the same zones."""
     assert decode(encode(containers, 6), containers) == containers
 
 
 @settings(max_examples=20)
 @given(st.sets(st.integers(0, 1999), max_size=8))
 def test_round_trip_of_many(zones_of_containers: set[int]) -> None:
-    """Numbers of several symbols are read back, too."""
+    """Numbers of several symbols are also read back."""
     containers = {name: int(number in zones_of_containers) for number, name in enumerate(many(2000))}
     placement = encode(containers, 2)
     assert decode(placement, containers) == containers
@@ -56,7 +55,7 @@ def test_round_trip_of_many(zones_of_containers: set[int]) -> None:
 
 
 def test_an_unknown_zone() -> None:
-    """A zone beyond the count is an error that names the container."""
+    """A zone beyond the number of zones is an error that names the container."""
     with pytest.raises(ValueError, match="zone 2 of ns/pod-0/c"):
         encode({many(1)[0]: 2}, 2)
 
@@ -74,6 +73,6 @@ def test_an_unknown_zone() -> None:
     ],
 )
 def test_damage(placement: NumaPlacement, reason: str) -> None:
-    """What is damaged, or of other containers, is an error."""
+    """A damaged placement is an error, and so is one of other containers."""
     with pytest.raises(ValueError, match=reason):
         decode(placement, many(1))

@@ -1,4 +1,4 @@
-"""The pod fingerprint: that of the algorithm's authors, for any pods in any order."""
+"""The pod fingerprint equals that of the algorithm's authors, for any pods in any order."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def vectors() -> list[Any]:
 @pytest.mark.skipif(not VECTORS.exists(), reason=ABSENT)
 @pytest.mark.parametrize("vector", vectors(), ids=lambda vector: vector["description"])
 def test_vectors(vector: Any) -> None:
-    """Every recorded fingerprint comes out."""
+    """The fingerprints equal the recorded ones."""
     text = [(pod["namespace"], pod["name"]) for pod in vector["pods"]]
     assert fingerprint(text) == vector["expected"]
 
 
 def test_no_pods() -> None:
-    """An empty node has a fingerprint, too."""
+    """An empty node also has a fingerprint."""
     assert fingerprint([]) == EMPTY
 
 
@@ -42,14 +42,14 @@ def test_the_order_makes_no_difference(text: list[tuple[str, str]], data: st.Dat
 
 
 @given(pods, st.tuples(st.text(max_size=20), st.text(max_size=20)))
-def test_a_pod_more_is_another_set(text: list[tuple[str, str]], pod: tuple[str, str]) -> None:
-    """One more pod is seen, be it the twin of another."""
+def test_one_more_pod_changes_the_fingerprint(text: list[tuple[str, str]], pod: tuple[str, str]) -> None:
+    """One more pod changes the fingerprint, even if it has the name of another one."""
     assert fingerprint([*text, pod]) != fingerprint(text)
 
 
 @given(pods)
 def test_its_form(text: list[tuple[str, str]]) -> None:
-    """It is 24 characters: the name and version of the algorithm, and 16 hexadecimal digits."""
+    """It has 24 characters: the name and version of the algorithm, and 16 hexadecimal digits."""
     sign = fingerprint(text)
     assert len(sign) == 24
     assert sign.startswith("pfp0v001")
@@ -58,7 +58,7 @@ def test_its_form(text: list[tuple[str, str]]) -> None:
 
 @given(pods)
 def test_it_is_the_hash_of_the_hashes_of_its_pods(text: list[tuple[str, str]]) -> None:
-    """Who has the hashes need not hash the names again."""
+    """A caller that has the hashes need not hash the names again."""
     assert parse_fingerprint(fingerprint(text)) == fingerprint_number(
         map(pack_hash, sorted(pod_hash(*pod) for pod in text))
     )
@@ -78,6 +78,6 @@ def test_it_is_the_hash_of_the_hashes_of_its_pods(text: list[tuple[str, str]]) -
     ],
 )
 def test_no_fingerprint(text: str) -> None:
-    """What is none of this version is an error, not a difference."""
+    """A text that is not a fingerprint of this version is an error, not a difference."""
     with pytest.raises(ValueError, match="not a pod fingerprint"):
         parse_fingerprint(text)

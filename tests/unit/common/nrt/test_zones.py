@@ -1,4 +1,4 @@
-"""Zones of a report: names, resources and costs are read as they were written."""
+"""The zones of a report: names, resources and costs are read back unchanged."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_costs(costs: dict[int, int]) -> None:
     ],
 )
 def test_damaged_resources(resource: object, problem: str) -> None:
-    """The sound resources are read all the same."""
+    """The valid resources are still read."""
     problems: list[str] = []
     sound = write_resources({"cpu": (3, 2, 1)})
     assert read_resources({"resources": [*sound, resource]}, "zones[0]", problems) == {"cpu": (3, 2, 1)}

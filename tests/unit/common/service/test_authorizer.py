@@ -1,4 +1,4 @@
-"""Reviews of tokens: caches and counts. Rejections over HTTP are in test_http_server."""
+"""Token reviews: caches and counts. test_http_server covers rejections over HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ValidTokens:
-    """Reviews that allow every path to the bearers of some tokens."""
+    """Reviews that authenticate some tokens and allow them every path."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = set(tokens)
@@ -30,7 +30,7 @@ class ValidTokens:
 
 
 def test_a_withdrawn_token_is_unknown_again() -> None:
-    """Its first review after a minute is outside of the budget; the rejection is cached, and counted."""
+    """After a minute, its first review costs no budget; the rejection is cached and counted."""
     clock, reviews = Clock(), ValidTokens("good")
     subject = Authorizer(reviews, clock=clock)
     assert subject.authorize("Bearer good", "/metrics", "::1").status == 200
@@ -44,7 +44,7 @@ def test_a_withdrawn_token_is_unknown_again() -> None:
 
 
 def test_the_oldest_rejection_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full cache forgets one decision for another, and none of an allowed token."""
+    """A full cache of rejections drops the oldest one, and never a decision about an allowed token."""
     monkeypatch.setattr(authorizer, "_MAX_CACHED", 3)
     reviews = ValidTokens("good")
     subject = Authorizer(reviews, clock=Clock())

@@ -1,4 +1,4 @@
-"""The end of certificates: of trustme's, and damaged ones."""
+"""The expiry of certificates: of valid ones from trustme, and of damaged ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zonewise_common.service.certificate_expiry import earliest_expiry
 
 CA = trustme.CA()
 SOON, LATER = datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
-"""The last time that is an UTCTime, and the first GeneralizedTime."""
+"""The latest time that is written as UTCTime, and the earliest GeneralizedTime."""
 
 
 def issue(end: datetime) -> str:
@@ -37,26 +37,26 @@ def test_expiry(end: datetime) -> None:
 
 
 def test_a_chain() -> None:
-    """The first certificate to expire counts, wherever it is in the file."""
+    """The certificate that expires first counts, at any position in the file."""
     for chain in (issue(SOON) + issue(LATER), "comment\n" + issue(LATER) + issue(SOON)):
         assert earliest_expiry(chain) == SOON.timestamp()
 
 
 def test_no_certificate() -> None:
-    """A file without one has no expiry."""
+    """A file without a certificate has no expiry."""
     with pytest.raises(ValueError, match="empty"):
         earliest_expiry("damaged")
 
 
 @given(st.integers(0, len(DER) - 1), st.binary(max_size=3))
 def test_damaged_certificates(position: int, replacement: bytes) -> None:
-    """Whatever the bytes are, the result is a time or a ValueError."""
+    """For any bytes, the result is a time or a ValueError."""
     with contextlib.suppress(ValueError):
         assert isinstance(earliest_expiry(pem_of(DER[:position] + replacement + DER[position + 1 :])), float)
 
 
 @given(st.integers(0, len(DER) - 1))
 def test_truncated_certificates(length: int) -> None:
-    """A part of a certificate has no expiry."""
+    """A truncated certificate has no expiry."""
     with pytest.raises(ValueError, match="certificate"):
         earliest_expiry(pem_of(DER[:length]))

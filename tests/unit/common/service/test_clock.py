@@ -1,4 +1,4 @@
-"""The clock of programs."""
+"""The programs' clock."""
 
 from __future__ import annotations
 

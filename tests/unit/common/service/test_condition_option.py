@@ -1,4 +1,4 @@
-"""The setting that names conditions of nodes."""
+"""The option that names conditions of nodes."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def test_types(value: object, types: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("value", ["Ready", "no type", "-", 7, None, ["a", 1], {"a": "b"}, True])
-def test_what_is_no_type_is_refused(value: object) -> None:
+def test_other_values_are_rejected(value: object) -> None:
     with pytest.raises(ValueError, match="must"):
         condition_types(value)

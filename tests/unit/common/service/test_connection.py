@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("content", [b"", b"\x16\x03"])
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::ResourceWarning")
 def test_a_reset_before_the_handshake(tmp_path: Path, content: bytes) -> None:
-    """The socket of a client that resets the connection is closed, whether or not it has sent anything."""
+    """If a client resets the connection, its socket is closed, even if the client has sent data."""
     issued = trustme.CA().issue_cert("localhost")
     issued.private_key_pem.write_to_path(tmp_path / "key")
     issued.cert_chain_pems[0].write_to_path(tmp_path / "cert")

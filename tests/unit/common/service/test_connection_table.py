@@ -1,4 +1,4 @@
-"""Which connection is closed first: held to a model over random events."""
+"""Which connection is closed first, compared with a model over random events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["open", "serve", "establish", "touc
 
 @given(EVENTS)
 def test_the_longest_silent_stranger_first(events: list[tuple[str, int]]) -> None:
-    """Strangers by the time since which they are silent, then established ones; what a client sends changes nothing."""
+    """Strangers come first, in order of silence, then established ones. Clients' data does not change the order."""
     table = ConnectionTable(10)
     model: list[Connection] = []  # in the order in which they became silent
     with ExitStack() as stack:
@@ -49,8 +49,8 @@ def test_the_longest_silent_stranger_first(events: list[tuple[str, int]]) -> Non
             assert set(table.all()) == set(model)
 
 
-def test_active_connections_stay() -> None:
-    """A connection whose request waits for its response is neither evicted nor expired."""
+def test_active_connections_remain() -> None:
+    """A connection that waits for its response is neither evicted nor expired."""
     table = ConnectionTable(1)
     with ExitStack() as stack:
         connection = connected(stack)
@@ -65,7 +65,7 @@ def test_active_connections_stay() -> None:
 
 
 def test_bytes_in_memory() -> None:
-    """The longest silent ones of those with many bytes are closed, strangers first, but never the last of them."""
+    """Over budget, large connections are closed: the longest silent ones, strangers first, but never the last one."""
     table = ConnectionTable(9)
     with ExitStack() as stack:
         connections: list[Connection] = []

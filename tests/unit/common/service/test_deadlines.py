@@ -1,4 +1,4 @@
-"""The timer wheel: held to a list of deadlines over random events."""
+"""The timer wheel, compared with a list of deadlines over random events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVENTS = st.lists(st.tuples(KINDS, st.integers(0, CLIENTS - 1), st.floats(0.0, 1
 
 @given(EVENTS)
 def test_passed_deadlines(events: list[tuple[str, int, float, int]]) -> None:
-    """A deadline never counts as passed too early, nor later than a slot, and a connection has only its last one."""
+    """A deadline never passes too early, nor later than one slot, and only a connection's last deadline counts."""
     deadlines = Deadlines()
     model: dict[Connection, float] = {}
     now = 0.0
@@ -47,7 +47,7 @@ def test_passed_deadlines(events: list[tuple[str, int, float, int]]) -> None:
 
 
 def test_groups_of_passed_deadlines() -> None:
-    """Each look returns the next ones, those of the longest passed slot first."""
+    """Each call returns the next deadlines, those of the earliest slot first."""
     deadlines = Deadlines()
     with ExitStack() as stack:
         connections = [connected(stack) for _ in range(CLIENTS)]

@@ -1,4 +1,4 @@
-"""Delayed tasks: each is worked on once it is due, by one of several threads."""
+"""Delayed tasks: one of several threads processes each task once it is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compression and tags of responses."""
+"""Compression and entity tags of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP messages: the same requests however their bytes are cut, and as the standard library reads them."""
+"""HTTP messages: the requests are the same however their bytes are split, and as the standard library reads them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_all(pieces: list[bytes], max_body: int = 100) -> list[HttpRequest]:
 
 @given(st.lists(sent_requests(), min_size=1, max_size=4), st.data())
 def test_any_pieces(sent: list[Sent], data: st.DataObject) -> None:
-    """Requests on one connection are read whole and in order, wherever their bytes are cut."""
+    """Requests on one connection are read completely and in order, wherever their bytes are split."""
     content = b"".join(request.encode() for request in sent)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(content)), max_size=12)))
     pieces = [content[start:end] for start, end in zip([0, *cuts], [*cuts, len(content)], strict=True)]
@@ -67,7 +67,7 @@ def test_any_pieces(sent: list[Sent], data: st.DataObject) -> None:
 
 @given(st.binary(max_size=200), st.integers(1, 50))
 def test_any_bytes(content: bytes, size: int) -> None:
-    """Bytes of any kind give requests or an HttpError, and never more than a head and a body in memory."""
+    """Any bytes produce requests or an HttpError, and never occupy more memory than one head and one body."""
     reader = RequestReader(10)
     with suppress(HttpError):
         for start in range(0, len(content), size):
@@ -100,7 +100,7 @@ def test_any_bytes(content: bytes, size: int) -> None:
     ],
 )
 def test_errors(head: bytes, status: int) -> None:
-    """Each error has its status and a reason of one line."""
+    """Each error has its status, and a reason of one line."""
     with pytest.raises(HttpError) as raised:
         read_all([head + b"\r\n\r\n"])
     assert raised.value.status == status
@@ -120,13 +120,13 @@ def test_a_head_without_end() -> None:
     [("1.1", "", True), ("1.1", "close", False), ("1.0", "", False), ("1.0", "Keep-Alive", True)],
 )
 def test_keep_alive(version: str, connection: str, keep_alive: bool) -> None:
-    """Connections of HTTP/1.1 stay unless the client says otherwise, those of HTTP/1.0 the reverse."""
+    """HTTP/1.1 connections are kept open unless the client closes them; HTTP/1.0 connections only on request."""
     (request,) = read_all([f"\r\nGET / HTTP/{version}\r\nConnection: {connection}\r\n\r\n".encode()])
     assert request.keep_alive is keep_alive
 
 
 def test_expect_continue() -> None:
-    """A client that waits before its body is told to go on, unless the body has arrived."""
+    """A client that waits before it sends its body gets 100 Continue, unless the body has arrived."""
     head = b"POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
     reader = RequestReader(2)
     reader.feed(head)
@@ -148,7 +148,7 @@ class _Bytes:
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 413, 431, 500, 503])
 @pytest.mark.parametrize("keep_alive", [True, False])
 def test_responses(status: int, keep_alive: bool) -> None:
-    """The standard library reads a response as it was meant."""
+    """The standard library reads a response as intended."""
     content = format_response(Response(status, "text/plain", b"body"), keep_alive=keep_alive)
     response = http.client.HTTPResponse(_Bytes(content))  # pyright: ignore[reportArgumentType]  # no socket
     response.begin()

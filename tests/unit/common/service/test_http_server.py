@@ -1,4 +1,4 @@
-"""The HTTP server, over real sockets: requests, connections, TLS, and authorization."""
+"""The HTTP server over real sockets: requests, connections, TLS and authorization."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HANDLER = GetHandler({
 
 
 class Reviews:
-    """Reviews of an API server: TOKEN is USER's, and USER may get ALLOWED_URLS."""
+    """Reviews of an API server: TOKEN belongs to USER, and USER may get ALLOWED_URLS."""
 
     def __init__(self) -> None:
         self.specs: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def port() -> Iterator[int]:
 
 
 def test_other_paths_and_methods(port: int) -> None:
-    """404 with a hint, HEAD without a body, 405 for another method of a known path, 501 for an unknown method."""
+    """404 with a hint, HEAD without a body, 405 for another method of a known path, and 501 for an unknown method."""
     assert get(port, "/nothing").body == "nothing is served under /nothing; see /\n"
     head = get(port, "/healthz", "HEAD")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, "", "3")
@@ -83,13 +83,13 @@ def test_other_paths_and_methods(port: int) -> None:
 
 
 def test_a_handler_that_fails(port: int) -> None:
-    """The client gets a response, and the connection stays."""
+    """The client gets a response, and the server still serves."""
     assert get(port, "/broken").status == 500
     assert get(port, "/healthz").status == 200
 
 
 def test_several_requests_on_one_connection(port: int) -> None:
-    """Connections are reused, as Prometheus does."""
+    """Connections are reused, as by Prometheus."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     for _ in range(3):
         connection.request("GET", "/healthz")
@@ -98,14 +98,14 @@ def test_several_requests_on_one_connection(port: int) -> None:
 
 
 def test_every_address() -> None:
-    """A port alone is reached by IPv4 whether or not the system has IPv6."""
+    """A port without an address is reachable over IPv4, with or without IPv6 on the system."""
     server = HttpServer(":0", HANDLER)
     for port in serve(server):
         assert get(port, "/healthz").status == 200
 
 
 def test_a_port_in_use(port: int) -> None:
-    """A port in use is an error at once, not later."""
+    """The constructor raises the error at once."""
     with pytest.raises(OSError, match="in use"):
         HttpServer(f"127.0.0.1:{port}", HANDLER)
 
@@ -146,7 +146,7 @@ def test_rejections(guarded: int, authorization: str, path: str, status: int, bo
 
 
 def test_a_token_in_a_header_that_the_api_server_passes_on(guarded: int) -> None:
-    """It is reviewed as that of Authorization, which comes first. The read API has URLs of its own in reviews."""
+    """It is reviewed like that of Authorization, which has precedence. Reviews use separate URLs for the read API."""
     by_header: dict[str, Any] = {"X-Zonewise-Token": "good"}
     guessed: dict[str, Any] = {"X-Zonewise-Token": "bad"}
     assert get(guarded, "/api/v1/queues", **by_header).status == 200
@@ -187,7 +187,7 @@ def test_an_unreachable_api_server_is_not_cached(guarded: int, reviews: Reviews)
 
 
 def test_guessed_tokens_are_limited(clock: Clock, guarded: int, reviews: Reviews) -> None:
-    """Beyond the budget each gets 429 with the time to try again, and costs no review. Cached decisions stay."""
+    """Requests beyond the budget get 429 with Retry-After and cost no review. Cached decisions are still used."""
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
     statuses = [get(guarded, "/metrics", Authorization=f"Bearer {number}").status for number in range(30)]
     assert statuses == [401] * (CLIENT_BURST - 1) + [429] * (31 - CLIENT_BURST)
@@ -201,7 +201,7 @@ def test_guessed_tokens_are_limited(clock: Clock, guarded: int, reviews: Reviews
 
 
 def test_strangers_cost_a_token_in_use_nothing(clock: Clock, guarded: int) -> None:
-    """Its bearer is served with every cache full and no budget left, also when its decision is due for a review."""
+    """Its user is served when all caches are full and no budget remains, even if the decision is due for a review."""
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
     for _ in range(3):
         for number in range(CLIENT_BURST + 1):
@@ -218,7 +218,7 @@ def test_strangers_cost_a_token_in_use_nothing(clock: Clock, guarded: int) -> No
 
 
 class Authority(NamedTuple):
-    """A CA, and the files of a server's certificate."""
+    """A CA, and the files of a server certificate."""
 
     ca: trustme.CA
     cert: Path
@@ -254,7 +254,7 @@ def serial(port: int, context: ssl.SSLContext) -> Any:
 
 
 def test_tls_with_renewal(authority: Authority) -> None:
-    """The next client gets a renewed certificate; after an invalid one the last valid one stays."""
+    """The next client gets a renewed certificate; an invalid file leaves the last valid certificate in use."""
     certificates = Certificates(str(authority.cert), str(authority.key))
     for port in serve(HttpServer("127.0.0.1:0", HANDLER, certificates=certificates)):
         context = authority.trusting()
@@ -268,7 +268,7 @@ def test_tls_with_renewal(authority: Authority) -> None:
 
 
 def test_client_certificates(authority: Authority) -> None:
-    """With a CA of clients, a client without a certificate gets no response."""
+    """With a CA for clients, a client without a certificate gets no response."""
     certificates = Certificates(str(authority.cert), str(authority.key), str(authority.client_ca))
     for port in serve(HttpServer("127.0.0.1:0", HANDLER, certificates=certificates)):
         context = authority.trusting()
@@ -296,7 +296,7 @@ def test_unusable_certificates(tmp_path: Path) -> None:
 
 
 def _host_address() -> str:
-    """Return an address of this host beside the loopback interface's; UDP's connect sends nothing."""
+    """Return an address of this host other than loopback; connect() of UDP sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -306,7 +306,7 @@ def _host_address() -> str:
 
 
 def test_details_are_for_local_clients() -> None:
-    """Without tokens, /debug and /api are served on the loopback interface only; metrics are served to all."""
+    """Without tokens, /debug and /api are served only on the loopback interface; metrics are served to all."""
     for port in serve(HttpServer(":0", HANDLER)):
         assert get(port, "/metrics", host=_host_address()).status == 200
         for path in ("/debug/state", "/api/v1/queues"):
@@ -331,7 +331,7 @@ def test_details_are_for_local_clients() -> None:
     ],
 )
 def test_loopback_addresses(address: str, loopback: bool) -> None:
-    """As the kernel writes them, IPv4 also where the socket has IPv6."""
+    """Addresses as the kernel writes them, including IPv4 addresses on an IPv6 socket."""
     assert is_loopback(address) is loopback
 
 
@@ -343,12 +343,12 @@ def test_a_path_below_a_prefix_is_served_with_its_query(port: int) -> None:
 
 
 def test_static_files_need_no_token_and_establish_no_connection(reviews: Reviews) -> None:
-    """A browser loads the page before its user has entered a token; strangers get nothing by it."""
+    """A browser loads the page before its user has entered a token, and strangers gain nothing from it."""
     handler = GetHandler({"/page/*": _ok, "/": _ok, "/api/v1/queues": _ok})
     server = HttpServer("127.0.0.1:0", handler, authorizer=Authorizer(reviews))
     for port in serve(server):
         assert get(port, "/page/page.js").status == 200
         assert get(port, "/").status == 200
         assert get(port, "/api/v1/queues").status == 401
-        assert get(port, "/page/../api/v1/queues").status == 200  # of the handler of files, which knows no such name
+        assert get(port, "/page/../api/v1/queues").status == 200  # from the handler of files, which has no such name
     assert reviews.specs == []

@@ -1,4 +1,4 @@
-"""The HTTP server among hostile clients: silent ones, slow writers, slow readers, and too many requests."""
+"""The HTTP server with hostile clients: silent ones, slow writers, slow readers, and too many requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LARGE = 16 << 20
 
 
 class EchoHandler:
-    """Returns a POST's body; GET of /wait waits for an event, and of /large returns many bytes."""
+    """Returns a POST's body; GET /wait waits for an event, and GET /large returns many bytes."""
 
     max_body = 1 << 20
 
@@ -78,7 +78,7 @@ def connect(stack: ExitStack, port: int, content: bytes = b"") -> socket.socket:
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Tell whether the server has closed the connection."""
+    """Return whether the server has closed the connection."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""
@@ -103,7 +103,7 @@ SLOW_STARTS = (b"G", b"GET /metrics HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nConte
 
 @pytest.mark.parametrize("limit", [300, 2048])
 def test_silent_connections_and_slow_writers(monkeypatch: pytest.MonkeyPatch, stack: ExitStack, limit: int) -> None:
-    """Every request is served beside 1,000 silent connections and 100 slow writers, which cost no threads."""
+    """Every request is served despite 1,000 silent connections and 100 slow writers, which occupy no threads."""
     monkeypatch.setattr(connection_loop, "MAX_CONNECTIONS", limit)
     with running() as server:
         threads = threading.active_count()
@@ -116,7 +116,7 @@ def test_silent_connections_and_slow_writers(monkeypatch: pytest.MonkeyPatch, st
 
 
 def test_the_longest_silent_is_closed(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
-    """A new connection replaces the one that is silent longest; a connection that was served stays."""
+    """A new connection replaces the one that is silent longest; a connection that was served remains open."""
     monkeypatch.setattr(connection_loop, "MAX_CONNECTIONS", LIMIT)
     with running() as server:
         served = stack.enter_context(connection_of(server.port))
@@ -131,7 +131,7 @@ def test_the_longest_silent_is_closed(monkeypatch: pytest.MonkeyPatch, stack: Ex
         eventually(lambda: is_closed(first))
         assert not is_closed(last)
         assert sum(is_closed(one) for one in rest) == 0
-        while not is_closed(probed.sock):  # a client with nothing but a probe is a stranger
+        while not is_closed(probed.sock):  # a client that has sent only a probe is a stranger
             fetch(stack.enter_context(connection_of(server.port)), "/healthz")
         fetch(served)
 
@@ -153,7 +153,7 @@ def fetch(connection: http.client.HTTPConnection, path: str = "/metrics") -> Non
 
 @pytest.mark.parametrize("start", SLOW_STARTS)
 def test_the_deadline_is_absolute(monkeypatch: pytest.MonkeyPatch, stack: ExitStack, start: bytes) -> None:
-    """A client that always sends something, but no whole request, is closed all the same."""
+    """A client that keeps sending, but completes no request, is closed nevertheless."""
     monkeypatch.setattr(connection_loop, "REQUEST_TIMEOUT", 0.3)
     with running() as server:
         client = connect(stack, server.port, start)
@@ -170,7 +170,7 @@ def test_the_deadline_is_absolute(monkeypatch: pytest.MonkeyPatch, stack: ExitSt
 
 
 def test_an_idle_connection_is_closed(stack: ExitStack) -> None:
-    """Whether it was served or not."""
+    """The connection is closed whether or not it was served."""
     with running(idle=0.2) as server:
         silent = connect(stack, server.port)
         served = connect(stack, server.port, b"GET / HTTP/1.1\r\n\r\n")
@@ -182,7 +182,7 @@ def test_an_idle_connection_is_closed(stack: ExitStack) -> None:
 
 
 def test_probes_are_served_while_all_threads_wait(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
-    """Requests beyond the threads wait, those beyond the limit get 503, and probes are served before all."""
+    """Requests beyond the number of threads wait, those beyond the limit get 503, and probes have precedence."""
     monkeypatch.setattr(request_threads, "MAX_WAITING", 3)
     handler = EchoHandler()
     with running(handler) as server:
@@ -207,7 +207,7 @@ def read_all(client: socket.socket) -> bytes:
 
 
 class OrderHandler:
-    """Notes the paths of requests; those of /wait and /healthz wait until each may go on."""
+    """Records the paths of requests; those of /wait and /healthz wait until each may continue."""
 
     max_body = 0
 
@@ -229,7 +229,7 @@ class OrderHandler:
 
 
 def test_established_clients_before_strangers(stack: ExitStack) -> None:
-    """What a client sends that was served before is read before what strangers have sent earlier."""
+    """Requests of a client that was served before precede those that strangers have sent earlier."""
     handler = OrderHandler()
     with running(handler) as server:
         client = connect(stack, server.port, b"GET /first HTTP/1.1\r\n\r\n")
@@ -254,7 +254,7 @@ def test_established_clients_before_strangers(stack: ExitStack) -> None:
 
 
 def test_slow_readers(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
-    """Clients that do not read cost no thread; one that reads later gets the whole response."""
+    """Clients that do not read occupy no thread; one that reads later gets the whole response."""
     monkeypatch.setattr(connection_loop, "_BUFFERED", 100 * LARGE)
     request = b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n"
     with running() as server:
@@ -268,7 +268,7 @@ def test_slow_readers(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None
 
 
 def test_large_bodies_in_memory(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
-    """Beyond the budget of bytes the largest silent connections are closed, and requests are served."""
+    """Beyond the budget of bytes, the largest silent connections are closed, and requests are served."""
     monkeypatch.setattr(connection_loop, "_BUFFERED", 0)
     start = b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 900_000
     with running() as server:
@@ -278,7 +278,7 @@ def test_large_bodies_in_memory(monkeypatch: pytest.MonkeyPatch, stack: ExitStac
 
 
 def test_requests_at_once(stack: ExitStack) -> None:
-    """Requests on one connection that do not wait for their responses are served in order."""
+    """Requests that a client sends without waiting for responses are served in order."""
     with running() as server:
         parts = [b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n%d" % number for number in range(9)]
         client = connect(stack, server.port, b"".join(parts) + b"GET / HTTP/1.0\r\n\r\n")
@@ -290,7 +290,7 @@ def test_requests_at_once(stack: ExitStack) -> None:
 
 
 def test_expect_continue(stack: ExitStack) -> None:
-    """A client such as curl waits for it before it sends a large body."""
+    """A client such as curl waits for 100 Continue before it sends a large body."""
     with running() as server:
         head = b"POST / HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
         client = connect(stack, server.port, head)
@@ -300,7 +300,7 @@ def test_expect_continue(stack: ExitStack) -> None:
 
 
 def test_a_rejected_body_is_discarded(stack: ExitStack) -> None:
-    """The client that sends too large a body gets the response, although it reads only after it has sent all."""
+    """A client that sends too large a body gets the response, even if it reads only after sending everything."""
     with running() as server:
         head = b"POST / HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n"
         client = connect(stack, server.port, head + b"x" * 4_000_000)
@@ -308,7 +308,7 @@ def test_a_rejected_body_is_discarded(stack: ExitStack) -> None:
 
 
 def test_the_port_is_free_after_a_stop(stack: ExitStack) -> None:
-    """Also with silent clients, slow ones, and a request that is being served: that one ends first."""
+    """The claim holds with silent clients, slow ones, and a request in progress, which is completed first."""
     handler = EchoHandler()
     with running(handler) as server:
         for start in SLOW_STARTS:
@@ -325,7 +325,7 @@ def test_the_port_is_free_after_a_stop(stack: ExitStack) -> None:
 
 
 def test_silent_tls_clients(stack: ExitStack, tmp_path: Path) -> None:
-    """Clients that stop within the handshake, or after it, delay no other."""
+    """Clients that stop during the handshake or after it delay no others."""
     ca = trustme.CA()
     issued = ca.issue_cert("localhost")
     issued.private_key_pem.write_to_path(tmp_path / "key")

@@ -1,4 +1,4 @@
-"""Streams of the HTTP server: a slow client costs only itself."""
+"""Streams of the HTTP server: a slow client affects only itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LARGE = 4 << 20
-"""Bytes beyond what the sockets of both ends take."""
+"""More bytes than the sockets of both ends buffer."""
 
 
 class Source:
@@ -33,7 +33,7 @@ class Source:
 
 
 class Streams:
-    """A server whose clients each get a stream of their own, in the order in which they come."""
+    """A server whose clients each get their own stream, in the order in which they connect."""
 
     def __init__(self) -> None:
         self.sources = [Source() for _ in range(8)]
@@ -83,7 +83,7 @@ def test_parts_arrive_as_they_come(streams: Streams) -> None:
 
 
 def test_a_client_that_does_not_read_delays_no_other(streams: Streams) -> None:
-    """The source of its stream has to wait, so what it misses is never in memory."""
+    """The source of its stream must wait, so the data that it has not read never accumulates in memory."""
     slow, fast = streams.open(), streams.open()
     with slow, fast:
         for client in (slow, fast):
@@ -111,7 +111,7 @@ def test_the_source_of_a_client_that_has_left_is_not_called_any_more(streams: St
         assert streams.sources[0].calls <= calls + 1
 
 
-def test_a_defect_of_one_stream_ends_that_one_alone(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_ends_only_its_own_stream(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     class Defect(Exception):
         pass
 
@@ -127,7 +127,7 @@ def test_a_defect_of_one_stream_ends_that_one_alone(streams: Streams, monkeypatc
         assert read_until(other, b"\n") == b"still\n"
 
 
-def test_there_are_at_most_so_many_streams(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_streams_is_limited(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_loop, "MAX_STREAMS", 1)
     with streams.open() as client:
         read_until(client, b"begin\n")
@@ -136,7 +136,7 @@ def test_there_are_at_most_so_many_streams(streams: Streams, monkeypatch: pytest
 
 
 def test_a_stream_ends_after_a_time(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a token that was withdrawn works no longer than that."""
+    """A withdrawn token therefore works at most that long."""
     monkeypatch.setattr(connection_loop, "STREAM_TIMEOUT", 0.1)
     with streams.open() as client:
         assert read_until(client, b"begin\n")
@@ -162,7 +162,7 @@ def test_head_gets_no_stream(streams: Streams) -> None:
     ],
 )
 def test_a_name_from_elsewhere_does_not_reach_the_api(host: str, status: int) -> None:
-    """A page that has its own name resolved to this host cannot read with the browser of a local user."""
+    """A page cannot read the API with a local user's browser by having its own host name resolve to this host."""
     handler = GetHandler({"/api/v1/x": lambda _request: text_response(200, "ok\n")})
     for port in serve(HttpServer("127.0.0.1:0", handler)):
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:

@@ -1,4 +1,4 @@
-"""One line an event, for people or for programs."""
+"""Logs: one line for each event, for people or for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("zonewise.test")
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Give the loggers back as they were."""
+    """Restore the loggers."""
     root, ours = logging.getLogger(), logging.getLogger("zonewise")
     before = root.handlers[:], root.level, ours.level
     yield
@@ -29,7 +29,7 @@ def restored() -> Iterator[None]:
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """Time in UTC with milliseconds, level, logger, message."""
+    """The line has the time in UTC with milliseconds, the level, the logger and the message."""
     logs.configure_logging("info", "text")
     log.info("a %s", "b")
     line = capsys.readouterr().err
@@ -37,7 +37,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """One object a line, whatever the message holds; tracebacks are within."""
+    """Each line has one object, for any message; tracebacks are inside the object."""
     logs.configure_logging("info", "json")
     log.warning('quote " newline\n é')
     try:
@@ -52,7 +52,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("level", "line"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_levels(capsys: pytest.CaptureFixture[str], level: str, line: int) -> None:
-    """The level counts for us; of libraries only warnings and errors are of interest, at any level."""
+    """The level applies to the project's loggers; libraries log only warnings and errors at any level."""
     logs.configure_logging(level, "text")
     for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
         log.log(number, "x")
@@ -62,7 +62,7 @@ def test_levels(capsys: pytest.CaptureFixture[str], level: str, line: int) -> No
 
 
 def test_set_up_again(capsys: pytest.CaptureFixture[str]) -> None:
-    """New settings replace the old: nothing is said twice."""
+    """New settings replace the old ones, so no record is logged twice."""
     logs.configure_logging("info", "json")
     logs.configure_logging("info", "text")
     log.info("x")

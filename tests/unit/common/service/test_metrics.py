@@ -1,4 +1,4 @@
-"""Metrics that programs share, over real certificates and a real client."""
+"""Metrics common to all programs, with real certificates and a real client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXPIRY = "zonewise_tls_certificate_expiry_timestamp_seconds"
 
 
 def issue(directory: Path, year: int) -> float:
-    """Write a certificate and its key, and return when it expires."""
+    """Write a certificate and its key; return the time of expiry."""
     end = datetime(year, 1, 1, tzinfo=UTC)
     issued = trustme.CA().issue_cert("localhost", not_after=end)
     for name, pem in (("tls.key", issued.private_key_pem), ("tls.crt", issued.cert_chain_pems[0])):
@@ -37,7 +37,7 @@ def issue(directory: Path, year: int) -> float:
 
 
 def test_expiry_of_a_certificate(tmp_path: Path) -> None:
-    """It follows the files, without a new client. A server without TLS has no sample."""
+    """It follows the files without a new client. A server without TLS has no sample."""
     first = issue(tmp_path, 2040)
     registry, metrics = CollectorRegistry(), ServiceMetrics(dict)
     registry.register(metrics)
@@ -53,7 +53,7 @@ def test_expiry_of_a_certificate(tmp_path: Path) -> None:
 
 
 def test_rejections_and_failures() -> None:
-    """Rejected clients by reason, failed requests by method and reason."""
+    """Rejected clients are counted by reason, failed requests by method and reason."""
     with reserved_port() as port:
         client = Client(Config.from_url(f"http://127.0.0.1:{port}"))
         registry, metrics = CollectorRegistry(), ServiceMetrics(client.request_failures)

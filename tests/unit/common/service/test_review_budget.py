@@ -1,4 +1,4 @@
-"""The budget of reviews: held to its rates over random requests of several addresses."""
+"""The budget of reviews, checked for its rates over random requests from several addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zonewise_common.service.review_budget import (
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30), st.floats(0.0, 3.0)), max_size=40))
 def test_rates(requests: list[tuple[int, int, float]]) -> None:
-    """Neither an address nor all together exceed their rates, and an address below both is never limited."""
+    """Neither one address nor all together exceed their rates, and an address below both rates is never limited."""
     clock = Clock()
     budget = ReviewBudget(clock)
     start = clock()
@@ -34,7 +34,7 @@ def test_rates(requests: list[tuple[int, int, float]]) -> None:
 
 
 def test_an_address_without_budget_costs_the_others_none() -> None:
-    """Whatever one address sends, each of the others has its own."""
+    """Each of the other addresses has its own budget, whatever one address sends."""
     budget = ReviewBudget(Clock())
     assert sum(budget.try_acquire("10.0.0.1") for _ in range(1000)) == CLIENT_BURST
     for number in range(2, 2 + (TOTAL_BURST - CLIENT_BURST) // CLIENT_BURST):

@@ -19,7 +19,7 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Restore what the process does at a signal; a terminal's hangup ends it, also where the tests run under nohup."""
+    """Restore the signal handlers. SIGHUP has its default action, even if the tests run under nohup."""
     before = {number: signal.getsignal(number) for number in NUMBERS}
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
@@ -35,13 +35,13 @@ def test_a_signal_sets_the_event(number: signal.Signals) -> None:
     assert stop.wait(10)
 
 
-def test_a_hangup_is_as_before_where_it_does_not_stop() -> None:
+def test_a_hangup_that_does_not_stop_is_unchanged() -> None:
     stop_event()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
-def test_a_hangup_that_is_ignored_stays_so() -> None:
-    """As under nohup."""
+def test_an_ignored_hangup_remains_ignored() -> None:
+    """SIGHUP is ignored under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     stop_event(on_hangup=True)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
