@@ -1,4 +1,4 @@
-"""The double of NVML: results by name and arguments, errors, and lost GPUs."""
+"""The test double of NVML: results by name and arguments, errors, and lost GPUs."""
 
 from __future__ import annotations
 

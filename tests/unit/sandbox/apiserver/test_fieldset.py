@@ -57,7 +57,7 @@ OBJECTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 def sorted_lists(value: Any) -> Any:
-    """The value with the items of its lists in an order of their own, for comparisons that are not about order."""
+    """Return the value with its lists sorted, for comparisons that ignore their order."""
     if is_object(value):
         return {name: sorted_lists(part) for name, part in value.items()}
     return sorted((sorted_lists(item) for item in value), key=str) if is_list(value) else value
@@ -129,7 +129,7 @@ _ORDERS = st.lists(st.sampled_from("abcdef"), unique=True)
 
 @given(_ORDERS, _ORDERS)
 def test_the_order_of_a_merged_list(before: list[str], after: list[str]) -> None:
-    """Everything is there once; what is applied is in the order applied, and so are the others among themselves."""
+    """Each item occurs once; applied items are in the applied order, and the others keep theirs."""
     order = merged_order(before, after)
     assert sorted(order) == sorted({*before, *after})
     assert [key for key in order if key in after] == after
@@ -155,7 +155,7 @@ def test_items_with_equal_keys(items: list[Any]) -> None:
 
 
 def test_a_port_without_a_protocol_is_of_tcp() -> None:
-    """The default of a key counts (listMapKey protocol)."""
+    """The default of a list key counts (listMapKey protocol)."""
     pod = {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}}
     found = to_field_set(pod, BuiltInShape("Pod"))
     assert any('k:{"containerPort":80,"protocol":"TCP"}' in path for path in found)

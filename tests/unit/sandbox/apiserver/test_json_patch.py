@@ -1,4 +1,4 @@
-"""JSON patches: the examples of RFC 6902, and the laws that hold for all values."""
+"""JSON patches: the examples of RFC 6902, and laws for all values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zonewise_sandbox.apiserver.json_patch import MAX_OPERATIONS, JsonPatchError
 
 
 def json_difference(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """A JSON patch that converts the old object to the new one."""
+    """Return a JSON patch that converts the old object to the new one."""
 
     def at(name: str) -> str:
         return "/" + name.replace("~", "~0").replace("/", "~1")
@@ -120,7 +120,7 @@ def test_a_copy_is_independent(target: dict[str, Any], value: Any) -> None:
 
 @given(VALUES, VALUES)
 def test_equality_is_that_of_json(left: Any, right: Any) -> None:
-    """Numbers are numbers, but true is not 1."""
+    """Numbers of different types may be equal, but true does not equal 1."""
     assert equal(left, left)
     assert equal(left, right) == equal(right, left)
     assert not equal(True, 1)

@@ -1,4 +1,4 @@
-"""Merge patches: the examples of RFC 7386, and the laws that hold for all values."""
+"""Merge patches: the examples of RFC 7386, and laws for all values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from zonewise_sandbox.apiserver.merge_patch import merge_patch
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without the nulls in objects, which no merge patch can express."""
+    """Return the value without nulls in objects, which no merge patch can express."""
     if is_object(value):
         return {name: without_nulls(part) for name, part in value.items() if part is not None}
     return value
 
 
 def merge_difference(old: Any, new: Any) -> Any:
-    """A merge patch that converts the old value to the new one."""
+    """Return a merge patch that converts the old value to the new one."""
     if not is_object(old) or not is_object(new):
         return new
     removed: dict[str, Any] = {name: None for name in old if name not in new}

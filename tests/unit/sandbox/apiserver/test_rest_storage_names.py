@@ -1,4 +1,4 @@
-"""Names that the API server generates: never the same again, and tried anew where one exists."""
+"""Names that the API server generates: never repeated, and generated again if one exists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def api() -> Iterator[Api]:
 
 @pytest.fixture
 def generated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the suffixes of the next generated names, which the test sets."""
+    """Return the list of the next generated suffixes, which the test sets."""
     suffixes: list[str] = []
 
     def generated_name(prefix: str) -> str:

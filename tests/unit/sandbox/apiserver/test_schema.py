@@ -71,7 +71,7 @@ FAULTS: list[tuple[dict[str, Any], set[str]]] = [
 
 
 @pytest.mark.parametrize(("obj", "fields"), FAULTS)
-def test_what_is_wrong_is_named(obj: dict[str, Any], fields: set[str]) -> None:
+def test_errors_name_the_field(obj: dict[str, Any], fields: set[str]) -> None:
     assert broken(obj) == fields
 
 
@@ -87,7 +87,7 @@ def test_unknown_fields_are_pruned_and_named() -> None:
     assert unknown == ["x", "list[0].y", "free.a.w"]
 
 
-def test_metadata_is_no_matter_of_the_schema() -> None:
+def test_the_schema_does_not_apply_to_metadata() -> None:
     obj = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}}
     assert prune(obj, SCHEMA, []) == obj
 
@@ -111,5 +111,5 @@ def test_defaults_twice_are_defaults_once(obj: dict[str, Any]) -> None:
 
 
 @given(OBJECTS)
-def test_pruning_mends_no_fault_and_makes_none(obj: dict[str, Any]) -> None:
+def test_pruning_neither_fixes_nor_causes_errors(obj: dict[str, Any]) -> None:
     assert broken(prune(obj, SCHEMA, [])) == broken(obj)

@@ -1,4 +1,4 @@
-"""Selectors against what they mean, for all labels."""
+"""Selectors, compared with their meaning for all labels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_all_requirements_must_hold(labels: dict[str, str], terms: list[tuple[st
 
 @given(st.text(alphabet="ab=!,() in<>~", max_size=12), LABELS)
 def test_a_selector_is_parsed_or_rejected(text: str, labels: dict[str, str]) -> None:
-    """Nothing else is raised, whatever the text."""
+    """No text raises any other error."""
     with contextlib.suppress(StatusError):
         fits(text, labels)
 

@@ -1,4 +1,4 @@
-"""The server as a whole, in what no contract with the real one says: its switches, controllers, command, and wire."""
+"""The whole server beyond the contract tests with the real one: options, controllers, command, and wire."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_times_are_those_of_its_clock() -> None:
-    """Of objects, of the ages in tables, and of responses."""
+    """The claim holds for objects, for ages in tables, and for responses."""
     clock = Clock(1_000_000_000.0)
     with ApiServer(clock=clock) as server:
         api = Api(server.url)
@@ -83,7 +83,7 @@ def test_objects_are_created_without_requests(server: ApiServer, api: Api) -> No
 # --- who may ask
 
 
-def test_a_token_that_is_demanded() -> None:
+def test_a_required_token() -> None:
     with ApiServer(token=RIGHT) as server:
         Api(server.url, RIGHT).get(MAPS).ok()
         Api(server.url, "wrong").get(MAPS).refused(401, "Unauthorized")
@@ -110,7 +110,7 @@ def test_reviews_are_evaluated_by_functions() -> None:
 
 
 def test_definitions_are_read_from_files(tmp_path: Path) -> None:
-    """Other documents in the files are passed over."""
+    """Other documents in the files are ignored."""
     file = tmp_path / "crds.yaml"
     file.write_text(yaml.safe_dump_all([config_map("other"), definition(), definition("gadgets", namespaced=False)]))
     with ApiServer(crds=[file]) as server:
@@ -120,8 +120,8 @@ def test_definitions_are_read_from_files(tmp_path: Path) -> None:
         api.get(MAPS + "/other").refused(404, "NotFound")
 
 
-def test_versions_differ_in_their_name(api: Api) -> None:
-    """What was written in one version is read, listed and watched in the other."""
+def test_versions_differ_only_in_their_name(api: Api) -> None:
+    """An object that was written in one version is read, listed and watched in the other."""
     body = definition()
     body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
     api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body).ok()
@@ -139,7 +139,7 @@ def test_versions_differ_in_their_name(api: Api) -> None:
 
 
 def test_a_dropped_history_is_expired(server: ApiServer, api: Api) -> None:
-    """A watch from before is told by an event, a list that goes on by a status; both say 410 Expired."""
+    """An earlier watch gets an event, and a continued list gets a status; both are 410 Expired."""
     for name in "abc":
         api.post(MAPS, config_map(name)).ok()
     listed = api.get(MAPS, limit=1).ok()["metadata"]
@@ -176,7 +176,7 @@ def test_bookmarks_have_the_version_of_an_idle_watch() -> None:
 
 
 def test_a_last_bookmark_comes_before_the_end(api: Api) -> None:
-    """Two seconds before, so that the next watch begins where this one ends."""
+    """It is sent two seconds before the end, so that the next watch begins where this one ends."""
     since = api.post(MAPS, config_map("one")).ok()["metadata"]["resourceVersion"]
     with api.watch(MAPS, resourceVersion=since, allowWatchBookmarks="true", timeoutSeconds=3) as events:
         assert next(events)["type"] == "BOOKMARK"
@@ -194,7 +194,7 @@ def test_dependents_go_with_their_owner(api: Api) -> None:
     assert [item["metadata"]["name"] for item in api.get(MAPS).ok()["items"]] == ["stranger"]
 
 
-def test_a_dependent_stays_while_it_has_an_owner(api: Api) -> None:
+def test_a_dependent_remains_while_it_has_an_owner(api: Api) -> None:
     one, two = (api.post(MAPS, config_map(name)).ok() for name in ("one", "two"))
     api.post(MAPS, owned("child", one, two)).ok()
     api.delete(f"{MAPS}/one").ok()
@@ -205,7 +205,7 @@ def test_a_dependent_stays_while_it_has_an_owner(api: Api) -> None:
 
 
 def test_a_dependent_of_a_deleted_owner_is_deleted(api: Api) -> None:
-    """Its controller did not know yet that the owner is gone; the owner's other dependents were orphaned."""
+    """The owner's controller had not observed the deletion yet; the owner's other dependents were orphaned."""
     gone, stays = (api.post(MAPS, config_map(name)).ok() for name in ("gone", "stays"))
     api.delete(f"{MAPS}/gone", propagationPolicy="Orphan").ok()
     api.post(MAPS, owned("late", gone)).ok()
@@ -219,7 +219,7 @@ def test_a_dependent_of_a_deleted_owner_is_deleted(api: Api) -> None:
     assert [reference["name"] for reference in left] == ["stays"]
 
 
-def test_orphans_stay(api: Api) -> None:
+def test_orphans_remain(api: Api) -> None:
     owner = api.post(MAPS, config_map("owner")).ok()
     api.post(MAPS, owned("child", owner)).ok()
     api.delete(f"{MAPS}/owner", propagationPolicy="Orphan").ok()
@@ -235,7 +235,7 @@ def test_a_dependent_with_a_finalizer_waits(api: Api) -> None:
     assert "deletionTimestamp" in api.get(f"{MAPS}/child").ok()["metadata"]
 
 
-def test_owners_that_circle_go_together(api: Api) -> None:
+def test_owners_in_a_cycle_are_deleted_together(api: Api) -> None:
     one = api.post(MAPS, config_map("one")).ok()
     two = api.post(MAPS, owned("two", one)).ok()
     api.patch(f"{MAPS}/one", owned("one", two)).ok()
@@ -290,7 +290,7 @@ def test_a_watch_ends_with_the_server(query: str) -> None:
 
 
 def test_a_watch_that_begins_while_the_server_stops_ends_in_good_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its subscription comes after all others were ended, so it learns the end from its connection."""
+    """It subscribes after all other watches were ended, so it learns of the end from its connection."""
     with ApiServer() as server, contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port)) as connection:
         store, ended = server.store, threading.Event()
         end, subscribe = store.end_subscriptions, store.subscribe
@@ -344,8 +344,8 @@ def test_a_disconnected_client_leaves_no_watch(server: ApiServer) -> None:
         b"",
     ],
 )
-def test_what_is_no_http_closes_the_connection(embedded_server: ApiServer, sent: bytes) -> None:
-    """And nothing but that: the server goes on."""
+def test_invalid_http_closes_the_connection(embedded_server: ApiServer, sent: bytes) -> None:
+    """There is no other effect: the server still serves."""
     with socket.create_connection(("127.0.0.1", embedded_server.port), timeout=PATIENCE) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
@@ -379,7 +379,7 @@ def test_many_clients_at_once(server: ApiServer, api: Api) -> None:
     assert versions == sorted(set(versions))
 
 
-def test_the_client_configuration_is_of_this_server() -> None:
+def test_the_client_configuration_is_for_this_server() -> None:
     with ApiServer(token=RIGHT) as server:
         config = server.client_config()
         assert config.url == server.url

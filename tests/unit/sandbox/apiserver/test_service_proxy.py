@@ -1,4 +1,4 @@
-"""The proxy of Services: what a service gets of a request. contract/test_read_api_proxy.py has that of a real one."""
+"""The proxy of Services: what a service gets of a request. contract/test_read_api_proxy.py tests a real proxy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """A service that notes the headers it gets."""
+    """A service that records the headers it gets."""
 
     def __init__(self, *, has_tls: bool) -> None:
         self.headers: list[Message] = []
@@ -43,7 +43,7 @@ class Service:
                 self.wfile.write(self.path.encode())
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the name of the standard library
-                """Keep standard error clean."""
+                """Write nothing to standard error."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         if has_tls:  # with a certificate that no client trusts: the API server accepts it
@@ -55,7 +55,7 @@ class Service:
 
 @pytest.fixture(params=["", "https:"])
 def service(request: pytest.FixtureRequest) -> Iterator[tuple[Service, str, int]]:
-    """A service, its scheme in the path, and the port of the API server."""
+    """Yield a service, its scheme in the path, and the API server's port."""
     running = Service(has_tls=bool(request.param))
     thread = threading.Thread(target=running.server.serve_forever, args=(0.01,))
     thread.start()
@@ -109,8 +109,8 @@ def test_the_client_gets_the_headers_of_the_service(service: tuple[Service, str,
 
 
 @pytest.mark.parametrize("path", ["/", "/page/", "/page"])
-def test_the_end_of_a_path_stays(service: tuple[Service, str, int], path: str) -> None:
-    """A directory of the service is another path than a file."""
+def test_the_end_of_a_path_is_preserved(service: tuple[Service, str, int], path: str) -> None:
+    """For the service, a directory has another path than a file."""
     prefix = f"/api/v1/namespaces/ns/services/{service[1]}web:main/proxy"
     assert get(service[2], prefix + path, {}) == (200, path.encode())
 

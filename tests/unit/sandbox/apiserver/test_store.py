@@ -1,4 +1,4 @@
-"""The store, its history and its watches: a replay of the events is the store, for any sequence of writes."""
+"""The store, its history and its watches: replaying the events yields the store, for any sequence of writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WRITES = st.lists(
 
 
 class World:
-    """A store with one namespace, and the writes to it."""
+    """A store with one namespace, and writes to it."""
 
     def __init__(self, history: int = 1000) -> None:
         self.store = Store(history)
@@ -51,7 +51,7 @@ class World:
     def write(self, write: Write) -> None:
         target = NAMESPACED._replace(name=write.name)
         labels = {"label": write.label}
-        with contextlib.suppress(StatusError):  # what is there already, or is not there
+        with contextlib.suppress(StatusError):  # the object exists already, or does not exist
             if write.verb == "create":
                 containers = [{"name": "main", "image": "x"}]
                 metadata = {"name": write.name, "labels": labels}
@@ -65,7 +65,7 @@ class World:
         return {record.object["metadata"]["name"]: record.object for record in self.store.list(PODS)[0]}
 
     def events(self, since: int | None, selector: str = "") -> list[dict[str, Any]]:
-        """What a watch from a version tells until nothing more is there."""
+        """Return the events of a watch from a version until there are no more."""
         test = matcher(parse_labels(selector), ())
         watch = Watch(self.store, POD, WatchOptions(since, 0.0, test=test), 60.0)
         lines = b"".join(watch.lines()).splitlines()
@@ -77,7 +77,7 @@ def relabelled(obj: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
 
 
 def replay(known: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a client that keeps a cache has after the events; what may not follow fails."""
+    """Return a caching client's objects after the events; fail on an event that cannot follow."""
     known = dict(known)
     for event in events:
         obj = event["object"]
@@ -121,7 +121,7 @@ def test_a_replay_of_a_selection_is_the_selection(before: list[Write], after: li
 
 @given(WRITES)
 def test_versions_only_grow(writes: list[Write]) -> None:
-    """Every event has a greater version than the one before, and the store that of the last."""
+    """Each event has a greater version than the one before, and the store has the version of the last event."""
     world = World()
     since = world.store.version
     versions = [since]
@@ -136,7 +136,7 @@ def test_versions_only_grow(writes: list[Write]) -> None:
 
 @given(WRITES, st.integers(1, 5))
 def test_a_short_history_has_all_events_or_an_error(writes: list[Write], history: int) -> None:
-    """A watch from a version that is remembered misses nothing; from an older one it is refused."""
+    """A watch from a version in the history misses nothing; a watch from an older one is rejected."""
     world = World(history)
     known = {world.store.version: world.pods()}
     for write in writes:
@@ -192,7 +192,7 @@ def test_too_many_unfinished_lists_expire_the_oldest() -> None:
 
 
 def test_writers_at_once_lose_nothing() -> None:
-    """Each of many threads adds to one object with optimistic locking; all that was acknowledged is there."""
+    """Each of many threads adds to one object with optimistic locking; every acknowledged addition is in the object."""
     world = World()
     world.write(Write("create", "a", "x"))
     target = NAMESPACED._replace(name="a")

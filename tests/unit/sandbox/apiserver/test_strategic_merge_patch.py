@@ -1,4 +1,4 @@
-"""Strategic merge patches: lists with keys, directives, and equality with merge patches elsewhere."""
+"""Strategic merge patches: lists with keys, directives, and equality with merge patches otherwise."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_invalid_patches(patch: dict[str, Any]) -> None:
 
 @given(OBJECTS, OBJECTS)
 def test_without_lists_with_keys_it_is_a_merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    """But that nothing turns into an object, or out of one, other than by the patch itself."""
+    """JSON objects without keyed lists merge exactly as in RFC 7386."""
     assert equal(strategic_merge_patch("Pod", target, patch), merge_patch(target, patch))
 
 

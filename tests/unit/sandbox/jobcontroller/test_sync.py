@@ -1,4 +1,4 @@
-"""What follows for a Job from its pods: counted once, whatever write the controller ends after."""
+"""The consequences of a Job's pods: each is counted once, wherever the controller stops between writes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_ended_pod_is_named_before_it_is_released_and_counted_after() -> None
 
 
 def test_a_failed_pod_is_replaced_after_its_backoff() -> None:
-    failed = pod("a", "Failed", creationTimestamp=format_time(NOW - 4))  # without a container's end that is its end
+    failed = pod("a", "Failed", creationTimestamp=format_time(NOW - 4))  # the creation counts as the end
     first = sync(job(STARTED, parallelism=1, completions=1), failed)
     assert not first.create
     assert first.again_in == 6
@@ -77,7 +77,7 @@ ENDS = st.lists(st.sampled_from(["Running", "Succeeded", "Failed"]), min_size=1,
 
 @given(ENDS, st.integers(0, 40))
 def test_pods_are_counted_once_wherever_the_controller_ends(phases: list[str], seed: int) -> None:
-    """The controller is ended after a number of writes, and begins anew with what the API server has."""
+    """The controller stops after a number of writes, and starts again with the API server's objects."""
     pods = {f"p{number}": pod(f"p{number}", phase) for number, phase in enumerate(phases)}
     current = job(STARTED, parallelism=1, completions=50, backoffLimit=100)
     writes_until_end = seed

@@ -1,4 +1,4 @@
-"""Where a simulated kubelet puts a pod."""
+"""A simulated kubelet's allocations for pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NIC = [SimulatedDevice("nic", f"nic-{zone}", (zone,)) for zone in (0, 1)]
 
 
 def managers(config: KubeletConfig = STATIC) -> ContainerManager:
-    """Two zones of 16 CPUs, 0-7,16-23 and 8-15,24-31, with 64 GiB each, a NIC each, and a device without topology."""
+    """Return two zones of 16 CPUs (0-7,16-23 and 8-15,24-31), 64 GiB and a NIC, and a device without topology."""
     return ContainerManager(even_zones(2, 8), [*NIC, SimulatedDevice("any", "any-0")], config)
 
 
@@ -38,7 +38,7 @@ def run(
 
 
 def test_a_pod_gets_the_zones_that_fit_all_of_it() -> None:
-    """Zone 0 has no NIC left, so that CPUs and memory come from zone 1 as well."""
+    """Zone 0 has no free NIC, so CPUs and memory also come from zone 1."""
     node = managers()
     run(node, "a", nics=1)
     grant = run(node, "b", 2, GIB, 1)
@@ -46,14 +46,14 @@ def test_a_pod_gets_the_zones_that_fit_all_of_it() -> None:
 
 
 def test_a_pod_that_fits_nowhere_is_spread() -> None:
-    """CPUs ascending through the zones; memory stays in one zone where it fits there."""
+    """CPUs are allocated in ascending order through the zones; memory remains in one zone if it fits there."""
     grant = run(managers(), "a", 20, GIB)
     assert str(grant.cpus) == "1-12,16-23"
     assert grant.memory == (MemoryBlock("memory", GIB, (0,)),)
 
 
-def test_memory_of_two_zones_binds_both() -> None:
-    """Zones from which one block was given together give nothing to others until it is free."""
+def test_memory_of_two_zones_groups_them() -> None:
+    """Zones that together hold a block of memory allocate only as a group until it is free."""
     node = managers()
     assert run(node, "a", 1, 100 * GIB).memory == (MemoryBlock("memory", 100 * GIB, (0, 1)),)
     assert [
@@ -71,7 +71,7 @@ def test_memory_of_two_zones_binds_both() -> None:
 
 
 def test_a_single_zone_or_none() -> None:
-    """Under single-numa-node a pod that would be spread is refused, and leaves nothing behind."""
+    """Under single-numa-node, a pod that would span zones is rejected and leaves nothing behind."""
     node = managers(STATIC._replace(topology_manager_policy="single-numa-node"))
     before = node.free
     with pytest.raises(DoesNotFit, match="no zones for c in a single zone"):
@@ -82,7 +82,7 @@ def test_a_single_zone_or_none() -> None:
 
 @pytest.mark.parametrize(("scope", "cpus"), [("container", ["1-7,16-18", "8-15,24-25"]), ("pod", None)])
 def test_the_scope(scope: str, cpus: list[str] | None) -> None:
-    """Two containers of ten CPUs take a zone each, unless the pod must lie in one."""
+    """Two containers of ten CPUs get one zone each, unless the whole pod must fit in one."""
     config = STATIC._replace(topology_manager_policy="single-numa-node", topology_manager_scope=scope)
     node = managers(config)
     two = PodSpec("lab", "a", (ContainerSpec("x", 10_000), ContainerSpec("y", 10_000)), "u")
@@ -92,7 +92,7 @@ def test_the_scope(scope: str, cpus: list[str] | None) -> None:
 
 
 def test_only_whole_cpus_of_guaranteed_pods_are_exclusive() -> None:
-    """Fractions, and pods of another class, run on what is left; devices are given to all."""
+    """Fractional CPUs and pods of other QoS classes use the shared pool; devices are allocated to all pods."""
     node = managers()
     assert not run(node, "a", 1.5).cpus
     grant = run(node, "b", 2, GIB, 1, guaranteed=False)
@@ -100,7 +100,7 @@ def test_only_whole_cpus_of_guaranteed_pods_are_exclusive() -> None:
 
 
 def test_policies_without_exclusive_resources() -> None:
-    """Under none and None there is nothing allocatable but devices."""
+    """With the policies none and None, only devices are allocatable."""
     node = managers(KubeletConfig())
     assert run(node, "a", 2, GIB) == (CpuSet(), (), ())
     assert (node.allocatable().cpus, node.allocatable().memory) == (CpuSet(), ())
@@ -108,7 +108,7 @@ def test_policies_without_exclusive_resources() -> None:
 
 
 def test_what_is_allocatable() -> None:
-    """CPUs without the reserved, memory without the reserved and the hugepages."""
+    """Allocatable are CPUs without the reserved ones, and memory without the reserved part and the hugepages."""
     zones = [zone._replace(memory={**zone.memory, "hugepages-1Gi": 4 * GIB}) for zone in even_zones(2, 8)]
     config = STATIC._replace(reserved_cpus=CpuSet([0, 16]), reserved_memory=((0, "memory", GIB),))
     told = ContainerManager(zones, [], config).allocatable()
@@ -131,7 +131,7 @@ PODS = st.lists(
 def test_nothing_is_allocated_twice_and_nothing_is_lost(
     pods: list[tuple[int, int, int, bool]], data: st.DataObject
 ) -> None:
-    """Whatever comes and goes, what is free and what is held make up what was there."""
+    """After any admissions and removals, the free and the held resources add up to the total."""
     node = managers()
     idle = node.free
     for number, (cpus, memory, nics, running) in enumerate(pods):

@@ -1,4 +1,4 @@
-"""The checkpoint files of a simulated kubelet: a real one would take them for its own."""
+"""The checkpoint files of a simulated kubelet, which a real kubelet would accept as its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(kubelet: SimulatedKubelet, name: str) -> dict[str, Any]:
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
 def test_checksums_are_the_kubelets() -> None:
-    """Those of every state file that a kubelet 1.36 wrote are found again."""
+    """The checksum of every state file that a 1.36 kubelet wrote is reproduced."""
     traces = json.loads(TRACES.read_text())
     assert len(traces) == 6
     for trace in traces:
@@ -64,12 +64,12 @@ def test_checksums_are_the_kubelets() -> None:
     ],
 )
 def test_checksums_of_devices(data: dict[str, Any], checksum: int) -> None:
-    """As the kubelet's printer and hash give them for structs of the kubelet's names, run in Go."""
+    """The checksums come from the kubelet's printer and hash, run in Go on structs with the kubelet's names."""
     assert device_checksum(data) == checksum
 
 
 def test_the_file_of_a_kubelet_without_exclusive_cpus() -> None:
-    """The checksum is the one that is found on every node with the default policy."""
+    """The checksum is that of every node with the default policy."""
     with simulated(config=KubeletConfig()) as kubelet:
         assert read(kubelet, "cpu_manager_state") == {
             "policyName": "none",
@@ -80,7 +80,7 @@ def test_the_file_of_a_kubelet_without_exclusive_cpus() -> None:
 
 
 def test_a_pod_in_the_files() -> None:
-    """What a pod holds stands under its UID and the container's name."""
+    """A pod's resources are listed under its UID and the container's name."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         kubelet.start(pod("b"))
@@ -98,7 +98,7 @@ def test_a_pod_in_the_files() -> None:
 
 
 def test_files_are_cleared_as_late_as_a_kubelet_does() -> None:
-    """CPUs, memory and devices of a stopped pod stay in the files until the next admission."""
+    """CPUs, memory and devices of a stopped pod remain in the files until the next admission."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         kubelet.stop("uid-a")
@@ -111,7 +111,7 @@ def test_files_are_cleared_as_late_as_a_kubelet_does() -> None:
 
 
 def test_a_rejected_pod_clears_cpus_and_memory() -> None:
-    """Their managers remove stopped pods before they compute hints; the Device Manager writes at an allocation only."""
+    """Their managers remove stopped pods before they compute hints; the Device Manager writes only on an allocation."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         kubelet.stop("uid-a")
@@ -123,7 +123,7 @@ def test_a_rejected_pod_clears_cpus_and_memory() -> None:
 
 
 def test_the_reconcile_period_clears_cpus() -> None:
-    """It leaves memory, and rewrites nothing where no pod has stopped."""
+    """Memory is not cleared, and without a stopped pod no file is rewritten."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB))
         before = (kubelet.directory / "cpu_manager_state").stat().st_ino
@@ -147,7 +147,7 @@ def test_the_reconcile_period_passes_by_itself() -> None:
 
 
 def test_devices_of_several_zones_and_of_none() -> None:
-    """One of several stands under each, one of none under -1."""
+    """A device of several zones is listed under each of them, a device without a zone under -1."""
     devices = [SimulatedDevice("a/multi", "m", (0, 1)), SimulatedDevice("a/none", "n")]
     with (
         short_directory() as directory,
@@ -160,7 +160,7 @@ def test_devices_of_several_zones_and_of_none() -> None:
 
 
 def test_a_late_plugin() -> None:
-    """Its devices are registered, allocatable and given only once it has come, and gone again after a restart."""
+    """Its devices are registered and allocatable only after it has registered, and disappear with a restart."""
     with simulated(Faults(late_plugins=frozenset({"nvidia.com/gpu"}))) as kubelet:
         checkpoint = "device-plugins/kubelet_internal_checkpoint"
         assert read(kubelet, checkpoint)["Data"]["RegisteredDevices"] == {}
@@ -171,7 +171,7 @@ def test_a_late_plugin() -> None:
         assert read(kubelet, checkpoint)["Data"]["RegisteredDevices"] == {}
 
 
-def test_no_temporary_files_stay() -> None:
+def test_no_temporary_files_remain() -> None:
     """They are renamed."""
 
     def files(directory: Path) -> list[str]:

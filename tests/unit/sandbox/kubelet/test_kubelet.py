@@ -1,4 +1,4 @@
-"""A simulated kubelet's own ways; what it answers is tested where it is asked."""
+"""A simulated kubelet's own behaviour; its responses are tested with the code that requests them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zonewise_sandbox.kubelet import DoesNotFit, SimulatedKubelet, even_zones
 
 
 def test_a_pod_that_does_not_fit_leaves_nothing() -> None:
-    """It is refused, no event is sent, and the node is as before."""
+    """The pod is rejected, and the node is unchanged."""
     with simulated() as kubelet:
         before = (kubelet.directory / "cpu_manager_state").read_bytes()
         with pytest.raises(DoesNotFit):
@@ -19,7 +19,7 @@ def test_a_pod_that_does_not_fit_leaves_nothing() -> None:
 
 
 def test_a_uid_runs_once() -> None:
-    """A second pod with it is a mistake of the caller."""
+    """Starting a second pod with the same UID is an error of the caller."""
     with simulated() as kubelet:
         kubelet.start(pod("a"))
         with pytest.raises(ValueError, match="uid-a is running already"):
@@ -30,6 +30,6 @@ def test_a_uid_runs_once() -> None:
 
 
 def test_a_path_too_long_for_a_socket() -> None:
-    """It is said, where the system would cut it or call it an invalid argument."""
+    """The error names the limit; the system would truncate the path or report an invalid argument."""
     with short_directory() as directory, pytest.raises(ValueError, match="107 bytes"):
         SimulatedKubelet(directory / ("x" * 100), even_zones(1, 1)).serve()

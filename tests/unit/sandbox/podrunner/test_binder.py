@@ -1,4 +1,4 @@
-"""The binder: no node has more than it can, and no pod waits that has room."""
+"""The binder: no node is overcommitted, and no pod that fits waits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_labels_names_and_taints_select() -> None:
     assert made.place(pod("4", **pinned("d"))) == ""
 
 
-def test_a_pod_waits_for_room_and_for_nodes() -> None:
+def test_a_pod_waits_for_free_resources_and_for_nodes() -> None:
     made = binder(node("a", cpu=1))
     assert made.place(pod("1")) == "a"
     assert made.place(pod("2")) == made.place(pod("3", **pinned("b"))) == ""
@@ -67,7 +67,7 @@ STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 3)),
 
 
 @given(STEPS)
-def test_nothing_is_overcommitted_and_nothing_waits_in_vain(steps: list[tuple[bool, int, int]]) -> None:
+def test_nothing_is_overcommitted_and_no_pod_that_fits_waits(steps: list[tuple[bool, int, int]]) -> None:
     made = binder(node("a"), node("b", cpu=3))
     places: dict[str, tuple[str, int]] = {}
     waiting: dict[str, int] = {}

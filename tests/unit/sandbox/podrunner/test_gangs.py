@@ -1,4 +1,4 @@
-"""Gangs of simulated pods: no pod works before all of its gang run."""
+"""Gangs of simulated pods: no pod works before all pods of its gang run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CHANGES = st.lists(
 
 
 @given(CHANGES)
-def test_a_gang_works_only_if_all_its_pods_ran_at_once_since_the_last_time_that_none_did(
+def test_a_gang_works_once_all_its_pods_run_until_none_does(
     changes: list[tuple[str, int, str, bool]],
 ) -> None:
     gangs = RunningGangs()

@@ -1,4 +1,4 @@
-"""The nodes that a pod may run on, by the totals of nodes."""
+"""The nodes on which a pod may run, by the nodes' totals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_node_that_changes() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.integers(0, 4), st.booleans()), max_size=30))
 def test_a_pod_fits_where_the_others_leave_enough(steps: list[tuple[int, str, int, bool]]) -> None:
-    """After any sequence of pods that are held and released: the free amounts are what the holders leave."""
+    """The claim holds after any sequence of held and released pods."""
     nodes = totals(node("a"), node("b"))
     held: dict[str, tuple[str, int]] = {}
     for number, name, cpus, holds in steps:

@@ -1,4 +1,4 @@
-"""A whole cluster in this process: jobs run on it, and nothing of it stays."""
+"""A whole in-process cluster: jobs run on it, and it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 
 def job(name: str, pods: int, cpus: int, gpus: int, *, run: int = HOUR) -> Json:
-    """A Job that names no queue."""
+    """Return a Job without a queue name."""
     limits = {"cpu": str(cpus), "memory": "8Gi", **({GPU: str(gpus)} if gpus else {})}
     container = {"name": "main", "image": "none", "resources": {"limits": limits}}
     template = {
@@ -75,7 +75,7 @@ def is_complete(client: Client, name: str) -> bool:
 
 
 def available(client: Client, node: str) -> list[tuple[int, int]]:
-    """CPUs and GPUs of the zones of a node that its agent reports as available."""
+    """Return the available CPUs and GPUs of a node's zones, from its agent's report."""
     zones = client.get(NODE_RESOURCE_TOPOLOGIES, node)["zones"]
     resources = [
         {entry["name"]: int(entry["available"]) for entry in zone["resources"]}
@@ -86,7 +86,7 @@ def available(client: Client, node: str) -> list[tuple[int, int]]:
 
 
 def test_nodes_are_as_described(client: Client) -> None:
-    """Each is ready, without a taint, with its agent's labels and report."""
+    """Each node is ready, has no taints, and has its agent's labels and report."""
     nodes = client.list(NODES).items
     assert [node["metadata"]["name"] for node in nodes] == [f"hgx-h100-{i}" for i in range(4)]
     for node in nodes:
@@ -99,7 +99,7 @@ def test_nodes_are_as_described(client: Client) -> None:
 
 
 def test_a_job_runs_zone_by_zone(cluster: Cluster, client: Client) -> None:
-    """It names no queue and waits in the default one; its pods are placed, their zones are taken, and returned."""
+    """It has no queue name and waits in the default queue; its pods are placed in zones, which are then freed."""
     submit(client, job("aligned", 5, 50, 2))
     eventually(lambda: [pod["status"].get("phase") for pod in pods_of(client, "aligned")] == ["Running"] * 5)
     pods = pods_of(client, "aligned")
@@ -115,8 +115,8 @@ def test_a_job_runs_zone_by_zone(cluster: Cluster, client: Client) -> None:
     assert any(workload["metadata"]["name"].startswith("job-aligned") for workload in workloads)
 
 
-def test_time_runs_as_fast_as_asked(client: Client) -> None:
-    """A job of an hour takes an hour of the cluster's time, and some seconds of ours."""
+def test_time_runs_at_the_requested_speed(client: Client) -> None:
+    """A job of an hour takes an hour of the cluster's time, and a few seconds of real time."""
     submit(client, job("hour", 1, 1, 1))
     eventually(lambda: is_complete(client, "hour"))
     status = client.get(JOBS, "hour", namespace="default")["status"]
@@ -126,7 +126,7 @@ def test_time_runs_as_fast_as_asked(client: Client) -> None:
 
 
 def test_a_job_that_does_not_fit_waits(client: Client) -> None:
-    """And its Workload says why."""
+    """Its Workload has the reason."""
     submit(client, job("too-wide", 33, 1, 1))
 
     def message() -> str:
@@ -140,7 +140,7 @@ def test_a_job_that_does_not_fit_waits(client: Client) -> None:
 
 
 def test_a_kubelet_rejects_a_pod_that_its_node_cannot_hold(client: Client) -> None:
-    """A pod that names its node passes no scheduler; its status is the kubelet's."""
+    """A pod with a node name passes no scheduler; its kubelet sets its status."""
     body = job("unused", 1, 1, 9)["spec"]["template"]
     pod = {"metadata": {"name": "greedy", "namespace": "default"}, "spec": {**body["spec"], "nodeName": "hgx-h100-3"}}
     client.create(PODS, pod, namespace="default")
@@ -149,7 +149,7 @@ def test_a_kubelet_rejects_a_pod_that_its_node_cannot_hold(client: Client) -> No
     client.delete(PODS, "greedy", namespace="default")
 
 
-def test_a_load_arrives(cluster: Cluster, client: Client) -> None:
+def test_the_jobs_of_a_load_are_submitted(cluster: Cluster, client: Client) -> None:
     nodes = parse_nodes(NODES_TEXT)
     with LoadSubmitter(cluster.config, load_jobs("ai", nodes, seed=1), cluster.clock):
         eventually(lambda: any(name.startswith("small-") for name in _job_names(client)))
@@ -162,8 +162,8 @@ def _job_names(client: Client) -> list[str]:
     return [entry["metadata"]["name"] for entry in client.list(JOBS).items]
 
 
-def test_another_program_shows_it(cluster: Cluster) -> None:
-    """The page of a cluster that exists, by its kubeconfig: it writes nothing."""
+def test_an_observer_shows_the_cluster(cluster: Cluster) -> None:
+    """An observer serves the page of an existing cluster by its kubeconfig, and writes nothing."""
     with written_kubeconfig(cluster.url, "") as path, open_observer(path, "", 0, threading.Event) as observer:
         assert observer.cluster_url == cluster.url
         path_of_queues = "/api/v1/queues"
@@ -175,7 +175,7 @@ def test_another_program_shows_it(cluster: Cluster) -> None:
 
 
 def test_the_read_api_is_behind_the_proxy_of_services(cluster: Cluster) -> None:
-    """So a kubeconfig is enough for client commands."""
+    """A kubeconfig therefore suffices for client commands."""
     proxied = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy"
     shown = _get(cluster.url, f"{proxied}/api/v1/workloads?limit=1")
     assert shown.keys() == {"total", "offset", "items"}
@@ -192,8 +192,8 @@ def _get(url: str, path: str) -> Json:
 # --- its end
 
 
-def test_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No port, no thread and no file, after a job has run."""
+def test_nothing_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No port, thread or file remains after a job has run."""
     before = set(threading.enumerate())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with open_cluster(ClusterOptions(parse_nodes("2xxeon-8358"), speed=SPEED)) as cluster:
@@ -220,7 +220,7 @@ def test_a_port_in_use(field: str) -> None:
             pass
 
 
-def test_it_ends_before_it_is_ready() -> None:
+def test_a_stop_before_the_cluster_is_ready() -> None:
     stop = threading.Event()
     stop.set()
     before = set(threading.enumerate())

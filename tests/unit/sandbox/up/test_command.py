@@ -1,4 +1,4 @@
-"""Arguments of `zonewise up`: what is wrong with them, in one line."""
+"""Arguments of `zonewise up`: each error is one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOGGERS = ("zonewise", "zonewise_common", "zonewise_scheduler", "zonewise_sandbo
 
 @pytest.fixture(autouse=True)
 def log_levels() -> Iterator[None]:
-    """Restore what the command sets for its process."""
+    """Restore the logging settings that the command changes."""
     loggers = [logging.getLogger(), *map(logging.getLogger, LOGGERS)]
     levels, handlers = [logger.level for logger in loggers], list(loggers[0].handlers)
     yield
@@ -64,7 +64,7 @@ def test_a_kubeconfig_that_exists_is_not_overwritten(capsys: pytest.CaptureFixtu
 
 
 def test_the_help_names_every_kind_and_mix(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal of 80 columns; what it does is in one line without a full stop."""
+    """The terminal has 80 columns; the command's summary has no full stop."""
     monkeypatch.setenv("COLUMNS", "80")
     shown = run(capsys, "up", "--help")
     assert all(name in shown for name in (*NODE_KINDS, *MIXES))
@@ -78,7 +78,7 @@ def test_the_names_of_mixes_are_the_simulators() -> None:
 
 
 def test_the_program_as_another_terminal_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make demo` runs it by its path, which a user's PATH does not have."""
+    """`make demo` runs the program by its path, which is not in a user's PATH."""
     (tmp_path / "a b").mkdir()
     file = tmp_path / "a b" / "zonewise"
     file.touch(0o755)

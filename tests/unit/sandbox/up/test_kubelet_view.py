@@ -1,4 +1,4 @@
-"""The kubelet in memory says what the simulated kubelet serves over gRPC and writes into its files."""
+"""The in-memory kubelet reports what the simulated kubelet serves over gRPC and writes to its files."""
 
 from __future__ import annotations
 

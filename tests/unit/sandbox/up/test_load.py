@@ -1,4 +1,4 @@
-"""Jobs that arrive by themselves."""
+"""Jobs that a load submits over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gpus(entry: SubmittedAt) -> int:
 
 
 def test_jobs_come_by_time_and_have_names_of_their_own() -> None:
-    """Also where several draws follow each other."""
+    """The claim holds across several batches of drawn jobs."""
     jobs = drawn("ai", "16xhgx-h100", 2500)
     times = [entry.at for entry in jobs]
     assert times == sorted(times)
@@ -36,10 +36,10 @@ def test_jobs_come_by_time_and_have_names_of_their_own() -> None:
 
 
 def test_the_start_fills_the_nodes() -> None:
-    """Those that are submitted at once ask for less than FILL times the GPUs; with the next one they ask for more."""
+    """Without the last job, the jobs at the start request less than FILL times the GPUs; with it, at least as much."""
     jobs = drawn("ai", "16xhgx-h100", 300)
     first = [entry for entry in jobs if entry.at == 0.0]
-    asked = sum(map(gpus, first[:-1]))  # the first of the others is at 0, too
+    asked = sum(map(gpus, first[:-1]))  # the first of the later jobs is also at 0
     assert asked < FILL * 128 <= asked + gpus(first[-1])
 
 
@@ -61,12 +61,12 @@ def test_a_seed_gives_the_same_jobs() -> None:
     assert drawn("hpc", "4xxeon-8358", 50, seed=3) != drawn("hpc", "4xxeon-8358", 50, seed=4)
 
 
-def test_a_smaller_share_comes_slower() -> None:
+def test_a_smaller_share_is_submitted_more_slowly() -> None:
     slow, fast = (drawn("batch", "4xxeon-8358", 500, share=share)[-1].at for share in (0.3, 0.9))
     assert slow > 2 * fast
 
 
 @pytest.mark.parametrize(("mix", "nodes"), [("ai", "2xxeon-8358"), ("foo", "1")])
-def test_loads_that_nodes_cannot_have(mix: str, nodes: str) -> None:
+def test_loads_that_the_nodes_cannot_run(mix: str, nodes: str) -> None:
     with pytest.raises(LoadError, match=f"--load {mix}: "):
         load_jobs(mix, parse_nodes(nodes))

@@ -1,4 +1,4 @@
-"""Simulated nodes: what their kubelets admit, and what their agents publish."""
+"""Simulated nodes: their kubelets' admissions, and their agents' reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pod(name: str, gpus: int, cpus: int = 8, **spec: Any) -> RunnerPod:
 
 
 def test_a_pod_is_admitted_once() -> None:
-    """A second look at a pod that is admitted allocates nothing."""
+    """Admitting an admitted pod again allocates nothing."""
     node = simulated_node()
     assert node.admit(pod("a", 2)) == node.admit(pod("a", 2)) == ""
     assert [len(entry.containers[0].cpus) for entry in node.report().pods] == [8]
@@ -33,7 +33,7 @@ def test_a_pod_is_admitted_once() -> None:
 
 
 def test_a_kubelet_rejects_a_pod_that_spans_zones() -> None:
-    """Under single-numa-node alone."""
+    """Only single-numa-node rejects it."""
     assert "single zone" in simulated_node("single-numa-node").admit(pod("wide", 8))
     assert simulated_node().admit(pod("wide", 8)) == ""
 

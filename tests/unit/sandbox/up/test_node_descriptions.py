@@ -1,4 +1,4 @@
-"""Descriptions of nodes: what each text means, and what is wrong with others."""
+"""Descriptions of nodes: the meaning of each text, and the errors for others."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_rack_has_four_nodes_of_one_group() -> None:
 
 
 def test_a_file_of_nodes(tmp_path: Path) -> None:
-    """Kinds, zones, policies and levels are those of the file."""
+    """Kinds, zones, policies and levels are those in the file."""
     file = tmp_path / "fleet.yaml"
     file.write_text(FLEET)
     nodes = parse_nodes(str(file))

@@ -1,4 +1,4 @@
-"""A cluster that is only shown: nothing in it changes, and what is wrong is told in one line."""
+"""An observer of a cluster: nothing in the cluster changes, and each error is one line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shown(url: str, path: str) -> Any:
 
 
 def test_nothing_is_written() -> None:
-    """Not even what a leader would write at once: the Workload of a Job, and the status of its queue."""
+    """Not even the writes that a leader makes at once occur: a Job's Workload, and the status of its queue."""
     nodes = parse_nodes("1xxeon-8358")
     with ApiServer(crds=definitions()) as server:
         server.create("", "nodes", NodeObjects("2026-01-01T00:00:00Z").node(nodes.nodes[0]))
@@ -62,7 +62,7 @@ def test_nothing_is_written() -> None:
     [("", "the cluster cannot be read: .*refused"), ("other", "other")],
 )
 def test_what_is_wrong(tmp_path: Path, context: str, message: str) -> None:
-    """No server, or no such context."""
+    """There is no server, or no such context."""
     file = tmp_path / "config"
     file.write_text(kubeconfig(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ObserverError, match=message), open_observer(str(file), context, 0, threading.Event):
@@ -71,7 +71,7 @@ def test_what_is_wrong(tmp_path: Path, context: str, message: str) -> None:
 
 @contextlib.contextmanager
 def ready_program() -> Generator[int]:
-    """Yield the port of a program that says that it is ready, as the controller of another cluster does."""
+    """Yield the port of a program that reports readiness, as the controller of another cluster does."""
     with http.server.HTTPServer(("127.0.0.1", 0), _Ready) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -97,7 +97,7 @@ def empty_cluster() -> Generator[str]:
 
 
 def test_a_port_of_another_program_is_rejected() -> None:
-    """Else the page would be that of another cluster."""
+    """Otherwise the page would show another cluster."""
     with (
         empty_cluster() as path,
         ready_program() as port,
@@ -108,7 +108,7 @@ def test_a_port_of_another_program_is_rejected() -> None:
 
 
 def test_a_port_that_another_program_takes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That program is ready, and the controller has ended."""
+    """That program reports readiness, and the observer's own controller has ended."""
     monkeypatch.setattr("zonewise_sandbox.up.observer.listens", create_autospec(listens, return_value=False))
     with (
         empty_cluster() as path,

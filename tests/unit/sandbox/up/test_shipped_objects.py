@@ -1,4 +1,4 @@
-"""The objects that a cluster in one process begins with."""
+"""The initial objects of a cluster in one process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zonewise_sandbox.up.shipped_objects import MANIFESTS, definitions, queue_ob
 
 
 def test_they_are_the_projects_manifests() -> None:
-    """Links, so that none differs."""
+    """The files are links, so they cannot differ."""
     links = [entry for entry in sorted(MANIFESTS.rglob("*")) if entry.is_symlink() or not entry.is_dir()]
     crds = PROJECT / "manifests/scheduler/components/kueue-crds"
     assert len(links) == 3 + len(list(crds.glob("*s.yaml")))

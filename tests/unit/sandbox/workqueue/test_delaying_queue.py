@@ -16,7 +16,7 @@ def test_a_key_waits_once() -> None:
     assert [queue.get(), queue.get()] == ["a", "b"]
 
 
-def test_a_key_is_in_the_hands_of_one_worker() -> None:
+def test_only_one_worker_processes_a_key() -> None:
     queue: DelayingQueue[str] = DelayingQueue(Clock())
     queue.add("a")
     assert queue.get() == "a"
