@@ -1,4 +1,4 @@
-"""What is read off the pods of gangs: waits, CPUs that work, the time from room to running."""
+"""Results from the pods of gangs: waits, working CPUs, and the time from free resources to running."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_turnover_is_from_the_last_end_to_the_last_start() -> None:
     assert turnovers(gang_spans([FIRST], PODS)) == []
 
 
-def test_there_is_room_once_all_pods_of_a_gang_fit() -> None:
-    """The first gang from its submission on, the second from the end of the last pod of the first one on."""
+def test_a_gang_fits_once_all_of_its_pods_fit() -> None:
+    """The first gang fits from its submission on, the second one from the end of the first one's last pod on."""
     seconds, room = seconds_from_room(gang_spans([FIRST, SECOND], PODS), PODS, FREE)
     assert seconds == [1.0, 1.0]
     assert room == pytest.approx(0.5 + 0.25)
 
 
-def test_room_that_another_gang_takes_does_not_count() -> None:
+def test_resources_that_another_gang_takes_do_not_count() -> None:
     pods = [*PODS, PodSpan("narrow", "a", 16.5, 16.75, 20.0)]
     spans = gang_spans([FIRST, NARROW, SECOND], pods)
     seconds, _ = seconds_from_room(spans, pods, FREE)

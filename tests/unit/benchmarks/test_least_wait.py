@@ -20,7 +20,7 @@ def logged(number: int, submitted: float, run: float, processors: int) -> Logged
 
 
 def test_jobs_that_need_everything() -> None:
-    """Ten at once, of an hour each: the last waits for nine."""
+    """Ten jobs of an hour each are submitted at once: the last one waits for nine others."""
     jobs = [logged(number, 0, HOUR, 8) for number in range(10)]
     assert 0.9 * 9 * HOUR < least_worst_wait(jobs, 8, 24 * HOUR) <= 9 * HOUR
 

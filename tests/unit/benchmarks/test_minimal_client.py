@@ -1,4 +1,4 @@
-"""The minimal client: writes of a chain in order, and no failure that goes unnoticed."""
+"""The minimal client: each chain's writes in order, and no unreported failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_writes_of_each_chain_are_sent_in_order() -> None:
     assert {item["metadata"]["name"]: item["data"]["step"] for item in items} == {f"c{i}": "last" for i in range(30)}
 
 
-def test_a_rejected_write_is_told() -> None:
+def test_a_rejected_write_is_reported() -> None:
     with ApiServer() as server, MinimalClient(ServerAccess(server.url), 2) as client:
         with pytest.raises(RuntimeError, match=r"1 writes failed: PATCH .*/absent: 404"):
             client.send([[patch("absent", "first")], [create("present")]])

@@ -1,4 +1,4 @@
-"""The groups of benchmarks: what they name is there, so that a long run need not end in vain."""
+"""The groups of benchmarks: their modules and sections exist, so a long run cannot fail at its end."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from benchmarks.soak_resources import read_process
 
 
 def test_connections_of_clients_do_not_count_as_descriptors() -> None:
-    """Clients decide how many there are. What the program itself opens counts, and here it is the client as well."""
+    """Clients determine their number. Descriptors that the program opens count; in this test it is also the client."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         before = read_process(os.getpid(), 0.0).descriptors
@@ -21,7 +21,7 @@ def test_connections_of_clients_do_not_count_as_descriptors() -> None:
 
 
 def test_a_connection_that_its_client_has_closed_counts() -> None:
-    """A program that never closes it leaks."""
+    """A program that never closes such a connection leaks it."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         before = read_process(os.getpid(), 0.0).descriptors

@@ -1,4 +1,4 @@
-"""The gangs of a talk: what a smaller and faster case keeps, and what misses a target."""
+"""The gangs of a talk: what a smaller and faster case preserves, and what misses a target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_whole_case_is_that_of_the_talk() -> None:
 
 
 def test_a_smaller_and_faster_case_keeps_the_load() -> None:
-    """The CPUs that Jobs want by the CPUs of the nodes, while Jobs come; and how long the simulator takes for them."""
+    """The load is the Jobs' CPUs relative to the nodes' CPUs during submission. The simulated makespan scales too."""
 
     def load(entry: Case) -> float:
         wanted = sum(job.pods * job.cpus * job.run for job in entry.jobs)
@@ -63,7 +63,7 @@ def test_a_failed_job_and_a_long_makespan_miss_the_targets() -> None:
     ]
 
 
-def test_what_kube_scheduler_does_alone_has_no_target() -> None:
+def test_kube_scheduler_without_the_queue_has_no_target() -> None:
     assert missed({"alone": ServiceResult([], 3, 60.0)}) == []
 
 
