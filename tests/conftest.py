@@ -1,4 +1,4 @@
-"""For all tests: profiles of examples, required programs, and the closing table of the grading, fact by fact."""
+"""Settings for all tests: example profiles, required programs, and the final table of graded facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.programs import PROGRAMS, find_program, missing_program
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
-# no deadline for an example: a loaded machine is no defect, and each test has a timeout of its own
+# no deadline for an example: a loaded machine is not a defect, and each test has its own timeout
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones, and three
 # times as many
@@ -23,18 +23,18 @@ settings.register_profile("quick", settings.get_profile("default"), max_examples
 settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
 _SHARE = 3
-"""Of so many examples the default profile tries one: the rest finds nothing in a run that tries the same each time."""
+"""The default profile tries one of this many examples: repeated runs try the same ones, so more would find nothing."""
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of workers of `-n auto`: a third of the time of all tests is spent waiting for programs."""
+    """Return the number of workers for `-n auto`: tests spend a third of their time waiting for programs."""
     cpus = len(os.sched_getaffinity(0))
     return cpus + -(-cpus // 2)
 
 
 def pytest_configure() -> None:
-    """Fail at once where `make test-servers` lacks a program, since its tests would all skip."""
+    """Fail at once if `make test-servers` lacks a program; otherwise its tests would all be skipped."""
     if os.environ.get("ZONEWISE_REQUIRE_SERVERS"):
         missing = [missing_program(name) for name in PROGRAMS if find_program(name) is None]
         if missing:
@@ -42,10 +42,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the default profile try a third of a property's examples, in the quick profile one.
+    """In the default profile, run a third of a property's examples; in the quick profile, one.
 
-    The quick profile has one parameter set of a unit test, and no real server. Tests that mostly wait for programs come
-    first, so one worker waits while the others work. No worker is left alone with them at the end.
+    In the quick profile, each unit test has one parameter set, and no test uses a real server. Tests that mostly wait
+    for programs come first, so that one worker waits while the others work. At the end, no worker is left with only
+    such tests.
     """
     items.sort(key=lambda item: not item.nodeid.startswith("tests/e2e"))
     if PROFILE == "quick":
@@ -72,7 +73,7 @@ def _choose_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _limit_examples(test: Any, attribute: str) -> None:
-    """Lower the number of a property's examples, also where it states its own."""
+    """Lower the number of a property's examples, even if the property sets its own."""
     own = getattr(test, attribute, None)
     if isinstance(own, settings):
         limit = 1 if PROFILE == "quick" else -(-own.max_examples // _SHARE)
@@ -80,7 +81,7 @@ def _limit_examples(test: Any, attribute: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table where graded facts were among the tests."""
+    """Print the table if the tests include graded facts."""
     counts: dict[str, Counter[str]] = {}
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.stats.get(outcome, []):
