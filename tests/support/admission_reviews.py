@@ -93,7 +93,6 @@ def job(
 
 
 def pod(queue: str = "q", annotations: Json | None = None, labels: Json | None = None, **spec: Any) -> Json:
-    """Return a plain pod."""
     named = {QUEUE: queue} if queue else {}
     return {
         "apiVersion": "v1",

@@ -61,8 +61,6 @@ sys.exit(main())"""
 
 
 class AgentProcess(Watched):
-    """The process of an agent."""
-
     def __init__(self, directory: Path, flags: Iterable[str], environment: Mapping[str, str], program: str) -> None:
         log = directory / "stderr"
         self._printed = directory / "stdout"

@@ -160,7 +160,6 @@ RELATIONS = st.sampled_from(["SAME", "PIX", "PXB", "PHB", "NODE", "SYS", "NV2", 
 
 @st.composite
 def any_machines(draw: st.DrawFn) -> Machine:
-    """Draw a machine."""
     kinds = st.sampled_from([None, "performance", "efficiency"])
     return Machine(
         architecture=draw(NAMES | st.none()),

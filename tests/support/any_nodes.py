@@ -149,7 +149,6 @@ _DEVICES = st.dictionaries(
 
 @st.composite
 def containers(draw: st.DrawFn, name: str, role: Role, *, guaranteed: bool) -> Container:
-    """Draw a container."""
     memory = {"memory": draw(st.sampled_from([1, 1, 2, 3, 5, 10])) * UNIT}
     if draw(st.sampled_from([False, False, True])):
         memory["hugepages-2Mi"] = draw(st.integers(1, 4)) * UNIT

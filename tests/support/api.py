@@ -26,8 +26,6 @@ _STARTING = b"storage is (re)initializing"  # apiserver pkg/storage/cacher/cache
 
 
 class Answer(NamedTuple):
-    """One response."""
-
     status: int
     body: Any
     """The parsed JSON, or the text if the body is not JSON."""

@@ -104,11 +104,9 @@ class Autoscaler:
         self._cluster.api.patch(f"{KUEUE}/clusterqueues/{queue}", {"spec": rules}).ok()
 
     def requests(self) -> list[Json]:
-        """Return all requests."""
         return self._cluster.api.get(REQUESTS).ok()["items"]
 
     def pod_templates(self) -> list[Json]:
-        """Return all PodTemplates."""
         return self._cluster.api.get(POD_TEMPLATES).ok()["items"]
 
     def request(self, attempt: int = 1) -> Json:

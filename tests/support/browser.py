@@ -76,7 +76,6 @@ class Browser:
         self.send("POST", f"element/{element}/value", {"text": KEYS.get(text, text)})
 
     def click(self, selector: str) -> None:
-        """Click an element."""
         element = self.send("POST", "element", {"using": "css selector", "value": selector})[_ELEMENT]
         self.send("POST", f"element/{element}/click", {})
 
@@ -98,7 +97,6 @@ class Browser:
         return [f"{entry['level']}: {entry['message']}" for entry in entries if entry["level"] in {"SEVERE", "WARNING"}]
 
     def close(self) -> None:
-        """Close the window."""
         self._send("DELETE", f"session/{self._session}")
 
     def send(self, method: str, path: str, body: Json | None = None) -> Any:

@@ -57,7 +57,6 @@ class CliRunner:
         return str(self.directory / name)
 
     def run(self, *arguments: object) -> CommandResult:
-        """Run the subcommand."""
         status = main([self._command, *map(str, arguments)])
         said = self._capsys.readouterr()
         return CommandResult(status, said.out, said.err)

@@ -73,7 +73,6 @@ def state_of(topology: CpuTopology, policies: Policies = STATIC, busy: int = 0) 
 
 
 def recorded() -> list[dict[str, Any]]:
-    """Return the recorded results."""
     return json.loads(RECORDED.read_text())
 
 

@@ -42,8 +42,6 @@ _PROGRAM = "import sys; from zonewise.cli import main; sys.exit(main())"
 
 
 class Extender(Watched):
-    """The process of the extender."""
-
     def __init__(self, directory: Path, flags: Iterable[str]) -> None:
         log = directory / "extender.log"
         command = [sys.executable, "-c", _PROGRAM, "scheduler", "--extender-only", "--listen", "127.0.0.1:0"]
@@ -120,8 +118,6 @@ def running_extender(*flags: str) -> Generator[Extender]:
 
 
 class Reply(NamedTuple):
-    """A response."""
-
     status: int
     text: str
 
@@ -176,7 +172,6 @@ class ExtenderCluster:
         self.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
     def add_node(self, name: str, release: str = "v1.36.0") -> None:
-        """Create a Node."""
         amounts = {"cpu": "512", "memory": "8Ti", "pods": "500", GPU: "64"}
         status = {"nodeInfo": {"kubeletVersion": release}, "allocatable": amounts, "capacity": amounts}
         self.api.post("/api/v1/nodes", {"metadata": {"name": name}, "status": status}).ok()

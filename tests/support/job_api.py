@@ -17,7 +17,7 @@ MUTABLE = {"labels", "annotations", "nodeSelector", "tolerations", "schedulingGa
 
 
 class JobRejected(Exception):
-    """The API server rejects a write."""
+    """Raised when the API server rejects a write."""
 
 
 class JobApi:

@@ -106,7 +106,6 @@ class NodeHistory(NamedTuple):
         return frozenset(record.uid for record in self.records if not record.alive)
 
     def report(self, *, files: bool = True) -> KubeletReport:
-        """Return the kubelet's report."""
         alive = tuple(record.pod for record in self.records if record.alive)
         state = StateFiles(self._cpus(), self._memory(), self._checkpoint()) if files else StateFiles()
         return KubeletReport(alive, make_allocatable(self.machine, self.devices), CONFIG, state)

@@ -41,7 +41,6 @@ def renew(api: Api, second: int) -> None:
 
 
 def lease(api: Api) -> Json:
-    """Return the Lease."""
     return api.get(f"{LEASES}/{LEASE_NAME.name}").ok()
 
 

@@ -87,12 +87,10 @@ class Cluster:
 
     @property
     def node(self) -> Object:
-        """The Node's metadata."""
         return self.objects[NODES.kind, NODE]["metadata"]
 
     @property
     def labels(self) -> dict[str, str]:
-        """The Node's labels."""
         return self.node["labels"]
 
     @property

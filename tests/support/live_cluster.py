@@ -46,8 +46,6 @@ STOP_SECONDS = "zonewise.dev/simulated-stop-seconds"
 
 
 class ControllerProcess(Watched):
-    """A process of `zonewise controller`."""
-
     def __init__(self, directory: Path, *flags: str) -> None:
         number = len(list(directory.glob("controller-*")))
         log = directory / f"controller-{number}.log"
@@ -175,7 +173,6 @@ class LiveCluster(NamedTuple):
         return [entry["status"].get("phase", "") for entry in pods]
 
     def job(self, name: str) -> Json:
-        """Return a Job."""
         return self.api.get(f"{JOBS}/{name}").ok()
 
     def is_held(self, name: str) -> bool:
@@ -208,7 +205,6 @@ class LiveCluster(NamedTuple):
         return self.api.get(path).ok()["spec"].get("holderIdentity") or ""
 
     def workloads(self) -> list[Json]:
-        """Return all Workloads."""
         return self.api.get(WORKLOADS).ok()["items"]
 
     def clear(self) -> None:

@@ -71,7 +71,6 @@ class ModelCluster:
     # --- actions of users
 
     def create(self, resource: Resource, namespace: str, name: str, **fields: Any) -> ObjectKey:
-        """Create an object."""
         key = ObjectKey(resource, namespace, name)
         self._store(key, {"metadata": {"namespace": namespace, "name": name, **fields.pop("metadata", {})}, **fields})
         return key
@@ -138,7 +137,6 @@ class ModelCluster:
     # --- observations
 
     def get(self, key: ObjectKey) -> Json:
-        """Return an object."""
         return self.objects[key]
 
     def listed(self) -> dict[ObjectKey, Json]:
@@ -150,7 +148,6 @@ class ModelCluster:
         return any(entry["type"] == "Complete" for entry in self.objects[key].get("status", {}).get("conditions", ()))
 
     def workloads(self) -> list[Json]:
-        """Return all Workloads."""
         return [obj for key, obj in self.objects.items() if key.resource == WORKLOADS]
 
     def active_cpus(self) -> int:

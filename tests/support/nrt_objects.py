@@ -22,7 +22,6 @@ def zone(number: int, amounts: dict[str, Any], costs: dict[int, int] | None = No
 
 
 def nrt(zones: list[Json], policy: str = "single-numa-node", scope: str = "container", **attributes: str) -> Json:
-    """Return a NodeResourceTopology."""
     all_attributes = {"topologyManagerPolicy": policy, "topologyManagerScope": scope} | attributes
     return {"attributes": [{"name": name, "value": value} for name, value in all_attributes.items()], "zones": zones}
 
@@ -40,7 +39,6 @@ def guaranteed(cpu: int | str, **extra: Any) -> Json:
 
 
 def pod(*containers: Json, init: tuple[Json, ...] = (), **spec: Any) -> Json:
-    """Return a pod."""
     return {"spec": {"initContainers": list(init), "containers": list(containers), **spec}}
 
 

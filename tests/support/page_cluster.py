@@ -216,7 +216,7 @@ class PageCluster:
         self.step()
         self.forecast()
 
-    # --- what clients call
+    # --- methods that clients call
 
     def ask(self, function: Callable[[QueueController], Any], timeout: float) -> Any:
         """Call a function with the controller and return its result, as the loop does."""

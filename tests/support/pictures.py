@@ -24,7 +24,7 @@ def boxes_in(items: Sequence[Box | Cores]) -> Iterator[Box]:
 
 
 def cores_in(items: Sequence[Box | Cores]) -> Iterator[Cores]:
-    """Yield every leaf."""
+    """Yield every group of cores, the leaves of the layout."""
     for item in items:
         if isinstance(item, Box):
             yield from cores_in(item.children)

@@ -62,7 +62,6 @@ class PlacedCluster(ModelCluster):
         return phases == {"Succeeded"}
 
     def pods(self, job: ObjectKey) -> list[ObjectKey]:
-        """Return the pods of a Job."""
         return [key for key in self.objects if key.resource == PODS and key.name.startswith(f"{job.name}-")]
 
     def nodes_of(self, job: ObjectKey) -> list[str]:

@@ -82,12 +82,10 @@ class ProvisioningStory:
 
     @property
     def requests(self) -> dict[str, Json]:
-        """The ProvisioningRequests by name."""
         return {key.name: obj for key, obj in self.objects.items() if key.resource == PROVISIONING_REQUESTS}
 
     @property
     def pod_templates(self) -> dict[str, Json]:
-        """The PodTemplates by name."""
         return {key.name: obj for key, obj in self.objects.items() if key.resource == POD_TEMPLATES}
 
     def writes(self) -> list[Write]:

@@ -47,7 +47,6 @@ class ReportedQueue:
 
     @property
     def controller(self) -> QueueController:
-        """The controller."""
         return self.queue.controller
 
     def ask(self, function: Callable[[QueueController], Any], timeout: float) -> Any:

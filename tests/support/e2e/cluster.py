@@ -53,7 +53,6 @@ class NodeAgent:
         self.process: AgentProcess | None = None
 
     def start(self) -> None:
-        """Start it."""
         self._directory.mkdir(exist_ok=True)
         self.process = AgentProcess(self._directory, self._flags, {}, "pass")
 

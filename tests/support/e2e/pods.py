@@ -37,7 +37,6 @@ def burstable(name: str = "c", /, **requests: str) -> Object:
 
 
 def pod(name: str, *containers: Object, inits: tuple[Object, ...] = (), restart: str = "Always") -> Object:
-    """Return a pod."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

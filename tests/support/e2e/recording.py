@@ -120,7 +120,7 @@ def _configuration(node: Node) -> Object:
 
 
 def _ask(node: Node, method: str, answer: type[Message]) -> Object:
-    """Call a method with an empty request."""
+    """Call a method of the PodResources API with an empty request."""
     with contextlib.closing(grpc.insecure_channel(f"unix://{node.kubelet.podresources}")) as channel:
         call = channel.unary_unary(
             f"/v1.PodResourcesLister/{method}",
