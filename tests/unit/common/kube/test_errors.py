@@ -99,7 +99,7 @@ def test_no_status_at_all() -> None:
 
 @given(st.binary(max_size=200), st.integers(300, 599), st.text(max_size=20))
 def test_any_response_is_an_error_of_this_package(body: bytes, status: int, retry_after: str) -> None:
-    """No response makes the construction of the error fail."""
+    """Constructing the error never fails, whatever the response."""
     error = error_from_status(body, status, {"Retry-After": retry_after})
     assert error.status == status
     assert error.message

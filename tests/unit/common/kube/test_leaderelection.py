@@ -1,4 +1,4 @@
-"""Leader election: never two leaders for any requests and clocks, a leader soon, and none that remains unaware."""
+"""Leader election: never two leaders for any requests and clocks, soon one, and no holder after a release."""
 
 from __future__ import annotations
 
