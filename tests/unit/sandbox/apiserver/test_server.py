@@ -80,7 +80,7 @@ def test_objects_are_created_without_requests(server: ApiServer, api: Api) -> No
         server.create("example.com", "widgets", {"metadata": {"name": "one"}})
 
 
-# --- who may ask
+# --- authorization
 
 
 def test_a_required_token() -> None:
@@ -135,7 +135,7 @@ def test_versions_differ_only_in_their_name(api: Api) -> None:
     assert (created["apiVersion"], created["metadata"]["generation"]) == (f"{GROUP}/v2", 2)
 
 
-# --- the past
+# --- history
 
 
 def test_a_dropped_history_is_expired(server: ApiServer, api: Api) -> None:
@@ -182,7 +182,7 @@ def test_a_last_bookmark_comes_before_the_end(api: Api) -> None:
         assert next(events)["type"] == "BOOKMARK"
 
 
-# --- what controllers do
+# --- controllers
 
 
 def test_dependents_go_with_their_owner(api: Api) -> None:

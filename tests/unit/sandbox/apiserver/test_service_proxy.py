@@ -1,4 +1,4 @@
-"""The proxy of Services: what a service gets of a request. contract/test_read_api_proxy.py tests a real proxy."""
+"""The proxy of Services: the request that a service receives. contract/test_read_api_proxy.py tests a real proxy."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _get(url: str, path: str) -> Json:
         return json.loads(connection.getresponse().read())
 
 
-# --- its end
+# --- the end of a cluster
 
 
 def test_nothing_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
