@@ -1,4 +1,4 @@
-"""What the soak counts as growth of a program."""
+"""Growth of a program, as the soak measures it."""
 
 from __future__ import annotations
 

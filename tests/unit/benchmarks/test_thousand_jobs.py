@@ -1,4 +1,4 @@
-"""The gangs of a talk: what a smaller and faster case preserves, and what misses a target."""
+"""The benchmark of a talk's thousand gangs: a smaller and faster case, and missed targets."""
 
 from __future__ import annotations
 
