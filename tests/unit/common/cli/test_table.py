@@ -66,7 +66,7 @@ def test_a_row_of_another_length_is_an_error() -> None:
 
 @given(st.lists(st.tuples(st.text(st.characters(codec="ascii", categories=["L"]), max_size=60), st.integers(0, 10**6))))
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, int]]) -> None:
-    """The claim holds as far as columns may be shortened, as these may."""
+    """The limit applies as far as columns may be shortened, as these may."""
     columns = (Column("NAME", shorten=True), Column("SIZE", right=True))
     text = render_table(make_table(columns, [[name, str(size)] for name, size in rows]), Terminal(width=40))
     assert all(len(line) <= 40 for line in text.splitlines())

@@ -58,7 +58,7 @@ def test_not_in_a_cluster(tmp_path: Path) -> None:
 
 
 def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
-    """The file is not read for each request, but at once after the server has rejected the token."""
+    """The file is read again after a minute, and at once after the server has rejected the token."""
     file = tmp_path / "token"
     file.write_text("one\n")
     now = [0.0]
@@ -324,7 +324,7 @@ def test_kubeconfig_with_unsupported_settings(tmp_path: Path, cluster: dict[str,
 
 @pytest.mark.parametrize("content", [None, "", "just text", "clusters: [", "clusters: 7\nusers: [1]\n", "contexts: []"])
 def test_kubeconfig_that_is_damaged(tmp_path: Path, content: str | None) -> None:
-    """The error names an absent or damaged file."""
+    """The error names the missing or damaged file."""
     file = tmp_path / "config"
     if content is not None:
         file.write_text(content)
@@ -333,7 +333,7 @@ def test_kubeconfig_that_is_damaged(tmp_path: Path, content: str | None) -> None
 
 
 def test_kubeconfig_with_an_unknown_context(tmp_path: Path) -> None:
-    """The error names the context."""
+    """The error names the unknown context."""
     with pytest.raises(ConfigError, match="nowhere"):
         Config.from_kubeconfig(kubeconfig(tmp_path, {}), "nowhere")
 

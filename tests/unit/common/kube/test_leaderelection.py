@@ -185,7 +185,7 @@ def test_a_leader_that_vanishes_is_followed() -> None:
 
 
 def test_a_leader_that_cannot_renew_stops() -> None:
-    """Its next step after the deadline stops it, before another elector can lead."""
+    """The leader's next step after its deadline stops it, before another elector can lead."""
     world = World()
     leader = world.add("a")
     leader.step()

@@ -244,7 +244,7 @@ def test_a_bad_configuration_is_named(config: Config, words: str) -> None:
 
 
 def test_the_time_of_the_server() -> None:
-    """It is the Date header of the last response that has one, even if that is an error."""
+    """The server's time is the Date header of the last response that has one, even if that is an error."""
     one, two, three = (f"Sun, 09 Sep 2001 01:46:{second} GMT" for second in (40, 41, 42))
     answers = [
         give(200, {}),

@@ -22,7 +22,7 @@ def test_no_containers() -> None:
 
 
 def test_metadata() -> None:
-    """It counts containers and zones, and names the zone with the most containers, or the lowest such zone."""
+    """The metadata counts containers and zones, and names the lowest zone with the most containers."""
     placement = encode({("n", "p", "a"): 1, ("n", "p", "b"): 1, ("n", "p", "c"): 0}, 2)
     assert placement.metadata == "npv0v001::ve=leb89::cc=3::nn=2::bn=1"
     assert list(placement.vectors) == [0]

@@ -49,7 +49,7 @@ def test_one_more_pod_changes_the_fingerprint(text: list[tuple[str, str]], pod: 
 
 @given(pods)
 def test_its_form(text: list[tuple[str, str]]) -> None:
-    """It has 24 characters: the name and version of the algorithm, and 16 hexadecimal digits."""
+    """A fingerprint has 24 characters: the name and version of the algorithm, and 16 hexadecimal digits."""
     sign = fingerprint(text)
     assert len(sign) == 24
     assert sign.startswith("pfp0v001")

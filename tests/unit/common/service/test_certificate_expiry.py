@@ -32,7 +32,7 @@ def pem_of(der: bytes) -> str:
 
 @pytest.mark.parametrize("end", [SOON, LATER])
 def test_expiry(end: datetime) -> None:
-    """Both forms of times are read."""
+    """Both forms of times, UTCTime and GeneralizedTime, are read."""
     assert earliest_expiry(issue(end)) == end.timestamp()
 
 

@@ -146,7 +146,7 @@ def test_rejections(guarded: int, authorization: str, path: str, status: int, bo
 
 
 def test_a_token_in_a_header_that_the_api_server_passes_on(guarded: int) -> None:
-    """It is reviewed like that of Authorization, which has precedence. Reviews use separate URLs for the read API."""
+    """The token is reviewed like that of Authorization, which has precedence. Reviews use the read API's own URLs."""
     by_header: dict[str, Any] = {"X-Zonewise-Token": "good"}
     guessed: dict[str, Any] = {"X-Zonewise-Token": "bad"}
     assert get(guarded, "/api/v1/queues", **by_header).status == 200
@@ -201,7 +201,7 @@ def test_guessed_tokens_are_limited(clock: Clock, guarded: int, reviews: Reviews
 
 
 def test_strangers_cost_a_token_in_use_nothing(clock: Clock, guarded: int) -> None:
-    """Its user is served when all caches are full and no budget remains, even if the decision is due for a review."""
+    """A token's user is served with all caches full and no budget left, even if the decision is due for a review."""
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
     for _ in range(3):
         for number in range(CLIENT_BURST + 1):

@@ -308,7 +308,7 @@ def test_a_rejected_body_is_discarded(stack: ExitStack) -> None:
 
 
 def test_the_port_is_free_after_a_stop(stack: ExitStack) -> None:
-    """The claim holds with silent clients, slow ones, and a request in progress, which is completed first."""
+    """The port is free despite silent clients, slow ones, and a request in progress, which is completed first."""
     handler = EchoHandler()
     with running(handler) as server:
         for start in SLOW_STARTS:

@@ -37,7 +37,7 @@ def issue(directory: Path, year: int) -> float:
 
 
 def test_expiry_of_a_certificate(tmp_path: Path) -> None:
-    """It follows the files without a new client. A server without TLS has no sample."""
+    """The metric follows the files without a new client. A server without TLS has no sample."""
     first = issue(tmp_path, 2040)
     registry, metrics = CollectorRegistry(), ServiceMetrics(dict)
     registry.register(metrics)
