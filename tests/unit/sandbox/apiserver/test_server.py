@@ -54,7 +54,7 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_times_are_those_of_its_clock() -> None:
-    """The claim holds for objects, for ages in tables, and for responses."""
+    """Objects, ages in tables, and responses have the clock's times."""
     clock = Clock(1_000_000_000.0)
     with ApiServer(clock=clock) as server:
         api = Api(server.url)
@@ -176,7 +176,7 @@ def test_bookmarks_have_the_version_of_an_idle_watch() -> None:
 
 
 def test_a_last_bookmark_comes_before_the_end(api: Api) -> None:
-    """It is sent two seconds before the end, so that the next watch begins where this one ends."""
+    """The bookmark is sent two seconds before the end, so that the next watch begins where this one ends."""
     since = api.post(MAPS, config_map("one")).ok()["metadata"]["resourceVersion"]
     with api.watch(MAPS, resourceVersion=since, allowWatchBookmarks="true", timeoutSeconds=3) as events:
         assert next(events)["type"] == "BOOKMARK"
@@ -290,7 +290,7 @@ def test_a_watch_ends_with_the_server(query: str) -> None:
 
 
 def test_a_watch_that_begins_while_the_server_stops_ends_in_good_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It subscribes after all other watches were ended, so it learns of the end from its connection."""
+    """The watch subscribes after all others were ended, so it learns of the end from its connection."""
     with ApiServer() as server, contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port)) as connection:
         store, ended = server.store, threading.Event()
         end, subscribe = store.end_subscriptions, store.subscribe

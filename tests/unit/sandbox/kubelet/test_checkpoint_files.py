@@ -111,7 +111,7 @@ def test_files_are_cleared_as_late_as_a_kubelet_does() -> None:
 
 
 def test_a_rejected_pod_clears_cpus_and_memory() -> None:
-    """Their managers remove stopped pods before they compute hints; the Device Manager writes only on an allocation."""
+    """The CPU and Memory Managers remove stopped pods before they compute hints, the Device Manager on allocation."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         kubelet.stop("uid-a")
@@ -160,7 +160,7 @@ def test_devices_of_several_zones_and_of_none() -> None:
 
 
 def test_a_late_plugin() -> None:
-    """Its devices are registered and allocatable only after it has registered, and disappear with a restart."""
+    """A plugin's devices are registered and allocatable only after it has come, and disappear with a restart."""
     with simulated(Faults(late_plugins=frozenset({"nvidia.com/gpu"}))) as kubelet:
         checkpoint = "device-plugins/kubelet_internal_checkpoint"
         assert read(kubelet, checkpoint)["Data"]["RegisteredDevices"] == {}
@@ -172,7 +172,7 @@ def test_a_late_plugin() -> None:
 
 
 def test_no_temporary_files_remain() -> None:
-    """They are renamed."""
+    """The temporary files are renamed."""
 
     def files(directory: Path) -> list[str]:
         return sorted(str(file.relative_to(directory)) for file in directory.rglob("*") if file.is_file())

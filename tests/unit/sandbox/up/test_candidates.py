@@ -64,7 +64,7 @@ def test_a_node_that_changes() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.integers(0, 4), st.booleans()), max_size=30))
 def test_a_pod_fits_where_the_others_leave_enough(steps: list[tuple[int, str, int, bool]]) -> None:
-    """The claim holds after any sequence of held and released pods."""
+    """After any sequence of held and released pods, a node's free amounts are what the holders leave."""
     nodes = totals(node("a"), node("b"))
     held: dict[str, tuple[str, int]] = {}
     for number, name, cpus, holds in steps:

@@ -99,7 +99,7 @@ def test_nodes_are_as_described(client: Client) -> None:
 
 
 def test_a_job_runs_zone_by_zone(cluster: Cluster, client: Client) -> None:
-    """It has no queue name and waits in the default queue; its pods are placed in zones, which are then freed."""
+    """The job has no queue name and waits in the default queue. Its pods are placed in zones, which are then freed."""
     submit(client, job("aligned", 5, 50, 2))
     eventually(lambda: [pod["status"].get("phase") for pod in pods_of(client, "aligned")] == ["Running"] * 5)
     pods = pods_of(client, "aligned")
@@ -126,7 +126,7 @@ def test_time_runs_at_the_requested_speed(client: Client) -> None:
 
 
 def test_a_job_that_does_not_fit_waits(client: Client) -> None:
-    """Its Workload has the reason."""
+    """The job's Workload has the reason."""
     submit(client, job("too-wide", 33, 1, 1))
 
     def message() -> str:

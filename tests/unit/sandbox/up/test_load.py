@@ -27,7 +27,7 @@ def gpus(entry: SubmittedAt) -> int:
 
 
 def test_jobs_come_by_time_and_have_names_of_their_own() -> None:
-    """The claim holds across several batches of drawn jobs."""
+    """Jobs come in order of time, and with unique names, across several batches of drawn jobs."""
     jobs = drawn("ai", "16xhgx-h100", 2500)
     times = [entry.at for entry in jobs]
     assert times == sorted(times)

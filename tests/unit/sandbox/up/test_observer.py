@@ -108,7 +108,7 @@ def test_a_port_of_another_program_is_rejected() -> None:
 
 
 def test_a_port_that_another_program_takes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That program reports readiness, and the observer's own controller has ended."""
+    """The other program reports readiness, and the observer's own controller has ended."""
     monkeypatch.setattr("zonewise_sandbox.up.observer.listens", create_autospec(listens, return_value=False))
     with (
         empty_cluster() as path,
