@@ -6,7 +6,7 @@
 | `export NAME=VALUE` | the variable is set for all later commands; the shell expands the value |
 | `zonewise ...` without shell syntax | in this process, because starting an interpreter costs more |
 | `zonewise agent ...` | by bash, because it configures its process's log |
-| a command that the test plays | by a function of the test: only a real cluster could run it |
+| a command that the test plays | by a function of the test, for events of a real cluster such as a GPU failure |
 | any other command | by bash, in the directory of the page |
 
 `<!-- test: a GPU fails -->` in a page marks an event that no command causes; the test plays it. A read-only command is
