@@ -150,8 +150,8 @@ class AgentProcess:
         self.process.wait(10)
 
     def _metrics(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
-            return answer.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as response:
+            return response.read().decode()
 
 
 @contextmanager
@@ -208,8 +208,8 @@ def _kubeconfig(url: str, token: str, ca: str) -> dict[str, Any]:
 def responds(url: str) -> bool:
     """Return whether a URL responds with status 200."""
     try:
-        with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310
-            return answer.status == 200
+        with urllib.request.urlopen(url, timeout=1) as response:  # noqa: S310
+            return response.status == 200
     except OSError:
         return False
 

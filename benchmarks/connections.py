@@ -126,10 +126,10 @@ def _percentile(target: Target) -> float:
         for _ in range(CALLS):
             began = time.perf_counter()
             if persistent is not None:
-                _ask(persistent, target.request)
+                _call(persistent, target.request)
             else:
                 with _connected(target.port) as connection:
-                    _ask(connection, target.request)
+                    _call(connection, target.request)
             times.append(time.perf_counter() - began)
     return sorted(times)[int(CALLS * 0.99)] * 1000
 
@@ -140,7 +140,7 @@ def _connected(port: int) -> socket.socket:
     return connection
 
 
-def _ask(connection: socket.socket, request: bytes) -> None:
+def _call(connection: socket.socket, request: bytes) -> None:
     """Send a request and read its response; fail if the response is not successful."""
     connection.sendall(request)
     received = connection.recv(1 << 20)

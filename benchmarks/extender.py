@@ -130,11 +130,11 @@ def _series(
             place = number % len(cpus)
             request = _request(template.render(number, cpus[place], 8 + place * other_memory), names, chance)
             began = time.perf_counter()
-            answer = _ask(connection, request)
+            response = _call(connection, request)
             times = time.perf_counter() - began
             if number >= first + WARM:
                 each.append(times)
-                placed += b'"NodeNames":["' in answer
+                placed += b'"NodeNames":["' in response
     return CallTimes(each, placed, extender.cpu_seconds() - before)
 
 
@@ -149,13 +149,13 @@ def _request(pod: str, names: Sequence[str], chance: random.Random) -> bytes:
     return f"{head}{body}".encode()
 
 
-def _ask(connection: socket.socket, request: bytes) -> bytes:
+def _call(connection: socket.socket, request: bytes) -> bytes:
     connection.sendall(request)
-    answer = connection.recv(1 << 20)
-    while b"\r\n\r\n" not in answer:
-        answer += connection.recv(1 << 20)
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 "), answer[:500]
+    response = connection.recv(1 << 20)
+    while b"\r\n\r\n" not in response:
+        response += connection.recv(1 << 20)
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 "), response[:500]
     length = int(head.partition(b"Content-Length: ")[2].split()[0])
     parts, size = [body], len(body)
     while size < length:

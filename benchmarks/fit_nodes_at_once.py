@@ -59,27 +59,27 @@ def _sweep(make: NodeSpec, count: int, target: float) -> Iterator[Row]:
     for number in range(RUNS):
         for place, (what, waiting) in enumerate(zip(cold, ((), WAITING), strict=True)):
             shape = pod(2 * (number % 8) + 2, memory=8 + 2 * number + place)  # no such pod was filtered before
-            cold[what].append(_timed(lambda shape=shape, waiting=waiting: _answer(table, shape, waiting)))
+            cold[what].append(_timed(lambda shape=shape, waiting=waiting: _verdict(table, shape, waiting)))
     for what, took in cold.items():
         yield _row(f"{name}: filter + score, {what}", took, target)
     warm = [_timed(lambda number=number: _again(table, nodes, number)) for number in range(RUNS)]
     yield _row("... warm, a row later", warm, target)
     cold_ms = statistics.median(cold["cold"]) * 1000
-    for peer, ask in (("admit", _admit), ("scheduler-plugins' rules", _plugin(nodes))):
-        each = [_timed(lambda node=node, ask=ask: ask(node)) for node in nodes[:SAMPLE]]
+    for peer, evaluate in (("admit", _admit), ("scheduler-plugins' rules", _plugin(nodes))):
+        each = [_timed(lambda node=node, evaluate=evaluate: evaluate(node)) for node in nodes[:SAMPLE]]
         total = statistics.median(each) * 1000 * count
         yield Row(f"... {peer} node by node, extrapolated", f"{total:,.0f} ms = {total / cold_ms:,.0f} x")
     yield from _absorb(table, make, nodes)
 
 
-def _answer(table: NodeStateTable, shape: PodShape, waiting: tuple[PendingShape, ...] = ()) -> None:
+def _verdict(table: NodeStateTable, shape: PodShape, waiting: tuple[PendingShape, ...] = ()) -> None:
     table.fits(shape)
     score(table, shape, waiting)
 
 
 def _again(table: NodeStateTable, nodes: Sequence[NodeState], number: int) -> None:
     table.set(number, nodes[number + 1])
-    _answer(table, pod())
+    _verdict(table, pod())
 
 
 def _admit(node: NodeState) -> None:
@@ -131,7 +131,7 @@ def resident_after_loading() -> float:
         names[f"node-{row:05}.cluster.example.com"] = row
         table.set(row, state)
     for number in range(10):
-        _answer(table, pod(2 * number + 2))
+        _verdict(table, pod(2 * number + 2))
     return psutil.Process().memory_info().rss / 1e6
 
 
@@ -141,12 +141,12 @@ def _plugin(nodes: Sequence[NodeState]) -> Callable[[NodeState], None]:
     manifest = _manifest(pod())
     node_object = {"metadata": {"name": "n"}, "status": {"allocatable": dict(objects[id(nodes[0])][1])}}
 
-    def ask(node: NodeState) -> None:
+    def evaluate(node: NodeState) -> None:
         nrt, _ = objects[id(node)]
         filter_node(nrt, manifest, node_object["status"]["allocatable"])
         score_node(nrt, manifest, "LeastAllocated")
 
-    return ask
+    return evaluate
 
 
 def _nrt(node: NodeState) -> tuple[dict[str, Any], dict[str, str]]:

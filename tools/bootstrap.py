@@ -73,8 +73,8 @@ def _pip_wheel() -> bytes:
 
 
 def _download(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 -- the index is the user's own setting
-        content: bytes = answer.read()
+    with urllib.request.urlopen(url, timeout=60) as response:  # noqa: S310 -- the index is the user's own setting
+        content: bytes = response.read()
     return content
 
 

@@ -80,7 +80,7 @@ class HealthMonitor:
         self._saved_at = clock()
         self._save_failed = False
         self._silent_since: float | None = None
-        self._told_silence = False
+        self._silence_reported = False
         self._ids: tuple[Machine, dict[str, tuple[DeviceId, ...]]] | None = None
         self.counts: dict[tuple[str, str, str], int] = {}
         """Events and raised conditions by device, rule and verdict, since the agent's start."""
@@ -114,7 +114,7 @@ class HealthMonitor:
         )
         self._state = evaluation.state._replace(sequence=before if sequence is None else sequence)
         self._note(evaluation)
-        self._tell_silence(observation.silent, now)
+        self._report_silence(observation.silent, now)
         self._save_where_due(evaluation, now)
         return self.faults
 
@@ -177,14 +177,14 @@ class HealthMonitor:
         for fault in evaluation.cleared:
             log.info("%s: %s is over", fault.sign.device, fault.sign.rule)
 
-    def _tell_silence(self, silent: frozenset[str], now: float) -> None:
+    def _report_silence(self, silent: frozenset[str], now: float) -> None:
         """Log once that no baseline can be learned, if a source is silent for longer than a start takes."""
         if not silent or self._state.baseline is not None or self._options.baseline is not None:
             self._silent_since = None
             return
         self._silent_since = now if self._silent_since is None else self._silent_since
-        if not self._told_silence and now - self._silent_since >= SAVE_INTERVAL:
-            self._told_silence = True
+        if not self._silence_reported and now - self._silent_since >= SAVE_INTERVAL:
+            self._silence_reported = True
             log.warning(
                 "no baseline is learned because %s cannot be read, so missing devices and lanes are not detected; make "
                 "it readable for the agent, or set health.baselineFile", ", ".join(sorted(silent)),

@@ -185,13 +185,13 @@ def _taint_changes(desired: tuple[Taint, ...], node: Object, instance: str) -> t
     """Return the new list of taints, None if it is unchanged, and the changes by KEY:EFFECT."""
     present = cast("list[Object]", cast("Object", node.get("spec") or {}).get("taints") or [])
     current = {_identity(taint): str(taint.get("value") or "") for taint in present}
-    wanted = {f"{taint.key}:{taint.effect}": taint for taint in desired}
-    values = {name: taint.value for name, taint in wanted.items()}
+    by_id = {f"{taint.key}:{taint.effect}": taint for taint in desired}
+    values = {name: taint.value for name, taint in by_id.items()}
     changes = _changes("taint", values, current, _owners("taints", node, instance))
     if not changes.values:
         return None, changes
     others = [taint for taint in present if _identity(taint) not in changes.values]
-    added = [wanted[name] for name, value in changes.values.items() if value is not None]
+    added = [by_id[name] for name, value in changes.values.items() if value is not None]
     return [*others, *map(_taint_object, added)], changes
 
 

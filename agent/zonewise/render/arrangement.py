@@ -59,10 +59,10 @@ def best_arrangement(picture: Picture, least: float) -> Node:
     for fields in (("outer", "inner"), ("caches",), ("devices",), ("outer", "inner")):
         ranges = [range(1, most[_Columns._fields.index(field)] + 1) for field in fields]
         for numbers in product(*ranges):
-            tried = columns._replace(**dict(zip(fields, numbers, strict=True)))
-            body = best if tried == columns else _Drawer(tried).body(picture, least)
+            candidate = columns._replace(**dict(zip(fields, numbers, strict=True)))
+            body = best if candidate == columns else _Drawer(candidate).body(picture, least)
             if _cost(body) < _cost(best):
-                columns, best = tried, body
+                columns, best = candidate, body
     return best
 
 

@@ -70,9 +70,9 @@ def check_operands(expression: MatchExpression) -> None:
         raise RuleError(f"{name} takes no value, but has {_shown(expression)}")
     if operator in _LISTS and not count:
         raise RuleError(f"{name} needs a value")
-    for operators, wanted in ((_COMPARISONS, 1), (_RANGES, 2)):
-        if operator in operators and count != wanted:
-            raise RuleError(f"{name} needs {wanted} value{'s'[: wanted - 1]}, not {_shown(expression)}")
+    for operators, required in ((_COMPARISONS, 1), (_RANGES, 2)):
+        if operator in operators and count != required:
+            raise RuleError(f"{name} needs {required} value{'s'[: required - 1]}, not {_shown(expression)}")
     if operator in TYPED_OPERATORS and expression.type not in ("", VERSION):
         raise RuleError(f"{name} accepts the type {VERSION!r}, not {expression.type[:100]!r}")
 

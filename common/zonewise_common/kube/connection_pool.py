@@ -94,14 +94,14 @@ class ConnectionPool:
         self._tls = _tls_context(self._config) if self._encrypted else None
         self._certificate_version = version
 
-    def renew_certificate(self, refused: ServerResponse) -> bool:
-        """Read the client's certificate again; return whether it is newer than that of a refused request."""
+    def renew_certificate(self, rejected: ServerResponse) -> bool:
+        """Read the client's certificate again; return whether it is newer than that of a rejected request."""
         load = self._config.load_certificate
-        if load is not None and refused.certificate_version == self._certificate_version:
+        if load is not None and rejected.certificate_version == self._certificate_version:
             self._config = self._config._replace(certificate=load())
         if _file_versions(self._config.certificate) != self._certificate_version:
             self.reload_certificates()
-        return refused.certificate_version != self._certificate_version
+        return rejected.certificate_version != self._certificate_version
 
     def close(self) -> None:
         """Close the idle connections now, and the others when they are put back."""

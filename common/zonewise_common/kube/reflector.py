@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 _STALE_LISTINGS = 3
 """After this many older listings in a row, the server's history itself is older: etcd was restored from a backup."""
-_UNANSWERED = 2
+_MAX_FAILED_ATTEMPTS = 2
 """After this many failed attempts in a row to open a watch, the history may be a different one."""
 
 
@@ -124,7 +124,7 @@ class Reflector(Generic[T]):
         self._synced = threading.Event()
         self._lost = True
         self._stale_listings = 0
-        self._unanswered = 0  # attempts in a row to open a watch
+        self._failed_attempts = 0  # attempts in a row to open a watch
         self._is_unheard = True  # the open watch has delivered no event or bookmark yet
         self._opened_at = inf  # when the open watch was opened
         self._backoff = WatchBackoff(times.backoff)
@@ -238,7 +238,7 @@ class Reflector(Generic[T]):
             log.warning(
                 "%s: the server's history went back to %d, which is used from now on", self._resource.plural, version
             )
-        self._stale_listings = self._unanswered = 0
+        self._stale_listings = self._failed_attempts = 0
         self._lost = False
         for change in changes:
             self._report(change)
@@ -254,12 +254,12 @@ class Reflector(Generic[T]):
         try:
             watch = self._open_watch()
         except KubeError as error:
-            self._unanswered += isinstance(error, TransportError | ServerError)
+            self._failed_attempts += isinstance(error, TransportError | ServerError)
             # the version is newer than the server's: the server lags behind, or was restored from a backup
             too_large = isinstance(error, ApiError) and "ResourceVersionTooLarge" in error.causes
-            self._lost = isinstance(error, Gone) or too_large or self._unanswered >= _UNANSWERED
+            self._lost = isinstance(error, Gone) or too_large or self._failed_attempts >= _MAX_FAILED_ATTEMPTS
             raise
-        self._unanswered, self._is_unheard = 0, True
+        self._failed_attempts, self._is_unheard = 0, True
         self._opened_at = time.monotonic()
         self._freshness.begin(self._opened_at)
         with watch:

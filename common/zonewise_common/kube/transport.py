@@ -137,21 +137,21 @@ class Transport:
             headers["Authorization"] = self._credentials.header()
         response = self._send(deadline, method, target, body, headers)
         if response.status == 401:
-            refusal = _error(response)
+            rejection = _error(response)
             if not self._renew(headers, response):
-                raise refusal
+                raise rejection
             response = self._send(deadline, method, target, body, headers)
         if response.status >= 300:
             raise _error(response)
         return response
 
-    def _renew(self, headers: dict[str, str], refused: ServerResponse) -> bool:
-        """Read the client's identity, and its token into the headers; return whether it is newer than the refused."""
+    def _renew(self, headers: dict[str, str], response: ServerResponse) -> bool:
+        """Read the client's identity, and its token into the headers; return whether the identity is newer."""
         token = headers.get("Authorization")
         try:
             if self._credentials:
                 headers["Authorization"] = self._credentials.header(fresh=True)
-            has_newer_certificate = self._connections.renew_certificate(refused)
+            has_newer_certificate = self._connections.renew_certificate(response)
         except ConfigError as error:
             log.warning("the credentials that the server refused cannot be renewed: %s", error)
             return False

@@ -22,7 +22,7 @@ class WatchBackoff:
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
         self._failures = 0
-        self._was_answered = True
+        self._had_response = True
         self._has_relisted = False  # without a wait, since the last healthy watch
 
     def delay(self, failure: KubeError | None, jitter: float, *, healthy: bool) -> float:
@@ -35,9 +35,9 @@ class WatchBackoff:
         if isinstance(failure, Gone) and not self._has_relisted:
             self._has_relisted = True
             return 0.0
-        if isinstance(failure, ApiError) and not self._was_answered:
+        if isinstance(failure, ApiError) and not self._had_response:
             self._failures = 0
-        self._was_answered = not isinstance(failure, TransportError)
+        self._had_response = not isinstance(failure, TransportError)
         self._failures += not healthy
         retry_after = failure.retry_after if isinstance(failure, ApiError) else None
         return self._backoff.delay(self._failures, jitter, retry_after)

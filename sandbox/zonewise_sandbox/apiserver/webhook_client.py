@@ -51,14 +51,14 @@ def call(webhook: Object, request: AdmissionRequest, obj: Object | None, resolve
     seconds = webhook["timeoutSeconds"]
     url = f"https://{host}:{port}{path}?timeout={seconds}s"
     try:
-        status, answer = _post(address, host, f"{path}?timeout={seconds}s", body, webhook)
+        status, content = _post(address, host, f"{path}?timeout={seconds}s", body, webhook)
     except TimeoutError:
         raise CallError(f'failed to call webhook: Post "{url}": context deadline exceeded') from None
     except (OSError, http.client.HTTPException) as error:
         raise CallError(f'failed to call webhook: Post "{url}": {error}') from error
     if status != 200:
         raise CallError(f"failed to call webhook: the server responded with the status code {status}")
-    return _checked(answer, uid)
+    return _checked(content, uid)
 
 
 def _location(client: Object, resolve: Resolver) -> tuple[str, int, str, tuple[str, int]]:
@@ -100,9 +100,9 @@ def _review_request(uid: str, request: AdmissionRequest, obj: Object | None) -> 
     return review | {field: text for field, text in texts.items() if text}
 
 
-def _checked(answer: bytes, uid: str) -> Object:
+def _checked(content: bytes, uid: str) -> Object:
     try:
-        review = msgspec.json.decode(answer)
+        review = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
         raise CallError(f"failed to call webhook: {error}") from None
     invalid = "received invalid webhook response"
@@ -115,6 +115,6 @@ def _checked(answer: bytes, uid: str) -> Object:
     if actual != _REVIEW:
         raise CallError(f"{invalid}: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview")
     if bool(response.get("patch")) != bool(response.get("patchType")):
-        given, absent = ("patch", "patchType") if response.get("patch") else ("patchType", "patch")
-        raise CallError(f"{invalid}: webhook returned response.{given} but not response.{absent}")
+        present, absent = ("patch", "patchType") if response.get("patch") else ("patchType", "patch")
+        raise CallError(f"{invalid}: webhook returned response.{present} but not response.{absent}")
     return response

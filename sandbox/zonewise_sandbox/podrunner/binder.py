@@ -91,7 +91,7 @@ class Binder:
         """Return the node for a new pod, and allocate its requests there; "" if it must wait. Raises FieldError."""
         self.forget(pod.key)
         pod_class = self._class_for(pod)
-        node = self._first_with_room(pod_class)
+        node = self._first_that_fits(pod_class)
         if node:
             self.hold(pod, node)
         else:
@@ -149,7 +149,7 @@ class Binder:
         """Return the classes whose pods may select a node."""
         return [*self._classes[""].values(), *self._classes.get(node, {}).values()]
 
-    def _first_with_room(self, pod_class: _PodClass) -> str:
+    def _first_that_fits(self, pod_class: _PodClass) -> str:
         while pod_class.nodes:
             free = self._free.get(pod_class.nodes[0])
             if free is not None and all(free.get(name, 0) >= amount for name, amount in pod_class.requests.items()):
@@ -161,7 +161,7 @@ class Binder:
         """Try a node with new free capacity for all classes, and yield the waiting pods that get it."""
         for pod_class in self._classes_of(name):
             pod_class.append(self._nodes[name])
-            while pod_class.waiting and (node := self._first_with_room(pod_class)):
+            while pod_class.waiting and (node := self._first_that_fits(pod_class)):
                 pod = next(iter(pod_class.waiting.values()))
                 self.hold(pod, node)
                 yield pod, node

@@ -69,7 +69,7 @@ class NodeTotals:
     def candidates(self, pod: RunnerPod) -> list[str]:
         """Return the nodes that a pod selects and that have enough capacity, in their order. Raises FieldError."""
         requests, selection = pod.requests(), pod.selection()
-        return [name for name in self._selected(selection) if _has_room(self._free.get(name, {}), requests)]
+        return [name for name in self._selected(selection) if _fits(self._free.get(name, {}), requests)]
 
     def _selected(self, selection: Selection) -> Iterable[str]:
         pinned = selection.pinned()
@@ -81,7 +81,7 @@ class NodeTotals:
         return self._matching[selection]
 
 
-def _has_room(free: Amounts, requests: Amounts) -> bool:
+def _fits(free: Amounts, requests: Amounts) -> bool:
     return all(free.get(name, 0) >= amount for name, amount in requests.items())
 
 

@@ -183,16 +183,18 @@ def _stop_event(arguments: Namespace) -> threading.Event:
 
 def _load(arguments: Namespace, nodes: NodeSet) -> Iterator[SubmittedAt] | None:
     """Return the arriving jobs, or None if there are none. Raises CommandError."""
-    given = vars(arguments)
-    if "load" not in given:
-        absent = next((name for name in ("load_share", "seed") if name in given), None)
+    options = vars(arguments)
+    if "load" not in options:
+        absent = next((name for name in ("load_share", "seed") if name in options), None)
         if absent is not None:
             raise CommandError(f"--{absent.replace('_', '-')} works only with --load")
         return None
     from zonewise_sandbox.up.load import DEFAULT_LOAD, LoadError, load_jobs
 
     try:
-        return load_jobs(given["load"], nodes, share=given.get("load_share", DEFAULT_LOAD), seed=given.get("seed", 0))
+        return load_jobs(
+            options["load"], nodes, share=options.get("load_share", DEFAULT_LOAD), seed=options.get("seed", 0)
+        )
     except LoadError as error:
         raise CommandError(str(error)) from error
 

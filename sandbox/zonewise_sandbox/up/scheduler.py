@@ -90,13 +90,13 @@ class Extender:
         try:
             self._connection.request("POST", path, body, {"Content-Type": "application/json"})
             response = self._connection.getresponse()
-            answer = response.read()
+            content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise OSError(f"the extender cannot be called: {error}") from error
         if response.status != 200:
-            raise OSError(f"the extender's status is {response.status}: {answer[:200].decode(errors='replace')}")
-        return msgspec.json.decode(answer)
+            raise OSError(f"the extender's status is {response.status}: {content[:200].decode(errors='replace')}")
+        return msgspec.json.decode(content)
 
 
 class PodScheduler(Controller):

@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def describe_forecast(answer: Mapping[str, Any], requests: str, now: float) -> tuple[Description, bool]:
+def describe_forecast(response: Mapping[str, Any], requests: str, now: float) -> tuple[Description, bool]:
     """Return the description of a forecast, and whether it contains a start time."""
-    forecast: Mapping[str, Any] = answer.get("forecast") or {}
+    forecast: Mapping[str, Any] = response.get("forecast") or {}
     times = {name: parse_time(forecast.get(name)) for name in ("earliest", "likely", "latest")}
     is_known = times["likely"] is not None
-    queue = f"LocalQueue {answer.get('localQueue')}"
-    if answer.get("clusterQueue"):
-        queue += f", ClusterQueue {answer['clusterQueue']}"
-    position = answer.get("position")
+    queue = f"LocalQueue {response.get('localQueue')}"
+    if response.get("clusterQueue"):
+        queue += f", ClusterQueue {response['clusterQueue']}"
+    position = response.get("position")
     details = [Detail("requests", [requests]), Detail("queue", [queue])]
-    if answer.get("startsNow"):
+    if response.get("startsNow"):
         details.append(Detail("start", ["at once"], "good"))
     else:
         details.append(Detail("position", [f"number {position} in its ClusterQueue" if position else ""]))
         details += [Detail(name, [_time(time, now)]) for name, time in times.items() if is_known]
-        details.append(Detail("start", ["" if is_known else _unknown(answer)], "warning"))
-        details.append(Detail("why", str(answer.get("message") or "").split("; ")))
-    return Description("A job that is not submitted", details, dict(answer), ""), is_known
+        details.append(Detail("start", ["" if is_known else _unknown(response)], "warning"))
+        details.append(Detail("why", str(response.get("message") or "").split("; ")))
+    return Description("A job that is not submitted", details, dict(response), ""), is_known
 
 
-def _unknown(answer: Mapping[str, Any]) -> str:
-    if answer.get("neverFits") or not answer.get("clusterQueue"):
+def _unknown(response: Mapping[str, Any]) -> str:
+    if response.get("neverFits") or not response.get("clusterQueue"):
         return "never"
     return "unknown: jobs before it declare no walltime, and no similar ones have ended yet"
 

@@ -165,9 +165,9 @@ def parse_directives(script: BatchScript, path: str, note: Callable[[str], objec
 
 def merged_options(directives: Namespace, arguments: Namespace) -> Namespace:
     """Return the options of the script, overridden by the command line as in sbatch."""
-    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    options = {name: value for name, value in vars(arguments).items() if value is not None}
     return Namespace(**{**vars(directives), **vars(arguments), **{
-        name: given.get(name, value) for name, value in vars(directives).items()
+        name: options.get(name, value) for name, value in vars(directives).items()
     }})  # fmt: skip
 
 

@@ -80,15 +80,15 @@ def run(arguments: Namespace) -> int:
 
         try:
             query = _query(arguments, session.namespace, request, pod_requests(request))
-            answer = session.read_api.get("/api/v1/forecast", query)
+            response = session.read_api.get("/api/v1/forecast", query)
         except NotFound as error:
             raise CommandError(
                 "the controller is older than this command and makes no forecasts: upgrade it"
             ) from error
         except ReadApiUnavailable as error:
             raise CommandError(f"a forecast needs the controller's read API: {error}") from error
-    now = parse_time(answer.get("at"))  # the controller's clock, which the forecast follows
-    description, is_known = describe_forecast(answer, summary(request), time.time() if now is None else now)
+    now = parse_time(response.get("at"))  # the controller's clock, which the forecast follows
+    description, is_known = describe_forecast(response, summary(request), time.time() if now is None else now)
     write(render_description(description, arguments.output, terminal), STANDARD_OUTPUT)
     return 0 if is_known else _NO_START
 

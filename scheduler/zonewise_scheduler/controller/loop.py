@@ -94,16 +94,14 @@ class Leadership(NamedTuple):
     """Forecast history of the last leader."""
 
 
-class Question(NamedTuple):
+class Call(NamedTuple):
     """A function of the controller whose result another thread waits for."""
 
     function: Callable[[QueueController], Any]
     result: Future[Any]
 
 
-Message = (
-    Observation | Listing | NodeObservation | ReportObservation | PodObservation | WriteEnded | Leadership | Question
-)
+Message = Observation | Listing | NodeObservation | ReportObservation | PodObservation | WriteEnded | Leadership | Call
 T = TypeVar("T")
 
 
@@ -151,7 +149,7 @@ class ControllerLoop:
         `timeout`: in seconds. Raises TimeoutError, and any error of the function.
         """
         result: Future[T] = Future()
-        self._inbox.put(Question(function, result))
+        self._inbox.put(Call(function, result))
         try:
             return result.result(timeout)
         except FutureTimeout as error:
@@ -203,8 +201,8 @@ class ControllerLoop:
                     self._end_write(write, outcome)
                 case Leadership():
                     self._lead(message)
-                case Question():
-                    _answer(message, self._controller)
+                case Call():
+                    _run_call(message, self._controller)
                 case None:
                     pass
         except Exception:  # an object that cannot be handled must not block others
@@ -227,10 +225,10 @@ class ControllerLoop:
             self._controller.end_write(write, outcome, now)
 
 
-def _answer(question: Question, controller: QueueController) -> None:
-    if not question.result.set_running_or_notify_cancel():
+def _run_call(call: Call, controller: QueueController) -> None:
+    if not call.result.set_running_or_notify_cancel():
         return
     try:
-        question.result.set_result(question.function(controller))
-    except Exception as error:  # noqa: BLE001 -- the thread that asks gets it
-        question.result.set_exception(error)
+        call.result.set_result(call.function(controller))
+    except Exception as error:  # noqa: BLE001 -- the calling thread gets it
+        call.result.set_exception(error)

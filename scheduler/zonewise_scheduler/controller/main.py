@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ANSWER_TIMEOUT = 5.0
+_CALL_TIMEOUT = 5.0
 """Seconds in which the controller must respond, which exceeds the time of a long scheduling pass."""
 _FINISH_TIMEOUT = 2.0
 """Seconds for which a stop waits for the current step and for pending writes."""
@@ -196,17 +196,17 @@ class _Replica:
         """Return the thread that samples forecasts. The controller's thread provides its inputs and takes samples."""
         copier = BasisCopier()
 
-        def ask() -> ForecastBasis | NoBasis:
+        def get_basis() -> ForecastBasis | NoBasis:
             def basis(controller: QueueController) -> ForecastBasis | NoBasis:
                 history, now = self._reporter.history, self._clock()
                 return copier.copy(controller.feed, history, now, leads=controller.leads)
 
-            return self.loop.call(basis, _ANSWER_TIMEOUT)
+            return self.loop.call(basis, _CALL_TIMEOUT)
 
         def publish(sampled: SampledForecast) -> None:
-            self.loop.call(lambda _: self._reporter.publish_forecasts(sampled), _ANSWER_TIMEOUT)
+            self.loop.call(lambda _: self._reporter.publish_forecasts(sampled), _CALL_TIMEOUT)
 
-        return Forecaster(ask, publish)
+        return Forecaster(get_basis, publish)
 
     def _controller(self, recorder: Recorder | None) -> QueueController:
         settings = self._settings
@@ -237,9 +237,11 @@ class _Replica:
             return
         checkpoints = CheckpointStore(
             CheckpointFile(self._client, self._settings.namespace),
-            ask=lambda: self.loop.call(lambda controller: make_checkpoint(controller.feed.state), _ANSWER_TIMEOUT),
+            get_checkpoint=lambda: self.loop.call(
+                lambda controller: make_checkpoint(controller.feed.state), _CALL_TIMEOUT
+            ),
             lead=lambda checkpoint, forecasts: self.loop.put(Leadership(True, checkpoint, forecasts)),
-            ask_forecasts=lambda: self.loop.call(lambda _: self._reporter.history.copy(), _ANSWER_TIMEOUT),
+            get_forecasts=lambda: self.loop.call(lambda _: self._reporter.history.copy(), _CALL_TIMEOUT),
         )
         self._election.compete(checkpoints, self._stop_leading, stack)
 

@@ -108,25 +108,25 @@ class _Page(NamedTuple):
     offset: int
 
 
-class _SharedAnswer(Generic[T]):
+class _SharedResult(Generic[T]):
     """A response that all clients share until it is too old."""
 
     def __init__(self, call: ControllerCall, function: Callable[[QueueController], T]) -> None:
         self._call = call
         self._function = function
         self._lock = threading.Lock()
-        self._answer: T | None = None
+        self._result: T | None = None
         self._until = 0.0
 
     def get(self) -> T:
         """Return the response. Raises TimeoutError."""
         with self._lock:
             begin = time.monotonic()
-            if self._answer is None or begin >= self._until:
-                self._answer = self._call(self._function, CALL_TIMEOUT)
+            if self._result is None or begin >= self._until:
+                self._result = self._call(self._function, CALL_TIMEOUT)
                 end = time.monotonic()
                 self._until = end + max(MIN_AGE, AGE_RATIO * (end - begin))
-            return self._answer
+            return self._result
 
 
 class ControllerStatusHandler(GetHandler):
@@ -155,11 +155,11 @@ class ControllerStatusHandler(GetHandler):
         self._kueue_claim = kueue_claim
         self._stale_after = stale_after
         self._explanations = TokenBucket(EXPLANATIONS_PER_SECOND, EXPLANATION_BURST)
-        self._rows = _SharedAnswer(
+        self._rows = _SharedResult(
             call, lambda controller: workload_rows(controller, reporter.notes, reporter.forecasts)
         )
         self._feed = ClusterFeed(call, reporter, clock)
-        self._plan = _SharedAnswer(call, lambda controller: plan_json(controller, clock()))
+        self._plan = _SharedResult(call, lambda controller: plan_json(controller, clock()))
         super().__init__({
             "/": lambda request: redirect_browser(request, _INDEX),
             "/page/": serve_file,
@@ -170,7 +170,7 @@ class ControllerStatusHandler(GetHandler):
             "/debug/state": self._state,
             "/api/v1/queues": self._queues,
             hypothetical.PATH: HypotheticalForecasts(call, reporter, clock).respond,
-            "/api/v1/plan": lambda request: encode_response(request, _answered(self._plan.get)),
+            "/api/v1/plan": lambda request: encode_response(request, _response(self._plan.get)),
             "/api/v1/cluster": self._feed.respond,
             "/api/v1/cluster/events": self._feed.stream,
             _WORKLOADS: self._workloads,
@@ -203,7 +203,7 @@ class ControllerStatusHandler(GetHandler):
             page = _page(request.query)
         except ValueError as error:
             return text_response(400, f"{error}\n")
-        return encode_response(request, _answered(lambda: _list_json(self._rows.get(), page)))
+        return encode_response(request, _response(lambda: _list_json(self._rows.get(), page)))
 
     def _workload(self, request: Request) -> Response:
         key = unquote(request.path.removeprefix(f"{_WORKLOADS}/"))
@@ -222,10 +222,10 @@ class ControllerStatusHandler(GetHandler):
                 **job_json(namespace, obj, self._reporter.recent_events),
             }
 
-        return _answered(lambda: self._call(function, CALL_TIMEOUT), f"there is no workload {key[:300]!r}")
+        return _response(lambda: self._call(function, CALL_TIMEOUT), f"there is no workload {key[:300]!r}")
 
 
-def _answered(get: Callable[[], Json | None], unknown: str = "") -> Response:
+def _response(get: Callable[[], Json | None], unknown: str = "") -> Response:
     """Return the response with the result of `get`; None: 404 with the message `unknown`."""
     try:
         body = get()

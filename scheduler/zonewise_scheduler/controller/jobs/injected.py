@@ -61,7 +61,7 @@ def holds_injected(job: Json, pod_sets: Sequence[PodSetManifest]) -> bool:
 
 def _additions(pod_set: PodSetManifest, info: PodSetInfo) -> Json:
     template = pod_set.template
-    wanted: dict[str, Mapping[str, str] | Sequence[Json]] = {
+    desired: dict[str, Mapping[str, str] | Sequence[Json]] = {
         "labels": info.labels,
         "annotations": info.annotations,
         "nodeSelector": info.node_selector,
@@ -71,11 +71,11 @@ def _additions(pod_set: PodSetManifest, info: PodSetInfo) -> Json:
     added: Json = {}
     for part, field in _PAIRS:
         present = object_in(object_in(template, part, ""), field, "")
-        pairs = cast("Mapping[str, str]", wanted[field])
+        pairs = cast("Mapping[str, str]", desired[field])
         added[field] = {key: value for key, value in pairs.items() if key not in present}
     for part, field in _LISTS:
         items: list[Json] = object_in(template, part, "").get(field) or []
-        added[field] = [item for item in cast("Sequence[Json]", wanted[field]) if item not in items]
+        added[field] = [item for item in cast("Sequence[Json]", desired[field]) if item not in items]
     if info.pods != pod_set.pods:
         added["count"] = pod_set.pods
     return {field: value for field, value in added.items() if value}

@@ -132,21 +132,21 @@ class CheckpointStore:
         self,
         file: CheckpointFile,
         *,
-        ask: Callable[[], Checkpoint],
+        get_checkpoint: Callable[[], Checkpoint],
         lead: Callable[[Checkpoint | None, ForecastHistory | None], object],
-        ask_forecasts: Callable[[], ForecastHistory],
+        get_forecasts: Callable[[], ForecastHistory],
         period: float = PERIOD,
         forecast_rate: float = FORECAST_RATE,
         retry_pause: float = _RETRY_PAUSE,
     ) -> None:
         """Set the controller's functions.
 
-        `ask` returns the controller's checkpoint, and `ask_forecasts` a copy of its forecast history. Both may raise
-        TimeoutError. `lead` makes the controller lead.
+        `get_checkpoint` returns the controller's checkpoint, and `get_forecasts` a copy of its forecast history. Both
+        may raise TimeoutError. `lead` makes the controller lead.
         """
         self._file = file
-        self._ask = ask
-        self._ask_forecasts = ask_forecasts
+        self._get_checkpoint = get_checkpoint
+        self._get_forecasts = get_forecasts
         self._forecast_rate = forecast_rate
         self._forecasts_due_at = 0.0
         """When the forecast history may be written again, by time.monotonic()."""
@@ -238,7 +238,7 @@ class CheckpointStore:
     def _write(self) -> None:
         """Write a checkpoint. Include the forecast history as the rate permits, and when the program stops."""
         due = self._stopping or time.monotonic() >= self._forecasts_due_at
-        self._file.write(self._ask(), self._ask_forecasts() if due else None)
+        self._file.write(self._get_checkpoint(), self._get_forecasts() if due else None)
         if due:
             self._forecasts_due_at = time.monotonic() + self._file.forecast_bytes / self._forecast_rate
 

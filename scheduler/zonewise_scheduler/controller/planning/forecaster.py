@@ -133,8 +133,8 @@ def first_workloads(state: PlannerState, count: int) -> list[str]:
     usage = state.snapshot.local_queue_usage
     active = [queue for name, queue in state.pending_queues.items() if name not in state.snapshot.inactive]
     orders = [queue.heap.sorted_keys(usage)[:count] for queue in active]
-    in_turn = (key for rank in zip_longest(*orders) for key in rank if key is not None)
-    return list(islice(in_turn, count))
+    interleaved = (key for rank in zip_longest(*orders) for key in rank if key is not None)
+    return list(islice(interleaved, count))
 
 
 def learning_pass(
@@ -155,13 +155,13 @@ class Forecaster:
 
     def __init__(
         self,
-        ask: Callable[[], ForecastBasis | NoBasis],
+        get_basis: Callable[[], ForecastBasis | NoBasis],
         publish: Callable[[SampledForecast], object],
         *,
         period: float = PERIOD,
     ) -> None:
-        """Set the controller's functions. Both `ask` and `publish` may raise TimeoutError."""
-        self._ask = ask
+        """Set the controller's functions. Both `get_basis` and `publish` may raise TimeoutError."""
+        self._get_basis = get_basis
         self._publish = publish
         self._period = period
         self._recent = RecentStarts()
@@ -186,7 +186,7 @@ class Forecaster:
 
     def _make_increment(self) -> None:
         try:
-            basis = self._ask()
+            basis = self._get_basis()
             if isinstance(basis, ForecastBasis):
                 self._recent.add(play_basis(basis))
                 self._publish(SampledForecast(basis.now, self._recent.samples(basis.now)))

@@ -35,8 +35,8 @@ def plain_end(job: PlainPods) -> FinishedJob | None:
     if job.may_exceed:
         ended = not is_active and len(job.pods) >= job.total
         return FinishedJob(job.succeeded >= job.total, message) if ended else None
-    gives_up = not is_active and any(not pod.is_retriable for pod in job.pods)
-    return FinishedJob(job.succeeded >= job.total, message) if gives_up or job.succeeded >= job.total else None
+    has_failed = not is_active and any(not pod.is_retriable for pod in job.pods)
+    return FinishedJob(job.succeeded >= job.total, message) if has_failed or job.succeeded >= job.total else None
 
 
 def is_cancelled(job: PlainPods) -> bool:
@@ -109,8 +109,8 @@ def startable_pods(job: PlainPods, counts: Mapping[str, int]) -> list[GroupPod]:
     """Return the held pods that still fit into their pod set's count, oldest first."""
     room = dict(counts)
     for pod in job.counting:
-        takes_room = not (job.may_exceed and pod.is_terminated)
-        if not pod.is_held and takes_room:
+        uses_quota = not (job.may_exceed and pod.is_terminated)
+        if not pod.is_held and uses_quota:
             name = pod_set_name(job, pod)
             room[name] = room.get(name, 0) - 1
     startable: list[GroupPod] = []

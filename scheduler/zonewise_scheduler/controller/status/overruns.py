@@ -27,7 +27,7 @@ class Overruns:
     """Remembers the reported overruns while their workloads run."""
 
     def __init__(self) -> None:
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
         """Start times of the runs whose overrun was reported, by key."""
 
     def due(self, state: PlannerState, notes: Mapping[str, PendingNote], now: float) -> Iterator[tuple[str, JobEvent]]:
@@ -35,13 +35,13 @@ class Overruns:
 
         `notes`: the last note of each pending workload that has one.
         """
-        self._told = {key: start for key, start in self._told.items() if _start(state, key) == start}
+        self._reported = {key: start for key, start in self._reported.items() if _start(state, key) == start}
         running = state.running_workloads
         for key in sorted(running.overrun | running.ending_by(now)):  # if nothing waits, no pass extends a deadline
             workload, start = state.running[key].workload, _start(state, key)
-            if start is None or key in self._told or now < start + workload.max_duration + GRACE:
+            if start is None or key in self._reported or now < start + workload.max_duration + GRACE:
                 continue
-            self._told[key] = start
+            self._reported[key] = start
             declared = format_duration(workload.max_duration)
             waiting = [other for other, note in notes.items() if key in note.waits_for]
             yield key, JobEvent("RunTimeExceeded", _overrun_message(declared, len(waiting)), True)

@@ -48,10 +48,10 @@ class PendingNotes:
         self._timer = timer
         self._now = 0.0
         self._bucket = TokenBucket(RATE, BURST, lambda: self._now)
-        self._turns: deque[str] = deque()
+        self._rotation: deque[str] = deque()
         self._rotated_at = -_ROTATION
         self._explained_until = 0.0
-        self._told: dict[str, tuple[PendingNote, float]] = {}
+        self._last_notes: dict[str, tuple[PendingNote, float]] = {}
         """The last note of each workload, and the time when it was made."""
         self._invalid: Mapping[str, str] = NO_PROBLEMS
         self._unwritten: set[str] = set()
@@ -60,7 +60,7 @@ class PendingNotes:
     @property
     def last(self) -> Mapping[str, PendingNote]:
         """Return the last note of each workload."""
-        return {key: note for key, (note, _) in self._told.items()}
+        return {key: note for key, (note, _) in self._last_notes.items()}
 
     def due(
         self,
@@ -74,14 +74,14 @@ class PendingNotes:
         `invalid`: problems of the workloads that the planner cannot contain, by key.
         """
         self._now, self._invalid = now, invalid
-        if not self._turns and now >= self._rotated_at + _ROTATION:
+        if not self._rotation and now >= self._rotated_at + _ROTATION:
             self._rotate(state, now)
-        while self._turns and now >= self._explained_until:
-            key = self._turns.popleft()
+        while self._rotation and now >= self._explained_until:
+            key = self._rotation.popleft()
             if not self._is_due(state, key, now):
                 continue
             if not self._bucket.try_acquire():
-                self._turns.appendleft(key)
+                self._rotation.appendleft(key)
                 return
             begin = self._timer()
             try:
@@ -90,8 +90,8 @@ class PendingNotes:
                 continue
             finally:
                 self._explained_until = max(self._explained_until, now) + (self._timer() - begin) / BUDGET
-            old = self._told.get(key)
-            self._told[key] = note, now
+            old = self._last_notes.get(key)
+            self._last_notes[key] = note, now
             if old is None or key in self._unwritten or note.differs_from(old[0], now):
                 self._unwritten.discard(key)
                 yield key, note
@@ -102,33 +102,33 @@ class PendingNotes:
 
     def note_failure(self, key: str) -> None:
         """Make a note due again whose write has failed, even if nothing in it is new."""
-        if key in self._told:
+        if key in self._last_notes:
             self._unwritten.add(key)
 
     def _rotate(self, state: PlannerState, now: float) -> None:
         """Queue each pending workload that is due for a note."""
         self._rotated_at = now
-        self._told = {
-            key: told
-            for key, told in self._told.items()
+        self._last_notes = {
+            key: last
+            for key, last in self._last_notes.items()
             if key in state.pending or key in state.inadmissible or key in self._invalid
         }
-        self._unwritten &= self._told.keys()
+        self._unwritten &= self._last_notes.keys()
         heads: list[str] = []
         others: list[str] = []
         for queue in state.pending_queues.values():
             order = queue.heap.sorted_keys(state.snapshot.local_queue_usage)
             heads += order[:HEADS]
             others += order[HEADS:]
-        self._turns.extend(
+        self._rotation.extend(
             key for key in (*self._invalid, *state.inadmissible, *heads, *others) if self._is_due(state, key, now)
         )
 
     def _is_due(self, state: PlannerState, key: str, now: float) -> bool:
-        told = self._told.get(key)
+        last = self._last_notes.get(key)
         if (problem := self._invalid.get(key)) is not None:  # it does not change with other workloads
-            return told is None or told[0].message != problem or key in self._unwritten
-        if told is not None and now < told[1] + REFRESH:
+            return last is None or last[0].message != problem or key in self._unwritten
+        if last is not None and now < last[1] + REFRESH:
             return False
         if key in state.inadmissible:
             since = state.inadmissible[key].workload.queue_order_timestamp()

@@ -173,9 +173,9 @@ class StatusReporter:
             self._learn_run_time(outcome.obj, now)
         event = workload_event(write, outcome)
         if event is not None and outcome.obj is not None:
-            self._tell(involved_object(write.key, outcome.obj), event, now)
+            self._emit_event(involved_object(write.key, outcome.obj), event, now)
         if (event := creation_event(write, outcome)) is not None:
-            self._tell_workload(write.workload, event, now)
+            self._emit_workload_event(write.workload, event, now)
         if write.purpose == QUEUE_STATUS_PURPOSE:
             self._in_flight.discard(write.key)
             if outcome.result == "done" and outcome.obj is not None:
@@ -254,7 +254,7 @@ class StatusReporter:
                 continue
             self._observer.observe_rejection(rejection.reason)
             involved = involved_object(workload_key(rejection.workload), workload)
-            self._tell(involved, JobEvent("PodRejected", rejection.text, True), now)
+            self._emit_event(involved, JobEvent("PodRejected", rejection.text, True), now)
 
     def _report_invalid(self, now: float) -> None:
         before, self._invalid = self._invalid, {}
@@ -264,18 +264,18 @@ class StatusReporter:
                 self._invalid[key] = (message, at)
             elif (obj := self._controller.object(key)) is not None:
                 self._invalid[key] = (message, now)
-                self._tell(involved_object(key, obj), JobEvent(f"Invalid{key.resource.kind}", message, True), now)
+                self._emit_event(involved_object(key, obj), JobEvent(f"Invalid{key.resource.kind}", message, True), now)
 
     def _report_overruns(self, now: float) -> None:
         for key, event in self._overruns.due(self._controller.feed.state, self._notes.last, now):
-            self._tell_workload(key, event, now)
+            self._emit_workload_event(key, event, now)
 
-    def _tell_workload(self, key: str, event: JobEvent, now: float) -> None:
+    def _emit_workload_event(self, key: str, event: JobEvent, now: float) -> None:
         workload = self._controller.workload(key)
         if workload is not None:
-            self._tell(involved_object(workload_key(key), workload), event, now)
+            self._emit_event(involved_object(workload_key(key), workload), event, now)
 
-    def _tell(self, involved: dict[str, str], event: JobEvent, now: float) -> None:
+    def _emit_event(self, involved: dict[str, str], event: JobEvent, now: float) -> None:
         write = self._events.write(involved, event, now)
         if write is not None:
             kind, namespace, name = (involved.get(field, "") for field in ("kind", "namespace", "name"))

@@ -48,11 +48,11 @@ def matches(workload: Json, adapter: JobAdapter, job: Json) -> bool:
         pod_set.pods in _expected_counts(original, admitted, is_held=is_held)
         for pod_set, original in zip(pod_sets, originals, strict=True)
     )
-    given_back = _reclaimable_counts(workload)
-    if (given_back or not has_counts) and is_elastic(adapter, job):
+    reclaimable = _reclaimable_counts(workload)
+    if (reclaimable or not has_counts) and is_elastic(adapter, job):
         has_counts = (not has_quota) or (
             (has_counts or not is_held or is_true(workload, EVICTED))
-            and all(pods >= given_back.get(name, 0) for name, pods in surplus_pods(adapter, job, originals).items())
+            and all(pods >= reclaimable.get(name, 0) for name, pods in surplus_pods(adapter, job, originals).items())
         )
     return has_counts and all(
         pod_set.min_count == original.min_count and _have_same_spec(pod_set, original, fields)

@@ -103,10 +103,10 @@ def check_pods(workload: Json, defaults: PodDefaults) -> None:
 def _check_node_selector(spec: Json, path: str, runtime_classes: Mapping[str, RuntimeClassDefaults]) -> None:
     """Raise FieldError for a label with another value in the RuntimeClass (runtimeclass/admission.go setScheduling)."""
     name = string_in(spec, "runtimeClassName", path)
-    wanted = runtime_classes.get(name, NO_RUNTIME_CLASS).node_selector
+    required = runtime_classes.get(name, NO_RUNTIME_CLASS).node_selector
     selector = object_in(spec, "nodeSelector", path)
-    for label in wanted:
-        if selector.get(label) != wanted[label]:
+    for label in required:
+        if selector.get(label) != required[label]:
             raise FieldError(f"{path}nodeSelector", f"RuntimeClass {name:.80} has another value of {label!r:.80}")
 
 

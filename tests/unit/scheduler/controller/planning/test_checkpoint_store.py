@@ -91,9 +91,9 @@ class Leader:
     def store(self, client: Client, period: float = LONG, forecast_rate: float = 1.0) -> CheckpointStore:
         return CheckpointStore(
             CheckpointFile(client, "default"),
-            ask=lambda: checkpoint(self.consumed()),
+            get_checkpoint=lambda: checkpoint(self.consumed()),
             lead=lambda restored, forecasts: self.led.put((restored, forecasts)),
-            ask_forecasts=self.history.copy,
+            get_forecasts=self.history.copy,
             period=period,
             forecast_rate=forecast_rate,
         )
