@@ -1,4 +1,4 @@
-"""On a real API server: an agent writes what belongs to its own node, and nothing else."""
+"""On a real API server: an agent may write only what belongs to its own node."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def feature(name: str, node: str | None) -> dict[str, Any]:
 
 
 def refused(answer: Answer, words: str) -> None:
-    """The policy refused it, and said these words."""
+    """Assert that the policy denied the request with these words."""
     told = answer.refused(403, "Forbidden")["message"]
     assert "ValidatingAdmissionPolicy 'zonewise-agent-own-node'" in told
     assert words in told
@@ -103,7 +103,7 @@ def test_its_own_topology(cluster: Cluster) -> None:
 
 
 def test_the_topology_of_another_node(cluster: Cluster) -> None:
-    """It can neither be made nor changed, and the refusal says whose agent it is and what it may write."""
+    """The object can be neither created nor changed; the error names the agent's node and what the agent may write."""
     words = f"the agent of node {OWN} may write the NodeResourceTopology of that node only"
     refused(write_topology(cluster.agent, OTHER), words)
     refused(cluster.agent.post(TOPOLOGIES, topology(OTHER)), words)
@@ -112,14 +112,14 @@ def test_the_topology_of_another_node(cluster: Cluster) -> None:
 
 
 def test_a_topology_of_no_node(cluster: Cluster) -> None:
-    """A name that the API server would make up is not the node's."""
+    """The name must be that of the node; a name that the API server generates is denied."""
     made = topology("")
     made["metadata"] = {"generateName": f"{OWN}-"}
     refused(cluster.agent.post(TOPOLOGIES, made), "of that node only")
 
 
 def test_both_versions_of_the_topology(cluster: Cluster) -> None:
-    """The older version is no way around."""
+    """The older version of the API does not bypass the policy."""
     path = f"/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies/{OTHER}"
     made: dict[str, Any] = {**topology(OTHER), "apiVersion": "topology.node.k8s.io/v1alpha1", "topologyPolicies": []}
     refused(cluster.agent.apply(path, made, "zonewise-agent", force="true"), "of that node only")
@@ -129,14 +129,14 @@ def test_both_versions_of_the_topology(cluster: Cluster) -> None:
 
 
 def test_a_token_of_no_pod(cluster: Cluster) -> None:
-    """A token that was made by hand names no node, and may write nothing, with the reason."""
+    """A token that was created manually names no node, so it may write nothing, and the error states the reason."""
     token = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
     answer = write_topology(cluster.server.as_token(token), OWN)
     refused(answer, f"the token of system:serviceaccount:{NAMESPACE}:{ACCOUNT} names no node")
 
 
 def test_a_token_of_a_pod_on_no_node(cluster: Cluster) -> None:
-    """A pod that waits is on no node yet."""
+    """A pending pod is not on a node yet, so its token may write nothing."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods"
     spec = {"serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "none"}]}
     name = cluster.admin.post(path, {"metadata": {"generateName": "waits-"}, "spec": spec}).ok()["metadata"]["name"]
@@ -145,14 +145,14 @@ def test_a_token_of_a_pod_on_no_node(cluster: Cluster) -> None:
 
 
 def test_a_user_of_that_name(cluster: Cluster) -> None:
-    """A user that may impersonate the agent, but is on no node, is denied for the same reason."""
+    """A user who may impersonate the agent, but is not on a node, is denied for the same reason."""
     who = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"}
     change = {"metadata": {"labels": {"zonewise.dev/zones": "9"}}}
     refused(cluster.admin.patch(f"{NODES}/{OWN}", change, _headers=who), "names no node")
 
 
-def test_others_are_not_its_business(cluster: Cluster) -> None:
-    """The policy binds the agent alone; other users have the rights of their roles."""
+def test_other_users_are_not_restricted(cluster: Cluster) -> None:
+    """The policy restricts only the agent; other users have the rights of their roles."""
     write_topology(cluster.admin, OTHER).ok()
     cluster.admin.patch(f"{NODES}/{OTHER}", {"metadata": {"labels": {"team": "blue"}}}).ok()
 
@@ -162,7 +162,7 @@ def test_others_are_not_its_business(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("domain", ["feature.node.kubernetes.io", "nvidia.com", "amd.com", "zonewise.dev"])
 def test_its_own_labels(cluster: Cluster, domain: str) -> None:
-    """Labels of its domains can be set, changed and removed on its own Node, with the list of them beside."""
+    """On its own Node, the agent may set, change and remove labels of its domains, and the annotation that lists them."""
     path, label = f"{NODES}/{OWN}", f"{domain}/test"
     for value in ("true", "false", None):
         metadata = {"labels": {label: value}, "annotations": {"zonewise.dev/labels": value and label}}
@@ -172,7 +172,7 @@ def test_its_own_labels(cluster: Cluster, domain: str) -> None:
 
 
 def test_labels_of_another_node(cluster: Cluster) -> None:
-    """No label of another Node can be written."""
+    """The agent may write no label of another Node."""
     answer = cluster.agent.patch(f"{NODES}/{OTHER}", {"metadata": {"labels": {"zonewise.dev/zones": "9"}}})
     refused(answer, f"the agent of node {OWN} may write labels and annotations of that Node only")
 
@@ -193,7 +193,7 @@ def test_labels_of_another_node(cluster: Cluster) -> None:
     ],
 )
 def test_labels_of_others(cluster: Cluster, label: str) -> None:
-    """A label outside of its domains can be neither added nor changed nor removed."""
+    """Labels outside the agent's domains can be neither added, changed nor removed."""
     path = f"{NODES}/{OWN}"
 
     def written(who: Api, value: str | None) -> Answer:
@@ -210,7 +210,7 @@ def test_labels_of_others(cluster: Cluster, label: str) -> None:
 
 @pytest.mark.parametrize("name", ["node.alpha.kubernetes.io/ttl", "zonewise.dev.example.com/labels"])
 def test_annotations_of_others(cluster: Cluster, name: str) -> None:
-    """Of annotations it writes its own only."""
+    """The agent may write only its own annotations."""
     path = f"{NODES}/{OWN}"
     words = "annotations of its Node that begin with zonewise.dev/"
     refused(cluster.agent.patch(path, {"metadata": {"annotations": {name: "1"}}}), words)
@@ -232,13 +232,13 @@ def test_annotations_of_others(cluster: Cluster, name: str) -> None:
     ids=lambda change: ".".join(f"{part}.{name}" for part, inner in change.items() for name in list(inner)[:1]),
 )
 def test_the_rest_of_its_node(cluster: Cluster, change: dict[str, Any]) -> None:
-    """It cannot cordon, taint, address, hold or give away its own Node."""
+    """The agent may change neither the spec, the finalizers nor the owners of its own Node."""
     words = "may change labels and annotations of its Node, and nothing else of it"
     refused(cluster.agent.patch(f"{NODES}/{OWN}", change), words)
 
 
-def test_a_node_with_very_much_on_it(cluster: Cluster) -> None:
-    """The policy looks at every label, annotation, taint and image within the time that the API server gives it."""
+def test_a_node_with_many_labels_and_taints(cluster: Cluster) -> None:
+    """The policy checks every label, annotation, taint and image within the time limit of the API server."""
     node, path = "node-with-much", f"{NODES}/node-with-much"
     agent = cluster.server.as_token(cluster.server.token_on_node(NAMESPACE, ACCOUNT, node))
     metadata = {
@@ -256,7 +256,7 @@ def test_a_node_with_very_much_on_it(cluster: Cluster) -> None:
 
 
 def test_its_own_feature(cluster: Cluster) -> None:
-    """It makes, changes and removes the NodeFeature of its node."""
+    """The agent creates, changes and removes the NodeFeature of its node."""
     path = f"{FEATURES}/{OWN}"
     cluster.agent.apply(path, feature(OWN, OWN), "zonewise-agent", force="true").ok()
     cluster.agent.patch(path, {"spec": {"labels": {"zonewise.dev/zones": "4"}}}).ok()
@@ -265,13 +265,13 @@ def test_its_own_feature(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("node", [OTHER, None])
 def test_a_feature_of_another_node(cluster: Cluster, node: str | None) -> None:
-    """A NodeFeature counts for the node of its label: without that label, or with another's, it cannot be made."""
+    """A label names the node of a NodeFeature. Creation is denied if this label is absent or names another node."""
     words = f"the agent of node {OWN} may write NodeFeatures of that node only"
     refused(cluster.agent.post(FEATURES, feature("claimed", node)), words)
 
 
-def test_a_feature_does_not_change_hands(cluster: Cluster) -> None:
-    """Neither can it be taken from another node, nor be given to one, nor be removed there."""
+def test_a_feature_cannot_be_moved_between_nodes(cluster: Cluster) -> None:
+    """The agent can neither take over another node's NodeFeature, reassign its own, nor delete another node's."""
     cluster.admin.post(FEATURES, feature("others", OTHER)).ok()
     cluster.agent.post(FEATURES, feature("mine", OWN)).ok()
     take = {"metadata": {"labels": {NODE_NAME: OWN}}}
@@ -288,14 +288,14 @@ def test_a_feature_does_not_change_hands(cluster: Cluster) -> None:
 
 
 def test_events_on_its_own_node(cluster: Cluster) -> None:
-    """It creates an Event on its Node, and raises its count."""
+    """The agent creates an Event on its Node, and increments its count."""
     for count in (1, 2):
         made = node_event(OWN, "own", count)
         assert cluster.agent.apply(f"{EVENTS}/{OWN}.own", made, "zonewise-agent", force="true").ok()["count"] == count
 
 
 def test_events_of_others(cluster: Cluster) -> None:
-    """Events on other Nodes and on pods can neither be created nor be taken over."""
+    """Events on other Nodes and on pods can be neither created nor taken over."""
     words = f"the agent of node {OWN} may write events on that Node only"
     refused(cluster.agent.post(EVENTS, node_event(OTHER, "new")), words)
     on_pod = {**node_event(OWN, "pod"), "involvedObject": {"kind": "Pod", "name": OWN, "namespace": "default"}}
@@ -311,7 +311,7 @@ def node_event(node: str, suffix: str, count: int = 1) -> dict[str, Any]:
     return event(node_reference(node), suffix, "zonewise-agent", "Test", "m", event_type="Warning", seen=seen)
 
 
-# --- what RBAC refuses before the policy is asked
+# --- what RBAC denies before the policy is evaluated
 
 
 @pytest.mark.parametrize(
@@ -338,13 +338,13 @@ def node_event(node: str, suffix: str, count: int = 1) -> dict[str, Any]:
     ],
 )
 def test_everything_else_is_denied(cluster: Cluster, method: str, path: str) -> None:
-    """Least privilege: no list, no pods, no Secrets, no status, no deletion."""
+    """Least privilege: no list, no access to pods and Secrets, no status, no deletion."""
     answer = cluster.agent.request(method, path, None if method in ("GET", "DELETE") else {})
     assert f'User "system:serviceaccount:{NAMESPACE}:{ACCOUNT}" cannot' in answer.refused(403, "Forbidden")["message"]
 
 
-def test_more_rights_open_nothing(cluster: Cluster) -> None:
-    """The policy keeps an agent with all rights from the objects of other nodes."""
+def test_the_policy_applies_to_an_agent_with_all_rights(cluster: Cluster) -> None:
+    """Even with all rights, the policy denies the agent access to the objects of other nodes."""
     write_topology(cluster.admin, OTHER).ok()
     with everything_allowed(cluster):
         condition = write_conditions(cluster.agent, f"{NODES}/{OWN}", "GPUHardwareFault")
@@ -375,8 +375,8 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
         eventually(lambda: cluster.agent.get("/api/v1/secrets").status == 403)
 
 
-def test_the_record_of_node_feature_discovery_may_shrink_only(cluster: Cluster) -> None:
-    """Labels that NFD has left behind are taken over: their names go from its annotation, and none is added."""
+def test_the_record_of_node_feature_discovery_may_only_shrink(cluster: Cluster) -> None:
+    """To take over labels that NFD left on the Node, the agent may remove names from NFD's annotation, but not add any."""
     record = "nfd.node.kubernetes.io/feature-labels"
     named = f"second.{record}"
 
@@ -400,7 +400,7 @@ def test_the_record_of_node_feature_discovery_may_shrink_only(cluster: Cluster) 
 
 @pytest.fixture(scope="module")
 def health(cluster: Cluster) -> Cluster:
-    """The cluster with what components of health and of rules allow, which do not limit each other."""
+    """Return the cluster with the rights of the health and rules components, which do not restrict each other."""
     names = ("health", "health-taint", "node-feature-rules", "node-feature-taints")
     manifests = combined("overlays/default", *(f"components/{name}" for name in names))
     chosen = [one for one in manifests if "Role" in one["kind"] or one["kind"] == "ValidatingAdmissionPolicy"]
@@ -416,7 +416,7 @@ def write_conditions(who: Api, path: str, *types: str, **status: Any) -> Answer:
 
 
 def test_conditions_of_its_node(health: Cluster) -> None:
-    """Its own conditions on its own Node, and nothing else of a status."""
+    """The agent may write its own conditions on its own Node, and nothing else in the status."""
     write_conditions(health.admin, f"{NODES}/{OWN}", "Ready").ok()
     written = write_conditions(health.agent, f"{NODES}/{OWN}", "GPUHardwareFault").ok()
     assert {one["type"] for one in written["status"]["conditions"]} == {"Ready", "GPUHardwareFault"}
@@ -430,7 +430,7 @@ def test_conditions_of_its_node(health: Cluster) -> None:
 
 
 def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
-    """The one condition, of a pod on its node; and events on pods that name the node as their source."""
+    """The agent may write one condition of pods on its node, and Events on pods that name the node as their source."""
     pods = "/api/v1/namespaces/default/pods"
     for name, node in (("own", OWN), ("other", OTHER)):
         spec = {"nodeName": node, "containers": [{"name": "main", "image": "none"}]}
@@ -450,7 +450,9 @@ def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
 
 
 def test_the_taint_of_its_node(health: Cluster) -> None:
-    """Its own taint comes and goes; others stay, and so does the rest of the spec. The list is replaced as a whole."""
+    """The agent may add and remove its own taint, but not change other taints or the spec; a patch replaces the whole
+    list.
+    """
     path = f"{NODES}/{OWN}"
     health.admin.patch(path, {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}).ok()
     present = health.admin.get(path).ok()["spec"]["taints"]
@@ -462,7 +464,7 @@ def test_the_taint_of_its_node(health: Cluster) -> None:
 
 
 def test_extended_resources_of_rules(health: Cluster) -> None:
-    """Those that rules may set come and go in both lists, and no others; so do the taints of rules."""
+    """The agent may set and remove only the extended resources and taints of rules, in capacity and allocatable."""
     path = f"{NODES}/{OWN}"
     own, other = "feature.node.kubernetes.io/slots", "example.com/slots"
     for value in ("4", None):

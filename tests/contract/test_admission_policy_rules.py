@@ -1,4 +1,4 @@
-"""On a real API server: what an agent may write to its Node where the components of rules are applied."""
+"""On a real API server: what an agent may write to its Node if the components for rules are applied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OUTPUTS = NodeOutputs({f"{FEATURE}/note": "a note"}, {f"{FEATURE}/slots": "2000"
 
 
 class Cluster(NamedTuple):
-    """A server with manifests and both components applied."""
+    """A server with the manifests and both components applied."""
 
     admin: Api
     agent: Api
@@ -45,7 +45,7 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster() -> Generator[Cluster]:
-    """On a server of its own: the policy of other tests is without the components."""
+    """Return a separate server: the policy of other tests lacks the components."""
     parts = ("components/node-feature-rules", "components/node-feature-taints")
     with real_apiserver() as server:
         apply(server, yaml.safe_dump_all([CRD, GROUP_CRD]))
@@ -72,7 +72,7 @@ def refused(answer: Answer, words: str) -> None:
 
 
 def test_outputs_of_rules_are_set_and_removed(cluster: Cluster) -> None:
-    """All that the publisher sends is accepted, and the Node is as before in the end."""
+    """Every write of the publisher is accepted, and the Node ends as it began."""
     before = cluster.node()
     publisher = OutputPublisher(cluster.client, OWN, "zonewise")
     assert publisher.publish(OUTPUTS).problems == ()
@@ -135,7 +135,7 @@ def test_nothing_else_is_accepted(cluster: Cluster, subresource: str, change: di
     refused(cluster.agent.patch(f"{NODES}/{OWN}{subresource}", change), words)
 
 
-def test_nothing_of_another_node(cluster: Cluster) -> None:
+def test_writes_to_another_node_are_denied(cluster: Cluster) -> None:
     resources = {"status": {"capacity": {f"{FEATURE}/slots": "1"}}}
     refused(cluster.agent.patch(f"{NODES}/{OTHER}/status", resources), "of that Node only")
     refused(annotate(cluster.agent, OTHER), "of that Node only")

@@ -1,4 +1,4 @@
-"""`zonewise agent` judges the hardware: a line of the kernel log is a condition of the Node, over a restart too."""
+"""`zonewise agent` checks the hardware: a line of the kernel log becomes a condition of the Node, over restarts too."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def conditions(site: Site) -> dict[str, str]:
     return {one["type"]: f"{one['status']} {one['reason']}" for one in status.get("conditions", [])}
 
 
-def test_a_line_of_the_kernel_log_is_a_condition_over_a_restart(site: Site) -> None:
+def test_a_line_of_the_kernel_log_is_a_condition_also_after_a_restart(site: Site) -> None:
     log, state = site.directory / "kmsg", site.directory / "health.json"
     os.mkfifo(log)
-    # open for both, so that the log has a writer throughout, as the kernel's has
+    # opened for reading and writing, so that the log always has a writer, as the kernel's log has
     kernel = os.open(log, os.O_RDWR)
     flags = ["--health-mode", "publish", "--health-kernel-log", str(log), "--health-state-file", str(state)]
     agent = site.start(*flags)
@@ -51,7 +51,7 @@ def test_a_line_of_the_kernel_log_is_a_condition_over_a_restart(site: Site) -> N
     assert [event["reason"] for event in events] == ["XID119"]
     assert agent.end() == 0
     assert conditions(site)["GPUHardwareFault"] == "True XID119"
-    # so that only the second agent can have written what is there then
+    # so that only the second agent can have written the condition that is read below
     lost = {"type": "GPUHardwareFault", "status": "Unknown", "reason": "Lost"}
     site.api.patch(f"{NODE_PATH}/status", {"status": {"conditions": [lost]}}, STRATEGIC).ok()
     again = site.start(*flags)
@@ -62,7 +62,7 @@ def test_a_line_of_the_kernel_log_is_a_condition_over_a_restart(site: Site) -> N
 
 
 def test_the_pod_that_held_the_gpu_gets_the_condition(site: Site, tmp_path: Path) -> None:
-    """From a line of the kernel log, through PodResources, to the pod at the API server."""
+    """The fault goes from a line of the kernel log, through PodResources, to the pod at the API server."""
     devices = {path: content for path, content in server_tree().items() if "pci0000:10" in f"{path} {content}"}
     driver = {"proc/driver/nvidia/gpus/0000:13:00.0/information": information("gpu-0")}
     root = lay_out({**machine_tree(SHAPE), **devices, **driver}, tmp_path / "machine")

@@ -1,4 +1,4 @@
-"""`zonewise agent` while the kubelet or the API server is away: it survives, catches up, and ends in time."""
+"""`zonewise agent` while the kubelet or the API server is unavailable: it survives, catches up, and stops in time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def site() -> Iterator[Site]:
 
 
 def published(site: Site, *flags: str) -> AgentProcess:
-    """Start an agent, and wait until all is published."""
+    """Start an agent, and wait until it has published everything."""
     agent = site.start(*flags)
     agent.until(lambda: agent.page("/readyz")[0] == 200)
     return agent
@@ -43,7 +43,9 @@ def messages(agent: AgentProcess, part: str) -> list[str]:
 
 
 def test_a_kubelet_that_comes_late() -> None:
-    """Nothing is published before it tells, and all soon after; that it is away is said once, in one short line."""
+    """The agent publishes soon after the kubelet first responds, not before. It logs the outage once, in one short
+    line.
+    """
     with new_site(kubelet=False) as site:
         agent = site.start()
         agent.until_said(AWAY)
@@ -62,7 +64,9 @@ def test_a_kubelet_that_comes_late() -> None:
 
 
 def test_a_kubelet_that_restarts(site: Site) -> None:
-    """What was published stays, also while the kubelet answers without its managers; then it is right again."""
+    """The published object stays unchanged while the kubelet restarts or responds without its managers; then it is
+    updated.
+    """
     agent = published(site)
     before = site.version()
     site.kubelet.faults = Faults(empty_allocatable=3)
@@ -79,7 +83,9 @@ def test_a_kubelet_that_restarts(site: Site) -> None:
 
 
 def test_a_kubelet_that_does_not_know_its_pods_yet(site: Site) -> None:
-    """After a restart it lists none for a while, which must not be taken for a node without pods: ours runs there."""
+    """After a restart, the kubelet lists no pods for a while. The agent must not publish an empty node: its own pod
+    runs there.
+    """
     site.kubelet.start(pod("agent", guaranteed=False))
     site.kubelet.start(pod("a", 4, gpus=1))
     agent = published(site, "--namespace", "lab", "--pod-name", "agent")
@@ -92,8 +98,8 @@ def test_a_kubelet_that_does_not_know_its_pods_yet(site: Site) -> None:
     assert (site.available(), site.available(GPU)) == ((11, 16), (1, 2))
 
 
-def test_a_kubelet_that_talks_nonsense(site: Site) -> None:
-    """One garbled answer costs one report."""
+def test_a_kubelet_with_garbled_responses(site: Site) -> None:
+    """A garbled response costs one report."""
     site.kubelet.faults = Faults(garbled_lists=2)
     site.kubelet.restart()
     agent = site.start()
@@ -102,7 +108,9 @@ def test_a_kubelet_that_talks_nonsense(site: Site) -> None:
 
 
 def test_a_kubelet_whose_configuration_cannot_be_fetched(site: Site) -> None:
-    """Its file counts instead, which is said once and is no problem; where there is none either, it is one."""
+    """The agent reads the configuration file instead, and logs this once. Only if the file is absent too, it is a
+    problem.
+    """
     own = site.kubelet.directory / "config.yaml"
     flags = "--kubelet-config", "", "--node-ip", "127.0.0.1", "--interval", "100ms"
     blind = published(site, *flags)
@@ -127,7 +135,7 @@ def test_a_stop_while_the_kubelet_is_away() -> None:
 
 
 def test_an_api_server_that_restarts(site: Site) -> None:
-    """One that comes back with another state gets the newest, and whatever else is missing there."""
+    """A server that returns with an older state gets the newest report, and whatever else it lacks."""
     with reserved_port() as port:
         site.close_server()
         site.open_server(port)
@@ -142,15 +150,15 @@ def test_an_api_server_that_restarts(site: Site) -> None:
 
 
 def test_connections_that_break(site: Site) -> None:
-    """The next change is published on a new one."""
+    """The agent publishes the next change on a new connection."""
     agent = published(site)
     site.break_connections()
     site.kubelet.start(pod("a", 4))
     agent.until(lambda: site.available() == (11, 16))
 
 
-def test_an_object_that_somebody_removes(site: Site) -> None:
-    """It is there again with the next change."""
+def test_an_object_that_another_client_removes(site: Site) -> None:
+    """The agent creates the object again with the next change."""
     agent = published(site)
     site.remove_topology()
     site.kubelet.start(pod("a", 4))
@@ -168,7 +176,7 @@ def test_a_stop_while_the_api_server_is_away(site: Site) -> None:
 
 @contextlib.contextmanager
 def silent_server() -> Generator[str]:
-    """Accept every connection and send nothing, as a server behind a broken network; the URL."""
+    """Accept every connection and send nothing, as a server behind a broken network does; yield the URL."""
     taken: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -186,8 +194,8 @@ def silent_server() -> Generator[str]:
         connection.close()
 
 
-def test_a_stop_while_the_api_server_does_not_answer(site: Site) -> None:
-    """Requests under way hold up neither the look at the node nor the end."""
+def test_a_stop_while_the_api_server_does_not_respond(site: Site) -> None:
+    """Pending requests delay neither the scan of the node nor the stop."""
     with silent_server() as url:
         agent = site.start("--api-server", url)
         agent.until(lambda: agent.metric("zonewise_kubelet_ready") == 1)
@@ -196,8 +204,8 @@ def test_a_stop_while_the_api_server_does_not_answer(site: Site) -> None:
         assert agent.end() == 0
 
 
-def test_one_shot_in_vain() -> None:
-    """Status 1 and what is wrong; the time for it is cut short here."""
+def test_one_shot_without_success() -> None:
+    """The status is 1, and the log states the problem; the test shortens the timeout."""
     with new_site(kubelet=False) as site:
         agent = site.start("--oneshot", program="import zonewise.daemon.main as m; m.ONESHOT_TIMEOUT = 0.5")
         assert agent.ended() == 1
@@ -207,7 +215,7 @@ def test_one_shot_in_vain() -> None:
 
 
 def test_one_shot_that_is_interrupted() -> None:
-    """Ctrl-C ends it at once, without a traceback."""
+    """Ctrl-C stops the agent at once, without a traceback."""
     with new_site(kubelet=False) as site:
         agent = site.start("--oneshot")
         agent.until_said(AWAY)

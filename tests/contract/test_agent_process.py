@@ -1,4 +1,4 @@
-"""`zonewise agent` as a process: what becomes visible at the API server and over HTTP, and how it ends."""
+"""`zonewise agent` as a process: what it publishes at the API server and over HTTP, and how it stops."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """A site for all tests of this file; each leaves its kubelet without pods."""
+    """Return one site for all tests of this file; each test leaves its kubelet without pods."""
     with new_site() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def agent(site: Site) -> AgentProcess:
-    """An agent that has published, and looks at everything ten times a second."""
+    """Return an agent that has published, and scans everything ten times a second."""
     made = site.start("--interval", "100ms", "--log-level", "debug")
     made.until(lambda: site.available() is not None)
     made.until(lambda: made.page("/readyz")[0] == 200)
@@ -42,7 +42,7 @@ def agent(site: Site) -> AgentProcess:
 
 
 def test_topology(site: Site, agent: AgentProcess) -> None:
-    """The object is of the node, owned by it, and tells each zone as the kubelet and the machine have it."""
+    """The Node owns the object, which describes each zone as the kubelet and the machine do."""
     topology = site.topology()
     assert topology is not None
     node = site.api.get(NODE_PATH).ok()
@@ -50,12 +50,12 @@ def test_topology(site: Site, agent: AgentProcess) -> None:
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Node", NODE, node["metadata"]["uid"])
     assert available(topology) == (15, 16)
     assert available(topology, GPU) == (2, 2)
-    # one entry for the apply, and one for the patches, if another test has caused any
+    # one entry for the apply, and one for the patches if another test has caused any
     assert {entry["manager"] for entry in topology["metadata"]["managedFields"]} == {"zonewise-agent"}
 
 
 def test_pods_that_come_and_go(site: Site, agent: AgentProcess) -> None:
-    """Each start and end is visible soon."""
+    """The agent soon publishes each start and end of a pod."""
     site.kubelet.start(pod("a", 4, gpus=1))
     try:
         agent.until(lambda: (site.available(), site.available(GPU)) == ((11, 16), (1, 2)))
@@ -66,7 +66,7 @@ def test_pods_that_come_and_go(site: Site, agent: AgentProcess) -> None:
 
 
 def test_labels(site: Site, agent: AgentProcess) -> None:
-    """Labels are on the Node beside those of others, and it remembers which of them are ours."""
+    """The agent's labels are on the Node beside those of other clients; an annotation lists the agent's own."""
     agent.until(lambda: "zonewise.dev/zones" in site.labels())
     metadata = site.api.get(NODE_PATH).ok()["metadata"]
     assert metadata["labels"]["zonewise.dev/zones"] == "2"
@@ -76,7 +76,7 @@ def test_labels(site: Site, agent: AgentProcess) -> None:
 
 
 def test_quiet_times(site: Site, agent: AgentProcess) -> None:
-    """However often it looks, nothing is written while nothing changes."""
+    """The agent writes nothing while nothing changes, however often it scans."""
     agent.until(lambda: "zonewise.dev/zones" in site.labels())
     before = site.version()
     rounds = agent.metric('zonewise_wakeups_total{reason="timer"}')
@@ -85,7 +85,7 @@ def test_quiet_times(site: Site, agent: AgentProcess) -> None:
 
 
 def test_a_second_agent_writes_nothing_new(site: Site, agent: AgentProcess) -> None:
-    """What is published is right, so that a restart, or a successor in a rollout, has nothing to write."""
+    """The published objects are correct, so an agent has nothing to write after a restart or a rollout."""
     agent.until(lambda: "zonewise.dev/zones" in site.labels())
     before = site.version()
     other = site.start()
@@ -98,7 +98,7 @@ def test_a_second_agent_writes_nothing_new(site: Site, agent: AgentProcess) -> N
 
 
 def test_pages(site: Site, agent: AgentProcess) -> None:
-    """Health, readiness, metrics that Prometheus reads, and all that it knows as JSON."""
+    """The agent serves health, readiness, Prometheus metrics, and its whole state as JSON."""
     assert agent.page("/healthz") == (200, "ok\n")
     status, text = agent.page("/readyz")
     assert status == 200
@@ -115,7 +115,7 @@ def test_pages(site: Site, agent: AgentProcess) -> None:
 
 
 def test_every_line_of_the_log_is_json(site: Site, agent: AgentProcess) -> None:
-    """At the level debug too, whichever library logs."""
+    """This also holds at log level debug, and for every library."""
     for record in agent.records():
         assert set(record) == {"time", "level", "logger", "message"}, record
     assert "ERROR" not in agent.said
@@ -126,7 +126,7 @@ def test_every_line_of_the_log_is_json(site: Site, agent: AgentProcess) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_ends_it_cleanly(site: Site, number: signal.Signals) -> None:
-    """With status 0 and a word of parting, the published object stays."""
+    """The agent exits with status 0, logs a last message, and leaves the published object."""
     agent = site.start()
     agent.until_said("starts")
     assert agent.end(number) == 0
@@ -135,7 +135,9 @@ def test_a_stop_ends_it_cleanly(site: Site, number: signal.Signals) -> None:
 
 
 def test_a_change_just_before_the_stop_is_published() -> None:
-    """What is under way gets its time; on a site where no other agent could have published it."""
+    """The agent finishes pending writes before it stops. A separate site ensures that no other agent has published the
+    change.
+    """
     with new_site() as site:
         agent = site.start()
         agent.until(lambda: agent.page("/readyz")[0] == 200)
@@ -149,7 +151,7 @@ def test_a_change_just_before_the_stop_is_published() -> None:
 
 
 def test_output(site: Site) -> None:
-    """The file holds what is published: the NodeResourceTopology and the Node's labels, as YAML."""
+    """The file contains the published objects: the NodeResourceTopology and the Node's labels, as YAML."""
     path = site.directory / "out.yaml"
     agent = site.start("--output", str(path))
     agent.until(path.exists)
@@ -161,7 +163,7 @@ def test_output(site: Site) -> None:
 
 
 def test_one_shot(site: Site) -> None:
-    """Status 0 once all is published, and nothing is served."""
+    """The status is 0 once everything is published, and nothing is served."""
     agent = site.start("--oneshot")
     assert agent.ended() == 0
     assert site.available() == (15, 16)
@@ -169,7 +171,7 @@ def test_one_shot(site: Site) -> None:
 
 
 def test_the_node_selects_the_configuration_of_its_gpus(site: Site, tmp_path: Path) -> None:
-    """By the label of the device plugin's config manager, which counts before the setting."""
+    """The label of the device plugin's config manager selects it, and overrides the setting."""
     (tmp_path / "shared").write_text("{}")
     label = "nvidia.com/device-plugin.config"
     site.api.patch(NODE_PATH, {"metadata": {"labels": {label: "absent"}}}).ok()
@@ -182,7 +184,7 @@ def test_the_node_selects_the_configuration_of_its_gpus(site: Site, tmp_path: Pa
 
 
 def test_dry_run(site: Site) -> None:
-    """What would be written is printed, and no API server is needed."""
+    """The agent prints what it would write, and needs no API server."""
     before = site.version()
     agent = site.start("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1")
     assert agent.ended() == 0
@@ -193,7 +195,7 @@ def test_dry_run(site: Site) -> None:
 
 
 def test_dry_run_without_reports(site: Site, tmp_path: Path) -> None:
-    """It needs neither a kubelet nor an API server, and prints what the settings would publish."""
+    """The agent needs neither a kubelet nor an API server, and prints what it would publish with these settings."""
     nowhere = ("--kubelet-dir", str(tmp_path), "--podresources-socket", str(tmp_path / "no.sock"))
     flags = ("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1", "--publish-nrt", "false", *nowhere)
     agent = site.start(*flags, "--publish-labels", "nodefeature")
@@ -206,7 +208,7 @@ def test_dry_run_without_reports(site: Site, tmp_path: Path) -> None:
 
 
 def test_a_copied_tree_has_no_instructions_of_this_machine(site: Site, tmp_path: Path) -> None:
-    """The root is a directory with another machine's files: CPUID is not executed here."""
+    """The root is a directory with another machine's files, so the agent does not execute CPUID."""
     nowhere = ("--kubelet-dir", str(tmp_path), "--podresources-socket", str(tmp_path / "no.sock"))
     flags = ("--dry-run", "--oneshot", "--api-server", "http://127.0.0.1:1", "--publish-nrt", "false", *nowhere)
     every_bit = f"tuple(CpuidLeaf(*leaf, *[{(1 << 32) - 1}] * 4) for leaf in m._LEAVES)"

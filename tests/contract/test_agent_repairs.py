@@ -1,4 +1,4 @@
-"""`zonewise agent` keeps its NodeResourceTopology as it must be, whatever other clients do to it."""
+"""`zonewise agent` repairs its NodeResourceTopology, whatever other clients do to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def repairs(agent: AgentProcess, cause: str) -> float:
 
 
 def test_an_edited_report_is_repaired(site: Site) -> None:
-    """Long before the agent's own interval it is right again, and labels of others stay."""
+    """The agent repairs it long before the next scan, and leaves labels of other clients unchanged."""
     agent = watching(site)
     site.api.patch(TOPOLOGY, {"zones": [], "metadata": {"labels": {"team": "x"}}}).ok()
     agent.until(lambda: site.available() == FREE)
@@ -53,8 +53,8 @@ def test_a_deleted_report_is_created_again(site: Site) -> None:
     agent.until(lambda: repairs(agent, "deleted") == 1)
 
 
-def test_a_kind_that_is_removed_and_put_back(site: Site) -> None:
-    """The report returns soon after its kind, and its watch does."""
+def test_a_kind_that_is_removed_and_restored(site: Site) -> None:
+    """The report and its watch return soon after the kind."""
     agent = watching(site)
     site.api.delete(CRD_PATH).ok()
     agent.until(lambda: agent.metric('zonewise_publish_errors_total{object="nrt",reason="NotFound"}') > 0)
@@ -64,7 +64,7 @@ def test_a_kind_that_is_removed_and_put_back(site: Site) -> None:
 
 
 def test_a_watch_that_breaks(site: Site) -> None:
-    """What was edited meanwhile is found when the connection is back."""
+    """After reconnecting, the agent finds edits that were made meanwhile."""
     agent = watching(site)
     for _ in range(3):
         site.break_connections()

@@ -1,4 +1,4 @@
-"""`zonewise agent` evaluates the cluster's NodeFeatureRules, and sets and removes what they give."""
+"""`zonewise agent` evaluates the cluster's NodeFeatureRules, and sets and removes their outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def site() -> Iterator[Site]:
 
 
 def outputs(site: Site) -> dict[str, Any]:
-    """What rules may give the Node, without the record of it."""
+    """Return everything that rules may set on the Node, except the agent's record of it."""
     node = site.api.get(NODE_PATH).ok()
     metadata = node["metadata"]
     mine = ("example.com/", "feature.node.kubernetes.io/unprefixed")
@@ -51,7 +51,7 @@ def outputs(site: Site) -> dict[str, Any]:
 
 
 def recorded(site: Site, prefix: str) -> list[str]:
-    """What the agents of all instances record as their own; twice where two do."""
+    """Return the names that the agents of all instances record as their own, twice if two agents record a name."""
     annotations = site.api.get(NODE_PATH).ok()["metadata"]["annotations"]
     names: list[str] = []
     for name, text in annotations.items():
@@ -76,7 +76,7 @@ AFTER: Json = {
 
 
 def test_outputs_come_and_go_with_their_rule(site: Site) -> None:
-    """Taints are off; a rule that fails has an Event and is counted, and the others stay in force."""
+    """Taints are disabled. A failing rule gets an Event and is counted, and the other rules stay in force."""
     agent = start(site)
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
     agent.until(lambda: outputs(site) == AFTER)
@@ -113,7 +113,7 @@ def test_outputs_go_when_rules_are_disabled_and_labels_are_off(site: Site) -> No
 
 
 def test_metrics_of_rules_go_when_a_reload_disables_them(site: Site) -> None:
-    """Neither a failed rule nor the age of a closed watch raises an alert."""
+    """Neither a failed rule nor the age of a closed watch can fire an alert."""
     site.api.post(CRDS, GROUP_CRD).ok()
     failing = {"labelsTemplate": "{{ nope }}", "matchFeatures": [{"feature": "system.name"}]}
     site.api.post(RULES, rule_object(failing, name="a")).ok()
@@ -129,7 +129,7 @@ def test_metrics_of_rules_go_when_a_reload_disables_them(site: Site) -> None:
 
 
 def test_outputs_that_are_disabled(site: Site) -> None:
-    """What was set before goes, and the labels stay."""
+    """The agent removes outputs that were set before, and leaves the labels."""
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
     agent = start(site)
     agent.until(lambda: outputs(site) == AFTER)
@@ -139,7 +139,7 @@ def test_outputs_that_are_disabled(site: Site) -> None:
 
 
 def test_labels_in_an_extra_namespace(site: Site) -> None:
-    """A reserved namespace that the settings open; a name that no label may have costs itself."""
+    """Settings allow labels in a reserved namespace; only the label with an invalid name is dropped."""
     labels = {"node-role.kubernetes.io/gpu": "true", "node-role.kubernetes.io/a b": "true"}
     site.api.post(RULES, rule_object({**MATCHING, "labels": labels}, name="a")).ok()
     agent = start(site, "--rules-extra-label-ns=node-role.kubernetes.io")
@@ -153,13 +153,13 @@ def groups(site: Site) -> str | None:
 
 
 def test_groups_are_recorded_and_go_when_rules_are_disabled(site: Site) -> None:
-    """The kind may come later; a group that does not match, or is deleted, leaves the record."""
+    """The kind may be installed later. The record drops a group that does not match or is deleted."""
     agent = start(site)
     agent.until(lambda: groups(site) == "")
     site.api.post(CRDS, GROUP_CRD).ok()
     site.api.post(GROUPS, group_object({"matchFeatures": MATCHING["matchFeatures"]}, name="a")).ok()
     site.api.post(GROUPS, group_object({"matchFeatures": [{"feature": "none.none"}]}, name="b")).ok()
-    agent.send(signal.SIGHUP)  # looks for the kind again, which it does once a minute
+    agent.send(signal.SIGHUP)  # looks for the kind again, which the agent otherwise does once a minute
     agent.until(lambda: groups(site) == "default/a")
     site.api.delete(f"{GROUPS}/a").ok()
     agent.until(lambda: groups(site) == "")
@@ -169,7 +169,7 @@ def test_groups_are_recorded_and_go_when_rules_are_disabled(site: Site) -> None:
 
 
 def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) -> None:
-    """The first has the outputs; when it has left them, the second sets them at its next look."""
+    """Outputs stay with the first agent, which set them; the second agent takes over what the first does not set."""
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
     first = start(site, "--rules-taints=true", "--instance=first")
     first.until(lambda: outputs(site)["taints"] == MATCHING["taints"])
@@ -182,7 +182,7 @@ def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) ->
     expected["taints"] = MATCHING["taints"]
     second.until(lambda: outputs(site) == expected and recorded(site, "example.com/") == RECORDED)
     for agent in (first, second):
-        agent.send(signal.SIGHUP)  # both look at the Node again
+        agent.send(signal.SIGHUP)  # both read the Node again
     second.until(lambda: second.said.count("starts") == 2 and first.said.count("starts") == 2)
     second.until(lambda: outputs(site) == expected and recorded(site, "example.com/") == RECORDED)
 

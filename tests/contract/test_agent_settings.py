@@ -1,4 +1,5 @@
-"""`zonewise agent` and its settings: taken while it runs, refused where they cannot be used, mistakes named."""
+"""Settings of `zonewise agent`: changes apply at run time, unusable settings are rejected, and errors name the cause.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Configured:
         temporary.replace(self.path)
 
     def until_reloaded(self, times: int = 1) -> None:
-        """Wait until it has begun anew so often."""
+        """Wait until it has restarted with new settings that often."""
         self.agent.until(lambda: self.agent.said.count("starts") >= 1 + times)
 
     def errors(self) -> list[str]:
@@ -49,7 +50,7 @@ class Configured:
 
 
 def test_a_changed_file(site: Site) -> None:
-    """A new interval, another level of the log, and exclusions are in force without a restart, and back again."""
+    """A new interval, log level and exclusions apply without a restart, and can be reverted."""
     site.kubelet.start(pod("seen", 2))
     site.kubelet.start(pod("hidden", 4, memory=GIB))
     configured = Configured(site, "interval: 50s\n")
@@ -82,7 +83,7 @@ def allocatable(site: Site) -> tuple[int, ...]:
 
 
 def test_hang_up(site: Site) -> None:
-    """SIGHUP reads everything anew, and writes nothing where nothing changed."""
+    """SIGHUP reloads everything, and writes nothing if nothing has changed."""
     configured = Configured(site, "interval: 50s\n")
     agent = configured.agent
     agent.until(lambda: agent.page("/readyz")[0] == 200)
@@ -99,7 +100,7 @@ def test_hang_up(site: Site) -> None:
 
 
 def test_each_metric_is_exported_once_after_a_reload(site: Site) -> None:
-    """Those of the client before the reload are gone."""
+    """Metrics of the client from before the reload are no longer exported."""
     configured = Configured(site, "interval: 50s\n")
     agent = configured.agent
     agent.send(signal.SIGHUP)
@@ -119,7 +120,7 @@ def test_each_metric_is_exported_once_after_a_reload(site: Site) -> None:
     ],
 )
 def test_settings_that_cannot_be_used(site: Site, text: str, reason: str) -> None:
-    """They are refused, which is logged and counted once, and the old ones stay, until the file is mended."""
+    """The agent rejects them, logs and counts this once, and uses the old settings until the file is corrected."""
     configured = Configured(site, "interval: 100ms\n")
     agent = configured.agent
     configured.change(text)
@@ -137,7 +138,7 @@ def test_settings_that_cannot_be_used(site: Site, text: str, reason: str) -> Non
 
 
 def test_a_port_that_is_taken(site: Site) -> None:
-    """Settings that are right by themselves may still not be usable here."""
+    """Settings that are valid in themselves may be unusable on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         agent = site.start("--listen", address)
@@ -146,7 +147,9 @@ def test_a_port_that_is_taken(site: Site) -> None:
 
 
 def test_labels_that_are_no_longer_wanted(site: Site) -> None:
-    """An agent takes its own from the Node, also those that an earlier one has set, and leaves those of others."""
+    """An agent removes its own labels from the Node, also those of an earlier agent, and leaves labels of other
+    clients.
+    """
     first = site.start()
     first.until(lambda: first.page("/readyz")[0] == 200)
     assert first.end() == 0
@@ -162,7 +165,7 @@ def test_labels_that_are_no_longer_wanted(site: Site) -> None:
 
 
 def test_what_is_not_to_be_published(site: Site) -> None:
-    """Neither object is written where both are switched off; the rest goes on."""
+    """If both objects are disabled, the agent writes neither of them; everything else works."""
     site.api.delete(TOPOLOGY)
     before = site.version()
     agent = site.start("--publish-nrt", "false", "--publish-labels", "off")
@@ -172,7 +175,7 @@ def test_what_is_not_to_be_published(site: Site) -> None:
     assert site.version() == before
 
 
-# --- what is wrong is said in one line, with status 2
+# --- errors: one line each, with status 2
 
 USAGE = "see `zonewise agent --help`"
 NO_CLUSTER = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not both set"
@@ -199,10 +202,10 @@ MISTAKES: list[tuple[list[str], str]] = [
 
 
 class Mistakes(NamedTuple):
-    """What an agent says of each mistake."""
+    """The output of an agent for each mistake."""
 
     directory: Path
-    """Of the files that the flags name."""
+    """Directory of the files that the flags name."""
     results: list[CommandResult]
 
 
@@ -234,7 +237,7 @@ def test_a_mistake_in_the_environment(site: Site) -> None:
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
 def test_help(site: Site, columns: str) -> None:
-    """It fits terminals of any width, and tells every way to set a thing."""
+    """The help fits terminals of any width, and lists every way to set an option."""
     agent = site.start("--help", COLUMNS=columns)
     assert agent.ended() == 0
     text = " ".join(agent.printed.split())

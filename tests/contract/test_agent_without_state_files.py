@@ -1,4 +1,4 @@
-"""`zonewise agent` with the directories of the kubelet that the DaemonSet mounts: sockets and the device checkpoint."""
+"""`zonewise agent` with the kubelet directories that the DaemonSet mounts: sockets and the device checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def site() -> Iterator[Site]:
 
 
 def mounted(site: Site) -> Path:
-    """Return a directory with what of the kubelet's is mounted by default."""
+    """Return a directory with those parts of the kubelet's directory that are mounted by default."""
     directory = site.directory / "m"
     directory.mkdir()
     for name in ("pod-resources", "pods-api", "device-plugins"):
@@ -30,7 +30,7 @@ def mounted(site: Site) -> Path:
 
 
 def test_pods_come_and_go(site: Site) -> None:
-    """CPUs, memory and devices are those of the PodResources API, and free again at the end of the pod."""
+    """CPUs, memory and devices are those of the PodResources API, and are available again when the pod ends."""
     resources = ("cpu", "memory", GPU)
     agent = site.start("--kubelet-dir", str(mounted(site)))
     agent.until(lambda: site.available() is not None)

@@ -1,4 +1,6 @@
-"""Alerts, recording rules and dashboards: every metric is on one, promtool accepts each query, each alert fires."""
+"""Alerts, recording rules and dashboards: they cover every metric, promtool accepts each query, and each alert
+fires.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,14 @@ def panel_queries() -> list[str]:
 
 
 def exported() -> set[str]:
-    """Return the metrics of the reference, which is generated from the code, but for deprecated ones."""
+    """Return the metrics of the reference, which is generated from the code, except deprecated ones."""
     rows = re.findall(r"^\| `([a-z_]+)` \| (\w+) \| (.*) \|$", REFERENCE.read_text(), re.MULTILINE)
     assert rows, REFERENCE
     return {name for name, _, text in rows if not text.startswith("Deprecated")}
 
 
 def metrics_of(queries: list[str]) -> set[str]:
-    """Return the metrics in queries, histograms without the suffixes of their series; no names of recording rules."""
+    """Return the metrics in queries: histograms without the suffixes of their series, and no recording rules."""
     names = {name for query in queries for name in _NAME.findall(re.sub(r"\{[^}]*\}|by \([^)]*\)", "", query))}
     return {_base(name) for name in names}
 
@@ -70,7 +72,7 @@ def promtool() -> str:
 
 
 def check_values(directory: Path, series: list[Series], expected: dict[str, float]) -> None:
-    """Fail where the sum of a query's samples after nine minutes is another one."""
+    """Fail if the sum of a query's samples after nine minutes is not the expected one."""
     (directory / "tests.yaml").write_text(promql_tests(series, "9m", expected))
     command = [promtool(), "test", "rules", str(directory / "tests.yaml")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -88,7 +90,7 @@ def test_every_metric_is_on_a_panel_or_in_a_rule() -> None:
 
 
 def test_the_dashboards_are_those_of_their_panels() -> None:
-    """`make dashboards` writes them, and the component has each."""
+    """`make dashboards` writes the dashboards, and the component contains each of them."""
     assert {file.name: file.read_text() for file in DIRECTORY.glob("*.json")} == dashboard_files()
     [generator] = yaml.safe_load((DIRECTORY / "kustomization.yaml").read_text())["configMapGenerator"]
     assert set(generator["files"]) == dashboard_files().keys()
@@ -102,7 +104,7 @@ def test_panels_are_distinct_and_described() -> None:
 
 
 def test_the_names_of_series_are_labels_of_their_queries() -> None:
-    """What a legend names is what the query groups by; queries without groups keep the labels of their series."""
+    """A legend may only use labels by which its query groups; ungrouped queries keep the labels of their series."""
     queries = [query for board in DASHBOARDS for row in board.rows for panel in row.panels for query in panel.queries]
     for query in queries:
         grouped = {label.strip() for text in re.findall(r" by \(([^)]*)\)", query.expr) for label in text.split(",")}
@@ -110,7 +112,7 @@ def test_the_names_of_series_are_labels_of_their_queries() -> None:
         assert named <= grouped or (not grouped and query.expr.startswith("topk")), query
 
 
-def test_every_alert_says_what_to_do() -> None:
+def test_every_alert_has_a_severity_and_a_description() -> None:
     alerts = [rule for rule in rules() if "alert" in rule]
     assert len({rule["alert"] for rule in alerts}) == len(alerts) > 0
     for rule in alerts:
@@ -128,8 +130,8 @@ def test_every_alert_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("query", [query for query in panel_queries() if re.match(r"sum by .*kueue_(?!.*\[)", query)])
-def test_a_replica_that_stands_by_is_not_counted(query: str, tmp_path: Path) -> None:
-    """Both replicas know the queues: a panel has the numbers of the leader."""
+def test_a_standby_replica_is_not_counted(query: str, tmp_path: Path) -> None:
+    """Both replicas export the metrics of queues; a panel shows only the leader's."""
     [gauge, *nominal] = re.findall(r"kueue_\w+", query)
     series = [
         Series(f'{name}{{job="zonewise/zonewise-controller", instance="{instance}"}}', f"{number}x9")
@@ -141,7 +143,7 @@ def test_a_replica_that_stands_by_is_not_counted(query: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("query", [query for query in panel_queries() if "node_" in query])
 def test_node_exporter_on_the_same_nodes_is_not_counted(query: str, tmp_path: Path) -> None:
-    """It has metrics of the same names: a panel has one port and one link on a node."""
+    """node-exporter exports metrics of the same names; a panel counts each port and link of a node once."""
     series = [
         Series(f'{name}{{job="{job}"}}', f"{8 if '_max_' in name else 2}x9")
         for job in ("zonewise/zonewise-agent", "node-exporter")
@@ -151,23 +153,23 @@ def test_node_exporter_on_the_same_nodes_is_not_counted(query: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("query", [query for query in panel_queries() if re.search(r"_total\S*\[1h\]", query)])
-def test_a_panel_of_an_hour_has_the_first_fault(query: str, tmp_path: Path) -> None:
-    """A counter with labels has no series before it counts, so its first sample is above 0."""
+def test_a_panel_of_the_last_hour_counts_the_first_fault(query: str, tmp_path: Path) -> None:
+    """A labelled counter has no series before its first increment, so its first sample is above 0."""
     [(name, selector)] = set(re.findall(r"(\w+_total)(?:{([^}]*)})?", query))
     job = "controller" if "=~" in selector else "scheduler"
     series = [Series(f'{name}{{job="zonewise/zonewise-{job}", reason="r"}}', "_x3 3x9")]
     check_values(tmp_path, series, {query: 3})
 
 
-def test_the_first_misprediction_fires(tmp_path: Path) -> None:
-    """A reason has no series before its first misprediction."""
+def test_the_first_misprediction_fires_an_alert(tmp_path: Path) -> None:
+    """The series of a reason does not exist before its first misprediction."""
     [rule] = [rule for rule in rules() if rule.get("alert") == "ZonewiseMispredictions"]
     check_values(tmp_path, [Series('zonewise_mispredictions_total{reason="r"}', "_x3 1x9")], {rule["expr"]: 1})
 
 
 @each_file
 def test_every_alert_fires_and_recovers(file: Path, tmp_path: Path) -> None:
-    """Rules are evaluated over a story of each alert: quiet, at fault, quiet again."""
+    """The rules are evaluated over a story for each alert: healthy, faulty, healthy again."""
     plain, tests = tmp_path / "rules.yaml", tmp_path / "tests.yaml"
     plain.write_text(yaml.safe_dump({"groups": groups_of(file)}))
     alerts = [rule["alert"] for group in groups_of(file) for rule in group["rules"] if "alert" in rule]

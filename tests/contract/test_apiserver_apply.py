@@ -1,4 +1,4 @@
-"""Server-side apply and managedFields: the embedded API server does as the real one."""
+"""Server-side apply and managedFields: the embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def test_apply_is_yaml(cluster: Cluster) -> None:
     assert made.ok()["data"] == {"a": "1"}
 
 
-def test_the_same_again_changes_nothing(cluster: Cluster) -> None:
+def test_a_repeated_apply_changes_nothing(cluster: Cluster) -> None:
     first = cluster.api.apply(f"{cluster.config_maps}/one", config_map("one", a="1"), "alice").ok()
     again = cluster.api.apply(f"{cluster.config_maps}/one", config_map("one", a="1"), "alice")
     assert again.status == 200
     assert again.ok() == first
 
 
-def test_what_is_no_longer_applied_goes(cluster: Cluster) -> None:
+def test_fields_that_are_no_longer_applied_are_removed(cluster: Cluster) -> None:
     cluster.api.apply(f"{cluster.config_maps}/one", config_map("one", a="1", b="2"), "alice").ok()
     made = cluster.api.apply(f"{cluster.config_maps}/one", config_map("one", b="2"), "alice").ok()
     assert made["data"] == {"b": "2"}
 
 
-def test_two_who_agree_share_a_field(cluster: Cluster) -> None:
-    """It stays until the last of them no longer applies it."""
+def test_managers_with_equal_values_share_a_field(cluster: Cluster) -> None:
+    """The field remains until its last manager no longer applies it."""
     path = f"{cluster.config_maps}/one"
     cluster.api.apply(path, config_map("one", a="1", b="1"), "alice").ok()
     made = cluster.api.apply(path, config_map("one", a="1"), "bob").ok()
@@ -57,7 +57,7 @@ def test_two_who_agree_share_a_field(cluster: Cluster) -> None:
     assert owners(made) == {"alice": {"f:data": {"f:b": {}}}, "bob": {"f:data": {"f:a": {}}}}
 
 
-def test_two_who_differ_conflict(cluster: Cluster) -> None:
+def test_managers_with_different_values_conflict(cluster: Cluster) -> None:
     path = f"{cluster.config_maps}/one"
     first = cluster.api.apply(path, config_map("one", a="1"), "alice").ok()
     status = cluster.api.apply(path, config_map("one", a="2"), "bob").refused(409, "Conflict")
@@ -68,7 +68,7 @@ def test_two_who_differ_conflict(cluster: Cluster) -> None:
     assert cluster.api.get(path).ok() == first
 
 
-def test_force_takes_what_others_own(cluster: Cluster) -> None:
+def test_force_takes_over_fields_of_other_managers(cluster: Cluster) -> None:
     path = f"{cluster.config_maps}/one"
     cluster.api.apply(path, config_map("one", a="1", b="1"), "alice").ok()
     made = cluster.api.apply(path, config_map("one", a="2"), "bob", force="true").ok()
@@ -76,7 +76,7 @@ def test_force_takes_what_others_own(cluster: Cluster) -> None:
     assert owners(made) == {"alice": {"f:data": {"f:b": {}}}, "bob": {"f:data": {"f:a": {}}}}
 
 
-def test_every_conflict_is_told(cluster: Cluster) -> None:
+def test_every_conflict_is_reported(cluster: Cluster) -> None:
     cluster.define()
     path = f"{cluster.widgets}/one"
     cluster.api.apply(
@@ -93,7 +93,7 @@ def test_every_conflict_is_told(cluster: Cluster) -> None:
     assert status["message"].startswith('Apply failed with 4 conflicts: conflicts with "alice":\n- ')
 
 
-def test_apply_conflicts_with_who_wrote_without_it(cluster: Cluster) -> None:
+def test_an_apply_conflicts_with_a_plain_write(cluster: Cluster) -> None:
     path = f"{cluster.config_maps}/one"
     cluster.api.post(cluster.config_maps, config_map("one", a="1"), fieldManager="carol").ok()
     status = cluster.api.apply(path, config_map("one", a="2"), "alice").refused(409, "Conflict")
@@ -101,8 +101,8 @@ def test_apply_conflicts_with_who_wrote_without_it(cluster: Cluster) -> None:
     assert cause["message"].startswith('conflict with "carol" using v1')
 
 
-def test_writing_takes_a_field_from_who_applied_it(cluster: Cluster) -> None:
-    """And the next apply that wants it back conflicts."""
+def test_a_plain_write_takes_over_an_applied_field(cluster: Cluster) -> None:
+    """The next apply of the former manager then conflicts."""
     path = f"{cluster.config_maps}/one"
     cluster.api.apply(path, config_map("one", a="1", b="1"), "alice").ok()
     made = cluster.api.patch(path, {"data": {"a": "2"}}, fieldManager="carol").ok()
@@ -110,14 +110,14 @@ def test_writing_takes_a_field_from_who_applied_it(cluster: Cluster) -> None:
     cluster.api.apply(path, config_map("one", a="1", b="1"), "alice").refused(409, "Conflict")
 
 
-def test_the_user_agent_names_who_does_not_name_itself(cluster: Cluster) -> None:
+def test_the_user_agent_is_the_default_manager(cluster: Cluster) -> None:
     made = cluster.api.post(
         cluster.config_maps, config_map("one", a="1"), _headers={"User-Agent": "probe/1.2 (x)"}
     ).ok()
     assert owners(made) == {"probe": {"f:data": {".": {}, "f:a": {}}}}
 
 
-def test_what_somebody_else_wrote_stays(cluster: Cluster) -> None:
+def test_fields_of_other_writers_remain(cluster: Cluster) -> None:
     path = f"{cluster.config_maps}/one"
     cluster.api.post(cluster.config_maps, config_map("one", a="1"), fieldManager="carol").ok()
     cluster.api.apply(path, config_map("one", a="1", b="1"), "alice").ok()
@@ -125,7 +125,7 @@ def test_what_somebody_else_wrote_stays(cluster: Cluster) -> None:
     assert made["data"] == {"a": "1", "b": "1"}
 
 
-def test_applying_nothing_takes_all_of_ones_own_away(cluster: Cluster) -> None:
+def test_an_apply_without_fields_removes_all_own_fields(cluster: Cluster) -> None:
     cluster.define()
     path = f"{cluster.widgets}/one"
     cluster.api.apply(path, widget("one"), "alice").ok()
@@ -164,7 +164,7 @@ def test_lists_with_keys_merge_by_them(cluster: Cluster) -> None:
     ],
 )
 def test_the_order_of_merged_lists(cluster: Cluster, before: str, applied: str, request: pytest.FixtureRequest) -> None:
-    """Items that are applied end up in the order applied; where the others stand is as the real server does it."""
+    """Applied items are in the order in which they were applied; the positions of the others match the real server."""
     cluster.define()
     expected = {
         ("ab", "c"): "abc",
@@ -197,7 +197,7 @@ def test_sets_merge_by_value(cluster: Cluster) -> None:
 
 
 def test_atomic_lists_are_replaced(cluster: Cluster) -> None:
-    """As the resource lists of a NodeResourceTopology are."""
+    """The resource lists of a NodeResourceTopology are atomic."""
     cluster.define()
     path = f"{cluster.widgets}/one"
     cluster.api.apply(path, widget("one", atomic=[{"k": "a"}, {"k": "b"}]), "alice").ok()
@@ -207,15 +207,15 @@ def test_atomic_lists_are_replaced(cluster: Cluster) -> None:
     cluster.api.apply(path, widget("one", atomic=[{"k": "d"}]), "bob").refused(409, "Conflict")
 
 
-def test_an_item_twice_is_refused(cluster: Cluster) -> None:
+def test_a_duplicate_item_is_rejected(cluster: Cluster) -> None:
     cluster.define()
     answer = cluster.api.apply(f"{cluster.widgets}/one", widget("one", keyed=[{"k": "a"}, {"k": "a"}]), "alice")
     assert answer.status == 500
     assert 'duplicate entries for key [k="a"]' in answer.body["message"]
 
 
-def test_an_unknown_field_is_refused(cluster: Cluster) -> None:
-    """Elsewhere it would be dropped."""
+def test_an_unknown_field_is_rejected(cluster: Cluster) -> None:
+    """Other kinds of writes drop unknown fields instead."""
     cluster.define()
     answer = cluster.api.apply(f"{cluster.widgets}/one", widget("one", unheard=1), "alice")
     assert answer.status == 500
@@ -263,7 +263,7 @@ def test_a_dry_apply_changes_nothing(cluster: Cluster) -> None:
 
 
 def test_labels_are_owned_one_by_one(cluster: Cluster) -> None:
-    """As the agent's on a node, beside those of everybody else."""
+    """The agent labels a node in this way, beside all other clients."""
     name = f"node-{cluster.namespace}"
     path = f"/api/v1/nodes/{name}"
     cluster.api.post("/api/v1/nodes", {"metadata": {"name": name, "labels": {"theirs": "1"}}}, fieldManager="them").ok()
@@ -343,8 +343,8 @@ def test_generation_counts_applies_that_change(cluster: Cluster) -> None:
     assert generations == [1, 1, 2]
 
 
-def test_an_owner_is_written_down_without_a_change(cluster: Cluster) -> None:
-    """A second manager that applies the same changes nothing but the owners; the version grows, generation does not."""
+def test_a_new_owner_is_recorded_without_a_change(cluster: Cluster) -> None:
+    """If a second manager applies the same values, only the owners and the version change, and generation does not."""
     cluster.define()
     path = f"{cluster.widgets}/one"
     first = cluster.api.apply(path, widget("one"), "alice").ok()

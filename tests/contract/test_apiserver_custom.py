@@ -1,4 +1,4 @@
-"""Custom resources: definitions, schemas, status and generation; the embedded API server does as the real one."""
+"""Custom resources: definitions, schemas, status and generation. The embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_defaults_are_filled_in_and_unknown_fields_dropped(cluster: Cluster) -> 
     assert "unheard" not in made
 
 
-def test_unknown_fields_are_refused_where_asked(cluster: Cluster) -> None:
+def test_unknown_fields_are_rejected_under_strict_validation(cluster: Cluster) -> None:
     cluster.define()
     body = widget("one", unheard=1)
     status = cluster.api.post(cluster.widgets, body, fieldValidation="Strict").refused(400, "BadRequest")
     assert status["message"].endswith('strict decoding error: unknown field "spec.unheard"')
 
 
-def test_null_is_absent_unless_it_may_be_null(cluster: Cluster) -> None:
+def test_null_counts_as_absent_unless_nullable(cluster: Cluster) -> None:
     cluster.define()
     made = cluster.api.post(cluster.widgets, widget("one", mode=None, word="a", none=None)).ok()
     assert made["spec"] == {"size": 1, "mode": "a", "word": "a", "none": None}
@@ -108,7 +108,7 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "field", "reason"), INVALID)
-def test_what_does_not_fit_the_schema_is_refused(
+def test_values_that_violate_the_schema_are_rejected(
     cluster: Cluster, spec: dict[str, Any], field: str, reason: str
 ) -> None:
     cluster.define()
@@ -132,19 +132,19 @@ def test_what_does_not_fit_the_schema_is_refused(
         {"keyed": []},
     ],
 )
-def test_what_fits_the_schema_is_taken(cluster: Cluster, spec: dict[str, Any]) -> None:
+def test_values_that_match_the_schema_are_accepted(cluster: Cluster, spec: dict[str, Any]) -> None:
     cluster.define()
     cluster.api.post(cluster.widgets, widget("one", **spec)).ok()
 
 
-def test_every_fault_is_told(cluster: Cluster) -> None:
+def test_every_error_is_reported(cluster: Cluster) -> None:
     cluster.define()
     status = cluster.api.post(cluster.widgets, widget("one", size=0, mode="c", word="A")).refused(422, "Invalid")
     assert {field for field, _ in causes_of(status)} == {"spec.size", "spec.mode", "spec.word"}
     assert status["message"].startswith(f'Widget.{GROUP} "one" is invalid: [')
 
 
-def test_what_must_be_there(cluster: Cluster) -> None:
+def test_required_fields(cluster: Cluster) -> None:
     cluster.define()
     body = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "one"}}
     status = cluster.api.post(cluster.widgets, body).refused(422, "Invalid")
@@ -163,7 +163,7 @@ def test_changes_are_validated_too(cluster: Cluster) -> None:
     ("change", "code"),
     [({"kind": "Gadget"}, 422), ({"apiVersion": "v1"}, 400), ({"kind": None}, 400), ({"apiVersion": None}, 400)],
 )
-def test_a_custom_resource_says_its_kind(cluster: Cluster, change: dict[str, Any], code: int) -> None:
+def test_a_custom_resource_needs_its_kind(cluster: Cluster, change: dict[str, Any], code: int) -> None:
     cluster.define()
     body = {name: value for name, value in {**widget("one"), **change}.items() if value is not None}
     assert cluster.api.post(cluster.widgets, body).status == code
@@ -175,7 +175,7 @@ def test_a_patch_cannot_change_the_kind(cluster: Cluster) -> None:
     cluster.api.patch(f"{cluster.widgets}/one", {"kind": "Gadget"}).refused(422, "Invalid")
 
 
-def test_a_replacement_says_its_version(cluster: Cluster) -> None:
+def test_a_replacement_needs_a_version(cluster: Cluster) -> None:
     cluster.define()
     cluster.api.post(cluster.widgets, widget("one")).ok()
     status = cluster.api.put(f"{cluster.widgets}/one", widget("one", size=2)).refused(422, "Invalid")
@@ -233,7 +233,7 @@ def test_deletion_counts_in_generation(cluster: Cluster) -> None:
     cluster.api.patch(f"{cluster.widgets}/one", {"metadata": {"finalizers": None}}).ok()
 
 
-def test_without_the_subresource_status_is_a_field_like_any(cluster: Cluster) -> None:
+def test_without_the_subresource_status_is_an_ordinary_field(cluster: Cluster) -> None:
     path = cluster.define("plains", status=False)
     made = cluster.api.post(path, {**widget("one", "Plain"), "status": {"count": 1}}).ok()
     assert made["status"] == {"count": 1}
@@ -243,7 +243,7 @@ def test_without_the_subresource_status_is_a_field_like_any(cluster: Cluster) ->
     assert cluster.api.get(f"{path}/one/status").status == 404
 
 
-def test_objects_go_with_their_definition(cluster: Cluster) -> None:
+def test_objects_are_deleted_with_their_definition(cluster: Cluster) -> None:
     plural = f"gone{cluster.namespace[-5:]}"
     path = cluster.define(plural)
     kind = kind_of(plural)

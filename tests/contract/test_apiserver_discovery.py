@@ -1,4 +1,6 @@
-"""Discovery, forms of answers, tokens and reviews, and the official client: the embedded server and the real one."""
+"""Discovery, response formats, tokens, reviews and the official client: the embedded server behaves like the real
+one.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ PARTIAL_LIST = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
-def test_the_server_is_well(cluster: Cluster, path: str) -> None:
+def test_the_server_is_healthy(cluster: Cluster, path: str) -> None:
     answer = cluster.api.get(path)
     assert (answer.status, answer.body) == (200, "ok")
 
 
-def test_the_server_tells_its_version(cluster: Cluster) -> None:
+def test_the_server_reports_its_version(cluster: Cluster) -> None:
     found = cluster.api.get("/version").ok()
     assert (found["major"], found["minor"]) == ("1", "36")
 
@@ -72,8 +74,8 @@ def test_resources_of_a_version(
         assert set(found["verbs"]) >= {"create", "delete", "get", "list", "patch", "update", "watch"}
 
 
-def test_patches_take_the_options_that_kubectl_asks_for(cluster: Cluster) -> None:
-    """Without them kubectl refuses to apply unless its own validation is turned off."""
+def test_patches_accept_the_options_of_kubectl(cluster: Cluster) -> None:
+    """Without these parameters, kubectl rejects an apply unless its own validation is disabled."""
     root = cluster.api.get("/openapi/v3").ok()
     path = root["paths"]["api/v1"]["serverRelativeURL"]
     found = cluster.api.get(path).ok()["paths"]["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"]
@@ -81,7 +83,7 @@ def test_patches_take_the_options_that_kubectl_asks_for(cluster: Cluster) -> Non
     assert {parameter["name"] for parameter in found["parameters"]} >= {"dryRun", "fieldManager", "fieldValidation"}
 
 
-# --- forms
+# --- response formats
 
 
 def test_a_table_of_custom_resources(cluster: Cluster) -> None:
@@ -99,7 +101,7 @@ def test_a_table_of_custom_resources(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("include", "kind"), [("Object", "Pod"), ("None", None), ("Metadata", "PartialObjectMetadata")]
 )
-def test_a_table_includes_as_much_as_asked(cluster: Cluster, include: str, kind: str | None) -> None:
+def test_a_table_includes_the_requested_part_of_objects(cluster: Cluster, include: str, kind: str | None) -> None:
     cluster.api.post(cluster.pods, pod("one")).ok()
     table = cluster.api.get(cluster.pods, includeObject=include, _headers=TABLE).ok()
     names = [column["name"] for column in table["columnDefinitions"]]
@@ -124,17 +126,17 @@ def test_metadata_only(cluster: Cluster) -> None:
         assert next(events)["object"]["kind"] == "PartialObjectMetadata"
 
 
-# --- who asks
+# --- authentication and reviews
 
 
-def test_a_wrong_token_is_nobodys(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+def test_a_wrong_token_is_unauthorized(cluster: Cluster, request: pytest.FixtureRequest) -> None:
     if not cluster.real:
         pytest.skip("this embedded server calls no admission webhook; tests/unit/kube_server has one that does")
     server = request.getfixturevalue("real_server")
     server.as_token("nonsense").get(cluster.config_maps).refused(401, "Unauthorized")
 
 
-def test_a_token_review_of_nobodys_token(cluster: Cluster) -> None:
+def test_a_token_review_of_an_unknown_token(cluster: Cluster) -> None:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "nonsense"}}
     answer = cluster.api.post("/apis/authentication.k8s.io/v1/tokenreviews", body)
     assert answer.status == 201
@@ -142,7 +144,7 @@ def test_a_token_review_of_nobodys_token(cluster: Cluster) -> None:
     assert answer.ok()["spec"] == {"token": "nonsense"}
 
 
-def test_reviews_are_not_kept(cluster: Cluster) -> None:
+def test_reviews_are_not_stored(cluster: Cluster) -> None:
     cluster.api.get("/apis/authentication.k8s.io/v1/tokenreviews").refused(405, "MethodNotAllowed")
 
 
@@ -155,12 +157,12 @@ def test_an_access_review_of_an_administrator(cluster: Cluster) -> None:
     assert made["spec"]["user"] == "admin"
 
 
-# --- the official client reads what we write
+# --- the official client reads what our client writes
 
 
 @pytest.fixture
 def official(cluster: Cluster) -> Iterator[Any]:
-    """The client of the Kubernetes project."""
+    """Return a client of the Kubernetes project."""
     configuration: Any = kubernetes.client.Configuration()
     configuration.host = cluster.api.url
     configuration.ssl_ca_cert = cluster.api.ca
@@ -202,7 +204,7 @@ def test_the_typed_client_watches(cluster: Cluster, official: Any) -> None:
             watch.stop()
 
 
-def test_the_typed_client_keeps_a_lease(cluster: Cluster, official: Any) -> None:
+def test_the_typed_client_renews_a_lease(cluster: Cluster, official: Any) -> None:
     leases: Any = kubernetes.client.CoordinationV1Api(official)
     body = {"metadata": {"name": "one"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}
     made: Any = leases.create_namespaced_lease(cluster.namespace, body)
@@ -227,7 +229,7 @@ def test_the_dynamic_client_finds_and_applies_custom_resources(cluster: Cluster,
     widgets.delete(name="one", namespace=cluster.namespace)
 
 
-def test_nobody_needs_a_token_where_none_is_demanded(cluster: Cluster) -> None:
+def test_no_token_is_needed_if_none_is_required(cluster: Cluster) -> None:
     if cluster.real:
         pytest.skip("the real server knows everybody, and lets the anonymous see its health only")
     Api(cluster.api.url, "any").get(cluster.config_maps).ok()

@@ -1,4 +1,4 @@
-"""Jobs: defaults, the updates of spec and status: the embedded API server does as the real one."""
+"""Jobs: defaults, and updates of spec and status. The embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_defaults_follow_from_other_fields(cluster: Cluster, spec: Json, expecte
     assert cluster.api.post(cluster.jobs, job("one", **spec)).ok()["spec"].items() >= expected.items()
 
 
-def test_a_misspelled_field_is_refused_where_asked(cluster: Cluster) -> None:
-    """As kubectl asks: a Job without the field would run with its default."""
+def test_a_misspelled_field_is_rejected_under_strict_validation(cluster: Cluster) -> None:
+    """kubectl requests this: otherwise, a Job with a misspelled field would run with the default."""
     body = job("one", paralelism=2)
     status = cluster.api.post(cluster.jobs, body, fieldValidation="Strict").refused(400, "BadRequest")
     assert status["message"].endswith('strict decoding error: unknown field "spec.paralelism"')
@@ -96,7 +96,7 @@ def test_invalid_jobs_name_the_field(cluster: Cluster, spec: Json, cause: tuple[
     assert cause in causes_of(cluster.api.post(cluster.jobs, job("one", **spec)).refused(422, "Invalid"))
 
 
-# --- what an update may change
+# --- permitted updates
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_invalid_jobs_name_the_field(cluster: Cluster, spec: Json, cause: tuple[
     ],
 )  # fmt: skip
 def test_directives_and_resources_are_mutable_while_suspended(cluster: Cluster, change: Json) -> None:
-    """KEP-2926 and KEP-5440: also after the job has run, once its pods have ended and it says that it is suspended."""
+    """KEP-2926 and KEP-5440: this also holds after the job has run, once its pods have ended and it is Suspended."""
     path, patch = f"{cluster.jobs}/one", {"spec": {"template": {"spec": change}}}
     cluster.api.post(cluster.jobs, job("one", suspend=False)).ok()
     write_status(cluster, "one", startTime=START, active=1, ready=0)

@@ -1,4 +1,4 @@
-"""What people type: kubectl works on the embedded API server as on the real one."""
+"""kubectl works on the embedded API server as on the real one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl
 
 @pytest.fixture
 def kubectl(cluster: Cluster, tmp_path: Path) -> Callable[..., str]:
-    """Runs kubectl in the test's namespace, with YAML documents as its input where some are given."""
+    """Return a function that runs kubectl in the test's namespace, with optional YAML documents as its input."""
     config = tmp_path / "kubeconfig"
     server = {"server": cluster.api.url} | ({"certificate-authority": cluster.api.ca} if cluster.api.ca else {})
     content = {
@@ -71,7 +71,9 @@ def test_apply_get_describe_and_delete(cluster: Cluster, kubectl: Callable[..., 
 
 
 def test_a_list_is_applied_as_its_items(cluster: Cluster, kubectl: Callable[..., str]) -> None:
-    """As `kubectl get -o yaml` prints it. kubectl reads the types of a List's items from another document."""
+    """The list has the form that `kubectl get -o yaml` prints. kubectl reads the types of its items from another
+    document.
+    """
     items = {"apiVersion": "v1", "kind": "List", "items": [config_map("one", a="1"), config_map("two", a="2")]}
     told = kubectl("apply", "-f", "-", documents=[items]).splitlines()
     assert told == ["configmap/one created", "configmap/two created"]

@@ -1,4 +1,4 @@
-"""Lists: selectors, pages, versions; the embedded API server does as the real one."""
+"""Lists: selectors, pages and versions. The embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def some(cluster: Cluster, count: int) -> None:
         cluster.api.post(cluster.config_maps, config_map(f"c{number}", {"number": str(number)})).ok()
 
 
-def test_a_list_is_of_a_kind_and_a_version(cluster: Cluster) -> None:
+def test_a_list_has_a_kind_and_a_version(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     listed = cluster.api.get(cluster.config_maps).ok()
     assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
     assert version_of(listed) >= max(map(version_of, listed["items"]))
 
 
-def test_a_list_is_in_order_of_names(cluster: Cluster) -> None:
+def test_a_list_is_sorted_by_name(cluster: Cluster) -> None:
     for name in ("b", "a", "c"):
         cluster.api.post(cluster.config_maps, config_map(name)).ok()
     assert names(cluster.api.get(cluster.config_maps).ok()) == ["a", "b", "c"]
@@ -78,7 +78,7 @@ def test_label_selectors(cluster: Cluster, selector: str, found: str) -> None:
 
 
 @pytest.mark.parametrize("selector", ["a in", "a in (", "=b", "a=b c", "a,,b", "!", "a in (b", "a ~ b"])
-def test_bad_label_selectors_are_refused(cluster: Cluster, selector: str) -> None:
+def test_bad_label_selectors_are_rejected(cluster: Cluster, selector: str) -> None:
     cluster.api.get(cluster.config_maps, labelSelector=selector).refused(400, "BadRequest")
 
 
@@ -108,7 +108,7 @@ def test_field_selectors_of_any_kind(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("selector", ["spec.nodeName=x", "data.a=b", "metadata.name"])
-def test_bad_field_selectors_are_refused(cluster: Cluster, selector: str) -> None:
+def test_bad_field_selectors_are_rejected(cluster: Cluster, selector: str) -> None:
     cluster.api.get(cluster.config_maps, fieldSelector=selector).refused(400, "BadRequest")
 
 
@@ -128,7 +128,7 @@ def test_pages_add_up_to_the_list(cluster: Cluster) -> None:
     assert remaining == [3, 1, None]
 
 
-def test_all_pages_show_the_same_moment(cluster: Cluster) -> None:
+def test_all_pages_show_the_same_version(cluster: Cluster) -> None:
     some(cluster, 4)
     first = cluster.api.get(cluster.config_maps, limit=2).ok()
     cluster.api.delete(f"{cluster.config_maps}/c3").ok()
@@ -150,11 +150,11 @@ def test_pages_of_a_selection(cluster: Cluster) -> None:
     assert names(rest) == ["c4"]
 
 
-def test_a_token_that_is_none_is_refused(cluster: Cluster) -> None:
+def test_an_invalid_continue_token_is_rejected(cluster: Cluster) -> None:
     cluster.api.get(cluster.config_maps, limit=1, **{"continue": "nonsense"}).refused(400, "BadRequest")
 
 
-def test_a_version_from_the_future_is_not_there_yet(cluster: Cluster) -> None:
+def test_a_future_version_times_out(cluster: Cluster) -> None:
     status = cluster.api.get(cluster.config_maps, resourceVersion="99999999").refused(504, "Timeout")
     assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
     assert status["details"]["retryAfterSeconds"] == 1
@@ -165,8 +165,8 @@ def test_a_version_is_a_number(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}, {"resourceVersion": "1"}])
-def test_a_version_that_is_old_is_good_enough(cluster: Cluster, query: dict[str, str]) -> None:
-    """Without resourceVersionMatch a list is not older than the version."""
+def test_an_old_version_is_a_lower_bound(cluster: Cluster, query: dict[str, str]) -> None:
+    """Without resourceVersionMatch, a list is at least as new as the version."""
     some(cluster, 1)
     cluster.wait_for_cache()
     assert names(cluster.api.get(cluster.config_maps, **query).ok()) == ["c0"]

@@ -1,4 +1,4 @@
-"""Creating, reading, replacing and deleting objects: the embedded API server does as the real one."""
+"""Creating, reading, replacing and deleting objects: the embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ def test_generate_name_makes_names(cluster: Cluster) -> None:
     assert all(re.fullmatch(r"some-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
 
 
-def test_a_name_is_taken_once(cluster: Cluster) -> None:
+def test_a_name_can_be_used_once(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     status = cluster.api.post(cluster.config_maps, config_map("one")).refused(409, "AlreadyExists")
     assert status["message"] == 'configmaps "one" already exists'
     assert status["details"] == {"name": "one", "kind": "configmaps"}
 
 
-def test_a_bad_name_is_refused(cluster: Cluster) -> None:
+def test_a_bad_name_is_rejected(cluster: Cluster) -> None:
     status = cluster.api.post(cluster.config_maps, config_map("No_Name")).refused(422, "Invalid")
     assert causes_of(status) == {("metadata.name", "FieldValueInvalid")}
     assert status["details"]["kind"] == "ConfigMap"
 
 
-def test_no_name_is_refused(cluster: Cluster) -> None:
+def test_a_missing_name_is_rejected(cluster: Cluster) -> None:
     status = cluster.api.post(cluster.config_maps, {"metadata": {}}).refused(422, "Invalid")
     assert causes_of(status) == {("metadata.name", "FieldValueRequired")}
 
 
 @pytest.mark.parametrize(("key", "value"), [("bad key", "x"), ("ok", "no spaces"), ("a/b/c", "x"), ("ok", "x" * 64)])
-def test_bad_labels_are_refused(cluster: Cluster, key: str, value: str) -> None:
+def test_bad_labels_are_rejected(cluster: Cluster, key: str, value: str) -> None:
     body = {"metadata": {"name": "one", "labels": {key: value}}}
     status = cluster.api.post(cluster.config_maps, body).refused(422, "Invalid")
     assert causes_of(status) == {("metadata.labels", "FieldValueInvalid")}
@@ -89,14 +89,14 @@ def test_labels_are_strings(cluster: Cluster) -> None:
 
 
 def test_a_new_object_has_no_version_yet(cluster: Cluster) -> None:
-    """A create with a resourceVersion is answered by 500, of all things."""
+    """A create request with a resourceVersion gets status 500, which is surprising."""
     body = {"metadata": {"name": "one", "resourceVersion": "1"}}
     made = cluster.api.post(cluster.config_maps, body)
     assert made.status == 500
     assert made.body["message"] == "resourceVersion should not be set on objects to be created"
 
 
-def test_the_namespace_is_the_urls(cluster: Cluster) -> None:
+def test_the_namespace_must_match_the_url(cluster: Cluster) -> None:
     body = {"metadata": {"name": "one", "namespace": "other"}}
     status = cluster.api.post(cluster.config_maps, body).refused(400, "BadRequest")
     assert "does not match the namespace sent on the request" in status["message"]
@@ -107,22 +107,22 @@ def test_the_namespace_must_exist(cluster: Cluster) -> None:
     assert status["details"] == {"name": "nowhere", "kind": "namespaces"}
 
 
-def test_another_kind_is_refused(cluster: Cluster) -> None:
+def test_another_kind_is_rejected(cluster: Cluster) -> None:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}}
     status = cluster.api.post(cluster.config_maps, body).refused(400, "BadRequest")
     assert status["message"].startswith('Pod in version "v1" cannot be handled as a ConfigMap')
 
 
 @pytest.mark.parametrize("body", [b"{nope", b"[]", b'"text"', b""])
-def test_what_is_no_object_is_refused(cluster: Cluster, body: bytes) -> None:
+def test_a_body_without_an_object_is_rejected(cluster: Cluster, body: bytes) -> None:
     assert cluster.api.request("POST", cluster.config_maps, body).status in {400, 422}
 
 
-def test_another_media_type_is_refused(cluster: Cluster) -> None:
+def test_another_media_type_is_rejected(cluster: Cluster) -> None:
     cluster.api.request("POST", cluster.config_maps, b"{}", "text/plain").refused(415, "UnsupportedMediaType")
 
 
-def test_yaml_is_taken(cluster: Cluster) -> None:
+def test_yaml_is_accepted(cluster: Cluster) -> None:
     made = cluster.api.request("POST", cluster.config_maps, b"metadata: {name: one}\ndata: {a: b}", "application/yaml")
     assert made.ok()["data"] == {"a": "b"}
 
@@ -149,7 +149,7 @@ def test_dry_run_is_all_or_nothing(cluster: Cluster) -> None:
 # --- read
 
 
-def test_what_is_not_there_is_not_found(cluster: Cluster) -> None:
+def test_an_absent_object_is_not_found(cluster: Cluster) -> None:
     status = cluster.api.get(f"{cluster.config_maps}/none").refused(404, "NotFound")
     assert status["message"] == 'configmaps "none" not found'
     assert status["details"] == {"name": "none", "kind": "configmaps"}
@@ -199,7 +199,7 @@ def test_a_write_without_a_change_keeps_the_version(cluster: Cluster) -> None:
 
 
 def test_another_uid_conflicts(cluster: Cluster) -> None:
-    """A replacement that means an object of the same name that was deleted since is no replacement of this one."""
+    """A replacement with the UID of a deleted object of the same name does not replace this one."""
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     body = {"metadata": {"name": "one", "uid": "00000000-0000-0000-0000-000000000000"}}
     status = cluster.api.put(f"{cluster.config_maps}/one", body).refused(409, "Conflict")
@@ -213,26 +213,26 @@ def test_names_match_the_url(cluster: Cluster) -> None:
     cluster.api.patch(f"{cluster.config_maps}/one", {"metadata": {"name": "two"}}).refused(400, "BadRequest")
 
 
-def test_what_is_not_there_cannot_be_replaced(cluster: Cluster) -> None:
+def test_an_absent_object_cannot_be_replaced(cluster: Cluster) -> None:
     cluster.api.put(f"{cluster.config_maps}/none", config_map("none")).refused(404, "NotFound")
 
 
 @pytest.mark.parametrize("field", ["creationTimestamp", "generation"])
-def test_what_the_server_set_stays(cluster: Cluster, field: str) -> None:
+def test_clients_cannot_change_fields_that_the_server_sets(cluster: Cluster, field: str) -> None:
     first = cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()
     value = 5 if field == "generation" else "2000-01-01T00:00:00Z"
     second = cluster.api.patch(f"{cluster.config_maps}/one", {"metadata": {field: value}}).ok()
     assert second["metadata"].get(field) == first["metadata"].get(field)
 
 
-def test_nobody_but_the_server_says_that_an_object_is_being_deleted(cluster: Cluster) -> None:
+def test_only_the_server_sets_the_deletion_timestamp(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     patch = {"metadata": {"deletionTimestamp": "2000-01-01T00:00:00Z"}}
     status = cluster.api.patch(f"{cluster.config_maps}/one", patch).refused(422, "Invalid")
     assert causes_of(status) == {("metadata.deletionTimestamp", "FieldValueInvalid")}
 
 
-def test_a_uid_is_for_life(cluster: Cluster) -> None:
+def test_a_uid_never_changes(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     status = cluster.api.patch(f"{cluster.config_maps}/one", {"metadata": {"uid": "other"}}).refused(422, "Invalid")
     assert causes_of(status) == {("metadata.uid", "FieldValueInvalid")}
@@ -245,13 +245,13 @@ def test_a_dry_replacement_changes_nothing(cluster: Cluster) -> None:
     assert cluster.api.get(f"{cluster.config_maps}/one").ok() == first
 
 
-def test_an_immutable_config_map_is(cluster: Cluster) -> None:
+def test_data_of_an_immutable_config_map_cannot_change(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, {**config_map("one", a="1"), "immutable": True}).ok()
     cluster.api.patch(f"{cluster.config_maps}/one", {"data": {"a": "2"}}).refused(422, "Invalid")
     cluster.api.patch(f"{cluster.config_maps}/one", {"metadata": {"labels": {"a": "b"}}}).ok()
 
 
-def test_secrets_are_coded(cluster: Cluster) -> None:
+def test_secrets_are_encoded(cluster: Cluster) -> None:
     body = {"metadata": {"name": "one"}, "stringData": {"a": "b"}}
     made = cluster.api.post(f"{cluster.core}/secrets", body).ok()
     assert made["data"] == {"a": "Yg=="}
@@ -259,8 +259,8 @@ def test_secrets_are_coded(cluster: Cluster) -> None:
     assert "stringData" not in made
 
 
-def test_a_lease_is_replaced_by_its_version_only(cluster: Cluster) -> None:
-    """A write without a version, or with an old one, is rejected. Leader election rests on it."""
+def test_a_lease_is_replaced_only_with_its_version(cluster: Cluster) -> None:
+    """The server rejects a write without a version, or with an old one. Leader election depends on this."""
     spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}
     first = cluster.api.post(cluster.leases, {"metadata": {"name": "one"}, "spec": spec}).ok()
     assert first["spec"] == spec
@@ -276,7 +276,7 @@ def test_a_lease_is_replaced_by_its_version_only(cluster: Cluster) -> None:
 # --- delete
 
 
-def test_a_deletion_tells_what_is_gone(cluster: Cluster) -> None:
+def test_a_deletion_names_the_deleted_object(cluster: Cluster) -> None:
     uid = cluster.api.post(cluster.config_maps, config_map("one")).ok()["metadata"]["uid"]
     status = cluster.api.delete(f"{cluster.config_maps}/one").ok()
     assert status["status"] == "Success"
@@ -286,7 +286,7 @@ def test_a_deletion_tells_what_is_gone(cluster: Cluster) -> None:
 
 
 def test_preconditions_of_a_deletion(cluster: Cluster) -> None:
-    """A deletion that names a UID or a version deletes that, or nothing."""
+    """A deletion with a UID or version deletes exactly that object, or nothing."""
     first = cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()["metadata"]
     path = f"{cluster.config_maps}/one"
     status = cluster.api.delete(path, {"preconditions": {"uid": "other"}}).refused(409, "Conflict")
@@ -298,7 +298,7 @@ def test_preconditions_of_a_deletion(cluster: Cluster) -> None:
     cluster.api.get(path).refused(404, "NotFound")
 
 
-def test_finalizers_hold_what_is_deleted(cluster: Cluster) -> None:
+def test_finalizers_delay_a_deletion(cluster: Cluster) -> None:
     body = {"metadata": {"name": "one", "finalizers": ["example.com/a", "example.com/b"]}}
     first = cluster.api.post(cluster.config_maps, body).ok()
     path = f"{cluster.config_maps}/one"
@@ -313,7 +313,7 @@ def test_finalizers_hold_what_is_deleted(cluster: Cluster) -> None:
     cluster.api.get(path).refused(404, "NotFound")
 
 
-def test_what_is_being_deleted_takes_no_new_finalizers(cluster: Cluster) -> None:
+def test_an_object_in_deletion_gets_no_new_finalizers(cluster: Cluster) -> None:
     body = {"metadata": {"name": "one", "finalizers": ["example.com/a"]}}
     cluster.api.post(cluster.config_maps, body).ok()
     path = f"{cluster.config_maps}/one"
@@ -338,7 +338,7 @@ def test_a_collection_is_deleted_by_selector(cluster: Cluster) -> None:
     assert [obj["metadata"]["name"] for obj in left] == ["three"]
 
 
-def test_a_new_object_of_an_old_name_is_another(cluster: Cluster) -> None:
+def test_a_new_object_with_an_old_name_has_a_new_identity(cluster: Cluster) -> None:
     first = cluster.api.post(cluster.config_maps, config_map("one")).ok()
     cluster.api.delete(f"{cluster.config_maps}/one").ok()
     second = cluster.api.post(cluster.config_maps, config_map("one")).ok()
@@ -347,7 +347,7 @@ def test_a_new_object_of_an_old_name_is_another(cluster: Cluster) -> None:
 
 
 def test_versions_grow_over_all_resources(cluster: Cluster) -> None:
-    """One counter serves all resources, so later is greater whatever is written."""
+    """All resources share one counter, so a later write always has a greater version."""
     cluster.define()
     made = [
         cluster.api.post(cluster.config_maps, config_map("one")).ok(),

@@ -1,4 +1,4 @@
-"""Merge patch, JSON patch and strategic merge patch: the embedded API server does as the real one."""
+"""Merge patch, JSON patch and strategic merge patch: the embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_patch_with_a_stale_version_conflicts(cluster: Cluster) -> None:
     cluster.api.patch(f"{cluster.config_maps}/one", patch).refused(409, "Conflict")
 
 
-def test_what_is_not_there_cannot_be_patched(cluster: Cluster) -> None:
+def test_an_absent_object_cannot_be_patched(cluster: Cluster) -> None:
     cluster.api.patch(f"{cluster.config_maps}/none", {"data": {}}).refused(404, "NotFound")
 
 
@@ -70,8 +70,8 @@ def test_a_json_patch_applies_wholly_or_not_at_all(cluster: Cluster, operations:
     assert cluster.api.get(f"{cluster.config_maps}/one").ok() == first
 
 
-def test_what_an_object_lacks_can_be_replaced(cluster: Cluster) -> None:
-    """RFC 6902 forbids it; the server's library does it."""
+def test_an_absent_field_can_be_replaced(cluster: Cluster) -> None:
+    """RFC 6902 forbids this, but the server's library accepts it."""
     cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()
     operations = [{"op": "replace", "path": "/data/b", "value": "2"}, {"op": "test", "path": "/data/c", "value": None}]
     made = cluster.api.patch(f"{cluster.config_maps}/one", operations, JSON_PATCH).ok()
@@ -84,7 +84,7 @@ def test_a_json_patch_is_a_list(cluster: Cluster) -> None:
 
 
 def test_slashes_in_a_pointer_are_escaped(cluster: Cluster) -> None:
-    """The usual way to set one annotation."""
+    """This is the usual way to set one annotation."""
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     operations = [{"op": "add", "path": "/metadata/annotations", "value": {"example.com/a": "2"}}]
     cluster.api.patch(f"{cluster.config_maps}/one", operations, JSON_PATCH).ok()
@@ -105,7 +105,7 @@ def test_a_json_patch_reaches_into_lists(cluster: Cluster) -> None:
     assert made["spec"]["set"] == ["b", "c", "d"]
 
 
-def test_an_unknown_patch_is_refused(cluster: Cluster) -> None:
+def test_an_unknown_patch_type_is_rejected(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     answer = cluster.api.patch(f"{cluster.config_maps}/one", {}, "application/json")
     answer.refused(415, "UnsupportedMediaType")
@@ -140,7 +140,7 @@ def test_a_strategic_patch_deletes_an_item(cluster: Cluster) -> None:
     assert [condition["type"] for condition in made["status"]["conditions"]] == ["B"]
 
 
-def test_a_strategic_patch_replaces_where_it_says_so(cluster: Cluster) -> None:
+def test_a_strategic_patch_replaces_on_request(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one", a="1", b="2")).ok()
     patch = {"data": {"$patch": "replace", "c": "3"}}
     assert cluster.api.patch(f"{cluster.config_maps}/one", patch, STRATEGIC).ok()["data"] == {"c": "3"}
@@ -160,7 +160,7 @@ def test_finalizers_are_a_set(cluster: Cluster) -> None:
 
 
 def test_taints_are_replaced(cluster: Cluster) -> None:
-    """They have no key in the API, so a strategic patch replaces the list as any patch does."""
+    """Taints have no merge key in the API, so even a strategic patch replaces the whole list."""
     name = f"node-{cluster.namespace}"
     spec = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
     cluster.api.post("/api/v1/nodes", {"metadata": {"name": name}, "spec": spec}).ok()
@@ -169,7 +169,7 @@ def test_taints_are_replaced(cluster: Cluster) -> None:
     assert [taint["key"] for taint in made["spec"]["taints"]] == ["b"]
 
 
-def test_custom_resources_know_no_strategic_patch(cluster: Cluster) -> None:
+def test_custom_resources_do_not_support_strategic_patches(cluster: Cluster) -> None:
     cluster.define()
     cluster.api.post(cluster.widgets, widget("one")).ok()
     cluster.api.patch(f"{cluster.widgets}/one", {}, STRATEGIC).refused(415, "UnsupportedMediaType")

@@ -1,4 +1,4 @@
-"""Pods, bindings, gates, nodes and jobs: the embedded API server does as the real one."""
+"""Pods, bindings, gates, nodes and jobs: the embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_new_pod_is_pending_and_has_its_defaults(cluster: Cluster) -> None:
     assert container["resources"] == {}
 
 
-def test_a_pod_chooses_no_status(cluster: Cluster) -> None:
+def test_a_new_pod_cannot_set_its_status(cluster: Cluster) -> None:
     made = cluster.api.post(cluster.pods, {**pod("one"), "status": {"phase": "Running"}}).ok()
     assert made["status"]["phase"] == "Pending"
 
@@ -61,7 +61,7 @@ def test_a_pod_chooses_no_status(cluster: Cluster) -> None:
         ({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}, "Burstable"),
     ],
 )
-def test_requests_default_to_limits_and_decide_the_quality(
+def test_requests_default_to_limits_and_determine_the_qos_class(
     cluster: Cluster, resources: dict[str, Any], quality: str
 ) -> None:
     body = pod("one")
@@ -116,7 +116,7 @@ def test_a_pod_is_bound_once(cluster: Cluster) -> None:
     assert cluster.api.get(f"{cluster.pods}/one").ok()["spec"]["nodeName"] == "node-1"
 
 
-def test_what_is_not_there_cannot_be_bound(cluster: Cluster) -> None:
+def test_an_absent_pod_cannot_be_bound(cluster: Cluster) -> None:
     bind(cluster, "none").refused(404, "NotFound")
 
 
@@ -138,7 +138,7 @@ def test_a_pod_that_is_being_deleted_cannot_be_bound(cluster: Cluster) -> None:
     cluster.api.patch(f"{cluster.pods}/one", {"metadata": {"finalizers": None}}).ok()
 
 
-def test_a_binding_may_name_the_uid_it_means(cluster: Cluster) -> None:
+def test_a_binding_may_name_a_uid(cluster: Cluster) -> None:
     uid = cluster.api.post(cluster.pods, pod("one")).ok()["metadata"]["uid"]
     body = {"metadata": {"name": "one", "uid": "other"}, "target": {"kind": "Node", "name": "node-1"}}
     cluster.api.post(f"{cluster.pods}/one/binding", body).refused(409, "Conflict")
@@ -159,16 +159,16 @@ def test_a_dry_binding_binds_nothing(cluster: Cluster) -> None:
     assert "nodeName" not in cluster.api.get(f"{cluster.pods}/one").ok()["spec"]
 
 
-# --- what an update may change
+# --- permitted updates
 
 
-def test_a_gated_pod_says_so(cluster: Cluster) -> None:
+def test_a_gated_pod_has_a_condition(cluster: Cluster) -> None:
     made = cluster.api.post(cluster.pods, pod("one", schedulingGates=GATES)).ok()
     (condition,) = made["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
 
-def test_gates_are_only_taken_away(cluster: Cluster) -> None:
+def test_gates_can_only_be_removed(cluster: Cluster) -> None:
     path = f"{cluster.pods}/one"
     cluster.api.post(cluster.pods, pod("one", schedulingGates=GATES)).ok()
     more = [*GATES, {"name": "example.com/three"}]
@@ -180,7 +180,7 @@ def test_gates_are_only_taken_away(cluster: Cluster) -> None:
     cluster.api.patch(path, {"spec": {"schedulingGates": GATES}}).refused(422, "Invalid")
 
 
-def test_a_gate_is_taken_away_by_name(cluster: Cluster) -> None:
+def test_a_gate_is_removed_by_name(cluster: Cluster) -> None:
     cluster.api.post(cluster.pods, pod("one", schedulingGates=GATES)).ok()
     patch = {"spec": {"schedulingGates": [{"name": "example.com/one", "$patch": "delete"}]}}
     made = cluster.api.patch(f"{cluster.pods}/one", patch, STRATEGIC).ok()
@@ -191,8 +191,10 @@ def test_a_gated_pod_has_no_node(cluster: Cluster) -> None:
     cluster.api.post(cluster.pods, pod("one", schedulingGates=GATES, nodeName="node-1")).refused(422, "Invalid")
 
 
-def test_where_a_gated_pod_runs_can_be_narrowed(cluster: Cluster) -> None:
-    """That is how a scheduler in front of the scheduler places it; once ungated it is fixed."""
+def test_the_nodes_of_a_gated_pod_can_be_narrowed(cluster: Cluster) -> None:
+    """A scheduler in front of kube-scheduler places the pod in this way. The selection of an ungated pod cannot
+    change.
+    """
     path = f"{cluster.pods}/one"
     cluster.api.post(cluster.pods, pod("one", schedulingGates=GATES)).ok()
     cluster.api.patch(path, {"spec": {"nodeSelector": {"a": "b"}}}).ok()
@@ -231,7 +233,7 @@ def test_some_of_a_pod_can_change(cluster: Cluster, spec: dict[str, Any]) -> Non
     assert made["metadata"]["generation"] == 2
 
 
-def test_tolerations_are_only_added(cluster: Cluster) -> None:
+def test_tolerations_can_only_be_added(cluster: Cluster) -> None:
     first = cluster.api.post(cluster.pods, pod("one")).ok()["spec"]["tolerations"]
     more = [*first, {"key": "a", "operator": "Exists", "effect": "NoSchedule"}]
     made = cluster.api.patch(f"{cluster.pods}/one", {"spec": {"tolerations": more}}).ok()
@@ -240,7 +242,7 @@ def test_tolerations_are_only_added(cluster: Cluster) -> None:
 
 
 def test_status_and_labels_of_a_pod_are_written_together(cluster: Cluster) -> None:
-    """Unlike a custom resource's: metadata passes through the status subresource of built-in kinds."""
+    """Unlike for custom resources, the status subresource of built-in kinds also writes metadata."""
     cluster.api.post(cluster.pods, pod("one")).ok()
     patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "x"}, "status": {"phase": "Running"}}
     made = cluster.api.patch(f"{cluster.pods}/one/status", patch, STRATEGIC).ok()
@@ -254,7 +256,7 @@ def test_status_and_labels_of_a_pod_are_written_together(cluster: Cluster) -> No
 # --- deletion
 
 
-def test_a_pod_without_a_node_goes_at_once(cluster: Cluster) -> None:
+def test_a_pod_without_a_node_is_deleted_at_once(cluster: Cluster) -> None:
     cluster.api.post(cluster.pods, pod("one")).ok()
     told = cluster.api.delete(f"{cluster.pods}/one").ok()
     assert told["kind"] == "Pod"
@@ -273,7 +275,7 @@ def test_a_pod_on_a_node_waits_for_its_kubelet(cluster: Cluster) -> None:
     cluster.api.get(f"{cluster.pods}/one").refused(404, "NotFound")
 
 
-def test_a_finished_pod_goes_at_once(cluster: Cluster) -> None:
+def test_a_finished_pod_is_deleted_at_once(cluster: Cluster) -> None:
     cluster.api.post(cluster.pods, pod("one", nodeName="node-1")).ok()
     cluster.api.patch(f"{cluster.pods}/one/status", {"status": {"phase": "Succeeded"}}).ok()
     cluster.api.delete(f"{cluster.pods}/one").ok()
@@ -328,7 +330,7 @@ def test_a_work_queue_has_no_completions(cluster: Cluster) -> None:
 
 
 def test_a_suspended_job_can_be_placed(cluster: Cluster) -> None:
-    """KEP-2926: where its pods may run changes while it is suspended, and only then."""
+    """KEP-2926: the node selection of its pods can change, but only while the job is suspended."""
     path = f"{cluster.jobs}/one"
     cluster.api.post(cluster.jobs, job("one", suspend=True)).ok()
     patch = {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}

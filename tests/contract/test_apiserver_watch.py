@@ -1,4 +1,4 @@
-"""Watches: the embedded API server does as the real one."""
+"""Watches: the embedded API server behaves like the real one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def now(cluster: Cluster) -> str:
     return cluster.api.get(cluster.config_maps).ok()["metadata"]["resourceVersion"]
 
 
-def test_a_watch_tells_changes_in_order(cluster: Cluster) -> None:
+def test_a_watch_sends_changes_in_order(cluster: Cluster) -> None:
     with cluster.api.watch(cluster.config_maps, resourceVersion=now(cluster)) as events:
         first = cluster.api.post(cluster.config_maps, config_map("one")).ok()
         second = cluster.api.patch(f"{cluster.config_maps}/one", {"data": {"a": "1"}}).ok()
@@ -43,7 +43,7 @@ def test_a_watch_tells_changes_in_order(cluster: Cluster) -> None:
     assert deleted["object"]["data"] == {"a": "1"}
 
 
-def test_a_watch_from_a_version_tells_what_followed(cluster: Cluster) -> None:
+def test_a_watch_from_a_version_sends_later_changes(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("before")).ok()
     since = now(cluster)
     cluster.api.post(cluster.config_maps, config_map("after")).ok()
@@ -53,11 +53,11 @@ def test_a_watch_from_a_version_tells_what_followed(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
-def test_a_watch_from_no_version_begins_with_all_there_is(cluster: Cluster, query: dict[str, str]) -> None:
+def test_a_watch_without_a_version_begins_with_all_objects(cluster: Cluster, query: dict[str, str]) -> None:
     cluster.api.post(cluster.config_maps, config_map("a")).ok()
     cluster.api.post(cluster.config_maps, config_map("b")).ok()
     cluster.api.patch(f"{cluster.config_maps}/a", {"data": {"a": "1"}}).ok()
-    cluster.wait_for_cache()  # which would send the change as one if it lagged (cacher.go getWatchCacheResourceVersion)
+    cluster.wait_for_cache()  # a lagging cache would send creation and change as one event (cacher.go getWatchCacheResourceVersion)
     with cluster.api.watch(cluster.config_maps, **query) as events:
         assert sorted(take(events, 2)) == [("ADDED", "a"), ("ADDED", "b")]
         cluster.api.post(cluster.config_maps, config_map("c")).ok()
@@ -65,7 +65,7 @@ def test_a_watch_from_no_version_begins_with_all_there_is(cluster: Cluster, quer
 
 
 def test_the_initial_events_end_in_a_bookmark(cluster: Cluster) -> None:
-    """What a client needs to replace a list by a watch (KEP-3157)."""
+    """A client needs this bookmark to replace a list by a watch (KEP-3157)."""
     cluster.api.post(cluster.config_maps, config_map("a")).ok()
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     with cluster.api.watch(cluster.config_maps, **query) as events:
@@ -100,14 +100,14 @@ def test_a_watch_ends_in_time(cluster: Cluster) -> None:
 
 
 def test_the_end_of_a_watch_leaves_the_connection_usable(cluster: Cluster) -> None:
-    """The chunks end as HTTP says, so a client keeps the connection."""
+    """The chunked body ends as HTTP specifies, so a client can reuse the connection."""
     for _ in range(2):
         with cluster.api.watch(cluster.config_maps, timeoutSeconds=1) as events:
             assert list(events) == []
 
 
 def test_a_version_that_is_too_old_is_expired(cluster: Cluster) -> None:
-    """The answer is 200 and the refusal an event, as errors of a watch are once it was admitted."""
+    """The response status is 200, and the error is an event: an admitted watch reports all errors in this way."""
     plural = f"olds{cluster.namespace[-5:]}"
     path = cluster.define(plural)
     if not cluster.real:
@@ -125,7 +125,7 @@ def test_a_watch_waits_for_a_version_from_the_future(cluster: Cluster) -> None:
         assert list(events) == []
 
 
-def test_a_version_that_is_none_is_refused(cluster: Cluster) -> None:
+def test_an_invalid_version_is_rejected(cluster: Cluster) -> None:
     assert cluster.api.get(cluster.config_maps, watch="true", resourceVersion="nonsense").status == 500
 
 
@@ -139,15 +139,15 @@ def test_a_watch_of_all_namespaces(cluster: Cluster) -> None:
         assert take(events, 2) == [("ADDED", cluster.namespace), ("ADDED", "one")]
 
 
-def test_a_watch_of_one_namespace_tells_no_other(cluster: Cluster) -> None:
+def test_a_watch_of_one_namespace_sends_no_events_of_others(cluster: Cluster) -> None:
     with cluster.api.watch(cluster.config_maps, resourceVersion=now(cluster)) as events:
         cluster.api.post("/api/v1/namespaces/default/configmaps", config_map(cluster.namespace)).ok()
         cluster.api.post(cluster.config_maps, config_map("one")).ok()
         assert take(events, 1) == [("ADDED", "one")]
 
 
-def test_a_selection_is_entered_and_left(cluster: Cluster) -> None:
-    """What begins to fit is ADDED, what no longer fits is DELETED, in its new state."""
+def test_objects_enter_and_leave_a_selection(cluster: Cluster) -> None:
+    """An object that begins to match is ADDED; one that no longer matches is DELETED, in its new state."""
     path = f"{cluster.config_maps}/one"
     with cluster.api.watch(cluster.config_maps, resourceVersion=now(cluster), labelSelector="in=yes") as events:
         cluster.api.post(cluster.config_maps, config_map("one", {"in": "no"})).ok()
@@ -167,7 +167,7 @@ def test_a_selection_is_entered_and_left(cluster: Cluster) -> None:
 
 
 def test_a_watch_of_one_object(cluster: Cluster) -> None:
-    """A field selector on the name, since there is no watch of a name."""
+    """A watch has no name in its path, so a field selector names the object."""
     with cluster.api.watch(
         cluster.config_maps, resourceVersion=now(cluster), fieldSelector="metadata.name=two"
     ) as events:
@@ -177,7 +177,7 @@ def test_a_watch_of_one_object(cluster: Cluster) -> None:
         assert take(events, 2) == [("ADDED", "two"), ("DELETED", "two")]
 
 
-def test_a_write_without_a_change_is_not_told(cluster: Cluster) -> None:
+def test_a_write_without_a_change_sends_no_event(cluster: Cluster) -> None:
     cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()
     with cluster.api.watch(cluster.config_maps, resourceVersion=now(cluster)) as events:
         cluster.api.patch(f"{cluster.config_maps}/one", {"data": {"a": "1"}}).ok()
@@ -186,7 +186,7 @@ def test_a_write_without_a_change_is_not_told(cluster: Cluster) -> None:
         assert take(events, 1) == [("ADDED", "two")]
 
 
-def test_a_finalizer_turns_a_deletion_into_a_change(cluster: Cluster) -> None:
+def test_a_finalizer_makes_a_deletion_a_change(cluster: Cluster) -> None:
     body = {"metadata": {"name": "one", "finalizers": ["example.com/a"]}}
     with cluster.api.watch(cluster.config_maps, resourceVersion=now(cluster)) as events:
         cluster.api.post(cluster.config_maps, body).ok()
@@ -203,7 +203,7 @@ def test_custom_resources_are_watched(cluster: Cluster) -> None:
         assert next(events) == {"type": "ADDED", "object": first}
 
 
-def test_many_who_watch_see_the_same(cluster: Cluster) -> None:
+def test_all_watches_receive_the_same_events(cluster: Cluster) -> None:
     since = now(cluster)
     with (
         cluster.api.watch(cluster.config_maps, resourceVersion=since) as one,

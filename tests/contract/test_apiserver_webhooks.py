@@ -48,7 +48,9 @@ def hook(cluster: Cluster, client: Json, *operations: str, resources: str = "con
 
 @contextlib.contextmanager
 def configured(cluster: Cluster, plural: str, *hooks: Json) -> Generator[None]:
-    """Have webhooks called: a real server notices a configuration, and its removal, some time later."""
+    """Configure webhooks while the context is entered; a real server applies a configuration, and its removal,
+    later.
+    """
     name, path = f"config-{secrets.token_hex(4)}", f"{CONFIGURATIONS}/{plural}"
     cluster.api.post(path, {"metadata": {"name": name}, "webhooks": list(hooks)}).ok()
     try:
@@ -58,7 +60,7 @@ def configured(cluster: Cluster, plural: str, *hooks: Json) -> Generator[None]:
 
 
 def wait_until_called(cluster: Cluster, webhook: WebhookServer) -> None:
-    """Create objects until the webhook is asked about one, and forget these reviews."""
+    """Create objects until the webhook receives a review of one, and discard these reviews."""
 
     def is_called() -> bool:
         cluster.api.post(cluster.config_maps, config_map(f"probe-{secrets.token_hex(4)}"))
@@ -69,9 +71,10 @@ def wait_until_called(cluster: Cluster, webhook: WebhookServer) -> None:
 
 
 def wait_until_cached(cluster: Cluster, name: str, **data: str) -> None:
-    """Wait until the server's watch cache has an object: a change of a stale one is reviewed once more.
+    """Wait until the server's watch cache contains an object; a change based on a stale one is reviewed twice.
 
-    Source: apiserver pkg/storage/etcd3/store.go GuaranteedUpdate and conditionalDelete, which begin with the cache.
+    Source: apiserver pkg/storage/etcd3/store.go GuaranteedUpdate and conditionalDelete, which begin with the cached
+    object.
     """
     path = f"{cluster.config_maps}/{name}"
 
@@ -82,7 +85,7 @@ def wait_until_cached(cluster: Cluster, name: str, **data: str) -> None:
     eventually(is_cached)
 
 
-def test_a_review_has_the_object_and_its_circumstances(cluster: Cluster, webhook: WebhookServer) -> None:
+def test_a_review_contains_the_object_and_the_request(cluster: Cluster, webhook: WebhookServer) -> None:
     every = ("CREATE", "UPDATE", "DELETE")
     with configured(cluster, VALIDATING, hook(cluster, webhook.client_config, *every)):
         wait_until_called(cluster, webhook)
@@ -213,7 +216,7 @@ def test_a_configuration_has_its_defaults(cluster: Cluster) -> None:
 
 
 def test_a_service_is_resolved_by_a_function() -> None:
-    """In the embedded server alone: a real one has the addresses of services from its network."""
+    """Only in the embedded server: a real one resolves the addresses of Services through its network."""
     with WebhookServer(lambda _: deny("no"), "queue.default.svc") as webhook:
         addresses = {("default", "queue", 8443): ("127.0.0.1", webhook.port)}
         with ApiServer(resolve=lambda namespace, name, port: addresses[namespace, name, port]) as server:
@@ -225,7 +228,9 @@ def test_a_service_is_resolved_by_a_function() -> None:
 
 
 def test_a_webhook_may_use_the_server_that_calls_it(cluster: Cluster, webhook: WebhookServer) -> None:
-    """No lock is held meanwhile: it reads, and writes even what is being admitted; the update is then computed anew."""
+    """The server holds no lock during a review. The webhook reads, and even writes the reviewed object, whose update is
+    then recomputed.
+    """
     with configured(cluster, VALIDATING, hook(cluster, webhook.client_config, "CREATE", "UPDATE")):
         wait_until_called(cluster, webhook)
         cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()

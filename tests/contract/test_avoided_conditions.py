@@ -1,4 +1,4 @@
-"""Gangs and suspect nodes: the condition, the taint and the withheld devices of a fault, in extender and queue."""
+"""Gangs avoid suspect nodes, by the condition, the taint or the withheld devices of a fault, in extender and queue."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pod(name: str, labels: Json | None = None) -> Json:
 
 @pytest.fixture
 def world() -> Iterator[ExtenderCluster]:
-    """Three nodes of one zone with 8 CPUs: room for two pods each."""
+    """Three nodes, each with one zone of 8 CPUs, which fits two pods."""
     with new_cluster() as world:
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         world.api.post(definitions, yaml.safe_load(POD_GROUP_CRD.read_text())).ok()
@@ -89,7 +89,7 @@ def bind(world: ExtenderCluster, one: Json, node: str) -> None:
 
 
 def is_started(world: ExtenderCluster, caller: Caller, pods: list[Json]) -> bool:
-    """Call the extender for the first pod, as kube-scheduler does, until it has a node; tell whether all have one.
+    """Call the extender for the first pod, as kube-scheduler does, until it has a node; return whether all have one.
 
     The extender binds the others itself.
     """
@@ -126,7 +126,7 @@ def test_a_gang_avoids_a_suspect_and_returns_to_it(world: ExtenderCluster) -> No
 
 @pytest.mark.parametrize("by", ["taint", "withhold"])
 def test_a_taint_or_withheld_devices_keep_a_gang_off(world: ExtenderCluster, by: str) -> None:
-    """Neither needs a setting of the scheduler."""
+    """Neither requires a setting of the scheduler."""
     with extender(world) as program, contextlib.closing(Caller(program)) as caller:
         with contextlib.ExitStack() as stack:
             if by == "taint":
@@ -156,7 +156,9 @@ def live() -> Iterator[LiveCluster]:
 
 
 def run_gangs(live: LiveCluster, *flags: str, taint: bool = False, expected: str) -> None:
-    """A gang starts beside the suspect, another waits for it, and starts there once the fault is over."""
+    """Check that one gang starts on the healthy nodes, and that another waits for the suspect until the fault is
+    over.
+    """
 
     def nodes(name: str) -> set[str]:
         return {one["spec"].get("nodeName", "") for one in live.running_pods(name)}
@@ -188,8 +190,8 @@ def test_the_queue_keeps_gangs_off_a_tainted_node(live: LiveCluster) -> None:
     run_gangs(live, taint=True, expected='taint "zonewise.dev/hardware-fault=failed:NoSchedule": 1')
 
 
-def test_a_pod_that_its_job_starts_again_leaves_a_suspect(live: LiveCluster) -> None:
-    """The other pod of the gang runs on; when the fault is over, the placement stays as it is."""
+def test_a_pod_that_its_job_restarts_leaves_a_suspect(live: LiveCluster) -> None:
+    """The other pod of the gang keeps running, and the end of the fault does not change the placement."""
 
     def node_of() -> dict[str, str]:
         running = live.running_pods("gang")
@@ -216,7 +218,7 @@ def test_a_pod_that_its_job_starts_again_leaves_a_suspect(live: LiveCluster) -> 
 
 @pytest.mark.long
 def test_a_gang_whose_pod_has_no_other_node_is_evicted(live: LiveCluster) -> None:
-    """It waits as a whole, and starts once the fault is over."""
+    """The whole gang is requeued, and starts when the fault is over."""
 
     def evictions() -> list[str]:
         [workload] = live.workloads()

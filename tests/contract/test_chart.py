@@ -1,4 +1,4 @@
-"""The Helm chart and install*.yaml: what Helm makes of the values is what kustomize makes of the components."""
+"""The Helm chart and install*.yaml: Helm renders the same objects from values as kustomize does from components."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 
 @given(present=st.sets(st.sampled_from(NAMES)), absent=st.sets(st.sampled_from(NAMES)))
 def test_a_conjunction_is_found(present: set[str], absent: set[str]) -> None:
-    """For any conjunction the condition that is found holds for the same components."""
+    """For any conjunction, the derived condition holds for the same sets of components."""
     literals = [*map(Literal, present), *(Literal(name, chosen=False) for name in absent - present)]
     truth = Condition(tuple((literal,) for literal in literals))
     holders = [names for names in EVERY_SET if truth.holds(names)]
@@ -54,21 +54,21 @@ def test_a_conjunction_is_found(present: set[str], absent: set[str]) -> None:
 
 @given(st.sets(st.sampled_from(NAMES), min_size=1))
 def test_alternatives_are_found(names: set[str]) -> None:
-    """What any of some components adds is present with each of them."""
+    """The result of any one of several components is present with each of them."""
     holders = [chosen for chosen in EVERY_SET if chosen & names]
     condition = find_condition(holders, EVERY_SET, NAMES)
     assert [chosen for chosen in EVERY_SET if condition.holds(chosen)] == holders
 
 
 def test_other_interactions_are_an_error() -> None:
-    """Either of two components, and not both."""
+    """Presence with exactly one of two components has no condition."""
     with pytest.raises(ValueError, match="no condition explains presence with a; b"):
         find_condition([frozenset("a"), frozenset("b")], [frozenset(), *map(frozenset, ("a", "b", "ab"))], NAMES)
 
 
 @given(st.data())
 def test_comparison_keeps_each_rendering(data: st.DataObject) -> None:
-    """Components add fields, items and values of their own, and each rendering is what it was."""
+    """Components add fields, items and values, and the merged template reproduces each rendering."""
     base = data.draw(st.dictionaries(st.sampled_from("xyz"), st.integers()))
     added = {name: data.draw(st.lists(st.integers(0, 3), unique=True)) for name in NAMES}
     renderings = {
@@ -93,7 +93,7 @@ def chart_of(part: Part) -> PartTemplate:
 
 
 def choices(part: Part) -> dict[str, frozenset[str]]:
-    """Return choices of components that the generator has not seen, but for the defaults."""
+    """Return choices of components; the generator has rendered none of them except the defaults."""
     components = components_of(part)
     plain = [component.name for component in components if not component.prerequisite]
     return {
@@ -113,7 +113,7 @@ def expected_objects(part: Part, names: frozenset[str]) -> dict[str, Any]:
 
 
 def normalized(objects: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return objects by identity, without what a chart has another way, and with a fixed order of volumes."""
+    """Return objects by identity, without the parts in which a chart differs, and with volumes in a fixed order."""
     result: dict[str, Any] = {}
     for item in map(without_hash, objects):
         item["metadata"].get("annotations", {}).pop(RESOURCE_POLICY, None)
@@ -137,10 +137,10 @@ def normalized(objects: list[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.long
 @each_part
 def test_a_part_is_that_of_kustomize(part: Part) -> None:
-    """Without Helm: fields with their conditions give what kustomize gives, also where components are combined anew.
+    """Without Helm: fields with their conditions give the same objects as kustomize, also for new combinations.
 
-    Each component is a value with its meaning, on where it is on by default, and the schema takes these values alone.
-    One test, since to render all combinations takes seconds.
+    Each component is a documented value, which is on if the component is a default, and the schema accepts only these
+    values. This is a single test, since rendering all combinations takes seconds.
     """
     chart = chart_of(part)
     for label, names in choices(part).items():
@@ -162,7 +162,7 @@ def check_comments(text: str) -> None:
 
 
 def check_schema(chart: PartTemplate) -> None:
-    """Check that the schema takes the default values, and neither unknown keys nor wrong types."""
+    """Check that the schema accepts the default values, and rejects unknown keys and wrong types."""
     document = schema([chart])
     name = chart.part.name
     values = yaml.safe_load(write_values([chart]))
@@ -209,7 +209,7 @@ def chart_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def helm_objects(helm: str, chart: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """Return what Helm makes of values, without the namespace of all parts where the agent is off."""
+    """Return the objects that Helm renders, without the common namespace if the agent is disabled."""
     command = [helm, "template", "--kube-version", "1.34.0", "zonewise", str(chart), "--values", "-"]
     result = subprocess.run(
         command, input=yaml.safe_dump(values), capture_output=True, text=True, check=False, timeout=60
@@ -230,21 +230,21 @@ def values_of(part: Part, names: frozenset[str]) -> dict[str, Any]:
 
 @pytest.mark.long
 @each_part
-def test_helm_makes_what_kustomize_makes(helm: str, chart_directory: Path, part: Part) -> None:
+def test_helm_renders_the_same_objects_as_kustomize(helm: str, chart_directory: Path, part: Part) -> None:
     for label, names in choices(part).items():
         assert helm_objects(helm, chart_directory, values_of(part, names)) == expected_objects(part, names), label
 
 
 @pytest.mark.long
 @each_part
-def test_helm_makes_each_component_alone(helm: str, chart_directory: Path, part: Part) -> None:
+def test_helm_renders_each_single_component(helm: str, chart_directory: Path, part: Part) -> None:
     for names in single_choices(part):
         assert helm_objects(helm, chart_directory, values_of(part, names)) == expected_objects(part, names), names
 
 
 @pytest.mark.long
 def test_helm_puts_values_where_they_belong(helm: str, chart_directory: Path) -> None:
-    """Image, resources and settings win over those of the manifests, empty ones too, and the rest of these stays."""
+    """Image, resources and settings of values override those of the manifests, even if empty, and the rest remains."""
     settings = {"interval": "5s", "logFormat": ""}
     values = {
         "agent": {
@@ -263,7 +263,7 @@ def test_helm_puts_values_where_they_belong(helm: str, chart_directory: Path) ->
 
 
 def test_empty_values_win_over_those_of_the_manifests(chart_directory: Path) -> None:
-    """Sprig's `merge` would take "", 0 and false for absent; `mergeOverwrite` writes all values over its first map."""
+    """Sprig's `merge` would treat "", 0 and false as absent; `mergeOverwrite` writes all values over its first map."""
     for part in PARTS:
         text = template_of(chart_directory, part)
         merges = re.findall(r"\bmerge\w* \(\w+", text)
@@ -276,7 +276,7 @@ def template_of(chart: Path, part: Part) -> str:
 
 @each_part
 def test_definitions_outlive_the_release(part: Part) -> None:
-    """Else `helm uninstall`, or an upgrade without the part, would delete every object of these kinds."""
+    """Otherwise, `helm uninstall`, or an upgrade without the part, would delete every object of these kinds."""
     chart = chart_of(part)
     objects = chart.objects_with(frozenset(component.name for component in chart.components))
     definitions = [item["metadata"] for item in objects if item["kind"] == "CustomResourceDefinition"]
@@ -284,15 +284,15 @@ def test_definitions_outlive_the_release(part: Part) -> None:
     assert [item["name"] for item in definitions if item["annotations"].get(RESOURCE_POLICY) != "keep"] == []
 
 
-def test_the_chart_brings_its_namespace_without_the_agent(chart_directory: Path) -> None:
-    """The other parts are in it: `agent.enabled=false` neither leaves it out nor deletes it at an upgrade."""
+def test_the_chart_creates_its_namespace_without_the_agent(chart_directory: Path) -> None:
+    """The other parts use the namespace, so `agent.enabled=false` neither omits nor deletes it."""
     agent, *_ = PARTS
     of_agent = template_of(chart_directory, agent).index("{{- if .Values.agent.enabled }}")
     assert "kind: Namespace\n" in template_of(chart_directory, agent)[:of_agent]
 
 
-def test_a_release_in_the_chart_namespace_does_not_bring_it(chart_directory: Path) -> None:
-    """Helm has created it before: `helm install --namespace zonewise --create-namespace` would fail."""
+def test_a_release_in_the_chart_namespace_does_not_create_it(chart_directory: Path) -> None:
+    """Helm has already created it, so `helm install --namespace zonewise --create-namespace` would fail."""
     for part in PARTS:
         text = template_of(chart_directory, part)
         documents = re.split(r"^---$", text, flags=re.MULTILINE)
@@ -307,7 +307,7 @@ def test_a_release_in_the_chart_namespace_does_not_bring_it(chart_directory: Pat
 def test_helm_installs_upgrades_and_removes(
     helm: str, chart_directory: Path, real_server: RealServer, tmp_path: Path
 ) -> None:
-    """On a real API server, in either namespace, with all parts; another value is an upgrade. Definitions stay."""
+    """On a real API server, in either namespace, with all parts; an upgrade changes a value. Definitions remain."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(administrator(real_server)))
     parts = ["--set", ",".join(f"{part.name}.enabled=true" for part in PARTS)]
@@ -335,12 +335,12 @@ def test_helm_installs_upgrades_and_removes(
     run_helm("uninstall", "zonewise")
     assert agents() == []
     assert definitions() == installed
-    # no controller ends the namespace here
+    # no controller removes the namespace here
     path = "/api/v1/namespaces/zonewise"
     namespace = real_server.admin.get(path).ok()
     real_server.admin.put(f"{path}/finalize", namespace | {"spec": {"finalizers": []}}).ok()
     inside = ["--namespace", "zonewise", "--create-namespace"]
-    # the definitions are of a release in another namespace
+    # the definitions belong to a release in another namespace
     command = ["install", "zonewise", str(chart_directory), *parts, *inside, "--take-ownership"]
     assert "pod-security.kubernetes.io" in run_helm(*command)
     assert len(agents()) == 1
@@ -381,7 +381,7 @@ def test_helm_rejects_unknown_values_and_lints(helm: str, chart_directory: Path)
 
 @each_part
 def test_install_files_name_the_release(part: Part) -> None:
-    """All images of ours are those of the version in the registry."""
+    """All of our images are in the registry, and have the version as their tag."""
     kubectl()
     images = re.findall(r"image: (.*zonewise.*)", install_file(part.default, VERSION, "ghcr.io/example/"))
     name = "zonewise" if part.name == "agent" else "zonewise-scheduler"
@@ -396,8 +396,8 @@ def test_two_runs_give_equal_bytes() -> None:
     assert set(files) == {"install.yaml", "install-scheduler.yaml", "install-queue.yaml", f"zonewise-{VERSION}.tgz"}
 
 
-def test_a_server_takes_them_and_keeps_them(embedded_server: ApiServer, tmp_path: Path) -> None:
-    """`kubectl apply --server-side -f` of each file, on one cluster; a second time changes nothing."""
+def test_a_server_accepts_and_stores_the_install_files(embedded_server: ApiServer, tmp_path: Path) -> None:
+    """`kubectl apply --server-side -f` applies each file to one cluster; a second run changes nothing."""
     kubectl()
     for part in PARTS:
         file = tmp_path / part.install

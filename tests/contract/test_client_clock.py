@@ -1,4 +1,4 @@
-"""Commands tell durations by the clock of the cluster, which may run faster than that of this machine."""
+"""Commands measure durations with the clock of the cluster, which may run faster than that of this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def server(clock: Clock) -> Iterator[ApiServer]:
-    """A cluster with a job that has run from the start on."""
+    """Return a cluster with a job that has been running since START."""
     with ApiServer(crds=sorted(KUEUE_CRDS.glob("*s.yaml")), clock=clock) as running:
         api = Api(running.url)
         template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
@@ -51,7 +51,7 @@ def server(clock: Clock) -> Iterator[ApiServer]:
 
 
 def forecast(_request: Request) -> Response:
-    """A controller's forecast of a start in three hours."""
+    """Return a controller's forecast of a start in three hours."""
     times = dict.fromkeys(("earliest", "likely", "latest"), "2001-09-09T04:46:40Z")
     return json_response({"at": STARTED, "clusterQueue": "queue", "localQueue": "queue", "forecast": times})
 
@@ -61,7 +61,7 @@ def run(capsys: pytest.CaptureFixture[str], server: ApiServer, *arguments: str) 
     return capsys.readouterr().out
 
 
-def test_durations_are_by_the_clock_of_the_api_server(
+def test_durations_follow_the_clock_of_the_api_server(
     server: ApiServer, clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
@@ -73,7 +73,7 @@ def test_durations_are_by_the_clock_of_the_api_server(
         assert f"runs for {hours}h, ends in {4 - hours}h at the latest" in shown
 
 
-def test_a_forecast_is_by_the_clock_of_the_controller(server: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forecast_follows_the_clock_of_the_controller(server: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     controller = HttpServer("127.0.0.1:0", GetHandler({"/api/v1/forecast": forecast}))
     controller.start()
     url = f"http://127.0.0.1:{controller.port}"
