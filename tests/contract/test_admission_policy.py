@@ -162,7 +162,7 @@ def test_other_users_are_not_restricted(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("domain", ["feature.node.kubernetes.io", "nvidia.com", "amd.com", "zonewise.dev"])
 def test_its_own_labels(cluster: Cluster, domain: str) -> None:
-    """On its own Node, the agent may set, change and remove labels of its domains, and the annotation that lists them."""
+    """On its own Node, the agent may write labels of its domains, and the annotation that lists these labels."""
     path, label = f"{NODES}/{OWN}", f"{domain}/test"
     for value in ("true", "false", None):
         metadata = {"labels": {label: value}, "annotations": {"zonewise.dev/labels": value and label}}
@@ -376,7 +376,7 @@ def everything_allowed(cluster: Cluster) -> Generator[None]:
 
 
 def test_the_record_of_node_feature_discovery_may_only_shrink(cluster: Cluster) -> None:
-    """To take over labels that NFD left on the Node, the agent may remove names from NFD's annotation, but not add any."""
+    """To take over labels that NFD left, the agent may remove names from NFD's annotation, but not add any."""
     record = "nfd.node.kubernetes.io/feature-labels"
     named = f"second.{record}"
 
@@ -464,7 +464,7 @@ def test_the_taint_of_its_node(health: Cluster) -> None:
 
 
 def test_extended_resources_of_rules(health: Cluster) -> None:
-    """The agent may set and remove only the extended resources and taints of rules, in capacity and allocatable."""
+    """Of extended resources, the agent may change only those of rules; it may also change the taints of rules."""
     path = f"{NODES}/{OWN}"
     own, other = "feature.node.kubernetes.io/slots", "example.com/slots"
     for value in ("4", None):

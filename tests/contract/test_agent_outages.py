@@ -64,9 +64,7 @@ def test_a_kubelet_that_comes_late() -> None:
 
 
 def test_a_kubelet_that_restarts(site: Site) -> None:
-    """The published object stays unchanged while the kubelet restarts or responds without its managers; then it is
-    updated.
-    """
+    """The report stays unchanged while the kubelet is down or responds without its managers; then it is updated."""
     agent = published(site)
     before = site.version()
     site.kubelet.faults = Faults(empty_allocatable=3)
@@ -83,9 +81,7 @@ def test_a_kubelet_that_restarts(site: Site) -> None:
 
 
 def test_a_kubelet_that_does_not_know_its_pods_yet(site: Site) -> None:
-    """After a restart, the kubelet lists no pods for a while. The agent must not publish an empty node: its own pod
-    runs there.
-    """
+    """A restarted kubelet lists no pods for a while. The node is not empty then, since the agent's own pod runs."""
     site.kubelet.start(pod("agent", guaranteed=False))
     site.kubelet.start(pod("a", 4, gpus=1))
     agent = published(site, "--namespace", "lab", "--pod-name", "agent")
@@ -108,9 +104,7 @@ def test_a_kubelet_with_garbled_responses(site: Site) -> None:
 
 
 def test_a_kubelet_whose_configuration_cannot_be_fetched(site: Site) -> None:
-    """The agent reads the configuration file instead, and logs this once. Only if the file is absent too, it is a
-    problem.
-    """
+    """The agent reads the configuration file instead, and logs this once. Only a missing file is a problem."""
     own = site.kubelet.directory / "config.yaml"
     flags = "--kubelet-config", "", "--node-ip", "127.0.0.1", "--interval", "100ms"
     blind = published(site, *flags)

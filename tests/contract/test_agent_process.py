@@ -115,7 +115,7 @@ def test_pages(site: Site, agent: AgentProcess) -> None:
 
 
 def test_every_line_of_the_log_is_json(site: Site, agent: AgentProcess) -> None:
-    """This also holds at log level debug, and for every library."""
+    """Even at log level debug, every library logs JSON."""
     for record in agent.records():
         assert set(record) == {"time", "level", "logger", "message"}, record
     assert "ERROR" not in agent.said
@@ -135,9 +135,7 @@ def test_a_stop_ends_it_cleanly(site: Site, number: signal.Signals) -> None:
 
 
 def test_a_change_just_before_the_stop_is_published() -> None:
-    """The agent finishes pending writes before it stops. A separate site ensures that no other agent has published the
-    change.
-    """
+    """The agent finishes pending writes before it stops. No other agent can have published the change on this site."""
     with new_site() as site:
         agent = site.start()
         agent.until(lambda: agent.page("/readyz")[0] == 200)

@@ -1,5 +1,4 @@
-"""Settings of `zonewise agent`: changes apply at run time, unusable settings are rejected, and errors name the cause.
-"""
+"""Settings of `zonewise agent`: changes apply at run time, bad settings are rejected, and errors name the cause."""
 
 from __future__ import annotations
 
@@ -147,9 +146,7 @@ def test_a_port_that_is_taken(site: Site) -> None:
 
 
 def test_labels_that_are_no_longer_wanted(site: Site) -> None:
-    """An agent removes its own labels from the Node, also those of an earlier agent, and leaves labels of other
-    clients.
-    """
+    """An agent removes its own labels from the Node, also those of an earlier agent, and no others."""
     first = site.start()
     first.until(lambda: first.page("/readyz")[0] == 200)
     assert first.end() == 0

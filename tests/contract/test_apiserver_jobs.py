@@ -61,7 +61,7 @@ def test_defaults_follow_from_other_fields(cluster: Cluster, spec: Json, expecte
 
 
 def test_a_misspelled_field_is_rejected_under_strict_validation(cluster: Cluster) -> None:
-    """kubectl requests this: otherwise, a Job with a misspelled field would run with the default."""
+    """The client kubectl requests this: otherwise, a Job with a misspelled field would run with the default."""
     body = job("one", paralelism=2)
     status = cluster.api.post(cluster.jobs, body, fieldValidation="Strict").refused(400, "BadRequest")
     assert status["message"].endswith('strict decoding error: unknown field "spec.paralelism"')

@@ -71,9 +71,7 @@ def test_apply_get_describe_and_delete(cluster: Cluster, kubectl: Callable[..., 
 
 
 def test_a_list_is_applied_as_its_items(cluster: Cluster, kubectl: Callable[..., str]) -> None:
-    """The list has the form that `kubectl get -o yaml` prints. kubectl reads the types of its items from another
-    document.
-    """
+    """`kubectl get -o yaml` prints such a list. kubectl reads the types of its items from another document."""
     items = {"apiVersion": "v1", "kind": "List", "items": [config_map("one", a="1"), config_map("two", a="2")]}
     told = kubectl("apply", "-f", "-", documents=[items]).splitlines()
     assert told == ["configmap/one created", "configmap/two created"]

@@ -84,7 +84,7 @@ def test_a_json_patch_is_a_list(cluster: Cluster) -> None:
 
 
 def test_slashes_in_a_pointer_are_escaped(cluster: Cluster) -> None:
-    """This is the usual way to set one annotation."""
+    """Clients usually set a single annotation in this way."""
     cluster.api.post(cluster.config_maps, config_map("one")).ok()
     operations = [{"op": "add", "path": "/metadata/annotations", "value": {"example.com/a": "2"}}]
     cluster.api.patch(f"{cluster.config_maps}/one", operations, JSON_PATCH).ok()

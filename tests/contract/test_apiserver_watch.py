@@ -57,7 +57,7 @@ def test_a_watch_without_a_version_begins_with_all_objects(cluster: Cluster, que
     cluster.api.post(cluster.config_maps, config_map("a")).ok()
     cluster.api.post(cluster.config_maps, config_map("b")).ok()
     cluster.api.patch(f"{cluster.config_maps}/a", {"data": {"a": "1"}}).ok()
-    cluster.wait_for_cache()  # a lagging cache would send creation and change as one event (cacher.go getWatchCacheResourceVersion)
+    cluster.wait_for_cache()  # a lagging cache would merge both events (cacher.go getWatchCacheResourceVersion)
     with cluster.api.watch(cluster.config_maps, **query) as events:
         assert sorted(take(events, 2)) == [("ADDED", "a"), ("ADDED", "b")]
         cluster.api.post(cluster.config_maps, config_map("c")).ok()

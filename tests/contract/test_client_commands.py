@@ -1,4 +1,4 @@
-"""The commands of people on a cluster in memory with the real controller: each sees what the others do."""
+"""User commands on a cluster in memory with the real controller: each command sees the effects of the others."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ echo train
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[CommandCluster]:
-    """A cluster that all tests of this file share."""
+    """Return a cluster that all tests of this file share."""
     with command_cluster() as running:
         yield running
 
 
 @pytest.fixture
 def cluster(shared: CommandCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandCluster]:
-    """The cluster without jobs, and with its nodes as they were."""
+    """Return the shared cluster without jobs, and with its original nodes."""
     for name in ("KUBECONFIG", "ZONEWISE_SERVER", "ZONEWISE_QUEUE", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ZONEWISE_IMAGE", "image:1")
@@ -66,12 +66,12 @@ def script(tmp_path: Path) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The words of each line of a table."""
+    """Return the words of each line of a table."""
     return [line.split() for line in text.splitlines()]
 
 
 def jobs(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Json]:
-    """The jobs that `zonewise queue` lists, by name."""
+    """Return the jobs that `zonewise queue` lists, by name."""
     status, out, _ = cluster.run(capsys, "queue", "--jobs", "-o", "json", *arguments)
     assert status == 0
     return {item["name"]: item for item in json.loads(out)["items"]}
@@ -82,7 +82,7 @@ def submit_train(cluster: CommandCluster, capsys: pytest.CaptureFixture[str], sc
     for index, name in enumerate(names):
         status, out, _ = cluster.run(capsys, "submit", script, "-J", name, "--parsable")
         assert (status, out) == (0, f"{name}\n")
-        if index < 2:  # jobs of one second are in no order
+        if index < 2:  # jobs submitted within one second have no defined order
             until_state(cluster, name, "Admitted")
 
 
@@ -101,7 +101,7 @@ def test_submit_queue_and_explain(cluster: CommandCluster, capsys: pytest.Captur
         row[:2] for row in rows(out)
     ]
     used = ["nvidia.com/gpu", "h100", "16", "16"]
-    eventually(lambda: used in rows(cluster.run(capsys, "queue")[1]))  # a status is written 5 s late
+    eventually(lambda: used in rows(cluster.run(capsys, "queue")[1]))  # a status is written up to 5 s late
     _, out, _ = cluster.run(capsys, "queue", "gpu", "-o", "name")
     assert sorted(out.split()) == ["job.batch/a", "job.batch/b", "job.batch/c"]
     status, out, err = cluster.run(capsys, "queue", "none")
@@ -204,7 +204,7 @@ def test_top_and_explain_of_nodes_and_pods(
     assert "GpuFallenOff: XID79: GPU 3 has fallen off the bus" in out
 
 
-def test_without_the_read_api_the_objects_alone_are_shown(
+def test_without_the_read_api_only_the_objects_are_shown(
     cluster: CommandCluster, capsys: pytest.CaptureFixture[str], script: str
 ) -> None:
     submit_train(cluster, capsys, script, "a")
@@ -271,7 +271,7 @@ def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caps
     assert "set a kubeconfig with --kubeconfig or $KUBECONFIG" in capsys.readouterr().err
 
 
-def test_kubectl_starts_it_as_a_plugin(
+def test_kubectl_runs_the_program_as_a_plugin(
     cluster: CommandCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kubectl-zonewise", "queue", *cluster.arguments()])
@@ -294,7 +294,7 @@ def test_a_watch_ends_by_ctrl_c(
 
 
 def test_the_page_ends_with_its_command(cluster: CommandCluster) -> None:
-    """The printed address has the data, and Ctrl-C ends the program without a word."""
+    """The printed address serves the data, and Ctrl-C stops the program without output."""
     code = "import sys; from zonewise.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "page", "--port", "0", *cluster.arguments()]
     with terminal_signals():
@@ -311,13 +311,13 @@ def test_the_page_ends_with_its_command(cluster: CommandCluster) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def test_the_page_of_no_controller(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_without_a_controller(cluster: CommandCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["page", *cluster.arguments(read_api=False)]) == 2
     assert "the controller: there is no controller in namespace zonewise" in capsys.readouterr().err
 
 
-def test_nothing_of_linux_and_no_array_library_is_imported() -> None:
-    """The commands work on macOS, with the extra `client` alone."""
+def test_no_linux_module_and_no_array_library_is_imported() -> None:
+    """The commands work on macOS with only the extra `client`."""
     names = ("queue", "explain", "top", "submit", "cancel", "hold", "release", "forecast", "page")
     modules = ("session", "explaining", "job_actions", "submission", "node_reading", "describe_forecast", "page_server")
     imports = [

@@ -1,4 +1,4 @@
-"""Starts and stops of batch/v1 Jobs by the live queue's adapter: the API server accepts each write."""
+"""The live queue's adapter starts and stops batch/v1 Jobs, and the API server accepts each write."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def suspended(status: str) -> Json:
 
 
 @pytest.mark.parametrize("clears_start_time", [True, False])
-def test_a_job_starts_and_stops_and_is_as_it_was_submitted(cluster: Cluster, clears_start_time: bool) -> None:
+def test_a_job_starts_stops_and_ends_as_it_was_submitted(cluster: Cluster, clears_start_time: bool) -> None:
     path = f"{cluster.jobs}/train"
     created = cluster.api.post(cluster.jobs, job()).ok()
     original = ADAPTER.pod_sets(created)
@@ -106,7 +106,7 @@ def test_a_job_starts_and_stops_and_is_as_it_was_submitted(cluster: Cluster, cle
 @pytest.mark.parametrize("active", [0, 2])
 @pytest.mark.parametrize("start_time", [None, START_TIME])
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_the_model_of_the_unit_tests_lets_a_template_change_when_the_api_server_does(
+def test_the_model_of_the_unit_tests_allows_template_changes_when_the_api_server_does(
     real_server: RealServer, active: int, start_time: str | None, confirmed: bool
 ) -> None:
     cluster = Cluster(real_server.admin, real=True)

@@ -1,4 +1,4 @@
-"""Writes of the live queue to held pods: both API servers accept them, once and again, and no other pin afterwards."""
+"""Writes of the live queue to held pods: both API servers accept them, even if repeated, but no later pin."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Site:
 
 @pytest.fixture(params=["embedded", "real"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """Each of the two servers in turn."""
+    """Yield each of the two servers in turn."""
     if request.param == "real":
         server: RealServer = request.getfixturevalue("real_server")
         config, cluster = Config.from_url(server.url, server.token, ca=server.ca), Cluster(server.admin, real=True)
@@ -128,7 +128,7 @@ def test_an_ungated_pod_gets_no_other_pin(site: Site) -> None:
 
 
 def test_an_ungated_pod_is_bound_once(site: Site) -> None:
-    """A Binding fails while a gate holds the pod, for another pod of its name, and once it is bound."""
+    """A Binding fails while a gate holds the pod, if its UID is that of another pod, and once the pod is bound."""
     held = read_managed_pod(site.create("one", schedulingGates=GATES[1:]))
     assert held is not None
     write = bind_write(held, "node-1")
@@ -150,7 +150,7 @@ def test_a_domain_above_nodes_is_pinned_by_labels(site: Site) -> None:
     assert site.get("one")["spec"]["nodeSelector"] == {"disk": "ssd", "example.com/rack": "h1"}
 
 
-def test_another_pod_of_the_name_is_not_ungated(site: Site) -> None:
+def test_another_pod_of_the_same_name_is_not_ungated(site: Site) -> None:
     write = ungate_write(ungating(site.create("one", schedulingGates=GATES)))
     outcome = site.send(write._replace(uid="another"))
     assert outcome.result == "stale", outcome
@@ -158,7 +158,7 @@ def test_another_pod_of_the_name_is_not_ungated(site: Site) -> None:
 
 
 def test_a_gate_that_another_controller_has_removed_does_not_come_back(site: Site) -> None:
-    """Then the patch is rejected, and the next one follows from the pod as it is."""
+    """The server rejects the outdated patch; the next patch is derived from the current pod."""
     write = ungate_write(ungating(site.create("one", schedulingGates=GATES)))
     site.cluster.api.patch(f"{site.cluster.pods}/one", {"spec": {"schedulingGates": GATES[1:]}}).ok()
     assert site.send(write).result == "rejected"
@@ -190,7 +190,7 @@ def test_a_plain_pod_is_started_stopped_and_released(site: Site) -> None:
     assert site.send(delete_pod(member, "again", "ns/w")).result == "done"
 
 
-def test_what_a_pod_may_preempt_is_decided_at_its_creation(site: Site) -> None:
+def test_the_preemption_policy_of_a_pod_is_fixed_at_its_creation(site: Site) -> None:
     """Its preemptionPolicy is that of its PriorityClass (plugin/pkg/admission/priority/admission.go admitPod)."""
     obj = site.create("one", schedulingGates=GATES)
     assert obj["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
@@ -198,8 +198,8 @@ def test_what_a_pod_may_preempt_is_decided_at_its_creation(site: Site) -> None:
     site.cluster.api.patch(f"{site.cluster.pods}/one", patch).refused(422, "Invalid")
 
 
-def test_a_pod_of_a_class_preempts_none_only_where_its_class_says_so(real_server: RealServer) -> None:
-    """So no webhook can make it so: the plugin runs again after a webhook has changed a pod."""
+def test_a_pod_preempts_none_only_if_its_class_sets_never(real_server: RealServer) -> None:
+    """A webhook cannot set the policy: the plugin runs again after a webhook has changed a pod."""
     cluster = Cluster(real_server.admin, real=True)
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     name = cluster.namespace

@@ -1,4 +1,4 @@
-"""The life of a Workload as the live queue writes it: the API server, with our definition of the kind, keeps it."""
+"""The life of a Workload as the live queue writes it: the API server, with our definition of the kind, stores it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DEFINITION = MANIFESTS / "scheduler" / "components" / "kueue-crds" / "workloads.
 
 @pytest.fixture
 def workloads(cluster: Cluster) -> Cluster:
-    """Each server in turn, which serves Workloads."""
+    """Yield each server in turn; both serve Workloads."""
     answer = cluster.api.post(DEFINITIONS, yaml.safe_load(DEFINITION.read_text()))
     assert answer.status in {201, 409}, answer.body
     eventually(lambda: cluster.api.serves(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural))
@@ -63,7 +63,7 @@ def create(cluster: Cluster, workload: Json) -> Json:
 
 
 def patch(cluster: Cluster, workload: Json, body: Json | None) -> Json:
-    """The Workload after a patch of its status; the server knows each field of it."""
+    """Patch the status of a Workload and return the result; the server must know each field."""
     assert body is not None
     path = WORKLOADS.path(workload["metadata"]["name"], cluster.namespace, "status")
     return cluster.api.patch(path, body, fieldValidation="Strict").ok()
@@ -101,7 +101,7 @@ def job() -> Json:
     }  # fmt: skip
 
 
-def test_the_workload_of_a_job_is_kept_as_it_was_built(workloads: Cluster) -> None:
+def test_the_workload_of_a_job_is_stored_as_it_was_built(workloads: Cluster) -> None:
     created_job = workloads.api.post(workloads.jobs, job()).ok()
     options = ManifestOptions(PriorityClasses({"high": 5}))
     built = build_workload(created_job, JOBS, ADAPTER.pod_sets(created_job), options)
@@ -114,7 +114,7 @@ def test_the_workload_of_a_job_is_kept_as_it_was_built(workloads: Cluster) -> No
     assert (result.workload.priority, result.workload.walltime) == (5, 600)
 
 
-def test_all_of_a_life_is_accepted_and_kept(workloads: Cluster) -> None:
+def test_each_status_of_a_life_is_accepted_and_stored(workloads: Cluster) -> None:
     names = ("leader", "workers")
     domains = tuple(TopologyDomainAssignment((f"node-{i}",), 1 + i % 2) for i in range(6))
     pod_sets = (

@@ -1,4 +1,4 @@
-"""`make demo-agent` runs, and what it shows is right: what pods take is missing, and all is back at the end."""
+"""`make demo-agent` runs, and its output is correct: pods reduce the available resources, and return all at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shown() -> str:
 
 
 def test_every_step_is_seen_at_the_api_server(shown: str) -> None:
-    """A pod's CPUs, GPUs and memory leave what is free when it starts, and return when it ends."""
+    """The available resources drop by a pod's CPUs, GPUs and memory when it starts, and return when it ends."""
     free = {match[2].strip(): [int(number) for number in match.groups()[2:]] for match in _ROW.finditer(shown)}
     before = free["the agent starts"]
     assert before == [31, 4, 64, 32, 4, 64]
@@ -33,15 +33,15 @@ def test_every_step_is_seen_at_the_api_server(shown: str) -> None:
     assert free["both-zones ends"] == before
 
 
-def test_what_is_written(shown: str) -> None:
-    """One small patch for each change."""
+def test_each_change_is_one_small_patch(shown: str) -> None:
+    """Each change is one small patch."""
     count, size = re.findall(r"(\d+) patches of (\d+) bytes", shown)[0]
     assert int(count) == 12
     assert int(size) < 1200
 
 
 def test_a_burst(shown: str) -> None:
-    """Placed by zones no pod is refused, and not fewer run than placed by nodes, where kubelets refuse some."""
+    """With zones, no pod is rejected, and at least as many run as with nodes, where kubelets reject some."""
     counts = re.findall(r"by (nodes|zones): (\d+) run, (\d+) rejected by their kubelet, (\d+) pending", shown)
     (_, *by_nodes), (_, *by_zones) = [(name, *map(int, numbers)) for name, *numbers in counts]
     assert sum(by_nodes) == sum(by_zones) == 16
@@ -50,12 +50,12 @@ def test_a_burst(shown: str) -> None:
 
 
 def test_the_page_shows_the_burst(shown: str) -> None:
-    """Line for line."""
+    """The page shows the same lines."""
     burst = shown[shown.index("A burst on ") :].strip()
     assert burst in (PROJECT / "docs/start.md").read_text()
 
 
-def test_the_page_shows_it(shown: str) -> None:
+def test_the_page_shows_the_steps(shown: str) -> None:
     """The page shows the same steps with the same amounts."""
     page = (PROJECT / "docs/start.md").read_text()
     text = page.split("$ make demo-agent\n")[1].split("```")[0]

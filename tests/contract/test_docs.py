@@ -1,4 +1,4 @@
-"""README and docs are true: commands run, targets and files exist, generated pages are those of the code."""
+"""README and docs are correct: commands run, targets and files exist, and generated pages match the code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
 def test_every_command_of_the_table_runs(page: str, tmp_path: Path) -> None:
-    """The commands, in the order in which the page lists them, end with status 0 and print no error."""
+    """The commands run in the order of the page, exit with status 0, and print no errors."""
     commands = re.findall(r"^\| `zonewise ([^`]+)`", (PROJECT / page).read_text(), re.MULTILINE)
     assert len(commands) >= 6
     for command in commands:
@@ -52,9 +52,9 @@ def test_every_command_of_the_table_runs(page: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 def test_the_picture_of_the_readme(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`zonewise show` prints the first lines that the README shows of a captured server.
+    """For a captured server, `zonewise show` prints the lines that the README shows.
 
-    A system with pci.ids has names in place of vendors.
+    On a system with pci.ids, names would replace the vendor IDs.
     """
     monkeypatch.setattr("zonewise.machine.pci_names.PCI_IDS", ())
     [(command, archive, shown)] = re.findall(
@@ -67,7 +67,7 @@ def test_the_picture_of_the_readme(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_every_target_exists() -> None:
-    """Each `make` that a page names is a target of the Makefile that `make help` explains."""
+    """Each `make` target on a page is in the Makefile, and `make help` explains it."""
     targets = set(re.findall(r"^([a-z-]+):.*## ", (PROJECT / "Makefile").read_text(), re.MULTILINE))
     text = README + (PROJECT / "CONTRIBUTING.md").read_text() + "".join(PAGES.values())
     named = set(re.findall(r"(?:`|\$ )make ([a-z-]+)", text))
@@ -76,7 +76,7 @@ def test_every_target_exists() -> None:
 
 
 def test_the_demo_installs_what_its_commands_need() -> None:
-    """README runs `zonewise queue` beside it, and the hint of a missing library names it, be it that of pictures."""
+    """The README runs `zonewise queue` next to the demo; hints about missing libraries, also for pictures, name it."""
     rule = re.search(r"^\.venv/\.demo:.*\n((?:\t.*\n)+)", (PROJECT / "Makefile").read_text(), re.MULTILINE)
     assert rule
     assert set(re.findall(r"--extra (\w+)", rule[1])) == {"agent", "scheduler", "client", "plot"}
@@ -84,14 +84,14 @@ def test_the_demo_installs_what_its_commands_need() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/README.md"])
 def test_every_link_leads_to_a_file(page: str) -> None:
-    """Pages outside docs/, whose links `make docs` does not check."""
+    """The pages are outside docs/, so `make docs` does not check their links."""
     file = PROJECT / page
     links = re.findall(r"\]\((?!https?:)([^)#]+)", file.read_text())
     assert [link for link in links if not (file.parent / link).exists()] == []
 
 
 def test_every_manifest_that_is_applied_exists() -> None:
-    """Each `kubectl apply` of a page names a kustomization or a file of this repository."""
+    """Each `kubectl apply` on a page names a kustomization or a file of this repository."""
     text = README + "".join(PAGES.values())
     folders = set(re.findall(r"kubectl apply -k (manifests\S*)", text))
     files = set(re.findall(r"kubectl apply -f (manifests\S+)", text))
@@ -102,15 +102,15 @@ def test_every_manifest_that_is_applied_exists() -> None:
 
 
 @pytest.mark.parametrize("page", pages())
-def test_the_reference_is_that_of_the_code(page: str) -> None:
-    """Run `make reference` where this fails."""
+def test_the_reference_matches_the_code(page: str) -> None:
+    """Run `make reference` if this test fails."""
     if page == "cli.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse writes options in another form from 3.13 on")
     assert (REFERENCE / page).read_text() == pages()[page]
 
 
 def test_the_reference_has_each_command() -> None:
-    """Those of the overview, without deprecated names."""
+    """The reference has the commands of the overview, without deprecated names."""
     assert re.findall(r"^## zonewise (\w+)$", (REFERENCE / "cli.md").read_text(), re.MULTILINE) == [
         *installed_commands()
     ]
@@ -119,7 +119,7 @@ def test_the_reference_has_each_command() -> None:
 def test_the_verdicts_of_the_guide(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`zonewise fit` prints what the guide shows, for two pods on the node of the demonstration."""
+    """`zonewise fit` prints the output in the guide, for two pods on the node of the demo."""
     monkeypatch.chdir(tmp_path)
     Path("node-7.yaml").write_text(yaml.safe_dump(idle_node("node-7")))
     requests = {"train": {"cpu": "16", "memory": "24Gi", GPU: "2"}, "wide": {"cpu": "36", "memory": "1Gi"}}
@@ -133,8 +133,8 @@ def test_the_verdicts_of_the_guide(
         assert capsys.readouterr().out == output
 
 
-def test_the_collector_of_the_guide_is_one() -> None:
-    """The example of a collector runs."""
+def test_the_collector_of_the_guide_runs() -> None:
+    """The guide's example of a collector runs."""
     code = PAGES["docs/guides/add-a-collector.md"].split("```python\n")[1].split("```")[0]
     names: dict[str, object] = {"Collector": Collector, "NoData": NoData, "Reader": Reader, "Machine": Machine}
     exec(code, names)  # noqa: S102 -- the page's own code
@@ -146,7 +146,7 @@ def test_the_collector_of_the_guide_is_one() -> None:
 
 
 def _is_module(name: str) -> bool:
-    """Whether a path such as `quota/hierarchy/snapshot.py` or `nodes/` exists below a source root."""
+    """Return whether a path such as `quota/hierarchy/snapshot.py` or `nodes/` exists below a source root."""
     return (
         any((root / name).exists() or root.parent.joinpath(name).exists() for root in SOURCES.values())
         or (PROJECT / name).exists()
@@ -155,14 +155,14 @@ def _is_module(name: str) -> bool:
 
 @pytest.mark.parametrize("page", [name for name in PAGES if name.startswith(("docs/parity/", "docs/architecture/"))])
 def test_every_module_of_a_page_exists(page: str) -> None:
-    """Modules are named by their path below a source root, in backticks."""
+    """Pages name modules in backticks, by their path below a source root."""
     modules = re.findall(r"`((?:[a-z0-9_]+/)+(?:[a-z0-9_]+\.py)?)`", PAGES[page])
     assert [name for name in modules if not _is_module(name)] == []
 
 
 @pytest.mark.parametrize("walk", range(2))
-def test_a_walk_takes_no_detour(walk: int) -> None:
-    """A CPU list to a verdict, and a Job to its start: through fewer than 25 modules each."""
+def test_a_walk_is_short(walk: int) -> None:
+    """From a CPU list to a verdict, and from a Job to its start: each walk visits fewer than 25 modules."""
     text = PAGES["docs/architecture/walks.md"].split("\n## ")[1 + walk]
     steps = re.findall(r"^\d+\. `((?:[a-z0-9_]+/)+[a-z0-9_]+\.py)`", text, re.MULTILINE)
     assert 5 <= len(steps) < 25

@@ -1,4 +1,4 @@
-"""The guide of the command line is true: its commands run on a cluster in memory, and print what it shows."""
+"""The guide to the command line is correct: its commands run on a cluster in memory, and print the output it shows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 GUIDE = PROJECT / "docs/guides/command-line.md"
 RENEW = "ZONEWISE_RENEW_GUIDES"
-"""A variable: where it is set, the guide is written anew from this run."""
+"""Environment variable: if it is set, this run rewrites the guide."""
 _PATIENCE, _PAUSE = 90.0, 1.0
-"""Seconds: forecasts are made anew each PERIOD."""
+"""Seconds; forecasts are recomputed each PERIOD."""
 READERS = frozenset({"queue", "explain", "top", "forecast"})
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def cluster() -> Iterator[CommandCluster]:
-    """A cluster where a notebook has 6 CPUs and 3 GPUs of one zone."""
+    """Return a cluster in which a notebook holds 6 CPUs and 3 GPUs of one zone."""
     with command_cluster() as running:
         path = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/node-1"
         running.api.patch(path, {"zones": report("node-1", ((8, 4), (2, 1)))["zones"]}).ok()
@@ -66,7 +66,7 @@ def test_the_commands_print_what_the_guide_shows(
 def _output(
     step: ConsoleStep, cluster: CommandCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
-    """Return what a command of the guide prints; one that reads is run until it prints what the guide shows."""
+    """Return the output of a command of the guide; repeat a command that only reads until its output is the guide's."""
     words = shlex.split(step.command)
     match words:
         case ["pip", *_]:
@@ -98,7 +98,7 @@ def _output(
 
 
 def _wait(run: Callable[[], bool]) -> None:
-    """Run until it returns True, or for long enough; each run costs CPU time, so there is a pause between two."""
+    """Repeat until the function returns True or the time is over, with pauses, since each run costs CPU time."""
     if os.environ.get(RENEW):
         time.sleep(PERIOD)
         run()

@@ -1,4 +1,4 @@
-"""docs/guides/from-volcano.md: its Job starts whole and declares a walltime; its queue has the quota of the Queue."""
+"""docs/guides/from-volcano.md: its Job starts as a whole and declares a walltime; its queue has the Queue's quota."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MILLI = 1000
 
 
 def amount(pattern: str) -> int:
-    """Return a number of CPUs of the guide, in thousandths."""
+    """Return a number of CPUs from the guide, in thousandths."""
     [text] = re.findall(pattern, GUIDE)
     return int(text) * MILLI
 
@@ -46,7 +46,7 @@ def read_queue(name: str, quota: dict[str, Any]) -> ClusterQueue:
 
 
 def cohort() -> Snapshot:
-    """Return the guide's queue in a cohort with one that has much quota."""
+    """Return the guide's queue in a cohort with a queue that has a large quota."""
     queue, problems = read_cluster_queue(QUEUE)
     assert problems == ()
     return Snapshot([queue, read_queue("others", {"nominalQuota": 1000})])
@@ -60,11 +60,11 @@ def test_other_queues_can_use_all_but_the_guarantee() -> None:
     assert cohort().cluster_queues["others"].available(CPU) == 1000 * MILLI + DESERVED - GUARANTEE
 
 
-def test_the_queue_has_what_it_deserves_by_right() -> None:
+def test_the_nominal_quota_of_the_queue_is_its_deserved_amount() -> None:
     assert cohort().cluster_queues["research"].quotas[CPU].nominal == DESERVED
 
 
-def test_the_job_starts_whole_and_declares_a_walltime() -> None:
+def test_the_job_starts_as_a_whole_and_declares_a_walltime() -> None:
     problems: list[str] = []
     pod_set = read_job_pod_set(FieldReader(JOB, "", problems))
     assert problems == []

@@ -1,4 +1,4 @@
-"""The guide of the live queue is true: its names are those of the code, its message is the one that a Workload gets."""
+"""The guide to the live queue is correct: its names exist in the code, and a Workload gets its message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOON = 1_795_348_800.0
 """2026-11-22T12:00:00Z."""
 
 
-def test_the_message_is_that_of_a_workload() -> None:
+def test_a_workload_gets_the_message_of_the_guide() -> None:
     shortage = QuotaShortage("all", "cpu", 6000, 2000, "nominal", "queue", 8000)
     explanation = Explanation(
         "default/job-train-2",
@@ -40,7 +40,7 @@ def test_the_message_is_that_of_a_workload() -> None:
     assert f"\n{pending_note(explanation, None).message}\n" in GUIDE
 
 
-def test_names_are_those_of_the_program() -> None:
+def test_names_of_the_guide_exist_in_the_program() -> None:
     keys = {option.key for option in OPTIONS}
     named = {"policy", "fairSharing", "writesPerSecond", "writeBurst", "recording", "podsReadyTimeout", "requeueLimit"}
     assert {key for key in named if re.search(rf"`{key}\b", GUIDE)} == named <= keys
@@ -75,7 +75,7 @@ def test_the_first_job_is_a_part_of_the_example() -> None:
     assert part["spec"] == {name: example["spec"][name] for name in part["spec"]}
 
 
-def test_the_check_of_the_guide_for_nodes_has_a_valid_configuration() -> None:
+def test_the_check_in_the_guide_to_nodes_has_a_valid_configuration() -> None:
     page = (PROJECT / "docs/guides/provisioning.md").read_text()
     [shown] = re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)
     check, config = yaml.safe_load_all(shown)

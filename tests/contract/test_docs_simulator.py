@@ -1,4 +1,4 @@
-"""The guides of the simulator and the queue are true: outputs are what is printed, numbers are computed anew."""
+"""The guides to the simulator and the queue are correct: outputs are reproduced, and numbers are recomputed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OUTPUTS: dict[str, str] = dict(
     re.findall(r"```console\n\$ zonewise (simulate .+)\n((?:(?!```).*\n)*)```", README + SIMULATOR + QUEUE)
 )
 _CLOCK = re.compile(r"^decisions per s .*\n", re.MULTILINE)
-"""The only line that tells of this machine."""
+"""The only line that depends on the machine."""
 
 TRACES = PROJECT.parent / "shared" / "traces"
 KTH = TRACES / "KTH-SP2.easy.swf.gz"
@@ -47,7 +47,7 @@ logs = pytest.mark.skipif(not TRACES.exists(), reason="no logs beside the projec
 
 @pytest.mark.parametrize("command", OUTPUTS)
 def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line for line, but for the speed; of an output that is shown in parts ("..."), each part in its order."""
+    """Outputs are equal line by line, except for the speed. If "..." omits lines, the shown parts occur in order."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(PROJECT)
     assert main(shlex.split(command)) == 0
@@ -62,8 +62,8 @@ def test_outputs_are_printed(command: str, capsys: pytest.CaptureFixture[str], m
     assert parts or rest == whole
 
 
-def test_names_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    """Policies, mixes, options, scenarios, annotations: all by the names that the program has."""
+def test_names_in_the_guides_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """Policies, mixes, options, scenarios and annotations in the guides exist in the program."""
     assert len(OUTPUTS) == 5
     assert set(WAITS_BY_POLICY) == {name.replace("-K", "-4") for name in POLICY_NAMES}
     assert next(iter(WAITS_BY_POLICY)) == DEFAULT_POLICY
@@ -82,7 +82,7 @@ def test_names_exist(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_smallest_example(tmp_path: Path) -> None:
-    """When A and C start, under EASY and under greedy."""
+    """The guide states when A and C start under EASY and under greedy."""
     found = re.findall(
         r"(demo/scenarios/backfill\.json) .* A start at (\d+) s and C at (\d+) s.* (\d+) s and (\d+) s\.", SIMULATOR
     )
@@ -97,7 +97,7 @@ def test_the_smallest_example(tmp_path: Path) -> None:
 def test_a_cluster_as_kubectl_prints_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kinds that the guide names are a trace, and no warning says that one is left out."""
+    """The program reads all kinds of the guide's `kubectl get` as a trace, and warns about none."""
     [kinds, command] = re.findall(r"\$ kubectl get (\S+) .* > cluster.yaml\n\$ zonewise (.+)\n", QUEUE)[0]
     items = [as_served(one) for one in yaml.safe_load_all(CLUSTER)]
     assert {plural(one["kind"]) for one in items} == set(kinds.split(","))
@@ -110,7 +110,7 @@ def test_a_cluster_as_kubectl_prints_it(
 
 
 def test_why_the_default_is_the_default() -> None:
-    """In the table its mean wait is below greedy's, and its longest less than a fifth."""
+    """In the table, its mean wait is less than that of greedy, and its longest wait less than a fifth of greedy's."""
     (mean, _, longest), (greedy_mean, _, greedy_longest) = (
         map(float, WAITS_BY_POLICY[one]) for one in (DEFAULT_POLICY, "greedy")
     )
@@ -127,8 +127,8 @@ def test_how_early_reserved_jobs_start(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @logs
-def test_how_good_forecasts_are(tmp_path: Path) -> None:
-    """Each forecast is 48 plays: half a minute for a policy."""
+def test_accuracy_of_forecasts(tmp_path: Path) -> None:
+    """Each forecast needs 48 plays, which take half a minute per policy."""
     easy, ours = (summary(tmp_path, KTH, "--policy", policy, "--forecast") for policy in ("easy", DEFAULT_POLICY))
     stated = re.findall(
         r"half of the forecasts are within (\d+) minutes of the start, and (\d+) % of\s+the starts", QUEUE
@@ -138,12 +138,12 @@ def test_how_good_forecasts_are(tmp_path: Path) -> None:
 
 
 def errors_of_forecasts(found: Any) -> tuple[str, str]:
-    """The median in minutes, and the starts within the forecast in percent."""
+    """Return the median error in minutes, and the percentage of starts within the forecast."""
     return f"{found['forecast']['median'] / 60:.0f}", f"{found['forecast']['within'] * 100:.0f}"
 
 
 def test_bounds_of_the_thousand_gangs() -> None:
-    """The bounds of policies with and without knowledge of true run times are those of the guide."""
+    """The guide states the bounds of policies with and without knowledge of actual run times."""
     told = re.findall(r"done after ([\d.]+) min on average.* ([\d.]+) min would be possible", SIMULATOR)
     told += re.findall(r"it is (\d+\.\d) min, against (\d+\.\d) and (\d+\.\d)", SIMULATOR)
     paced, at_once = ([f"{one / 60:.1f}" for one in gangs(f"thousand-jobs{kind}.json")] for kind in ("-paced", ""))
@@ -153,7 +153,7 @@ def test_bounds_of_the_thousand_gangs() -> None:
 
 @pytest.mark.skipif(not CASES.exists(), reason=ABSENT)
 def test_cases_of_kueue() -> None:
-    """So many are recorded, and none of them is left out of the tests."""
+    """The guide states the number of recorded cases, and the tests omit none of them."""
     files = ("drs", "flavor", "preemption", "schedule", "tas", "schedule_tas")
     counts = [len(json.loads((CASES / f"kueue_{name}_cases.json").read_text())["cases"]) for name in files]
     told = re.search(
@@ -169,7 +169,7 @@ def test_cases_of_kueue() -> None:
 
 
 def result(place: Path, *arguments: object) -> Any:
-    """What `zonewise simulate` tells as JSON of one policy."""
+    """Return the JSON result of `zonewise simulate` for one policy."""
     file = place / "out.json"
     assert main(["simulate", *map(str, arguments), "--quiet", "--json", str(file)]) == 0
     return json.loads(file.read_text())["results"][0]
@@ -252,18 +252,18 @@ status:
 
 
 def as_served(one: Any) -> Any:
-    """An object as an API server returns it."""
+    """Return an object as an API server returns it."""
     served = {"uid": one["metadata"]["name"], "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     return {**one, "metadata": {**one["metadata"], **served, "managedFields": [{"manager": "kubectl"}]}}
 
 
 def plural(kind: str) -> str:
-    """A kind as kubectl names its objects."""
+    """Return the name that kubectl uses for the objects of a kind."""
     return (f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}{'es' if kind.endswith('s') else 's'}").lower()
 
 
 def gangs(name: str) -> tuple[float, float, float]:
-    """The makespan of a scenario under the default, and the bounds of its gangs, of which 500 fit at once."""
+    """Return a scenario's makespan under the default, and the bounds of its gangs, of which 500 fit at once."""
     case = load_scenario(str(PROJECT / "demo" / "scenarios" / name))
     assert isinstance(case, Scenario)
     starts = Latency(1, 2, enforce_deadlines=True)

@@ -1,4 +1,4 @@
-"""Excluded pods, from the agent's report to the scheduler's ledger: the scheduler goes by all pods of a node."""
+"""Excluded pods, from the agent's report to the scheduler's ledger: the scheduler considers all pods of a node."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ def published(history: NodeHistory, excluded: set[str]) -> NodeReport:
 
 @given(node_histories(), EXCLUDED)
 def test_admission_does_not_depend_on_exclusions(history: NodeHistory, excluded: set[str]) -> None:
-    """The kubelet decides in the same way, whatever its agent hides. Only what excluded pods hold has no pod."""
+    """The kubelet decides in the same way, whatever its agent hides; only the attribution to pods differs."""
     assert published(history, excluded)._replace(holdings=None) == published(history, set())._replace(holdings=None)
 
 
 @given(node_histories(), EXCLUDED)
 def test_the_ledger_finds_excluded_pods_in_the_report(history: NodeHistory, excluded: set[str]) -> None:
-    """Each pod of the kubelet's List is covered: none is subtracted again, and no node becomes stale.
+    """The report covers each pod in the kubelet's List: no pod is subtracted twice, and no node becomes stale.
 
-    The report shows nothing of an excluded pod. So that pod may be in admission, for as long as admissions take.
+    The report contains nothing about an excluded pod. The ledger therefore treats such a pod as in admission for the
+    time that an admission may take.
     """
     ledger = Ledger()
     for pod in history.report().pods:
         cpus = sum(len(container.cpus) for container in pod.containers)
-        shape = pod_shape((cpus, 0), gib=0) if cpus else SHARED  # else the pod would still be in admission
+        shape = pod_shape((cpus, 0), gib=0) if cpus else SHARED  # otherwise, the pod would still be in admission
         bound = BoundPod(f"uid-{pod.name}", pod.namespace, pod.name, shape, "node", started=0.0)
         ledger.add_pod(bound, 0.0)
     report = published(history, excluded)

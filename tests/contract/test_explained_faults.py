@@ -1,4 +1,4 @@
-"""`zonewise explain JOB` of a queued job says whether the hardware ended it, by what the API server has."""
+"""`zonewise explain JOB` states whether a hardware fault ended a queued job, from the objects at the API server."""
 
 from __future__ import annotations
 

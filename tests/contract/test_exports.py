@@ -1,4 +1,4 @@
-"""One machine, four exports: each is valid on every captured machine, and all of them say the same."""
+"""One machine, four exports: each is valid for every captured machine, and all of them agree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def machine_of(name: str) -> Machine:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_object_is_valid(name: str) -> None:
-    """An API server takes the NodeResourceTopology, and its zones have names of their own."""
+    """An API server accepts the NodeResourceTopology, and its zones have unique names."""
     made = machine_to_nrt(machine_of(name), "node")
     assert list(refusals(made, NODE_RESOURCE_TOPOLOGY)) == []
     names = [zone["name"] for zone in made["zones"]]
@@ -53,20 +53,20 @@ def test_the_object_is_valid(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_labels_are_valid(name: str) -> None:
-    """Kubernetes takes every label."""
+    """Kubernetes accepts every label."""
     labels = machine_to_labels(machine_of(name))
     assert all(LABEL.fullmatch(label) and VALUE.fullmatch(value) for label, value in labels.items())
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_topology_file_is_valid(name: str) -> None:
-    """NCCL's parser takes every line."""
+    """NCCL's parser accepts every line."""
     assert all(NCCL_LINE.fullmatch(line) for line in machine_to_nccl(machine_of(name)).splitlines())
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_zones(name: str) -> None:
-    """Nodes of the object are the CPU zones of the JSON with their CPUs and memory, and the label counts them."""
+    """Nodes of the object are the CPU zones of the JSON with their CPUs and memory; a label counts the zones."""
     machine = machine_of(name)
     document = machine_to_json(machine)
     nodes = {zone["name"]: zone for zone in machine_to_nrt(machine, "node")["zones"] if zone["type"] == "Node"}
@@ -83,7 +83,7 @@ def test_zones(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_gpus(name: str) -> None:
-    """GPUs of the object, of the labels and of the topology file are those of the JSON."""
+    """The object, the labels and the topology file have the GPUs of the JSON."""
     machine = machine_of(name)
     addresses = sorted(gpu.address for gpu in machine.gpus if gpu.address is not None)
     zones = [zone for zone in machine_to_nrt(machine, "node")["zones"] if zone["type"] == "GPU"]
@@ -97,7 +97,7 @@ def test_gpus(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_nearest_nics(name: str) -> None:
-    """The NICs that the object calls nearest to a GPU are as near as the links of the JSON say, and none is nearer."""
+    """The NICs nearest to a GPU in the object are at the distance of the JSON's links, and no NIC is nearer."""
     machine = machine_of(name)
     relations = {frozenset((link.a, link.b)): link.relation for link in machine.links}
     for gpu, near in nearest_nics(machine).items():
@@ -106,7 +106,7 @@ def test_nearest_nics(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_zones_of_the_topology_file(name: str) -> None:
-    """A device is below the CPUs of its zone, or below those of number -1 where its zone is unknown."""
+    """A device is below the CPUs of its zone, or below the CPUs with number -1 if its zone is unknown."""
     machine = machine_of(name)
     zones = {function.address: function.zone for function in machine.pci}
     tree = ElementTree.fromstring(machine_to_nccl(machine))  # noqa: S314 -- made by us

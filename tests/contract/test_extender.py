@@ -1,4 +1,4 @@
-"""`zonewise scheduler --extender-only` between kube-scheduler, played here, and an embedded API server."""
+"""`zonewise scheduler --extender-only` between a simulated kube-scheduler and an embedded API server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONDITION = "zonewise.dev/ZonesFree"
 
 
 class Site:
-    """A cluster of idle nodes with two zones of eight CPUs, and an extender that knows it."""
+    """A cluster of idle nodes with two zones of eight CPUs, and an extender for it."""
 
     def __init__(self, world: ExtenderCluster, extender: Extender, kubelets: dict[str, Kubelet]) -> None:
         self.world, self.extender, self.kubelets = world, extender, kubelets
@@ -45,7 +45,7 @@ class Site:
         return self.caller.filter(pod, names or tuple(self.kubelets)).selected_node
 
     def reason(self, pod: dict[str, Any], node: str) -> str:
-        """Return the reason for which a node fails."""
+        """Return the reason for which filter rejects a node."""
         return self.caller.filter(pod, [node]).reasons[node]
 
     def assumed_pods(self, node: str) -> list[str]:
@@ -91,7 +91,7 @@ def test_three_pods_before_any_is_bound(site: Site) -> None:
 
 
 def test_a_pod_filtered_again_is_decided_again() -> None:
-    """A pod that is filtered again is decided again: for the same node, and for none."""
+    """The second call decides anew, for the same node or for none."""
     with new_site("--direct-binding", "false") as site:
         pod = site.create("p", WHOLE)
         assert [site.select(pod) for _ in range(3)] == ["n"] * 3
@@ -101,7 +101,7 @@ def test_a_pod_filtered_again_is_decided_again() -> None:
 
 
 def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
-    """A pod that another scheduler binds to another node is assumed there, and forgotten on the first."""
+    """If another scheduler binds a pod to another node, it is assumed there, and forgotten on the first node."""
     with new_site(nodes=("a", "b")) as site:
         pod = site.create("p")
         assert site.select(pod, "a") == "a"
@@ -111,7 +111,7 @@ def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
 
 
 def test_a_deleted_pod_is_forgotten(site: Site) -> None:
-    """A pod that is deleted before it is bound uses nothing."""
+    """A pod that is deleted before it is bound uses no resources."""
     pod = site.create("p")
     site.select(pod)
     site.world.delete(pod)
@@ -119,7 +119,7 @@ def test_a_deleted_pod_is_forgotten(site: Site) -> None:
 
 
 def test_an_assumed_pod_expires() -> None:
-    """An assumed pod expires after --assume-timeout."""
+    """--assume-timeout limits the time for which a pod is assumed."""
     with new_site("--assume-timeout", "1s", "--direct-binding", "false") as site:
         assert site.select(site.create("p")) == "n"
         site.extender.until(lambda: site.extender.metric('zonewise_assumed_pods_total{outcome="expired"}') == 1)
@@ -146,7 +146,7 @@ def _pending_pod(pod: dict[str, Any], shape: PodShape) -> Any:
 
 
 def test_pods_bound_before_the_start_count() -> None:
-    """Pods that were bound before the start of the extender count at once."""
+    """Pods that were bound before the extender started count at once."""
     with new_cluster() as world:
         world.add_node("n")
         world.report(Kubelet("n", idle_node(KIND)))
@@ -162,9 +162,7 @@ def test_pods_bound_before_the_start_count() -> None:
 
 
 def test_a_misprediction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A kubelet's rejection of an assumed pod is counted and stored for --replay, and the node is in backoff for
-    such pods.
-    """
+    """A kubelet's rejection of an assumed pod is counted and stored for --replay; the node backs off for such pods."""
     with new_site("--misprediction-dir", str(tmp_path / "mispredictions"), nodes=("a", "b")) as site:
         pod = site.create("p")
         assert site.select(pod, "a") == "a"
@@ -212,16 +210,16 @@ def test_bind() -> None:
 
 
 def test_bind_is_optional(site: Site) -> None:
-    """Without --bind there is no such verb."""
+    """Without --bind, the verb is not served."""
     assert site.caller.send("/bind", b"{}").status == 404
 
 
-# --- what is not known
+# --- unknown and damaged reports
 
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", ""), ("deny", "")])
 def test_unreported_nodes(policy: str, node: str) -> None:
-    """A node without a report passes every pod, those that no kubelet aligns, or none."""
+    """By policy, a node without a report passes every pod, only pods that no kubelet aligns, or none."""
     with new_site("--unreported-nodes", policy) as site:
         site.world.add_node("new")
         assert site.select(site.create("p"), "new") == node
@@ -232,7 +230,7 @@ def test_unreported_nodes(policy: str, node: str) -> None:
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "new"), ("allow-unaligned", "new"), ("deny", "")])
 def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
-    """A DaemonSet's pod may go to a node without a report, which may need it; unless the policy denies all."""
+    """A DaemonSet's pod may go to a node without a report, which may need that pod, unless the policy is `deny`."""
     with new_site("--unreported-nodes", policy) as site:
         site.world.add_node("new")
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "net", "uid": "u", "controller": True}
@@ -243,7 +241,7 @@ def test_daemons_on_unreported_nodes(policy: str, node: str) -> None:
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "n"), ("allow-unaligned", ""), ("deny", "")])
 def test_stale_reports(policy: str, node: str) -> None:
-    """A node on which a pod has run for --stale-after without being in the report is treated by the policy."""
+    """If a pod has run for --stale-after without being in the report, the policy --stale-reports applies."""
     with new_site("--stale-reports", policy, "--stale-after", "1s") as site:
         old = site.create("old", HALF)
         site.world.bind(old, "n")
@@ -256,7 +254,7 @@ def test_stale_reports(policy: str, node: str) -> None:
 
 
 def test_the_report_of_another_agent(site: Site) -> None:
-    """A node whose report only has counts by zone is decided by these."""
+    """For a report with only counts by zone, these counts decide."""
     site.world.add_node("plain")
     site.world.publish(plain_nrt("plain", free=(6, 4)))
     site.extender.until(lambda: "freeCpus" in site.extender.state("plain"))
@@ -266,14 +264,14 @@ def test_the_report_of_another_agent(site: Site) -> None:
 
 
 def test_a_damaged_report(site: Site) -> None:
-    """A report without any zone counts as none; the log says what is wrong with it."""
+    """A report without zones counts as absent, and the log names the problem."""
     site.world.publish({**plain_nrt("n", free=(8, 8)), "zones": []})
     site.extender.until(lambda: "node=n report: zones: no zone of type Node" in site.extender.said)
     site.extender.until(lambda: site.extender.metric('zonewise_nodes{state="unreported"}') == 1)
     assert site.select(site.create("p")) == ""
 
 
-# --- waking
+# --- requeueing
 
 
 def conditions(site: Site, name: str) -> list[dict[str, Any]]:
@@ -281,7 +279,7 @@ def conditions(site: Site, name: str) -> list[dict[str, Any]]:
 
 
 def _with_a_full_node(site: Site) -> dict[str, Any]:
-    """Let two running pods hold both zones of the node; return one of them."""
+    """Run two pods that fill both zones of the node; return one of them."""
     kubelet = site.kubelets["n"]
     holders = [site.create(name, WHOLE) for name in ("p", "q")]
     for pod in holders:
@@ -300,7 +298,7 @@ def _end(site: Site, holder: dict[str, Any]) -> None:
 
 
 def test_unschedulable_pods_are_requeued() -> None:
-    """An unschedulable pod gets a condition when a report frees zones, so that kube-scheduler tries it again."""
+    """When a report frees zones, an unschedulable pod gets a condition, so that kube-scheduler retries it."""
     with new_site("--direct-binding", "false") as site:
         holder = _with_a_full_node(site)
         waiting = site.create("w", WHOLE)
@@ -316,7 +314,7 @@ def test_unschedulable_pods_are_requeued() -> None:
 
 
 def test_unschedulable_pods_are_bound(site: Site) -> None:
-    """An unschedulable pod is bound when a report frees zones; one that only kube-scheduler can place is requeued."""
+    """When a report frees zones, an unschedulable pod is bound; one that only kube-scheduler can place is requeued."""
     holder = _with_a_full_node(site)
     waiting = site.create("w", WHOLE)
     site.create("never", WHOLE)
@@ -330,7 +328,7 @@ def test_unschedulable_pods_are_bound(site: Site) -> None:
 
 
 def test_pods_that_only_kube_scheduler_can_place(site: Site) -> None:
-    """A pod with a claim of a volume is requeued through kube-scheduler."""
+    """A pod with a volume claim is requeued through kube-scheduler."""
     holder = _with_a_full_node(site)
     pod = build_pod("w", WHOLE)
     pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
@@ -341,7 +339,7 @@ def test_pods_that_only_kube_scheduler_can_place(site: Site) -> None:
 
 
 def test_a_deleted_pod_is_not_requeued(site: Site) -> None:
-    """A pod that was rejected after its deletion is dropped once it cannot be requeued."""
+    """A pod that was rejected after its deletion is dropped when it cannot be requeued."""
     holder = site.create("p", WHOLE)
     both = pod_shape((8, 0), (8, 0))
     site.select(holder)
@@ -355,11 +353,11 @@ def test_a_deleted_pod_is_not_requeued(site: Site) -> None:
     assert "cannot be requeued" not in site.extender.said
 
 
-# --- beginning and end
+# --- start and stop
 
 
 def test_not_ready_before_the_first_lists() -> None:
-    """Without an API server it starts, names what it lacks, and fails filter; with one it recovers."""
+    """Without an API server, the extender starts, reports what is missing, and fails filter; with one, it recovers."""
     with reserved_port() as port, running_extender("--api-server", f"http://127.0.0.1:{port}") as extender:
         status, text = extender.get("/readyz")
         assert (status, text) == (503, "not known yet: nodes, reports, pods\n")
@@ -377,7 +375,7 @@ def test_not_ready_before_the_first_lists() -> None:
 
 
 def test_the_api_server_goes_away() -> None:
-    """Without the API server it decides by its cache; a signal ends it at once."""
+    """Without the API server, the extender decides from its cache; a signal stops it at once."""
     with new_cluster() as world:
         world.add_node("n")
         world.report(Kubelet("n", idle_node(KIND)))
@@ -392,7 +390,7 @@ def test_the_api_server_goes_away() -> None:
 
 
 def test_an_api_server_that_is_silent() -> None:
-    """An API server that accepts connections and never responds blocks neither calls nor the end."""
+    """An API server that accepts connections but never responds blocks neither calls nor the stop."""
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
     with silent, running_extender("--api-server", url) as extender:
@@ -402,14 +400,14 @@ def test_an_api_server_that_is_silent() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals(site: Site, number: signal.Signals) -> None:
-    """Either signal ends it with status 0, even while a connection is open."""
+    """Either signal stops the extender with status 0, even while a connection is open."""
     site.select(site.create("p"))
     assert site.extender.terminate(number) == 0
     assert "the extender stops" in site.extender.said
 
 
 def test_logs_in_json() -> None:
-    """Each line is a JSON object."""
+    """Each log line is a JSON object."""
     with new_site("--log-format", "json") as site:
         site.select(site.create("p"))
         lines = [json.loads(line) for line in site.extender.said.splitlines()]
@@ -417,7 +415,7 @@ def test_logs_in_json() -> None:
 
 
 def run(*flags: str) -> CommandResult:
-    """Run the command to its end."""
+    """Run the command until it ends."""
     return run_all([["scheduler", *flags]])[0]
 
 
@@ -461,7 +459,7 @@ def test_errors(number: int, results: list[CommandResult]) -> None:
 
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
 def test_a_port_in_use(flag: str) -> None:
-    """A port in use is an error soon after the start, and no process is left."""
+    """If the port is in use, the command fails soon after the start, and leaves no process."""
     with socket.create_server(("127.0.0.1", 0)) as allocated_amounts:
         address = f"127.0.0.1:{allocated_amounts.getsockname()[1]}"
         flags = {"--listen": "127.0.0.1:0", "--metrics-listen": "127.0.0.1:0", flag: address}
@@ -481,7 +479,7 @@ def test_help() -> None:
 
 
 def test_no_metrics_server() -> None:
-    """An empty --metrics-listen opens none."""
+    """An empty --metrics-listen disables the server."""
     with new_cluster() as world, running_extender("--api-server", world.server.url, "--metrics-listen", "") as extender:
         extender.until(lambda: "the extender starts" in extender.said)
         assert extender.said.count("serving on port") == 1

@@ -1,7 +1,7 @@
-"""Bursts of random pods on simulated kubelets of every policy: with the extender, none of them is rejected.
+"""Bursts of random pods on simulated kubelets of every policy: with the extender, no kubelet rejects any of them.
 
-A loop stands for kube-scheduler: it filters each pod, and binds it through the API server. Kubelets see their pods late
-and in any order. Reports come later still, some of them much later. Meanwhile pods end.
+A loop takes the part of kube-scheduler: it filters each pod, and binds it through the API server. Kubelets observe
+their pods late and in any order. Reports follow later, some of them much later. Meanwhile, pods end.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ STATES: dict[str, NodeState] = {
     "none, full cores": node(2, 4, devices={GPU: {1: 2, 2: 2}}, cpu="static", full_cores=True),
 }
 TOLERANT = ("best-effort",)
-"""Their kubelets refuse nothing of what a node has in all."""
+"""Kubelets with these policies admit every pod that fits into the totals of the node."""
 
 
 def random_shape(rng: random.Random) -> PodShape:
-    """A Guaranteed pod of one or two containers."""
+    """Return the shape of a Guaranteed pod with one or two containers."""
     count = rng.choice((1, 1, 2))
     return PodShape(
         tuple(container(f"c{number}", rng.randint(1, 6 // count), rng.choice((0, 0, 1, 2))) for number in range(count)),
@@ -52,7 +52,7 @@ def random_shape(rng: random.Random) -> PodShape:
 
 
 class Arrival(NamedTuple):
-    """A pod that its kubelet has not seen yet."""
+    """A pod that its kubelet has not observed yet."""
 
     pending: PendingPod
     pod: Json
@@ -60,7 +60,7 @@ class Arrival(NamedTuple):
 
 
 class Burst:
-    """Nodes whose kubelets lag behind, and whose agents lag behind these."""
+    """Nodes whose kubelets lag behind the API server, and whose agents lag behind the kubelets."""
 
     def __init__(self, world: ExtenderCluster, state: NodeState, rng: random.Random) -> None:
         self.world = world
@@ -83,7 +83,7 @@ class Burst:
         self.arriving.append(Arrival(pending, pod, self.kubelets[name]))
 
     def step(self) -> None:
-        """Let a kubelet admit a pod, an agent observe, a report be published, a pod end; or none of these."""
+        """Let up to two events occur: a kubelet admits a pod, a report is published, or a pod ends."""
         deeds: list[Callable[[], None]] = [self.admit_next, self.admit_next, self.publish_next, self.end_next]
         for deed in self.rng.sample(deeds, self.rng.randint(0, 2)):
             deed()
@@ -111,7 +111,7 @@ class Burst:
             self.observe(arrival.kubelet.node)
 
     def observe(self, name: str) -> None:
-        """Let an agent observe its node; the report is published later."""
+        """Record an agent's report of its node, which is published later."""
         report = self.kubelets[name].report()
         assert report.state is not None
         self.unpublished.append(build_nrt(name, report.state, report.fingerprints))
@@ -146,12 +146,12 @@ def random_shapes(seed: int) -> list[PodShape]:
 
 
 def run_with_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
-    """Return the reasons of rejections, and the number of pods that have run."""
+    """Return the rejection reasons, and the number of pods that have run."""
     with running_burst(state, seed) as (burst, caller):
         waiting = [
             (burst.world.create(build_pod(f"p{n}", shape)), shape) for n, shape in enumerate(random_shapes(seed))
         ]
-        for _ in range(3):  # kube-scheduler tries again those for which there was no node
+        for _ in range(3):  # kube-scheduler retries pods that fit on no node
             still: list[tuple[Json, PodShape]] = []
             for pod, shape in waiting:
                 selected = caller.filter(pod, NODES).selected_node
@@ -166,7 +166,7 @@ def run_with_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
 
 
 def run_without_extender(state: NodeState, seed: int) -> tuple[list[str], int]:
-    """Return the same where each pod goes to a random node whose totals suffice."""
+    """Return the same if each pod goes to a random node with sufficient totals."""
     rng = random.Random(seed)
     kubelets = [Kubelet(name, state) for name in NODES]
     rejections: list[str] = []
@@ -190,7 +190,7 @@ def _has(state: NodeState, shape: PodShape) -> bool:
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("policy", STATES)
 def test_bursts(policy: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the extender no kubelet rejects a pod; on random nodes with sufficient totals, some are rejected."""
+    """With the extender, no kubelet rejects a pod; on random nodes with sufficient totals, kubelets reject some."""
     rejections, running = run_with_extender(STATES[policy], seed)
     others, others_running = run_without_extender(STATES[policy], seed)
     with capsys.disabled():

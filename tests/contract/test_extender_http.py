@@ -1,4 +1,4 @@
-"""The extender as kube-scheduler and others find it: what it answers to requests, good and bad, over real sockets."""
+"""The extender's HTTP interface for kube-scheduler and others: valid and invalid requests over real sockets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ASKS = pod_shape((5, 0))
 
 
 class Site(NamedTuple):
-    """An extender that knows three idle nodes, with the verb bind."""
+    """An extender for three idle nodes, with the verb bind."""
 
     extender: Extender
     caller: Caller
     numbers: list[int]
 
     def pod(self, name: str = "p", **changes: Any) -> dict[str, Any]:
-        """Return a new pod, which no API server knows."""
+        """Return a new pod that is unknown to the API server."""
         built = build_pod(name, ASKS)
         self.numbers[0] += 1
         built["metadata"]["uid"] = f"uid-{self.numbers[0]}"
@@ -44,7 +44,7 @@ def site() -> Generator[Site]:
     with new_cluster() as world:
         for name in NODES:
             world.add_node(name)
-            # large enough for all assumed pods of all these tests, in whatever order and time they run
+            # large enough for the assumed pods of all these tests, in any order and at any speed
             world.publish(build_nrt(name, idle_node(node_kind(SINGLE, gpus=0, cpus=500))))
         with running_extender("--api-server", world.server.url, "--bind", "true", "--assume-timeout", "1s") as extender:
             extender.until(extender.ready)
@@ -54,15 +54,15 @@ def site() -> Generator[Site]:
 
 
 def node_object(name: str) -> dict[str, Any]:
-    """Return a whole node, with unknown fields."""
+    """Return a whole Node object, with unknown fields."""
     return {"metadata": {"name": name, "labels": {"x": "y"}, "new": [1.5, None]}, "spec": {"podCIDR": "10.0.0.0/24"}}
 
 
-# --- what is right
+# --- valid requests
 
 
 def test_one_node_by_name(site: Site) -> None:
-    """One of the names comes back; the response has the fields of Go's type."""
+    """The response contains one of the names, and has the fields of Go's type."""
     answer = site.caller.call("filter", site.arguments()).json
     assert len(answer["NodeNames"]) == 1
     assert set(answer["NodeNames"]) <= set(NODES)
@@ -73,7 +73,7 @@ def test_one_node_by_name(site: Site) -> None:
 
 
 def test_one_node_whole(site: Site) -> None:
-    """A caller that sends whole nodes gets the node back unchanged, to the last byte."""
+    """If the caller sends whole nodes, the response contains the node unchanged to the last byte."""
     items = [node_object(name) for name in NODES]
     reply = site.caller.call("filter", site.arguments(Nodes={"items": items}, NodeNames=None))
     assert reply.json["NodeNames"] is None
@@ -82,8 +82,8 @@ def test_one_node_whole(site: Site) -> None:
     assert json.dumps(node) in reply.text
 
 
-def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
-    """A pod that no kubelet aligns passes every node, in either form."""
+def test_a_pod_that_no_kubelet_aligns(site: Site) -> None:
+    """A pod that no kubelet aligns passes every node, in both forms of requests."""
     pod = build_pod("s", SHARED)
     pod["metadata"]["uid"] = "uid-s"
     names = [*NODES, "unknown"]
@@ -94,7 +94,7 @@ def test_a_pod_that_asks_nothing_of_zones(site: Site) -> None:
 
 
 def test_reasons_by_name(site: Site) -> None:
-    """Where no node passes, each has its reason, as one that preemption does not change."""
+    """If no node passes, each node has its reason, and is marked as one that preemption cannot change."""
     reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("501")]}), [*NODES, "node-z"])
     assert reply.selected_node == ""
     assert reply.reasons.pop("node-z").startswith("node(s) without a report of zones")
@@ -108,21 +108,19 @@ def _guaranteed(cpus: str) -> dict[str, Any]:
 
 
 def test_names_that_contain_others(site: Site) -> None:
-    """A name that is part of a candidate's name is no candidate."""
+    """A name that is part of a candidate's name is not a candidate."""
     assert site.caller.filter(site.pod(), ["node-aa"]).selected_node == "node-aa"
     assert site.caller.filter(site.pod(), ["node", "ode-a", "node-aaa"]).selected_node == ""
 
 
 def test_names_with_escapes(site: Site) -> None:
-    """A name is decoded as JSON, though other clients encode it otherwise than Go does."""
+    """Names are decoded as JSON, even if other clients encode them differently from Go."""
     body = json.dumps(site.arguments(NodeNames=["@"])).replace("@", "\\u006eode-a").encode()
     assert site.caller.send("/filter", body).selected_node in ("node-a", "")
 
 
 def test_priorities(site: Site) -> None:
-    """Each node has a score from 0 to 10, in the order of the request; a single one the highest, an unknown one the
-    lowest.
-    """
+    """Each node has a score from 0 to 10, in the order of the request. A single node has 10, an unknown node 0."""
     names = ["node-z", *NODES]
     scores = site.caller.call("prioritize", site.arguments(NodeNames=names)).json
     assert [score["Host"] for score in scores] == names
@@ -132,8 +130,8 @@ def test_priorities(site: Site) -> None:
     assert alone == [{"Host": "node-b", "Score": 10}]
 
 
-def test_a_kept_connection(site: Site) -> None:
-    """Many calls go over one connection, invalid ones among them, and none waits for a delayed acknowledgement."""
+def test_many_calls_on_one_connection(site: Site) -> None:
+    """One connection serves many calls, including invalid ones, and none waits for a delayed acknowledgement."""
     site.caller.filter(site.pod(), NODES)
     socket_before = site.caller.connection.sock
     for _ in range(20):
@@ -142,7 +140,7 @@ def test_a_kept_connection(site: Site) -> None:
     assert site.caller.connection.sock is socket_before
 
 
-# --- what is wrong
+# --- invalid requests
 
 
 @pytest.mark.parametrize(
@@ -171,7 +169,7 @@ def test_a_kept_connection(site: Site) -> None:
 )
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_malformed(site: Site, verb: str, body: bytes, words: str) -> None:
-    """An invalid request gets a message that names the field; the next call succeeds."""
+    """The error of an invalid request names the field; the next call succeeds."""
     if verb == "prioritize":
         body = body.replace(b'["n"]', b'["n","m"]')
     reply = site.caller.send(f"/{verb}", body)
@@ -194,9 +192,9 @@ def test_malformed(site: Site, verb: str, body: bytes, words: str) -> None:
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
 def test_nesting(site: Site, verb: str, opening: str, template: str, depth: int) -> None:
-    """JSON nested however deep is an invalid request with its cause, and the next call succeeds.
+    """JSON nested to any depth is an invalid request with a cause, and the next call succeeds.
 
-    Python 3.14 bounds nesting by the stack of the thread, earlier ones by a number of calls.
+    Python 3.14 limits nesting by the stack of the thread, earlier versions by a number of calls.
     """
     nested = opening * depth + "0" + ("]" if opening == "[" else "}") * depth
     reply = site.caller.send(f"/{verb}", (template % nested).encode())
@@ -206,13 +204,13 @@ def test_nesting(site: Site, verb: str, opening: str, template: str, depth: int)
 
 
 def test_escaped_names(site: Site) -> None:
-    """JSON may write any character of a name as an escape."""
+    """JSON may escape any character of a name."""
     body = json.dumps(site.arguments()).replace("node-aa", "nod\\u0065-aa").replace('"node-', '"\\u006eode-')
     assert site.caller.send("/filter", body.encode()).selected_node in NODES
 
 
 def test_a_bad_quantity(site: Site) -> None:
-    """An invalid quantity of a pod is named with its field."""
+    """The error of an invalid quantity of a pod names its field."""
     reply = site.caller.filter(site.pod(spec={"containers": [_guaranteed("many")]}), NODES)
     assert reply.status == 400
     assert "Pod.spec.containers[0].resources.requests" in reply.text
@@ -220,15 +218,15 @@ def test_a_bad_quantity(site: Site) -> None:
 
 
 @pytest.mark.parametrize("names", [["node-a", 7], [None], [["node-a"]]])
-def test_names_that_are_none(site: Site, names: list[object]) -> None:
-    """A list with anything but names is invalid, once all of it is read."""
+def test_a_list_with_other_values_than_names(site: Site, names: list[object]) -> None:
+    """A list with anything but names is invalid, even if the names come first."""
     reply = site.caller.call("filter", site.arguments(Pod=_impossible(site), NodeNames=names))
     assert reply.status == 400
     assert "NodeNames" in reply.text
 
 
 def test_nodes_without_names(site: Site) -> None:
-    """The same holds for whole nodes."""
+    """Whole nodes need names as well."""
     reply = site.caller.call("filter", site.arguments(NodeNames=None, Nodes={"items": [node_object("n"), {}]}))
     assert reply.status == 400
     assert "Nodes.items[1]" in reply.text
@@ -247,14 +245,14 @@ def _impossible(site: Site) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_paths_and_methods(site: Site, method: str, path: str, status: int) -> None:
-    """Each path has its methods, and there are no further paths; metrics are on another port."""
+    """Each path accepts only its methods, and other paths do not exist; metrics are on another port."""
     caller = Caller(site.extender)
     assert caller.send(path, b"{}" if method in ("POST", "PUT") else None, method).status == status
     caller.close()
 
 
 def test_a_query_is_no_part_of_the_path(site: Site) -> None:
-    """A query changes nothing."""
+    """A query in the URL has no effect."""
     assert site.caller.send("/filter?timeout=5s", json.dumps(site.arguments()).encode()).status == 200
 
 
@@ -268,7 +266,7 @@ def exchange(site: Site, request: bytes, *, end: bool = False) -> bytes:
         if end:
             connection.shutdown(socket.SHUT_WR)
         parts: list[bytes] = []
-        with contextlib.suppress(ConnectionResetError):  # it closes with our bytes unread
+        with contextlib.suppress(ConnectionResetError):  # the peer closes it without having read our bytes
             while part := connection.recv(65536):
                 parts.append(part)
         return b"".join(parts)
@@ -290,8 +288,8 @@ def head(*lines: str) -> bytes:
         (head("Transfer-Encoding: chunked", "Content-Length: 2") + b"{}", 411),
     ],
 )
-def test_bodies_of_no_good_length(site: Site, request_bytes: bytes, status: int) -> None:
-    """A body without a length, in chunks, or beyond the limit is rejected unread, and the connection is closed."""
+def test_bodies_with_unusable_lengths(site: Site, request_bytes: bytes, status: int) -> None:
+    """A body without a length, in chunks, or above the limit is rejected unread, and the connection is closed."""
     answer = exchange(site, request_bytes)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
     assert answer.count(b"HTTP/1.1") == 1
@@ -306,7 +304,7 @@ def test_a_body_that_is_cut_short(site: Site) -> None:
 
 @pytest.mark.parametrize("noise", [b"\x16\x03\x01\x02\x00", b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100])
 def test_noise(site: Site, noise: bytes) -> None:
-    """Bytes that are no HTTP do no harm."""
+    """Bytes that are not HTTP have no effect on the next call."""
     exchange(site, noise, end=True)
     assert site.caller.filter(site.pod(), NODES).status == 200
 
@@ -315,13 +313,13 @@ def test_noise(site: Site, noise: bytes) -> None:
 
 
 def test_bind_fails(site: Site) -> None:
-    """An error of the API server is returned in the field that kube-scheduler reads."""
+    """The field that kube-scheduler reads contains the error of the API server."""
     arguments = {"PodName": "unknown", "PodNamespace": "lab", "PodUID": "u", "Node": "node-a"}
     assert "not found" in site.caller.call("bind", arguments).json["Error"]
     assert site.caller.call("bind", {"PodName": "unknown"}).status == 400
 
 
-# --- what is counted
+# --- metrics
 
 
 def test_metrics(site: Site) -> None:
@@ -338,7 +336,7 @@ def test_metrics(site: Site) -> None:
 
 
 def test_metrics_of_rejections_and_zones(site: Site) -> None:
-    """A rejected pod is counted by reason and resource. What one zone has free bounds the next pod."""
+    """A rejected pod is counted by reason and resource. The free resources of a single zone limit the next pod."""
     largest = site.extender.metric('zonewise_largest_zone_free{resource="cpu"}')
     assert 0 < site.extender.metric('zonewise_largest_zone_free_ratio{resource="cpu"}') <= 1
     name = 'zonewise_extender_rejections_total{reason="TopologyAffinityError",resource="cpu"}'
@@ -367,7 +365,7 @@ def _total(page: str, name: str) -> float:
 
 
 def test_deprecated_metrics(site: Site) -> None:
-    """Each renamed metric is exported under its old name too, with the same value and a HELP that names the new one."""
+    """Each renamed metric is also exported under its old name, with the same value and the new name in its HELP."""
     site.caller.filter(site.pod(), NODES)
     _, page = site.extender.get("/metrics")
     values = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("zonewise_"))

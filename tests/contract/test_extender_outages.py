@@ -1,4 +1,4 @@
-"""The extender while the API server is away, and after it has returned, as it was or from a backup."""
+"""The extender while the API server is unavailable, and after the server has returned, as it was or from a backup."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from zonewise_scheduler.admission.node import idle_node
 
 KIND = node_kind(SINGLE, gpus=0)
 PLURALS = ("nodes", "noderesourcetopologies", "pods")
-"""Each watch must fail twice: one that fails once opens again, and notices the older history by its silence alone."""
+"""Each watch must fail twice: after one failure it reconnects, and detects the older history only by its silence."""
 AGES = [f'zonewise_watch_age_seconds{{resource="{resource}"}}' for resource in ("nodes", "reports", "pods")]
 
 
-def test_an_api_server_that_is_away_and_returns_from_a_backup() -> None:
-    """Not ready and stale while it is away; then its objects count, though their versions are lower than before."""
+def test_an_api_server_that_is_down_and_returns_from_a_backup() -> None:
+    """During the outage, it is not ready and reports are stale. Then new objects count, despite lower versions."""
     with reserved_port() as port, contextlib.ExitStack() as stack:
         with new_cluster(port) as world:
             world.add_node("n")
             world.report(Kubelet("n", idle_node(KIND)))
-            # what is listed after these has versions that the next server does not reach
+            # objects listed after these have versions that the next server does not reach
             for index in range(50):
                 world.create(build_pod(f"filler-{index}", SHARED))
             flags = ("--api-server", f"http://127.0.0.1:{port}", "--watch-stale-after", "1s")
@@ -52,5 +52,5 @@ def test_an_api_server_that_is_away_and_returns_from_a_backup() -> None:
 
 
 def uid(name: str) -> dict[str, object]:
-    """The metadata of a pod that the API server would have made."""
+    """Return the metadata that the API server would have given a pod."""
     return {"metadata": {"name": name, "namespace": "lab", "uid": f"uid-{name}"}}

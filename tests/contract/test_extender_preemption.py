@@ -32,11 +32,11 @@ CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/lab/podgroups"
 Json = dict[str, Any]
 BUDGETS = definition_of("poddisruptionbudgets.policy", "PodDisruptionBudget", "v1", status=True)
-"""The server in memory does not have this kind of its own."""
+"""The server in memory does not define this kind."""
 
 
 class Site:
-    """A node whose two zones have a pod of five CPUs each, and an extender that knows it."""
+    """A node whose two zones run a pod of five CPUs each, and an extender for it."""
 
     def __init__(self, world: ExtenderCluster, extender: Extender, caller: Caller) -> None:
         self.world, self.extender, self.caller = world, extender, caller
@@ -46,7 +46,7 @@ class Site:
         extender.until(lambda: extender.state("n").get("freeCpus", {}).get("zone 1") == "13-15")
 
     def _run(self, name: str, priority: int) -> Json:
-        """Let a pod run on the node."""
+        """Run a pod on the node."""
         pod = self.create(name, FIVE, priority)
         self.world.bind(pod, "n")
         assert self.kubelet.decide(PendingPod(pod["metadata"]["uid"], "lab", name, FIVE)).admitted
@@ -54,7 +54,7 @@ class Site:
         return pod
 
     def create(self, name: str, shape: PodShape, priority: int, *, group: str = "") -> Json:
-        """Create a pod of a priority, and of a PodGroup if one is named."""
+        """Create a pod with a priority, in a PodGroup if one is named."""
         pod = build_pod(name, shape)
         pod["spec"]["priority"] = priority
         if group:
@@ -62,7 +62,7 @@ class Site:
         return self.world.create(pod)
 
     def report(self) -> None:
-        """Publish what each pod holds."""
+        """Publish a report with the resources of each pod."""
         report = self.kubelet.report()
         assert report.state is not None
         nrt = build_nrt("n", report.state, report.fingerprints)
@@ -79,14 +79,14 @@ class Site:
         return self.running[name]["metadata"]["uid"]
 
     def remaining(self) -> set[str]:
-        """Return the running pods that nothing has evicted."""
+        """Return the running pods that were not evicted."""
         pods = {name: self.world.api.get(f"/api/v1/namespaces/lab/pods/{name}") for name in self.running}
         return {
             name for name, pod in pods.items() if pod.status == 200 and "deletionTimestamp" not in pod.body["metadata"]
         }
 
     def preempt(self, pod: Json, victims: dict[str, list[str]]) -> Json:
-        """Let kube-scheduler propose victims by node; return the response."""
+        """Propose victims by node, as kube-scheduler does; return the response."""
         proposed = {
             node: {"Pods": [{"UID": self.uid(name)} for name in pods], "NumPDBViolations": 0}
             for node, pods in victims.items()
@@ -128,7 +128,7 @@ def test_a_rejected_pod_preempts(site: Site) -> None:
 
 
 def test_without_disruption_budgets() -> None:
-    """A server that does not serve PodDisruptionBudgets has none to keep."""
+    """If a server does not serve PodDisruptionBudgets, there are none to respect."""
     with new_site(budgets=False) as site:
         assert site.caller.filter(site.create("high", SIX, 10), ["n"]).selected_node == ""
         eventually(lambda: site.remaining() == {"a"})
@@ -146,28 +146,28 @@ def test_a_gang_preempts(site: Site) -> None:
 
 
 def test_pods_that_preempt_nothing(site: Site) -> None:
-    """No pod ends for one of an equal priority, nor for one whose policy is Never."""
+    """No pod is evicted for a pod of equal priority, nor for one whose policy is Never."""
     low, never = site.create("low", SIX, 1), build_pod("never", SIX)
     never["spec"] |= {"priority": 10, "preemptionPolicy": "Never"}
     for pod in (low, site.world.create(never)):
         assert site.caller.filter(pod, ["n"]).selected_node == ""
-    high = site.create("high", SIX, 10)  # the loop has looked at all three once its pod is evicted
+    high = site.create("high", SIX, 10)  # the loop has processed all three once its pod is evicted
     assert site.caller.filter(high, ["n"]).selected_node == ""
     eventually(lambda: site.remaining() == {"a"})
     site.extender.until(lambda: site.extender.metric('zonewise_preemptions_total{by="zonewise"}') == 1)
 
 
 def test_the_verb(site: Site) -> None:
-    """kube-scheduler's victims are replaced by those of the zone that suffices, on its nodes only."""
+    """The response replaces kube-scheduler's victims with those of a sufficient zone, only on the proposed nodes."""
     pod = site.create("high", SIX, 10)
     victims = {"n": {"Pods": [{"UID": site.uid("b")}], "NumPDBViolations": 0}}
-    eventually(lambda: site.preempt(pod, {"n": ["a"]})["NodeNameToMetaVictims"] == victims)  # the pod is observed
+    eventually(lambda: site.preempt(pod, {"n": ["a"]})["NodeNameToMetaVictims"] == victims)  # the pod must be observed
     assert site.remaining() == {"a", "b"}, "kube-scheduler evicts them"
     assert site.preempt(pod | {"spec": pod["spec"] | {"priority": 1}}, {"n": ["a"]}) == {"NodeNameToMetaVictims": {}}
 
 
 def test_the_verb_for_other_pods(site: Site) -> None:
-    """The victims for a pod that no kubelet aligns stay; for a member of a gang no pod ends."""
+    """For a pod that no kubelet aligns, the victims do not change; for a member of a gang, no pod is evicted."""
     shared = site.create("shared", SHARED, 10)
     [victims] = site.preempt(shared, {"n": ["a"]})["NodeNameToMetaVictims"].values()
     assert [each["UID"] for each in victims["Pods"]] == [site.uid("a")]
@@ -177,14 +177,14 @@ def test_the_verb_for_other_pods(site: Site) -> None:
 
 
 def test_the_verb_without_preemption() -> None:
-    """With preemption turned off, the victims are kube-scheduler's own."""
+    """If preemption is disabled, kube-scheduler's victims do not change."""
     with new_site("--preemption", "false") as site:
         [victims] = site.preempt(site.create("high", SIX, 10), {"n": ["a"]})["NodeNameToMetaVictims"].values()
         assert [each["UID"] for each in victims["Pods"]] == [site.uid("a")]
 
 
 def test_invalid_requests(site: Site) -> None:
-    """A request that is not of the protocol names its field."""
+    """The error of an invalid request names its field."""
     for body in (b"", b"{}", b'{"Pod": {}, "NodeNameToMetaVictims": 1}'):
         assert site.caller.send("/preempt", body).status == 400
     reply = site.caller.call("preempt", {"Pod": {"metadata": {}}, "NodeNameToMetaVictims": {}})
