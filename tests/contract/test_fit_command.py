@@ -1,4 +1,4 @@
-"""`zonewise fit`: a report and a pod give the predicted verdict; files of every form, and errors of one line."""
+"""`zonewise fit` predicts a verdict from a report and a pod; it reads files of every form, and an error is one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fitting(CliRunner):
         self.write("report.yaml", yaml.safe_dump(self.report))
 
     def predict(self, pod: str, *reports: str) -> CommandResult:
-        """Run the command for a pod, with the report of the directory by default."""
+        """Run the command for a pod, by default with the report of the directory."""
         flags = [f"--report={self.directory / report}" for report in reports or ("report.yaml",)]
         return self.run(self.directory / pod, *flags)
 
@@ -53,7 +53,7 @@ def pod(**limits: str) -> Object:
 
 
 def test_a_pod_that_fits(fitting: Fitting) -> None:
-    """The zone, the CPUs and the devices of the pod, and the number of further pods."""
+    """The output has the zone, the CPUs and the devices of the pod, and the number of further pods that fit."""
     fitting.write("pod.json", json.dumps(pod(cpu="4", memory="1Gi", **{GPU: "1"})))
     result = fitting.predict("pod.json")
     assert (result.status, result.err) == (0, "")
@@ -63,8 +63,8 @@ def test_a_pod_that_fits(fitting: Fitting) -> None:
     assert f"1 {GPU} of zone 0" in assignment
 
 
-def test_a_pod_that_does_not(fitting: Fitting) -> None:
-    """The kubelet's reason with an explanation, and a status for scripts."""
+def test_a_pod_that_does_not_fit(fitting: Fitting) -> None:
+    """The output has the kubelet's reason with an explanation, and the exit status suits scripts."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
     result = fitting.predict("pod.yaml")
     assert result.status == 1
@@ -81,13 +81,13 @@ WRAPPED: list[Object] = [
 
 @pytest.mark.parametrize("wrapped", WRAPPED, ids=lambda wrapped: wrapped["kind"])
 def test_templates(fitting: Fitting, wrapped: Object) -> None:
-    """An object with a pod template stands for the pod of that template."""
+    """An object with a pod template is read as a pod of that template."""
     fitting.write("it.yaml", yaml.safe_dump(wrapped))
     assert fitting.predict("it.yaml").out.startswith("node-7 would admit it")
 
 
 def test_several_reports(fitting: Fitting) -> None:
-    """Each node has its verdict, those of lists too; one that admits the pod suffices."""
+    """Each node gets a verdict, also those in lists; the status is 0 if one node admits the pod."""
     other = {**fitting.report, "metadata": {"name": "node-8"}, "zones": fitting.report["zones"][:1]}
     fitting.write("list.yaml", yaml.safe_dump({"kind": "List", "items": [other, fitting.report]}))
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
@@ -95,8 +95,8 @@ def test_several_reports(fitting: Fitting) -> None:
     assert [line.split()[0] for line in result.out.splitlines() if "would" in line] == ["node-8", "node-7", "node-7"]
 
 
-def test_a_report_of_others(fitting: Fitting) -> None:
-    """Facts that a report of another agent lacks are named."""
+def test_a_report_of_another_agent(fitting: Fitting) -> None:
+    """The output names the facts that a report of another agent lacks."""
     zones: list[Object] = [{**zone, "attributes": []} for zone in fitting.report["zones"] if zone["type"] == "Node"]
     retained = [entry for entry in fitting.report["attributes"] if "/" not in entry["name"]]
     fitting.write("plain.yaml", yaml.safe_dump({**fitting.report, "attributes": retained, "zones": zones}))
@@ -116,7 +116,7 @@ def test_a_report_of_others(fitting: Fitting) -> None:
     ],
 )
 def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) -> None:
-    """One line, status 2, with the file, the field and the value."""
+    """The error is one line with the file, the field and the value, and the exit status is 2."""
     if content is not None:
         fitting.write(name, content)
     result = fitting.predict(name)
@@ -127,7 +127,7 @@ def test_bad_pods(fitting: Fitting, name: str, content: str | None, error: str) 
 
 
 def test_bad_reports(fitting: Fitting) -> None:
-    """A file without a report is named; damage in a report is printed, and costs only the damaged part."""
+    """A file without a report is named. Damage in a report is printed, and invalidates only the damaged part."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="2", memory="1Gi")))
     assert "no usable zones: the object must be a NodeResourceTopology" in fitting.predict("pod.yaml", "pod.yaml").err
     fitting.report["zones"][0]["resources"][0]["available"] = "many"
@@ -138,7 +138,7 @@ def test_bad_reports(fitting: Fitting) -> None:
 
 
 def test_the_deprecated_command(fitting: Fitting, capsys: pytest.CaptureFixture[str]) -> None:
-    """The older name of the command still works, and stderr says that it is deprecated."""
+    """The old name of the command still works, and stderr states that it is deprecated."""
     path = fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="4", memory="1Gi")))
     current = fitting.predict("pod.yaml")
     assert main(["foretell", path, f"--report={fitting.directory / 'report.yaml'}"]) == current.status

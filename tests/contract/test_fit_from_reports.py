@@ -1,6 +1,7 @@
-"""Recorded kubelets predicted from reports: our agent's object is complete, a plain one rejects no pod wrongly.
+"""Recorded admissions predicted from reports: our agent's object is complete, and a plain one rejects no pod wrongly.
 
-The tests go the whole way: the kubelet's responses and files, the agent's usage, the object, the state, the verdict.
+The tests cover the whole path: the kubelet's responses and files, the agent's usage, the object, the state, the
+verdict.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ if TYPE_CHECKING:
 
 recorded = pytest.mark.skipif(not cases(), reason=ABSENT)
 WEAKER = {"per-NUMA-counts-mispredict", "podresources-visible-state-mispredicts"}
-"""Tags of cases for which counts by zone are known not to suffice."""
+"""Tags of cases in which counts by zone are known to be insufficient."""
 
 
 def published(machine: Machine, report: KubeletReport) -> Json:
-    """The object of our agent."""
+    """Return the object that our agent publishes."""
     usage = node_usage(machine, report)
     assert not isinstance(usage, KubeletNotReady)
     return machine_to_nrt(machine, "node", usage, report.config)
 
 
 def read_back(report: NodeReport) -> NodeState:
-    """The state of a report that has no problem."""
+    """Return the state of a report, which must have no problems."""
     assert report.problems == ()
     assert report.state is not None
     return report.state
@@ -64,9 +65,10 @@ def read_back(report: NodeReport) -> NodeState:
 
 @recorded
 def test_reports_of_our_agent_are_complete() -> None:
-    """Verdict, reason, message, CPU ids, memory and devices are the kubelet's in all recorded admissions.
+    """For all recorded admissions, the prediction has the kubelet's verdict, reason, message, CPU ids, memory and
+    devices.
 
-    Excepted are the zones of devices that it picks at random.
+    The zones of devices that the kubelet picks at random are the exception.
     """
     interner, wrong = KindInterner(), list[object]()
     for case in cases():
@@ -99,7 +101,7 @@ def test_state_files() -> None:
 @pytest.mark.skipif(not traces(), reason=ABSENT)
 @pytest.mark.parametrize("name", traces())
 def test_whole_kubelets(name: str) -> None:
-    """The state of each equals that of its files, CPU by CPU and byte by byte."""
+    """The state of each kubelet equals that of its files, CPU by CPU and byte by byte."""
     trace = traces()[name]
     state = read_back(read_nrt(published(machine_of_trace(trace), report_of_trace(trace)), KindInterner()))
     truth = state_of_trace(trace, final=True)
@@ -114,7 +116,7 @@ def test_whole_kubelets(name: str) -> None:
 
 
 def predicted_from_plain(case: Json, interner: KindInterner, *, configured: bool) -> Verdict:
-    """The verdict from a plain object, with the kubelet's configuration if that is known."""
+    """Return the verdict from a plain object, with the kubelet's configuration if `configured`."""
     plain = case["nodeResourceTopology"]
     if configured:
         threads = case["machine"]["threadsPerCore"]
@@ -125,7 +127,7 @@ def predicted_from_plain(case: Json, interner: KindInterner, *, configured: bool
 
 
 def mistakes(*, configured: bool) -> tuple[set[int], set[int]]:
-    """Cases that are rejected wrongly, and cases that are admitted wrongly without a tag that counts do not suffice."""
+    """Return the wrongly rejected cases, and those wrongly admitted cases whose tags do not explain the mistake."""
     interner, rejected, admitted = KindInterner(), set[int](), set[int]()
     for case in cases():
         if not case.get("nodeResourceTopology"):
@@ -142,17 +144,17 @@ def mistakes(*, configured: bool) -> tuple[set[int], set[int]]:
 def test_plain_reports_and_the_configuration() -> None:
     """With the kubelet's configuration, counts by zone reject no pod wrongly.
 
-    They admit three cases beyond the tagged ones. A plain object lacks a fact of each: memory that is assigned and all
+    They admit three cases beyond the tagged ones. A plain object lacks one fact in each: assigned memory that is all
     free (103367), zones in a group (107792), a resource without healthy devices (117435).
     """
     assert mistakes(configured=True) == (set(), {103367, 107792, 117435})
 
 
 @recorded
-def test_plain_reports_alone() -> None:
-    """Without the configuration no pod is rejected wrongly either.
+def test_plain_reports_without_the_configuration() -> None:
+    """Without the configuration, no pod is rejected wrongly either.
 
-    Further cases that are admitted wrongly fail for whole cores, or for the same three reasons.
+    The kubelet rejects all other wrongly admitted pods because of whole cores.
     """
     rejected, admitted = mistakes(configured=False)
     assert rejected == set()
@@ -162,7 +164,7 @@ def test_plain_reports_alone() -> None:
 
 @recorded
 def test_plain_reports_have_unknown_facts() -> None:
-    """Every case that is predicted wrongly from a plain object alone has a kind with unknown facts."""
+    """Every case that is predicted wrongly from only a plain object has a kind with unknown facts."""
     interner = KindInterner()
     for case in cases():
         if case.get("nodeResourceTopology"):

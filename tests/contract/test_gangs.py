@@ -1,4 +1,4 @@
-"""The guide to gangs: its objects, applied to an API server, with the extender as a process."""
+"""The guide to gangs: its objects are applied to an API server, with the extender as a process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def guide_objects() -> list[Json]:
 
 @pytest.fixture
 def world() -> Generator[ExtenderCluster]:
-    """Two nodes with two zones of 8 CPUs; 4 are free in one zone of the first node, and none elsewhere."""
+    """Two nodes with two zones of 8 CPUs, of which only 4 CPUs in one zone of the first node are free."""
     with new_cluster() as world:
         world.api.post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(POD_GROUP_CRD.read_text())
@@ -62,13 +62,13 @@ def node(world: ExtenderCluster, name: str) -> str:
 
 
 def test_the_gang_of_the_guide(world: ExtenderCluster, extender: Extender) -> None:
-    """The first pod waits for the second, both for room, and then both are bound."""
+    """The first pod waits for the second, both wait for free CPUs, and then both are bound."""
     group, *pods = guide_objects()
     world.api.post(GROUPS, group).ok()
     with contextlib.closing(Caller(extender)) as caller:
         first = world.create(pods[0])
         expected = dict.fromkeys("nm", "waits for 1 more pod of PodGroup lab/trainer")
-        eventually(lambda: caller.filter(first, ["n", "m"]).reasons == expected)  # once the group is observed
+        eventually(lambda: caller.filter(first, ["n", "m"]).reasons == expected)  # the group must be observed
         second = world.create(pods[1])
         assert "waits for 3 more pods of PodGroup default/trainer" in GUIDE
 
@@ -86,7 +86,7 @@ def test_the_gang_of_the_guide(world: ExtenderCluster, extender: Extender) -> No
 
 
 def test_without_direct_binding(world: ExtenderCluster) -> None:
-    """Each pod is returned the node that is held for it; the others are requeued for that."""
+    """The extender returns to each pod the node that it holds for it; it requeues the other pods for this purpose."""
     with running_extender("--api-server", world.server.url, "--direct-binding", "false") as extender:
         extender.until(extender.ready)
         eventually(lambda: "podgroups of scheduling.x-k8s.io/v1alpha1: served=yes" in extender.said)
@@ -104,7 +104,7 @@ def test_without_direct_binding(world: ExtenderCluster) -> None:
 
 
 def test_the_label_without_the_custom_resource() -> None:
-    """The label means nothing where the API server does not serve PodGroups."""
+    """The label has no effect if the API server does not serve PodGroups."""
     with new_cluster() as world, running_extender("--api-server", world.server.url) as extender:
         extender.until(extender.ready)
         eventually(lambda: "podgroups of scheduling.x-k8s.io/v1alpha1: served=no" in extender.said)

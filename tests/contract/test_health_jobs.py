@@ -1,4 +1,4 @@
-"""A Job whose pod was hit by hardware is retried, and one whose program failed is not: by its own podFailurePolicy."""
+"""By its podFailurePolicy, a Job is retried after a hardware fault, but not after a failure of its program."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def live(cluster: HealthCluster, job: str) -> list[Json]:
 
 
 def fail(cluster: HealthCluster, one: Json) -> None:
-    """End a pod as its kubelet would, which leaves conditions of others as they are."""
+    """End a pod as its kubelet would, without changing other conditions."""
     state = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}}
     container = {"name": "main", "ready": False, "restartCount": 0, "image": "i", "imageID": "", "state": state}
     body = {"status": {"phase": "Failed", "containerStatuses": [container]}}
@@ -97,7 +97,7 @@ def fail(cluster: HealthCluster, one: Json) -> None:
 
 
 def strike(cluster: HealthCluster, one: Json, code: int) -> FaultPublisher:
-    """Have the GPU of a pod raise an XID, and publish what follows."""
+    """Raise an XID on the GPU of a pod, and publish the consequences."""
     story = Story()
     story.now = time.time()
     story.held = {FIRST_GPU: [PodName(cluster.namespace, one["metadata"]["name"], "main")]}
@@ -115,7 +115,7 @@ def pod_conditions(cluster: HealthCluster, name: str) -> dict[str, Any]:
 
 
 def explained(cluster: HealthCluster, reference: str) -> str:
-    """What `zonewise explain` prints."""
+    """Return the output of `zonewise explain`."""
     with contextlib.closing(ReadApi.at("http://127.0.0.1:1", "")) as read_api:
         description = explain(Session(cluster.client, read_api, cluster.namespace), reference)
     assert description is not None
@@ -166,7 +166,7 @@ def test_a_job_whose_program_failed_fails_at_once(cluster: HealthCluster) -> Non
     assert "the program, not the hardware: XID 31: " in explained(cluster, f"pod/{first['metadata']['name']}")
 
 
-def test_hardware_outranks_the_program(cluster: HealthCluster) -> None:
+def test_a_hardware_fault_outranks_a_failure_of_the_program(cluster: HealthCluster) -> None:
     first = create_job(cluster, "both")
     strike(cluster, first, 31)
     strike(cluster, first, 79)

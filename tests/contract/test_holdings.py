@@ -1,4 +1,4 @@
-"""The holdings that the agent publishes are what the end of a pod frees: the next report has it."""
+"""The holdings that the agent publishes are the resources that the end of a pod frees, as the next report shows."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def report_of(history: NodeHistory) -> NodeReport:
 
 
 @given(node_histories(), st.data())
-def test_what_the_end_of_pods_frees(history: NodeHistory, data: st.DataObject) -> None:
-    """From the report before and the holdings of some pods follows the state of the report after their end."""
+def test_the_end_of_pods_frees_their_holdings(history: NodeHistory, data: st.DataObject) -> None:
+    """A report and the holdings of some pods determine the report's state after these pods have ended."""
     alive = [record for record in history.records if record.alive]
-    # CPUs tell which entry of the checkpoints is a pod's; another entry could be of any of the other pods
+    # CPUs identify a pod's entry in the checkpoints; an entry without CPUs could belong to any of the other pods
     known = [record.uid for record in alive if any(container.cpus for container in record.pod.containers)]
     assume(len(known) >= len(alive) - 1)
     ending = set(data.draw(st.lists(st.sampled_from(known), unique=True)) if known else [])
@@ -57,8 +57,8 @@ def test_what_the_end_of_pods_frees(history: NodeHistory, data: st.DataObject) -
 
 
 @given(node_histories())
-def test_nothing_of_no_one(history: NodeHistory) -> None:
-    """Every key is that of a listed pod, but that of the leftovers; no CPU has two owners."""
+def test_all_holdings_have_one_owner(history: NodeHistory) -> None:
+    """Every key except that of the leftovers belongs to a listed pod; no CPU has two owners."""
     report = report_of(history)
     held = read_holdings(report.holdings or ())
     known = {holdings_key(record.pod.namespace, record.pod.name) for record in history.records if record.alive}

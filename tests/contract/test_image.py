@@ -1,4 +1,4 @@
-"""The images: what is in them, what they start, and that two builds are equal; the long tests build and run them."""
+"""The images: their content, their commands, and equal bytes from two builds; the long tests build and run them."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ SHA256: bb
 Depends: tzdata, libsqlite3-0
 
 """
-"""Of a suite; libc6 and more are added below."""
+"""Packages of a suite; libc6 and others are added below."""
 
 each_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 
 
 def stanzas(**more: str) -> dict[str, dict[str, str]]:
-    """Return an index with packages that need nothing besides."""
+    """Return an index with packages that have no further dependencies."""
     index = {stanza["Package"]: {**stanza, "Archive": "debian"} for stanza in parse_index(PACKAGES)}
     plain = {"Version": "1", "Architecture": "amd64", "Filename": "f", "Size": "1", "SHA256": "cc", "Archive": "debian"}
     names = ("libc6", "libpython3.13-minimal", "zlib1g", "libstdc++6", "pci.ids")
@@ -69,14 +69,14 @@ def stanzas(**more: str) -> dict[str, dict[str, str]]:
 
 
 def copy(tar: Path, file: Path) -> None:
-    """Compress nothing."""
+    """Copy the file instead of compressing it."""
     shutil.copy(tar, file)
 
 
 # --- packages
 
 
-def test_closure_follows_dependencies_but_what_is_left_out() -> None:
+def test_closure_follows_dependencies_except_omitted_ones() -> None:
     names = [package.name for package in closure(stanzas())]
     python = ["libpython3.13-minimal", "libpython3.13-stdlib", "libstdc++6"]
     assert names == ["libc6", *python, "pci.ids", "python3.13-minimal", "zlib1g"]
@@ -89,7 +89,7 @@ def test_closure_names_the_package_that_is_missing() -> None:
 
 
 def test_the_lock_is_complete() -> None:
-    """All architectures have the same packages, each from Debian's archive with its hash, and none that is left out."""
+    """All architectures have the same packages, each from Debian's archive with its hash, and no omitted one."""
     lock = read_lock()
     assert set(lock.packages) == set(ARCHITECTURES)
     names = {architecture: {package.name for package in rows} for architecture, rows in lock.packages.items()}
@@ -146,7 +146,7 @@ def some_tree(directory: Path, mode: int, time: int) -> Path:
 
 
 def test_equal_trees_have_one_digest(tmp_path: Path) -> None:
-    """Owners, times, and what the umask has removed are no part of a layer."""
+    """A layer does not record owners and times, nor permissions that the umask has removed."""
     layers = [
         write_layer(some_tree(tmp_path / str(mode), mode, time), tmp_path / f"{mode}.tar.gz", copy)
         for mode, time in ((0o644, 1), (0o600, 2))
@@ -157,14 +157,14 @@ def test_equal_trees_have_one_digest(tmp_path: Path) -> None:
         assert {(member.uid, member.mtime) for member in archive} == {(0, 0)}
 
 
-def test_an_executable_stays_one(tmp_path: Path) -> None:
+def test_an_executable_remains_executable(tmp_path: Path) -> None:
     layer = write_layer(some_tree(tmp_path / "tree", 0o700, 1), tmp_path / "layer.tar.gz", copy)
     with tarfile.open(layer.file) as archive:
         assert archive.getmember("usr/a").mode == 0o755
 
 
 def test_each_blob_of_a_layout_has_its_digest(tmp_path: Path) -> None:
-    """From index.json every blob is reached, by its digest and size, for both architectures."""
+    """Every blob can be reached from index.json, with its digest and size, for both architectures."""
     layer = write_layer(some_tree(tmp_path / "tree", 0o644, 1), tmp_path / "layer.tar.gz", copy)
     images = [Image(architecture, (layer,), {"User": "1:1"}) for architecture in ARCHITECTURES]
     annotations = {"org.opencontainers.image.version": VERSION}
@@ -178,7 +178,7 @@ def test_each_blob_of_a_layout_has_its_digest(tmp_path: Path) -> None:
 
 
 def descend(layout: Path, name: str = "index.json") -> Iterator[str]:
-    """Yield the digest of each blob below a document, all checked."""
+    """Yield and check the digest of each blob below a document."""
     document = json.loads((layout / name).read_text())
     for entry in [*document.get("manifests", ()), *document.get("layers", ()), *filter(None, [document.get("config")])]:
         if "digest" not in entry:
@@ -192,7 +192,7 @@ def descend(layout: Path, name: str = "index.json") -> Iterator[str]:
 
 
 def test_libraries_are_read_from_elf_files(tmp_path: Path) -> None:
-    """The interpreter of the tests needs the C library; a file of text needs nothing."""
+    """The Python interpreter of the tests needs the C library; a text file needs nothing."""
     real = Path(sys.executable).resolve()
     (tmp_path / "text").write_text("no ELF file")
     assert needed_libraries(tmp_path / "text") == []
@@ -203,38 +203,38 @@ def test_libraries_are_read_from_elf_files(tmp_path: Path) -> None:
     assert missing_libraries([tmp_path]) == {("python", name) for name in libraries if name != "libc.so.6"}
 
 
-# --- what is started
+# --- commands and environment
 
 
-def test_the_environment_is_the_one_that_benchmarks_weigh() -> None:
+def test_benchmarks_use_the_environment_of_the_image() -> None:
     assert SERVICE.items() <= ENVIRONMENT_VARIABLES.items()
     assert trees.PYTHON == "3.13"
     lowest = PYPROJECT["project"]["requires-python"].removeprefix(">=")
     assert tuple(map(int, trees.PYTHON.split("."))) >= tuple(map(int, lowest.split(".")))
 
 
-def test_bytecode_is_never_forgone() -> None:
-    """Nothing in the manifests turns it off."""
+def test_no_manifest_disables_bytecode() -> None:
+    """No manifest disables the writing of bytecode."""
     assert [file for file in (PROJECT / "manifests").rglob("*.yaml") if "DONTWRITEBYTECODE" in file.read_text()] == []
 
 
 @each_part
-def test_each_starts_its_part(part: Part) -> None:
-    """The command is one of the program's, takes its arguments, and has its dependencies as an extra."""
+def test_each_image_starts_its_part(part: Part) -> None:
+    """The program has the command, which accepts its arguments; an extra installs its dependencies."""
     assert part.command[0] == part.extra
     parsed([*part.command])
     assert part.extra in PYPROJECT["project"]["optional-dependencies"]
 
 
-def test_the_manifests_start_them() -> None:
-    """The Deployment has the command that the scheduler's image starts by default."""
+def test_the_manifests_start_the_images() -> None:
+    """The Deployment has the default command of the scheduler's image."""
     deployment = yaml.safe_load((PROJECT / "manifests/scheduler/base/deployment.yaml").read_text())
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     assert tuple(container["args"]) == PARTS[1].command
 
 
-def test_what_manifests_mount_has_a_directory() -> None:
-    """On a read-only root file system a runtime cannot make the mount points below /host."""
+def test_mounts_of_the_manifests_have_a_directory() -> None:
+    """On a read-only root file system, a runtime cannot create the mount points below /host."""
     daemonset = yaml.safe_load((PROJECT / "manifests/base/daemonset/daemonset.yaml").read_text())
     [container] = daemonset["spec"]["template"]["spec"]["containers"]
     [root] = [argument.removeprefix("--root=") for argument in container["args"] if argument.startswith("--root=")]
@@ -272,7 +272,7 @@ def test_a_bill_of_materials_has_every_package_by_its_hash(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The images, built twice."""
+    """Return the images, built twice."""
     if not (PROJECT / ".bootstrap" / "bin" / "uv").exists():
         pytest.skip("the tests were not started by `make test`, so uv is not set up")
     directories = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
@@ -305,7 +305,7 @@ def test_both_architectures_are_within_their_size(built: tuple[Path, Path], part
 @pytest.mark.long
 @each_part
 def test_an_image_runs_as_a_user_on_a_read_only_root(built: tuple[Path, Path], part: Part, tmp_path: Path) -> None:
-    """With namespaces alone: no shell, no right to write, the version of the build, and each module imports."""
+    """Only namespaces are needed: no shell, no write access, the version of the build, and all modules import."""
     layout = built[0] / part.name
     manifest = dict(manifests_of(layout))["amd64"]
     config = document_of(layout, manifest["config"])["config"]

@@ -1,4 +1,4 @@
-"""What is installed for service: complete, runnable, and with its bytecode compiled."""
+"""An installation as a service: complete, runnable, and with compiled bytecode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UV = PROJECT / ".bootstrap" / "bin" / "uv"
 
 @pytest.mark.skipif(not UV.exists(), reason="the tests were not started by `make test`, so uv is not set up")
 def test_service_install_is_compiled(tmp_path: Path) -> None:
-    """Every module has its bytecode beside it: on a read-only root file system nothing else would ever compile it."""
+    """Every module has its bytecode next to it: on a read-only root file system, nothing could compile it later."""
     prefix = tmp_path / "zonewise"
     command = ["make", "--no-print-directory", "install", f"PREFIX={prefix}"]
     subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=100)

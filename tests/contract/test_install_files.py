@@ -1,4 +1,4 @@
-"""On a real API server: the files of a release are taken as they are, in the order of the guide, over the last one."""
+"""On a real API server: a release's files are accepted unchanged, in the guide's order, and over the last release."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GUIDE = PROJECT / "docs/guides/deploy.md"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RealServer]:
-    """A server of its own: webhooks of the queue reject the jobs of other tests."""
+    """Return a separate server: webhooks of the queue would reject the jobs of other tests."""
     kubectl()
     with real_apiserver() as running:
         yield running
@@ -45,7 +45,7 @@ def install_files() -> list[Object]:
 
 
 def old_objects(directory: Path) -> list[Object]:
-    """Return the objects of the newest release; skip the test where there is none."""
+    """Return the objects of the newest release; skip the test if there is none."""
     command = ["git", "archive", newest_release(), "manifests"]
     archive = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as files:
@@ -63,7 +63,7 @@ def old_objects(directory: Path) -> list[Object]:
 
 
 def path_of(admin: Api, item: Object) -> str:
-    """Return the path of an object, by discovery; a kind that was defined just now is waited for."""
+    """Return the path of an object, by discovery; wait for a kind that was defined just before."""
     version = item["apiVersion"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     found: list[Object] = []
@@ -80,7 +80,7 @@ def path_of(admin: Api, item: Object) -> str:
 
 
 def apply(admin: Api, items: list[Object]) -> dict[str, Any]:
-    """Apply objects one by one with strict validation; return the version of what was applied of each by its path.
+    """Apply objects one by one with strict validation; return the version of each applied object by its path.
 
     An unknown field, an invalid value, an object before its namespace or definition, or a warning fails the test.
     """
@@ -89,16 +89,16 @@ def apply(admin: Api, items: list[Object]) -> dict[str, Any]:
         path = path_of(admin, item)
         answer = admin.apply(path, item, "test", fieldValidation="Strict")
         metadata = answer.ok()["metadata"]
-        versions[path] = metadata.get("generation", metadata["resourceVersion"])  # a generation: without the status
+        versions[path] = metadata.get("generation", metadata["resourceVersion"])  # a generation ignores status
         assert "warning" not in answer.headers, (path, answer.headers["warning"])
     return versions
 
 
-def test_a_server_takes_the_files_as_they_are(server: RealServer) -> None:
+def test_a_server_accepts_the_files_unchanged(server: RealServer) -> None:
     items = install_files()
     versions = apply(server.admin, items)
     assert len(versions) == len(items)
-    assert apply(server.admin, items) == versions  # once more changes nothing
+    assert apply(server.admin, items) == versions  # a repetition changes nothing
     for item in items:
         if item["kind"] == "CustomResourceDefinition":
             group, plural = item["spec"]["group"], item["spec"]["names"]["plural"]
@@ -108,14 +108,14 @@ def test_a_server_takes_the_files_as_they_are(server: RealServer) -> None:
                 )
 
 
-def test_they_are_applied_over_the_last_release(server: RealServer, tmp_path: Path) -> None:
-    """Its objects come first. No field is immutable that differs, and each version of a kind stays served."""
+def test_the_files_can_be_applied_over_the_last_release(server: RealServer, tmp_path: Path) -> None:
+    """After the objects of the last release: no immutable field differs, and each version is still served."""
     apply(server.admin, old_objects(tmp_path))
     apply(server.admin, install_files())
 
 
 def test_images_are_of_the_release() -> None:
-    """No image is of another registry or version, but for kube-scheduler's, whose version is the cluster's."""
+    """All images have the registry and version of the release; only kube-scheduler's has the cluster's version."""
     kubectl()
     pods = [item["spec"]["template"]["spec"] for item in install_files() if item["kind"] in {"DaemonSet", "Deployment"}]
     images = {container["image"] for pod in pods for container in pod["containers"]}
@@ -124,6 +124,6 @@ def test_images_are_of_the_release() -> None:
 
 
 def test_the_guide_has_the_files_in_their_order() -> None:
-    """The first one has the namespace of all."""
+    """The first file contains the common namespace."""
     lines = [line for line in GUIDE.read_text().splitlines() if line.startswith("$ kubectl apply --server-side -f")]
     assert [line.rpartition("/")[2] for line in lines] == [part.install for part in PARTS]

@@ -1,4 +1,4 @@
-"""The Job controller: the sandbox's on the embedded API server does as the real one on a real API server."""
+"""The Job controller: the sandbox's on the embedded API server behaves like the real one on a real API server."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_pods_of_an_indexed_job_know_their_index(cluster: Cluster) -> None:
         assert variable["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX}']"
 
 
-def test_no_more_pods_than_completions_remain(cluster: Cluster) -> None:
+def test_no_more_pods_exist_than_completions_remain(cluster: Cluster) -> None:
     create(cluster, parallelism=2, completions=3)
     first = wait_live(cluster, 2)
     end(cluster, first[0])
@@ -207,7 +207,7 @@ def test_an_ignored_failure_does_not_count(cluster: Cluster) -> None:
     assert "failed" not in status(cluster)
 
 
-def test_failed_indexes_are_apart(cluster: Cluster) -> None:
+def test_failed_indexes_do_not_fail_the_job_at_once(cluster: Cluster) -> None:
     create(cluster, parallelism=2, completions=2, completionMode="Indexed", backoffLimitPerIndex=0)
     started = wait_live(cluster, 2)
     assert started[0]["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "0"
@@ -278,7 +278,7 @@ def test_suspension_deletes_pods_without_failures(cluster: Cluster) -> None:
 
 
 def test_pods_on_nodes_terminate_in_the_status(cluster: Cluster) -> None:
-    """A pod that its kubelet still stops is no longer active, and is counted as terminating."""
+    """A pod that its kubelet is still stopping is not active, and counts as terminating."""
     create(cluster, grace=600)
     one = wait_live(cluster, 1)[0]["metadata"]["name"]
     cluster.api.post(f"{cluster.pods}/{one}/binding", {"metadata": {"name": one}, "target": {"name": "node-1"}}).ok()
@@ -335,7 +335,7 @@ def test_a_job_deleted_without_a_policy_orphans_its_pods(cluster: Cluster) -> No
     eventually(lambda: "ownerReferences" not in pods(cluster)[0]["metadata"])
 
 
-def test_a_job_of_another_controller_is_left_alone(cluster: Cluster) -> None:
+def test_a_job_of_another_controller_is_ignored(cluster: Cluster) -> None:
     cluster.api.post(cluster.jobs, job("other", managedBy="example.com/other")).ok()
     create(cluster)
     wait_live(cluster, 1)

@@ -1,4 +1,4 @@
-"""Verdicts against those of real kubelets: their managers on random machines, and a whole kubelet in a lab."""
+"""Verdicts compared with those of real kubelets: their managers on random machines, and a whole kubelet in a lab."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INTERNALS = re.compile(r"hint|affinity|bitmask|memorymanager|NUMA|None|[{}()\[\]
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: str(case["id"]))
 def test_every_recorded_admission_is_predicted(case: Json) -> None:
-    """Verdict, reason, message, CPUs, memory and the counts of devices by their zones are the kubelet's."""
+    """The prediction has the kubelet's verdict, reason, message, CPUs and memory, and its counts of devices by zone."""
     verdict = admit(state_of_case(case), pod_of_case(case))
     assert certain_part(predicted_result(verdict), verdict) == certain_part(recorded_result(case), verdict)
 
@@ -49,14 +49,15 @@ def test_every_rejection_is_explained(case: Json) -> None:
 
 
 def test_only_random_picks_are_uncertain() -> None:
-    """With the kubelet's whole state known, only devices that it picks at random are uncertain."""
+    """If the kubelet's whole state is known, only devices that it picks at random are uncertain."""
     reasons = {reason for case in cases() for reason in admit(state_of_case(case), pod_of_case(case)).uncertain}
     assert all(reason.startswith("the kubelet picks ") for reason in reasons)
 
 
 @pytest.mark.parametrize("name", traces())
 def test_a_whole_kubelet_is_predicted(name: str) -> None:
-    """A sequence of pods: the rejections with their reasons, the CPUs of each pod, and what is left."""
+    """The predictions match for a sequence of pods: rejection reasons, the CPUs of each pod, and remaining resources.
+    """
     trace = traces()[name]
     state = state_of_trace(trace, final=False)
     rejected: list[tuple[str, str, str]] = []
@@ -72,7 +73,7 @@ def test_a_whole_kubelet_is_predicted(name: str) -> None:
     held = CpuSet.union(CpuSet.parse_list(text) for text in _recorded(trace))
     residue = held - CpuSet.union(map(CpuSet.parse_list, cpus))
     assert set(cpus) <= set(_recorded(trace))
-    # a pod whose memory failed keeps its CPUs until the kubelet cleans up, some seconds later
+    # a pod whose memory allocation failed keeps its CPUs until the kubelet cleans up, some seconds later
     assert not residue or any(reason == "UnexpectedAdmissionError" for _, reason, _ in rejected)
     final = state_of_trace(trace, final=True)
     assert state._replace(device_free=()) == final._replace(device_free=(), free_cpus=final.free_cpus | residue.bits)

@@ -1,10 +1,11 @@
-"""Recorded kubelets: what we say of each zone is what the kubelet's own state says, number by number.
+"""Recorded kubelets: our account of each zone equals the kubelet's own state, number by number.
 
-What must come out is computed here from the recorded JSON, by rules as simple as can be:
+The tests compute the expected numbers from the recorded JSON, by rules that are as simple as possible:
 
-- A CPU is free if it is in the default set, or in an entry of a pod that List does not show. It must not be reserved.
-- Memory is what the Memory Manager's table calls free.
-- A device is free if no pod has it.
+- A CPU is available if it is in the default set, or in an entry of a pod that List does not contain. It must not be
+  reserved.
+- Memory is available if the Memory Manager's table shows it as free.
+- A device is available if no pod holds it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def accounted(machine: Machine, report: KubeletReport) -> Usage:
 
 
 def available(usage: Usage) -> dict[int, dict[str, int]]:
-    """What is available anywhere; nothing of a resource, and no such resource, are the same here."""
+    """Return the available amounts by zone, without amounts of 0."""
     return {
         one.zone: {name: amount.available for name, amount in one.amounts.items() if amount.available}
         for one in usage.zones
@@ -87,7 +88,7 @@ def truth_of_trace(trace: Json, zone: int) -> dict[str, int]:
 @recorded
 @pytest.mark.parametrize("name", traces())
 def test_a_whole_kubelet(name: str) -> None:
-    """Every quantity of every zone is that of the kubelet's state files."""
+    """Every quantity of every zone equals that in the kubelet's state files."""
     trace = traces()[name]
     usage = accounted(machine_of_trace(trace), report_of_trace(trace))
     assert available(usage) == {one.zone: truth_of_trace(trace, one.zone) for one in usage.zones}
@@ -96,7 +97,7 @@ def test_a_whole_kubelet(name: str) -> None:
 @recorded
 @pytest.mark.parametrize("name", traces())
 def test_a_whole_kubelet_without_its_files(name: str) -> None:
-    """From List alone the same comes out, but for the CPUs of ended init containers, which List does not tell."""
+    """The result from only List is the same, except for CPUs of ended init containers, which List does not contain."""
     trace = traces()[name]
     report = report_of_trace(trace)
     usage = accounted(machine_of_trace(trace), report._replace(state=StateFiles()))
@@ -113,7 +114,7 @@ def test_a_whole_kubelet_without_its_files(name: str) -> None:
 @recorded
 @pytest.mark.parametrize("name", traces())
 def test_groups(name: str) -> None:
-    """Zones of one group of the Memory Manager are told, as the kubelet has them."""
+    """The account names the zones in one group of the Memory Manager, as the kubelet does."""
     trace = traces()[name]
     for files in (True, False):
         report = report_of_trace(trace)
@@ -126,7 +127,7 @@ def test_groups(name: str) -> None:
 @recorded
 @pytest.mark.parametrize("name", traces())
 def test_the_object(name: str) -> None:
-    """An API server takes the object of each, and its numbers are those of the account."""
+    """An API server accepts the object of each kubelet, and its numbers are those of the account."""
     trace = traces()[name]
     machine, report = machine_of_trace(trace), report_of_trace(trace)
     usage = accounted(machine, report)
@@ -139,7 +140,7 @@ def test_the_object(name: str) -> None:
 
 
 def test_devices_without_zones() -> None:
-    """Devices without topology, and those whose plugin says -1, are counted beside the zones."""
+    """Devices without topology, and those with zone -1 from their plugin, are counted outside the zones."""
     if not traces():
         pytest.skip(ABSENT)
     trace = next(trace for name, trace in traces().items() if name.startswith("devices"))
@@ -148,7 +149,7 @@ def test_devices_without_zones() -> None:
     assert told == {"lab.io/dev": (1, 1), "lab.io/neg": (1, 1), "lab.io/notopo": (2, 1)}
 
 
-# --- the managers alone
+# --- only the managers
 
 
 def truth_of_case(case: Json, state: Json, node: Json, held: set[tuple[str, str]]) -> dict[str, int]:
@@ -178,22 +179,20 @@ def held_devices(state: Json, without: set[str]) -> set[tuple[str, str]]:
 
 
 def unseen(case: Json) -> set[str]:
-    """Pods of which List shows nothing held: only init containers that have ended had anything."""
+    """Return the pods for which List shows no resources: only their ended init containers had any."""
     return {pod.name for pod in report_of_case(case).pods if not any(any(one[1:]) for one in pod.containers)}
 
 
 def wrong_zones(case: Json, report: KubeletReport, held: set[tuple[str, str]]) -> list[Any]:
-    """Return what is told of a zone and is not so, given which devices are held."""
+    """Return the zones whose reported amounts are wrong, given the devices that are held."""
     told = available(accounted(machine_of_case(case), report))
     truth = {node["id"]: truth_of_case(case, case["state"], node, held) for node in case["machine"]["numaNodes"]}
     return [(case["id"], zone, told[zone], truth[zone]) for zone in truth if told[zone] != truth[zone]]
 
 
 @recorded
-def test_the_managers_alone() -> None:
-    """In all recorded admissions every quantity of every zone is that of the managers' state, where it is known which
-    pods have a cgroup.
-    """
+def test_only_the_managers() -> None:
+    """In all recorded admissions whose cgroups are known, every quantity of every zone equals the managers' state."""
     wrong: list[Any] = []
     for case in cases():
         wrong += wrong_zones(case, report_of_case(case), held_devices(case["state"], set()))
@@ -202,11 +201,11 @@ def test_the_managers_alone() -> None:
 
 
 @recorded
-def test_the_managers_alone_without_cgroups() -> None:
-    """Where no cgroups are known, the same holds but for the devices of some init containers.
+def test_only_the_managers_without_cgroups() -> None:
+    """If no cgroups are known, the same holds except for the devices of some init containers.
 
-    An ended init container may leave devices to a pod that holds nothing else. They are called free, since nothing
-    tells such a pod from one that is gone (zonewise.usage.pod_matching).
+    An ended init container may leave devices to a pod that holds nothing else. They count as free, since such a pod
+    cannot be distinguished from a removed one (zonewise.usage.pod_matching).
     """
     wrong: list[Any] = []
     surprised: set[int] = set()
@@ -220,17 +219,18 @@ def test_the_managers_alone_without_cgroups() -> None:
 
 
 def tells_init_memory(case: Json) -> bool:
-    """Tell whether init containers hold memory.
+    """Return whether init containers hold memory.
 
-    The recording does not say whether List shows it. For init containers that go on beside the others, List does.
+    The recording does not contain what List shows about it. For init containers that continue to run beside the others,
+    List shows their memory.
     """
     pods: list[Json] = list(given(case["state"]["memoryAssignments"]).values())
     return any(name.startswith("i") and any(block["size"] for block in pod[name]) for pod in pods for name in pod)
 
 
 @recorded
-def test_the_managers_alone_without_their_files() -> None:
-    """Without the checkpoints every quantity is that of what List shows."""
+def test_only_the_managers_without_their_files() -> None:
+    """Without the checkpoints, every quantity equals what List shows."""
     wrong: list[Any] = []
     for case in cases():
         usage = accounted(machine_of_case(case), report_of_case(case, files=False))

@@ -1,6 +1,6 @@
-"""The recorded cases of Kueue's flavor assignment: the flavors, their modes, where the scan ended, and the reasons.
+"""The recorded cases of Kueue's flavor assignment: flavors, modes, the end of the scan, and reasons.
 
-Each test states the fixtures that its cases lack, such as queues that the upstream test creates for all cases.
+Each test defines the fixtures that its cases lack, such as queues that the upstream test creates for all cases.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PREEMPTION_MODES = {
 
 
 class RecordedOracle:
-    """An oracle with the results of the case; where the case has none, preemption helps."""
+    """An oracle with the recorded results of the case; without a result, preemption helps."""
 
     def __init__(self, results: Json | None) -> None:
         self._results = {next(iter(usage({key: 0}))): result for key, result in (results or {}).items()}
@@ -67,7 +67,7 @@ class RecordedOracle:
 
 
 class OneNodeTopologies(EmptyTopologySnapshot):
-    """Topologies of some flavors, each with one node; `available`: the one pod of the case fits on it."""
+    """Topologies of some flavors, each with one node; if `available`, the only pod of the case fits on the node."""
 
     def __init__(self, flavors: list[ResourceFlavor], levels: dict[str, list[str]], *, available: bool) -> None:
         self._levels = {
@@ -93,7 +93,7 @@ class OneNodeTopologies(EmptyTopologySnapshot):
 def make_assigner(
     given: Json, queues: list[Json], pods: list[Json], flavors: Any, cohorts: list[Json] | None = None, **fields: Any
 ) -> FlavorAssigner:
-    """The assigner of a new workload with these pods, in the first queue; `fields` of the workload."""
+    """Return the assigner of a new workload with these pods in the first queue; `fields` are those of the workload."""
     resource_flavors = list(map(flavor, flavors))
     levels = {topology["name"]: topology["levels"] for topology in given.get("topologies") or ()}
     topologies = OneNodeTopologies(resource_flavors, levels, available=bool(given.get("available")))
@@ -143,7 +143,7 @@ def recorded_flavor(flavor: Json) -> tuple[str, FlavorAssignmentMode, int]:
 
 
 def slice_from_requests(given: Json) -> Workload:
-    """A slice of an elastic job, with the recorded requests and flavors."""
+    """Return a slice of an elastic job, with the recorded requests and flavors."""
     admitted = tuple(
         PodSetAdmission(pods["name"], pods["flavors"], pods["requests"], pods.get("count", 1))
         for pods in given["totalRequests"]
@@ -157,7 +157,7 @@ RECLAIMING = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Low
 
 @cases_of("flavor", "TestReclaimBeforePriorityPreemption")
 def test_reclaim_before_preemption(case: Json) -> None:
-    """Three flavors with 10 of each resource; the upstream test's second queue has none."""
+    """Three flavors have 10 of each resource; the upstream test's second queue has none."""
     given = case["input"]
 
     def three_flavors(amount: str) -> list[Json]:
@@ -172,7 +172,7 @@ def test_reclaim_before_preemption(case: Json) -> None:
 
 @cases_of("flavor", "TestHierarchical")
 def test_hierarchical_flavors(case: Json) -> None:
-    """The upstream test's cohorts, one in the next, have 4 CPUs each of a flavor of the same name."""
+    """The upstream test's nested cohorts have 4 CPUs each of a flavor with the cohort's name."""
     names = ["one", "two", "three"]
 
     def quota(name: str, amount: str) -> Json:
@@ -259,7 +259,7 @@ def test_no_fit_reason(case: Json) -> None:
 
 
 def admitted_slice(given: Json) -> Workload:
-    """The slice with its admission, which has the usage of its requests."""
+    """Return the slice with its admission, which has the usage of its requests."""
     slice_ = workload({**given, "quotaReserved": given["admission"]})
     assert slice_.admission is not None
     pod_sets = tuple(
@@ -271,7 +271,7 @@ def admitted_slice(given: Json) -> Workload:
 
 @cases_of("flavor", "TestFlavorScanRecordsLastTriedFlavorIdx")
 def test_where_the_scan_ended(case: Json) -> None:
-    """Two flavors with a topology of hosts, and a sibling that lends."""
+    """Two flavors have a topology of hosts, and a sibling queue lends."""
     given, expected = case["input"], case["expected"]
 
     def quotas(amount: str) -> list[list[Json]]:

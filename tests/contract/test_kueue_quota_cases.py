@@ -78,7 +78,7 @@ def test_serialized_share(case: Json) -> None:
 
 @cases_of("drs", "TestMakeClusterQueueOrdering")
 def test_order_of_target_queues(case: Json) -> None:
-    """A queue loses one candidate each time that it is yielded."""
+    """A queue loses one candidate each time that the iterator yields it."""
     given = case["input"]
     snapshot = make_snapshot(given)
     admitted = [workload(obj) for obj in given["admitted"]]
@@ -97,7 +97,7 @@ def test_order_of_target_queues(case: Json) -> None:
 
 @cases_of("drs", "TestFairPreemptions")
 def test_fair_preemption(case: Json) -> None:
-    """The incoming workload needs preemption for the cpu of its flavor."""
+    """The incoming workload needs preemption for the CPUs of its flavor."""
     given = case["input"]
     snapshot = snapshot_with_admitted(given, uid_is_name=True)
     incoming = workload({**given["incoming"], "uid": given["incoming"]["name"]})
@@ -127,7 +127,7 @@ def test_hierarchical_preemption(case: Json) -> None:
 
 
 def check_preemption(case: Json) -> None:
-    """The reasons are those of the condition Preempted; workloads evicted before the case are left out."""
+    """Check the victims with the reasons of their condition Preempted, except workloads evicted before the case."""
     given, expected = case["input"], case["expected"]
     snapshot = snapshot_with_admitted(given)
     before = {name: dict(node.usage) for name, node in snapshot.cluster_queues.items()}
@@ -183,7 +183,7 @@ def test_order_of_candidates(case: Json) -> None:
 
 
 def snapshot_with_admitted(scenario: Json, *, uid_is_name: bool = False) -> Snapshot:
-    """The queues with the admitted workloads."""
+    """Return the queues with the admitted workloads."""
     snapshot = make_snapshot(scenario)
     for obj in scenario["admitted"]:
         snapshot.add_workload(workload({**obj, "uid": obj["name"]} if uid_is_name else obj))

@@ -43,11 +43,11 @@ NAMESPACES: dict[str, dict[str, str]] = {
 """The namespaces of the upstream tests, with their labels."""
 
 AFS_CONFIG = AdmissionFairSharingConfig(usage_half_life_time=10.0, usage_sampling_interval=1.0)
-"""The upstream tests' admissionFairSharing."""
+"""The admissionFairSharing configuration of the upstream tests."""
 
 
 class Scenario:
-    """The queues of a case with their workloads; cycle() runs one cycle with one head per queue."""
+    """The queues of a case with their workloads; cycle() runs one cycle with one head of each queue."""
 
     def __init__(self, case: Json, workloads: list[Json]) -> None:
         given, shared = case["input"], table("schedule")["fixtures"].get(case["test"], {})
@@ -82,7 +82,7 @@ class Scenario:
         return decisions
 
     def assignments(self) -> dict[str, Any]:
-        """The running workloads, by key: the queue, and the flavors, usage and number of pods of each pod set."""
+        """Return the running workloads by key: the queue, and the flavors, usage and number of pods of each pod set."""
         return {
             key: flat_admission(running.admission)
             for workloads in self.snapshot.workloads_by_queue.values()
@@ -101,7 +101,7 @@ def key_of(obj: Json) -> str:
 
 
 def recorded_assignments(admissions: Json, workloads: list[Json]) -> dict[str, Any]:
-    """A usage of "podSet requests x count" stands for that product."""
+    """Return the recorded assignments; a usage of "podSet requests x count" stands for that product."""
     specs = {key_of(obj): obj for obj in workloads}
     assignments: dict[str, Any] = {}
     for key, recorded in admissions.items():
@@ -121,7 +121,7 @@ def recorded_preemptions(workloads: list[Json]) -> set[tuple[str, str]]:
 
 
 def recorded_reasons(workloads: list[Json]) -> dict[str, str]:
-    """The reasons of workloads without quota, by key."""
+    """Return the reasons of workloads without quota, by key."""
     return {
         key_of(obj): condition["reason"]
         for obj in workloads
@@ -183,8 +183,8 @@ def preemptions(decisions: list[Decision]) -> set[tuple[str, str]]:
 
 
 @cases_of("schedule", "TestLastSchedulingContext")
-def test_scan_goes_on_in_the_next_cycle(case: Json) -> None:
-    """After the first cycle some workloads are deleted, and inadmissible workloads become active."""
+def test_scan_continues_in_the_next_cycle(case: Json) -> None:
+    """After the first cycle, some workloads are deleted, and inadmissible workloads become active."""
     given, expected = case["input"], case["expected"]
     scenario = Scenario(case, given["workloads"])
     first = scenario.cycle()
@@ -203,7 +203,7 @@ def test_scan_goes_on_in_the_next_cycle(case: Json) -> None:
 
 @cases_of("schedule", "TestScheduleForAFS")
 def test_cycles_with_admission_fair_sharing(case: Json) -> None:
-    """As many cycles as workloads; a deleted LocalQueue has weight 1."""
+    """The number of cycles is the number of workloads; a deleted LocalQueue has weight 1."""
     given, expected = case["input"], case["expected"]
     scenario = Scenario(case, given["workloads"])
     scenario.settings = scenario.settings._replace(fair_sharing=True)
@@ -232,7 +232,7 @@ def test_cycles_with_admission_fair_sharing(case: Json) -> None:
 
 @cases_of("schedule", "TestResourcesToReserve")
 def test_resources_to_reserve(case: Json) -> None:
-    """The upstream test's queue: memory without limit and up to 100, GPUs without borrowing and up to 5."""
+    """The upstream test's queue has memory without limit and up to 100, and GPUs without borrowing and up to 5."""
 
     def quotas(name: str, resource: str, nominal: str, borrowing: str | None = None) -> Json:
         limit = {} if borrowing is None else {"borrowingLimit": borrowing}

@@ -1,7 +1,7 @@
 """The recorded cycles of Kueue's scheduler over topologies: placements, victims, and the reasons of pending workloads.
 
-Of the messages, those about topologies are equal too. Cluster and API server are no part of this. A case with an error
-of the API server has the same decision, and none of its events.
+Only messages about topologies are compared. Cluster and API server are not part of the tests. A case with an error of
+the API server has the same decision, but none of its events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TESTS = ("TestScheduleForTAS", "TestScheduleForTASCohorts", "TestScheduleForTASP
 
 
 class World:
-    """The queues and nodes of a case with their workloads; cycle() runs one, with one head of each queue."""
+    """The queues and nodes of a case with their workloads; cycle() runs one cycle, with one head of each queue."""
 
     def __init__(self, case: Json) -> None:
         given, gates = case["input"], part(case["input"], "featureGates")
@@ -81,7 +81,7 @@ class World:
         }
 
     def events(self, one: Decision) -> list[tuple[str, str]]:
-        """What would be told of a decision, by workload."""
+        """Return the events that a decision would cause, as pairs of workload and reason."""
         key, again, admission = one.workload.key, one.head.workload.admission is not None, one.workload.admission
         if one.status == "admitted":
             assert admission is not None
@@ -107,7 +107,7 @@ def with_controllers(spec: ClusterQueue, given: Json) -> ClusterQueue:
 
 
 def transformed(one: Workload, given: Json) -> Workload:
-    """A workload of which the quota counts other resources than its nodes give (resources.transformations)."""
+    """Return a workload whose quota counts other resources than those of its nodes (resources.transformations)."""
     rules: list[Json] = given.get("resourceTransformations") or []
     return replace(one, pod_sets=tuple(transformed_pods(pods, rules) for pods in one.pod_sets)) if rules else one
 
@@ -136,7 +136,7 @@ def keys(given: Json | None) -> dict[str, set[str]]:
 
 
 def conditions(workloads: list[Json], kind: str, status: str) -> set[tuple[str, str]]:
-    """By workload, the reasons of a condition."""
+    """Return the reasons of a condition by workload."""
     return {
         (f"{one['namespace']}/{one['name']}", condition["reason"])
         for one in workloads
@@ -160,8 +160,8 @@ def test_cycle_with_victims(case: Json) -> None:
     check(case)
 
 
-def test_all_cases_are_read() -> None:
-    """No kind of case is passed over; none is left out."""
+def test_all_cases_are_covered() -> None:
+    """The tests cover every kind of case and omit none."""
     assert {case["test"] for case in table("schedule_tas")["cases"]} <= set(TESTS)
 
 

@@ -1,6 +1,6 @@
 """Recorded cases of Kueue's topology-aware scheduling: the same domains, or the same failure messages.
 
-They are recorded from Kueue's tests (pkg/cache/scheduler), input and output of each.
+Input and output of each case are recorded from Kueue's tests (pkg/cache/scheduler).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_all_cases_are_covered() -> None:
 
 @parametrized("TestFindTopologyAssignments", "TestFindTopologyAssignmentsMultiLayerReplacement")
 def test_placement(case: Json) -> None:
-    """The same domains, or the same failure message, as Kueue."""
+    """The result has the same domains, or the same failure message, as Kueue's."""
     expected = case["expected"]["podSets"]
     result = replay(case)
     reasons = {pod_set["podSet"]: pod_set["failureReason"] for pod_set in expected if pod_set["failureReason"]}
@@ -118,7 +118,7 @@ def test_pod_count(case: Json) -> None:
 
 @parametrized("TestComputeAssumedUsageFromAssignment", "TestAddAssumedUsage")
 def test_assumed_usage(case: Json) -> None:
-    """The usage of each domain, added to the assumed usage."""
+    """The usage of each domain is added to the assumed usage."""
     step = case["input"]
     assignment = read_assignment(step["assignment"])
     names = sorted({domain.values[-1] for domain in assignment.domains} | set(step.get("assumedUsage", {})))
@@ -175,7 +175,7 @@ def test_place_slices_on_domains_balanced(case: Json) -> None:
 
 @needs_cases
 def test_cases_contain_both_outcomes() -> None:
-    """The cases contain assignments and failures."""
+    """The cases contain both assignments and failures."""
     results = [replay(case) for case in cases_of("TestFindTopologyAssignments").values()]
     assert sum(isinstance(result, TASAssignments) for result in results) > 0
     assert sum(isinstance(result, TopologyAssignmentFailure) for result in results) > 0

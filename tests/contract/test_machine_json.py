@@ -1,7 +1,7 @@
-"""The contract of `zonewise show -o json`, on every captured machine and on a made one.
+"""The contract of `zonewise show -o json`, on every captured machine and on a synthetic one.
 
 Every key of the contract is present with a value of its type. Every fact can be explained: it has a source, or an
-object that it is part of has one.
+object that contains it has one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from zonewise.machine.model.problem import Source
 
 MADE = "made"
-"""The name of the server that the tests make; captured machines have the names of their captures."""
+"""The name of the synthetic server; captured machines have the names of their captures."""
 
 MACHINES = [MADE, *snapshots()]
 
 
 class Cpus:
-    """Stands for a CPU set: a string of the kernel's list notation."""
+    """Represents a CPU set: a string in the kernel's list notation."""
 
 
 class Maybe(NamedTuple):
@@ -44,7 +44,7 @@ class Maybe(NamedTuple):
 
 
 class Each(NamedTuple):
-    """An object of which every value is of some kind."""
+    """An object whose values are all of one kind."""
 
     kind: Any
 
@@ -107,7 +107,7 @@ RELATIONS = ("SAME", "PIX", "PXB", "PHB", "NODE", "SYS", "unknown")
 
 
 class Explained(NamedTuple):
-    """A machine's document, and where its facts are from."""
+    """A machine's document, and the sources of its facts."""
 
     machine: Machine
     document: dict[str, Any]
@@ -122,7 +122,7 @@ def explained(name: str) -> Explained:
 
 
 def breaches(value: Any, kind: Any, place: str) -> Iterator[str]:
-    """Tell where a value is not of a kind."""
+    """Yield the places at which a value is not of its kind."""
     if isinstance(kind, Maybe):
         if value is not None:
             yield from breaches(value, kind.kind, place)
@@ -157,7 +157,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_key_with_its_type(name: str) -> None:
-    """Each key of the contract is there, and its value of the kind that the contract says."""
+    """Each key of the contract is present, and its value is of the contract's kind."""
     document = explained(name).document
     assert list(breaches(document, CONTRACT, "machine")) == []
     assert document["schema"] == SCHEMA
@@ -165,14 +165,14 @@ def test_every_key_with_its_type(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_relations(name: str) -> None:
-    """A relation is one of the words of the contract, or a number of NVLinks."""
+    """A relation is one of the contract's words, or a number of NVLinks."""
     for link in explained(name).document["links"]:
         assert link["relation"] in RELATIONS or link["relation"].removeprefix("NV").isdecimal()
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_addresses_are_whole(name: str) -> None:
-    """PCI addresses have their domain; ids are hexadecimal digits without 0x."""
+    """PCI addresses include their domain; ids are hexadecimal digits without 0x."""
     for function in explained(name).document["pci"]:
         assert function["address"].count(":") == 2
         for field in ("class", "vendor", "device"):
@@ -182,36 +182,36 @@ def test_addresses_are_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_no_fact_without_a_source(name: str) -> None:
-    """Every fact that is known can be explained."""
+    """Every known fact can be explained."""
     _, document, sources = explained(name)
     known = [fact.path for fact in facts(document, "all") if fact.value not in (None, [], {})]
     assert known
-    # a fact without a source of its own has that of what it is a part of
+    # a fact without its own source has that of an object that contains it
     left = [path for path in known if not any(".".join(path[:length]) in sources for length in range(1, len(path) + 1))]
     assert left == [], f"{len(left)} of {len(known)} facts have no source"
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_no_source_without_a_fact(name: str) -> None:
-    """Each source is recorded under the path of a fact, so the fact leads to it."""
+    """Each source is recorded under the path of a fact, so that the fact leads to it."""
     _, document, sources = explained(name)
     found = facts(document, "all")
     known = {".".join(fact.path[:length]) for fact in found for length in range(1, len(fact.path) + 1)}
     unknown = tuple(".".join(fact.path) + "." for fact in found if fact.value is None)
-    # what was read of an object that came to nothing is told below it: a link of width 0 is no link
+    # readings of an object that turned out not to exist are recorded below it: a link of width 0 is not a link
     assert [source for source in sources if source not in known and not source.startswith(unknown)] == []
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_asking_for_sources_changes_nothing(name: str) -> None:
-    """The machine is the same whether or not its sources are asked for."""
+def test_recording_sources_changes_nothing(name: str) -> None:
+    """The machine is the same with and without its sources."""
     files = MemoryFiles(server_tree().items()) if name == MADE else files_of(name)
     assert machine_to_json(Scanner(files).scan().machine) == explained(name).document
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_text_is_the_document(name: str) -> None:
-    """What is written can be read back, with its sources."""
+    """The output can be parsed again, with its sources."""
     machine, document, sources = explained(name)
     assert json.loads(render_json(document)) == document
     with_sources = json.loads(render_json(machine_to_json(machine, sources)))
@@ -221,6 +221,6 @@ def test_the_text_is_the_document(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_machines_made_by_hand_keep_the_contract(name: str) -> None:
-    """The values that the other tests are built upon are of the contract's kinds as well."""
+def test_synthetic_machines_fulfil_the_contract(name: str) -> None:
+    """The synthetic machines of the other tests have values of the contract's kinds as well."""
     assert list(breaches(machine_to_json(ALL[name]()), CONTRACT, "machine")) == []

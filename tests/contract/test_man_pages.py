@@ -1,4 +1,4 @@
-"""The man pages follow from the commands, and roff has no complaint."""
+"""The man pages are generated from the commands, and groff prints no warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_command_has_a_page() -> None:
 
 
 def test_pages_have_what_scripts_need() -> None:
-    """The options of subcommands, and the statuses that are no error."""
+    """Pages have the options of subcommands, and the exit statuses that are not errors."""
     rules, health = pages("1")["zonewise-rules.1"], pages("1")["zonewise-health.1"]
     assert "\\fB\\-\\-node\\-feature\\fR" in rules
     assert ".TP\n1\n" in rules
@@ -38,7 +38,7 @@ def test_pages_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
-def test_groff_has_no_complaint() -> None:
+def test_groff_prints_no_warnings() -> None:
     text = "".join(pages("1").values())
     command = ["groff", "-man", "-ww", "-z", "-Tutf8"]
     result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)

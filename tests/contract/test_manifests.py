@@ -1,4 +1,4 @@
-"""The manifests: every overlay renders, says what it should, and gives the agent no more than it needs."""
+"""The manifests: every overlay renders with the expected content, and gives the agent only the rights that it needs."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def variable(name: str) -> str:
     return next(one["expression"] for one in policy()["spec"]["variables"] if one["name"] == name)
 
 
-# --- the files, as they are
+# --- the files
 
 
 def test_every_file_is_used() -> None:
-    """Each file is named by the kustomization beside it, and each name is a file or folder."""
+    """The kustomization in the same directory names each file, and each name is a file or directory."""
     for kustomization in MANIFESTS.rglob("kustomization.yaml"):
         content = yaml.safe_load(kustomization.read_text())
         named = {*content.get("resources", ()), *content.get("components", ())}
@@ -92,10 +92,8 @@ def test_every_component_is_documented() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("agent.yaml")), ids=lambda file: file.parent.name)
-def test_settings_are_settings(file: Any) -> None:
-    """The agent takes the files of settings as they are, and they only repeat defaults, but for format, labels and
-    features.
-    """
+def test_settings_files_are_valid(file: Any) -> None:
+    """The agent accepts the settings files, which only repeat defaults, except for format, labels and features."""
     defaults, settings = read_settings({}, {}, None), read_settings({}, {}, file.read_text())
     chosen = {"publish_labels": defaults.publish_labels, "publish_features": defaults.publish_features}
     assert settings._replace(log_format="text", **chosen) == defaults
@@ -106,7 +104,7 @@ def test_settings_are_settings(file: Any) -> None:
     ["../docs/guides/deploy.md", "base/daemonset/daemonset.yaml", "scheduler/base/deployment.yaml"],
 )
 def test_the_image_is_tagged_with_the_version(place: str) -> None:
-    """Wherever a version of the image is named, it is the newest of the changelog."""
+    """Every version of the image is the newest one in the changelog."""
     found = re.findall(r"(?:zonewise(?:-scheduler)?:|newTag: )(\d[\w.]*)", (MANIFESTS / place).read_text())
     released = re.search(r"^## \[?(\d[\w.]*)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released
@@ -115,7 +113,7 @@ def test_the_image_is_tagged_with_the_version(place: str) -> None:
 
 @pytest.mark.parametrize("place", [*overlays(), *overlays("scheduler"), "queue"])
 def test_images_of_others_have_a_command(place: str) -> None:
-    """Their entry points are not ours to know: registry.k8s.io/kube-scheduler has one that takes other arguments."""
+    """We do not control their entry points: that of registry.k8s.io/kube-scheduler takes different arguments."""
     workloads = [one for one in objects(place) if one["kind"] in ("DaemonSet", "Deployment")]
     containers_of_all = [container for one in workloads for container in one["spec"]["template"]["spec"]["containers"]]
     foreign = [one for one in containers_of_all if one["image"].rpartition(":")[0] not in OWN_IMAGES]
@@ -133,18 +131,18 @@ def test_the_kube_scheduler_is_the_command_of_its_container() -> None:
 
 @each_overlay
 def test_rights(overlay: str) -> None:
-    """The agent may do exactly this, and no list, no watch, no wildcard is in it."""
+    """The agent has exactly these rights, without list, watch or wildcards."""
     assert rights(objects(overlay)) == RIGHTS[overlay]
 
 
 def test_rights_for_labels_of_pods() -> None:
-    """Reading pods is a component of its own."""
+    """A separate component grants the right to read pods."""
     manifests = combined("overlays/without-nfd", "components/pod-labels")
     assert rights(manifests) - RIGHTS["overlays/without-nfd"] == {("get", "/pods", "*")}
 
 
 def test_rights_for_rules() -> None:
-    """Rules are listed and watched, and extended resources are in the status; taints need no further right."""
+    """Rules can be listed and watched, and extended resources are in the status; taints need no further right."""
     manifests = combined("overlays/with-nfd", "components/node-feature-rules", "components/node-feature-taints")
     assert rights(manifests) - RIGHTS["overlays/with-nfd"] == {
         ("list", "nfd.k8s-sigs.io/nodefeaturerules", "*"),
@@ -166,14 +164,14 @@ def own_node_policy(manifests: list[Object]) -> Object:
 
 
 def test_the_reader_of_metrics() -> None:
-    """May get the metrics, and has no other right."""
+    """The account may get the metrics, and has no other right."""
     manifests = objects("overlays/prometheus")
     assert rights(manifests, "zonewise-metrics-reader") == {("get", "/metrics", "*")}
 
 
 @each_overlay
-def test_the_policy_is_about_this_agent(overlay: str) -> None:
-    """It is in every overlay, and the names in its expressions are those of the account and of the namespace."""
+def test_the_policy_names_this_agent(overlay: str) -> None:
+    """The policy is in every overlay, and its expressions name the account and the namespace."""
     manifests = objects(overlay)
     [found] = of_kind(manifests, "ValidatingAdmissionPolicy")
     [binding] = of_kind(manifests, "ValidatingAdmissionPolicyBinding")
@@ -188,8 +186,8 @@ def test_the_policy_is_about_this_agent(overlay: str) -> None:
 
 
 @each_overlay
-def test_every_right_to_write_is_watched(overlay: str) -> None:
-    """Whatever the agent may write is among the resources that the policy looks at, but for questions."""
+def test_the_policy_covers_every_right_to_write(overlay: str) -> None:
+    """The policy matches every resource that the agent may write, except reviews."""
     rules = policy()["spec"]["matchConstraints"]["resourceRules"]
     watched = {f"{group}/{name}" for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
     written = {thing for verb, thing, _ in rights(objects(overlay)) if verb != "get"}
@@ -197,8 +195,8 @@ def test_every_right_to_write_is_watched(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_policy_knows_every_label(name: str) -> None:
-    """Each label that the agent makes of a machine is one that the policy lets it write."""
+def test_the_policy_permits_every_label(name: str) -> None:
+    """The policy permits each label that the agent derives from a machine."""
     pattern = variable("ownLabels").strip("'")
     assert [label for label in machine_to_labels(ALL[name]()) if not re.search(pattern, label)] == []
 
@@ -206,8 +204,8 @@ def test_the_policy_knows_every_label(name: str) -> None:
 # --- Prometheus
 
 
-def test_metrics_are_read_as_they_are_served() -> None:
-    """The PodMonitor asks over TLS, by the name in the certificate and with the token of the reader."""
+def test_the_pod_monitor_matches_the_metrics_server() -> None:
+    """The PodMonitor uses TLS, with the name in the certificate and the token of the reader."""
     manifests = objects("overlays/prometheus")
     [monitor] = of_kind(manifests, "PodMonitor")
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]
@@ -222,7 +220,7 @@ def test_metrics_are_read_as_they_are_served() -> None:
 
 
 def test_metrics_without_tokens() -> None:
-    """The PodMonitor by itself asks as plainly as the agent serves."""
+    """Without other components, the PodMonitor uses neither TLS nor a token, and neither does the agent."""
     manifests = combined("overlays/default", "components/pod-monitor")
     [endpoint] = of_kind(manifests, "PodMonitor")[0]["spec"]["podMetricsEndpoints"]
     assert not {"scheme", "tlsConfig", "authorization"} & set(endpoint)
@@ -231,7 +229,7 @@ def test_metrics_without_tokens() -> None:
 
 @pytest.mark.parametrize("overlay", ["overlays/with-nfd", "overlays/without-nfd"])
 def test_components_combine(overlay: str) -> None:
-    """With the one for GPUs first, each is for both DaemonSets, which share their settings."""
+    """If the component for GPUs comes first, the others apply to both DaemonSets, which share their settings."""
     parts = ("gpu", "pod-monitor", "metrics-auth", "kubelet-state", "k3s")
     manifests = combined(overlay, *(f"components/{part}" for part in parts))
     pods = containers(manifests)

@@ -1,4 +1,4 @@
-"""On a real API server: every overlay is taken as it is, and the CRD keeps and shows what the agent publishes."""
+"""On a real API server: every overlay is accepted unchanged, and the CRD stores and shows what the agent publishes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
 @pytest.fixture(scope="module")
 def admin(real_server: RealServer) -> Api:
-    """The administrator of a server with the default overlay applied."""
+    """Return the administrator of a server with the default overlay applied."""
     apply(real_server, rendered(".") + prometheus_kinds())
     return real_server.admin
 
 
 @pytest.mark.parametrize("overlay", [*overlays(), *overlays("scheduler")])
-def test_a_server_takes_it(admin: Api, real_server: RealServer, overlay: str) -> None:
-    """Server-side apply with strict validation takes every object: no unknown field, no invalid value, no warning."""
+def test_a_server_accepts_each_overlay(admin: Api, real_server: RealServer, overlay: str) -> None:
+    """Server-side apply with strict validation accepts every object: no unknown fields, invalid values or warnings."""
     said = apply(real_server, rendered(overlay), "--dry-run=server")
     assert len(said.splitlines()) == len(objects(overlay))
 
 
-def test_what_is_applied_stays(admin: Api, real_server: RealServer) -> None:
-    """Applying again changes nothing: the second time is as good as the first."""
+def test_a_second_apply_changes_nothing(admin: Api, real_server: RealServer) -> None:
+    """A second apply changes nothing."""
     before = versions(admin)
     apply(real_server, rendered("."))
     assert versions(admin) == before
@@ -52,8 +52,8 @@ def versions(admin: Api) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_nothing_is_dropped(admin: Api, name: str) -> None:
-    """What the agent publishes comes back as it was: no field is unknown to the CRD, no order is changed."""
+def test_no_field_is_dropped(admin: Api, name: str) -> None:
+    """The API server returns a published object unchanged: the CRD has every field, and the order is the same."""
     node = f"{name.replace('_', '-')}-kept"
     made = machine_to_nrt(ALL[name](), node)
     kept = admin.apply(f"{TOPOLOGIES}/{node}", made, "test", fieldValidation="Strict").ok()
@@ -65,7 +65,7 @@ def without_metadata(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_columns(admin: Api) -> None:
-    """`kubectl get` shows the Topology Manager's policy and scope, and `-o wide` which pods are accounted for."""
+    """`kubectl get` shows the Topology Manager's policy and scope; `-o wide` shows which pods the report covers."""
     made = {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",

@@ -1,4 +1,4 @@
-"""The CRD of NodeResourceTopology is the public one, in both versions."""
+"""The CRD of NodeResourceTopology equals the public one, in both versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def crd() -> Object:
 
 
 def structure(schema: Object) -> Any:
-    """Return a schema of OpenAPI in the form of support.crd."""
+    """Return an OpenAPI schema in the form of support.crd."""
     if schema.get("x-kubernetes-int-or-string"):
         assert schema["anyOf"] == [{"type": "integer"}, {"type": "string"}]
         return {"type": (str, int)}
@@ -41,12 +41,12 @@ def comparable(schema: Any) -> Any:
 
 
 def test_the_schema_is_the_public_one() -> None:
-    """Fields, types and what is required are as consumers of v1alpha2 know them; metadata is the API server's own."""
+    """Fields, types and required fields are those of the public v1alpha2; the API server defines metadata."""
     found = structure(version("v1alpha2")["schema"]["openAPIV3Schema"])
     expected = comparable(NODE_RESOURCE_TOPOLOGY)
     assert found["fields"].pop("metadata") == {"type": dict, "required": set(), "fields": {}}
     expected["fields"].pop("metadata")
-    # what is required of every object is required by the API server itself
+    # the API server itself requires the fields that every object needs
     assert found.pop("required") == expected.pop("required") - {"apiVersion", "kind", "metadata"}
     assert found == expected
 
@@ -56,7 +56,7 @@ def version(name: str) -> Object:
 
 
 def test_the_versions() -> None:
-    """Both are served, the newer is stored; the older has no attributes of the node, and needs policies."""
+    """Both versions are served, and the newer is stored; the older has no node attributes, and needs policies."""
     assert {one["name"]: (one["served"], one["storage"]) for one in crd()["spec"]["versions"]} == {
         "v1alpha1": (True, False),
         "v1alpha2": (True, True),
@@ -71,14 +71,14 @@ def test_the_versions() -> None:
 
 @pytest.mark.parametrize("text", ["0", "17179869184", "1.5", ".5", "-1", "+3", "12Mi", "1k", "100m", "1e3", "5E-2"])
 def test_quantities(text: str) -> None:
-    """The pattern of quantities takes what resource.Quantity takes."""
+    """The pattern accepts the same quantities as resource.Quantity."""
     assert re.search(quantity_pattern(), text)
     assert QUANTITY.fullmatch(text)
 
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "1GB", "0x10", "1e", "--1", "1.2.3", "Gi", "1\n2"])
-def test_no_quantities(text: str) -> None:
-    """It refuses what is none."""
+def test_invalid_quantities(text: str) -> None:
+    """The pattern rejects texts that are not quantities."""
     assert not re.search(quantity_pattern(), text)
     assert not QUANTITY.fullmatch(text)
 

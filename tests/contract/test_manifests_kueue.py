@@ -1,6 +1,6 @@
 """Kueue's kinds, as manifests/scheduler/components/kueue-crds defines them, on the real and the embedded API server.
 
-Expressions (x-kubernetes-validations) are evaluated by the real server alone.
+Only the real server evaluates expressions (x-kubernetes-validations).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SPECS: dict[str, Object] = {
 
 
 def definitions() -> dict[str, Object]:
-    """The definitions by kind."""
+    """Return the definitions by kind."""
     made = [yaml.safe_load(file.read_text()) for file in sorted(FOLDER.glob("*.yaml"))]
     return {one["spec"]["names"]["kind"]: one for one in made if one["kind"] == "CustomResourceDefinition"}
 
@@ -70,7 +70,7 @@ class Queues(NamedTuple):
         return self.post(kind, version, **fields).ok()
 
     def rejects(self, words: str, kind: str, **fields: Any) -> None:
-        """A creation is rejected with these words."""
+        """Check that a creation is rejected with these words."""
         assert words in self.post(kind, **fields).refused(422, "Invalid")["message"]
 
     def replace(self, made: Object, **fields: Any) -> Any:
@@ -79,7 +79,7 @@ class Queues(NamedTuple):
         return self.cluster.api.put(path, {**made, "spec": spec})
 
     def refuses_change(self, words: str, made: Object, **fields: Any) -> None:
-        """A change of the spec is rejected with these words; None drops a field."""
+        """Check that a change of the spec is rejected with these words; None drops a field."""
         assert words in self.replace(made, **fields).refused(422, "Invalid")["message"]
 
     def with_status(self, made: Object, status: Object) -> Any:
@@ -97,13 +97,13 @@ def new_object(kind: str, version: str = "v1beta2", **fields: Any) -> Object:
 
 @pytest.fixture(scope="module")
 def serving() -> set[bool]:
-    """Which servers serve the kinds already, by whether they are real."""
+    """Return the set of servers that already serve the kinds: whether each is real."""
     return set()
 
 
 @pytest.fixture
 def queues(cluster: Cluster, serving: set[bool]) -> Queues:
-    """Each server in turn, which serves the kinds."""
+    """Return each server in turn, after it serves the kinds."""
     if cluster.real not in serving:
         _serve_kinds(cluster)
         serving.add(cluster.real)
@@ -121,19 +121,19 @@ def _serve_kinds(cluster: Cluster) -> None:
 
 @pytest.fixture
 def real_queues(queues: Queues) -> Queues:
-    """The real server, which evaluates expressions."""
+    """Return the real server, which evaluates expressions."""
     if not queues.cluster.real:
         pytest.skip("the embedded server evaluates no expressions")
     return queues
 
 
 def quota(**fields: Any) -> list[Object]:
-    """Groups with one quota."""
+    """Return groups with one quota."""
     return resource_groups({"cpu": 4}, "default", **fields)
 
 
-def test_no_definition_is_refused_later(queues: Queues) -> None:
-    """Names are accepted, and the schema is structural: the server itself looks for what it cannot serve."""
+def test_no_definition_has_problems(queues: Queues) -> None:
+    """The server accepts the names and the schema, which is structural, so its controller reports no problem later."""
     for kind, made in DEFINED.items():
         answer = queues.cluster.api.get(f"{DEFINITIONS}/{made['metadata']['name']}").ok()
         conditions = {one["type"]: one["status"] for one in answer["status"]["conditions"]}
@@ -142,7 +142,7 @@ def test_no_definition_is_refused_later(queues: Queues) -> None:
 
 
 def test_versions_share_a_schema() -> None:
-    """No webhook converts: so each version takes and keeps what the others do."""
+    """No webhook converts objects, so each version must accept and store what the others do."""
     for made in DEFINED.values():
         schemas = [one["schema"] for one in made["spec"]["versions"]]
         assert all(schema == schemas[0] for schema in schemas)
@@ -152,7 +152,7 @@ def test_versions_share_a_schema() -> None:
 
 @pytest.mark.parametrize(("kind", "version"), ALL_VERSIONS)
 def test_valid_objects(queues: Queues, kind: str, version: str) -> None:
-    """A valid object of each kind is taken in each version, and read back in the stored one."""
+    """Each version accepts a valid object of each kind, and the stored version returns it."""
     made = queues.create(kind, version)
     stored = queues.cluster.api.get(f"{queues.path(kind)}/{made['metadata']['name']}").ok()
     assert stored["apiVersion"] == f"{GROUP}/v1beta2"
@@ -181,7 +181,7 @@ def test_defaults(queues: Queues) -> None:
 
 
 def test_v1beta1_names(queues: Queues) -> None:
-    """A ClusterQueue in v1beta1 keeps its cohort, its checks and its policies."""
+    """A ClusterQueue in v1beta1 keeps its cohort, checks and policies."""
     fields: Object = {
         "cohort": "all",
         "admissionChecks": ["nodes"],
@@ -194,7 +194,7 @@ def test_v1beta1_names(queues: Queues) -> None:
 @pytest.mark.parametrize("amount", ["-1", -1, "-0.5Gi", "many"])
 @pytest.mark.parametrize("field", ["nominalQuota", "borrowingLimit", "lendingLimit"])
 def test_amounts(queues: Queues, field: str, amount: object) -> None:
-    """Negative amounts, and what is no quantity, are rejected by name."""
+    """Negative amounts and invalid quantities are rejected, and the error names the field."""
     queues.rejects(field, "ClusterQueue", cohortName="all", resourceGroups=quota(**{field: amount}))
 
 
@@ -215,7 +215,7 @@ def test_amounts(queues: Queues, field: str, amount: object) -> None:
     ],
 )
 def test_invalid_fields(queues: Queues, words: str, kind: str, fields: Object) -> None:
-    """An invalid field is rejected by name."""
+    """An invalid field is rejected, and the error names it."""
     queues.rejects(words, kind, **fields)
 
 
@@ -255,12 +255,12 @@ RECLAIM = {"borrowWithinCohort": {"policy": "LowerPriority"}}
     ],
 )  # fmt: skip
 def test_invalid_combinations(real_queues: Queues, words: str, kind: str, fields: Object) -> None:
-    """Fields that do not go together are rejected with what to do."""
+    """Fields that contradict each other are rejected, and the error states what to do."""
     real_queues.rejects(words, kind, **fields)
 
 
 def test_immutable_fields(real_queues: Queues) -> None:
-    """What running workloads depend on stays as it is."""
+    """Fields on which running workloads depend cannot be changed."""
     words = "cannot be changed"
     real_queues.refuses_change(words, real_queues.create("LocalQueue"), clusterQueue="other")
     real_queues.refuses_change(words, real_queues.create("AdmissionCheck"), controllerName="other")
@@ -292,7 +292,7 @@ def priority(name: str, kind: str = "WorkloadPriorityClass") -> Object:
 
 
 def test_a_workload_with_quota(real_queues: Queues) -> None:
-    """While quota is reserved the pod sets, the queue and the kind of the priority stay; priority and active do not."""
+    """While quota is reserved, pod sets, queue and the kind of the priority are fixed; priority and active are not."""
     made = reserved_workload(real_queues)
     more = [{**made["spec"]["podSets"][0], "count": 3}]
     real_queues.refuses_change("podSets cannot be changed", made, podSets=more)
@@ -307,21 +307,21 @@ def test_a_workload_with_quota(real_queues: Queues) -> None:
 
 
 def test_a_workload_without_quota(queues: Queues) -> None:
-    """Without quota everything can be changed."""
+    """Without quota, everything can be changed."""
     made = queues.create("Workload")
     changed = [{**made["spec"]["podSets"][0], "count": 3}]
     queues.replace(made, podSets=changed, queueName="other").ok()
 
 
 def test_an_admission_has_all_pod_sets(real_queues: Queues) -> None:
-    """An admission of other pod sets than the workload's is rejected."""
+    """An admission is rejected if its pod sets are not those of the workload."""
     made = real_queues.create("Workload")
     answer = real_queues.with_status(made, {"conditions": RESERVED, "admission": admission("main", "more")})
     assert "one of podSetAssignments for each" in answer.refused(422, "Invalid")["message"]
 
 
 def test_topology_assignments(real_queues: Queues) -> None:
-    """Slices have one value a level and domain."""
+    """Slices have one value per level and domain."""
     made = real_queues.create("Workload")
     piece: Object = {
         "domainCount": 2,
@@ -347,7 +347,7 @@ def test_topology_assignments(real_queues: Queues) -> None:
 
 
 def test_columns(queues: Queues) -> None:
-    """`kubectl get` shows what Kueue's users know."""
+    """`kubectl get` shows the columns that Kueue's users know."""
     table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     expected = {
         "ClusterQueue": ["Name", "Cohort", "Strategy", "Pending Workloads", "Admitted Workloads"],

@@ -1,4 +1,4 @@
-"""The agent's pods: locked, on every node once, with what the agent reads and settings that it takes."""
+"""The agent's pods: restricted, once on every node, with mounts that it reads and settings that it accepts."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ KUBELET_PATHS = {f"/var/lib/kubelet/{name}" for name in ("pod-resources", "pods-
 HOST_PATHS = {"/sys", "/etc/os-release", "/boot", "/lib/modules"} | KUBELET_PATHS
 FEATURE_FILES = f"/{FEATURES_DIRECTORY}"
 OF_NFD = ["overlays/with-nfd", "overlays/without-nfd"]
-"""Overlays that take the place of NFD's workers, and read feature files."""
+"""Overlays that replace NFD's workers, and read feature files."""
 GPU_OPERATORS_WORKER = b"sources: {pci: {deviceLabelFields: [vendor]}}"
-"""The configuration of NFD's worker by the chart of the NVIDIA GPU operator, as far as labels of GPUs go."""
+"""The part about GPU labels of the NFD worker's configuration in the chart of the NVIDIA GPU operator."""
 
 each_overlay = pytest.mark.parametrize("overlay", overlays())
 
 
 @each_overlay
-def test_the_pod_is_locked(overlay: str) -> None:
-    """No privilege, no capability, no namespace of the host, nothing to write to, the runtime's seccomp profile."""
+def test_the_pod_is_restricted(overlay: str) -> None:
+    """No privileges, capabilities or host namespaces, no writable file system, and the runtime's seccomp profile."""
     for pod, container in containers(objects(overlay)):
         assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & set(pod)
         assert container["securityContext"] == {
@@ -60,7 +60,7 @@ def test_the_pod_is_locked(overlay: str) -> None:
 
 @each_overlay
 def test_the_resources(overlay: str) -> None:
-    """48 MiB are asked for, and 96 are the limit; no limit of CPU. NVML's child process has room of its own."""
+    """The limit of memory is twice the request, and larger with NVML for its child process; CPU has no limit."""
     for pod, container in containers(objects(overlay)):
         limit = "192Mi" if "runtimeClassName" in pod else "96Mi"
         assert container["resources"] == {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": limit}}
@@ -68,13 +68,13 @@ def test_the_resources(overlay: str) -> None:
 
 @each_overlay
 def test_the_mounts(overlay: str) -> None:
-    """Everything is mounted for reading only, and of the host no more than the listed paths; no single socket."""
+    """All mounts are read-only; of the host, only the listed paths are mounted, and no single socket."""
     for pod, container in containers(objects(overlay)):
         mounts = mounts_of(pod, container)
         assert all(mount["readOnly"] is True and "mountPropagation" not in mount for mount, _ in mounts.values())
         of_host = {volume["hostPath"]["path"]: mount for mount, volume in mounts.values() if "hostPath" in volume}
         assert set(of_host) == HOST_PATHS | ({FEATURE_FILES} if overlay in OF_NFD else set())
-        # a file has no mounts below it
+        # a file contains no mounts
         recursive = {path for path, mount in of_host.items() if mount.get("recursiveReadOnly") == "IfPossible"}
         assert recursive == set(of_host) - {"/etc/os-release"}
 
@@ -86,8 +86,8 @@ def test_feature_files_are_where_the_agent_reads_them(overlay: str) -> None:
         assert mounts_of(pod, container)[directory][1]["hostPath"]["path"] == FEATURE_FILES
 
 
-def test_what_is_mounted_is_read() -> None:
-    """Discovery looks into each mount; what else it looks for is in /proc, or another place of something mounted."""
+def test_every_mount_is_read() -> None:
+    """Discovery reads each mount; everything else that it reads is in /proc, or a fallback for a mounted file."""
     files = RecordingFiles(MemoryFiles([("proc/sys/kernel/osrelease", b"6.1.0\n"), ("sys", None)]), {})
     Scanner(files).scan()
     asked = {path for _, path in files.results}
@@ -102,7 +102,7 @@ def test_what_is_mounted_is_read() -> None:
 
 @each_overlay
 def test_no_credential_of_the_kubelet_is_mounted(overlay: str) -> None:
-    """Of the kubelet's directory the agent has sockets and the device checkpoint: no kubeconfig, key or volume."""
+    """Of the kubelet's directory, only sockets and the device checkpoint are mounted: no kubeconfig, key or volume."""
     settings = Settings().completed()
     needed = {settings.podresources_socket, settings.pods_api_socket, device_checkpoint_path(settings.kubelet_dir)}
     assert {os.path.dirname(path) for path in needed} == KUBELET_PATHS
@@ -113,7 +113,7 @@ def test_no_credential_of_the_kubelet_is_mounted(overlay: str) -> None:
 
 
 def test_secrets_beside_the_state_files_are_covered() -> None:
-    """With the component for them the agent has the kubelet's directory, and not volumes of pods, drivers or keys."""
+    """With this component, the kubelet's directory is mounted, but not its volumes of pods, drivers and keys."""
     manifests = combined("overlays/gpu", "components/kubelet-state")
     assert len(containers(manifests)) == 2
     for pod, container in containers(manifests):
@@ -134,7 +134,7 @@ def test_secrets_beside_the_state_files_are_covered() -> None:
 
 @pytest.mark.parametrize("name", ["kubeconfig", "bootstrap-kubeconfig", "config.json"])
 def test_files_with_credentials_are_covered(name: str) -> None:
-    """Where nodes have such a file, a component mounts an empty one over it, for every DaemonSet."""
+    """If nodes have such a file, a component mounts an empty file over it, in every DaemonSet."""
     manifests = combined("overlays/gpu", "components/kubelet-state", f"components/cover-{name.replace('.', '-')}")
     assert len(containers(manifests)) == 2
     for pod, container in containers(manifests):
@@ -142,8 +142,8 @@ def test_files_with_credentials_are_covered(name: str) -> None:
         assert (mount["readOnly"], volume["hostPath"]) == (True, {"path": "/dev/null", "type": "CharDevice"})
 
 
-def test_k3s_has_no_directory_of_keys() -> None:
-    """The component for k3s and RKE2 leaves out the one cover for which they have no place, and nothing else."""
+def test_k3s_omits_the_mount_over_keys() -> None:
+    """The component for k3s and RKE2 omits only the mount over pki, a directory that they do not have."""
     [(pod, container)] = containers(combined("overlays/default", "components/kubelet-state", "components/k3s"))
     [(ordinary, same)] = containers(combined("overlays/default", "components/kubelet-state"))
     left_out = set(mounts_of(ordinary, same)) - set(mounts_of(pod, container))
@@ -151,8 +151,8 @@ def test_k3s_has_no_directory_of_keys() -> None:
 
 
 @each_overlay
-def test_the_agent_takes_what_it_is_given(overlay: str) -> None:
-    """Every argument, variable and settings file is one that the agent knows, and together they are valid."""
+def test_the_agent_accepts_its_arguments_and_settings(overlay: str) -> None:
+    """The agent knows every argument, variable and settings file, and together they are valid."""
     manifests = objects(overlay)
     settings = {one["metadata"]["name"]: one["data"] for one in of_kind(manifests, "ConfigMap")}
     for pod, container in containers(manifests):
@@ -176,7 +176,7 @@ def port_of(settings: Settings) -> int:
 
 @each_overlay
 def test_the_probes(overlay: str) -> None:
-    """They ask pages that need no token, over TLS exactly where the agent serves it."""
+    """Probes use endpoints without a token, over TLS exactly if the agent serves TLS."""
     for _, container in containers(objects(overlay)):
         scheme = "HTTPS" if parsed(container["args"]).tls_cert else "HTTP"
         probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
@@ -190,8 +190,8 @@ def test_the_probes(overlay: str) -> None:
 
 
 @each_overlay
-def test_the_pod_is_everywhere_and_stays(overlay: str) -> None:
-    """It runs on every Linux node whatever its taints, ends soon, and is rolled out to a tenth of them at a time."""
+def test_the_pod_runs_on_every_node(overlay: str) -> None:
+    """The pod tolerates all taints on Linux nodes, stops soon, and is rolled out to a tenth of the nodes at a time."""
     manifests = objects(overlay)
     for one in of_kind(manifests, "DaemonSet"):
         assert one["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
@@ -203,8 +203,8 @@ def test_the_pod_is_everywhere_and_stays(overlay: str) -> None:
         assert pod["dnsPolicy"] == "ClusterFirst"
 
 
-def test_the_token_is_as_others_are() -> None:
-    """The projected token has the three files where in-cluster configuration looks for them."""
+def test_the_token_has_the_usual_files() -> None:
+    """The projected token has the three files where in-cluster configuration expects them."""
     [(pod, container)] = containers(objects("."))
     _, volume = mounts_of(pod, container)["/var/run/secrets/kubernetes.io/serviceaccount"]
     account, ca, namespace = volume["projected"]["sources"]
@@ -217,7 +217,7 @@ def test_the_token_is_as_others_are() -> None:
 
 
 def wanted_on(pod: Object, labels: dict[str, str]) -> bool:
-    """Tell whether a DaemonSet wants its pod on a node with labels."""
+    """Return whether a DaemonSet schedules its pod to a node with these labels."""
 
     def fits(expression: Object) -> bool:
         holds = labels.get(expression["key"]) in expression["values"]
@@ -229,26 +229,26 @@ def wanted_on(pod: Object, labels: dict[str, str]) -> bool:
 
 
 def runtime_classes(labels: dict[str, str]) -> list[str | None]:
-    """Return the runtime class of each DaemonSet that wants its pod on a node with labels."""
+    """Return the runtime class of each DaemonSet that schedules its pod to a node with these labels."""
     wanting = [pod for pod, _ in containers(objects("overlays/gpu")) if wanted_on(pod, labels)]
     return [pod.get("runtimeClassName") for pod in wanting]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_one_agent_a_node(name: str) -> None:
-    """Exactly one of the two DaemonSets wants each node: the one with NVML where an NVIDIA GPU is."""
+def test_each_node_has_one_agent(name: str) -> None:
+    """Exactly one of the two DaemonSets selects each node: the one with NVML if the node has an NVIDIA GPU."""
     machine = ALL[name]()
     has_gpu = any(gpu.vendor == "nvidia" for gpu in machine.gpus)
     assert runtime_classes(machine_to_labels(machine)) == ["nvidia" if has_gpu else None]
 
 
 def test_a_new_node_starts_with_the_agent_of_all_nodes() -> None:
-    """No agent has labelled it: the first one finds the GPU."""
+    """No agent has labelled the node yet, so the first one must find the GPU."""
     assert runtime_classes({}) == [None]
 
 
 def test_the_agent_with_nvml_needs_no_label_of_nfd() -> None:
-    """A configuration of NFD's worker changes the labels of PCI, and the node keeps its agent."""
+    """The configuration of an NFD worker changes the PCI labels, but not the selected agent."""
     worker, problems = parse_worker_config(GPU_OPERATORS_WORKER)
     labels = machine_to_labels(ALL["gpu_server"](), config=LabelConfig(worker=worker))
     assert problems == ()
@@ -256,8 +256,8 @@ def test_the_agent_with_nvml_needs_no_label_of_nfd() -> None:
     assert runtime_classes(labels) == ["nvidia"]
 
 
-def test_what_the_runtime_is_asked_for() -> None:
-    """All GPUs, and of the driver's libraries NVML alone."""
+def test_devices_and_libraries_of_the_runtime() -> None:
+    """The container needs all GPUs, and only NVML of the driver's libraries."""
     [container] = [one for pod, one in containers(objects("overlays/gpu")) if "runtimeClassName" in pod]
     asked = {one["name"]: one["value"] for one in container["env"] if one["name"].startswith("NVIDIA_")}
     assert asked == {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"}
@@ -265,7 +265,7 @@ def test_what_the_runtime_is_asked_for() -> None:
 
 @each_overlay
 def test_selectors(overlay: str) -> None:
-    """No DaemonSet selects another's pods; the Service, the NetworkPolicy and the PodMonitor select those of all."""
+    """No DaemonSet selects another's pods; the Service, the NetworkPolicy and the PodMonitor select the pods of all."""
     manifests = objects(overlay)
     sets = of_kind(manifests, "DaemonSet")
     for one in sets:

@@ -1,4 +1,4 @@
-"""The queue's manifests: rights, a cluster that cannot lock itself out, and the webhooks on a real API server."""
+"""The queue's manifests: rights, no lockout of the cluster, and the webhooks on a real API server."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def webhooks() -> list[Object]:
 # --- rights
 
 
-def test_it_reads_no_secret_but_its_own() -> None:
-    """Rights to Secrets, ConfigMaps and leases are for its own names in its own namespace. Kueue's Lease is read."""
+def test_the_controller_reads_only_its_own_secret() -> None:
+    """Rights to Secrets, ConfigMaps and leases cover its own names and namespace; it also reads Kueue's Lease."""
     [role] = [role for role in of_kind(made(), "ClusterRole") if role["metadata"]["name"] == ACCOUNT]
     [kueue] = [rule for rule in role["rules"] if "leases" in rule["resources"]]
     assert (kueue["resourceNames"], kueue["verbs"]) == ([DEFAULT_LEASE.partition("/")[2]], ["get"])
@@ -73,8 +73,8 @@ def test_it_reads_no_secret_but_its_own() -> None:
         assert named == [[LEASE], [CHECKPOINT], [OPTIONS.secret]]
 
 
-def test_a_viewer_reads_the_read_api_alone() -> None:
-    """Its account has no right to a resource. A user may get its tokens, and reach one port of the controller."""
+def test_a_viewer_reads_only_the_read_api() -> None:
+    """The account has no rights to resources. A user may request its tokens, and reach one port of the controller."""
     assert rights(made(), VIEWER) == {("get", f"{REVIEWED_PREFIX}/api/*", "*")}
     [user] = [role for role in of_kind(made(), "Role") if role["metadata"]["name"] == "zonewise-user"]
     named = {(verb, each, name) for rule in user["rules"] for verb in rule["verbs"] for each in rule["resources"]
@@ -85,22 +85,22 @@ def test_a_viewer_reads_the_read_api_alone() -> None:
     }
 
 
-def test_it_changes_no_queue() -> None:
-    """Queues are the administrator's: it writes their status, and Workloads."""
+def test_the_controller_changes_no_queue() -> None:
+    """Administrators own the queues; the controller writes their status, and Workloads."""
     found = {(verb, kind) for verb, kind, _ in rights(made(), ACCOUNT) if kind.startswith("kueue.x-k8s.io/")}
     written = {kind.removeprefix("kueue.x-k8s.io/") for verb, kind in found if verb not in {"get", "list", "watch"}}
     assert {kind for kind in written if not kind.endswith("/status")} == {"workloads"}
 
 
-def test_it_may_run_each_kind_of_job() -> None:
-    """Each adapter's kind may be watched, started and stopped."""
+def test_the_controller_may_run_each_kind_of_job() -> None:
+    """The controller may watch, start and stop the kind of each adapter."""
     found = rights(made(), ACCOUNT)
     for adapter in discover_adapters():
         kind = f"{adapter.resource.group}/{adapter.resource.plural}"
         assert {(verb, kind, "*") for verb in ("get", "list", "watch", "patch")} <= found
 
 
-def test_it_may_watch_each_kind_that_it_watches() -> None:
+def test_the_controller_has_the_rights_for_its_watches() -> None:
     found = rights(made(), ACCOUNT)
     kinds = watched_kinds(discover_adapters(), lambda _: None, create_autospec(GroupStatusWriter), ())
     for watched in (*kinds.required, *kinds.optional):
@@ -108,8 +108,8 @@ def test_it_may_watch_each_kind_that_it_watches() -> None:
         assert {(verb, kind, "*") for verb in ("list", "watch")} <= found
 
 
-def test_it_may_ask_the_cluster_autoscaler_for_nodes() -> None:
-    """It makes requests and their PodTemplates, which are deleted with the objects that own them."""
+def test_the_controller_may_request_nodes_from_the_cluster_autoscaler() -> None:
+    """It creates requests and their PodTemplates, which are deleted with the objects that own them."""
     found = {(verb, kind) for verb, kind, _ in rights(made(), ACCOUNT)}
     request, template = ("autoscaling.x-k8s.io/provisioningrequests", "/podtemplates")
     assert {verb for verb, kind in found if kind == request} == {"list", "watch", "create", "delete"}
@@ -117,12 +117,12 @@ def test_it_may_ask_the_cluster_autoscaler_for_nodes() -> None:
     assert ("patch", "kueue.x-k8s.io/admissionchecks/status") in found
 
 
-def test_it_binds_pods_with_the_component_alone() -> None:
+def test_the_controller_may_bind_pods_only_with_the_component() -> None:
     with_component = combined("queue", "queue/components/bind")
     assert rights(with_component, ACCOUNT) - rights(made(), ACCOUNT) == {("create", "/pods/binding", "*")}
 
 
-def test_configurations_are_its_own() -> None:
+def test_the_controller_changes_only_its_own_webhook_configurations() -> None:
     [role] = [role for role in of_kind(made(), "ClusterRole") if role["metadata"]["name"] == ACCOUNT]
     [rule] = [rule for rule in role["rules"] if rule["apiGroups"] == ["admissionregistration.k8s.io"]]
     assert rule["resourceNames"] == [OPTIONS.configuration]
@@ -130,11 +130,11 @@ def test_configurations_are_its_own() -> None:
     assert {one["metadata"]["name"] for kind in CONFIGURATIONS for one in of_kind(made(), kind)} == {ACCOUNT}
 
 
-# --- no lock-out
+# --- no lockout
 
 
 def test_only_new_jobs_of_a_queue_can_be_stopped() -> None:
-    """A webhook that fails rejects creations with the label, outside of kube-system and its own namespace."""
+    """A failing webhook rejects only creations with the label, outside kube-system and its own namespace."""
     for webhook in webhooks():
         assert webhook["timeoutSeconds"] == 5
         if webhook["failurePolicy"] == "Ignore":
@@ -146,8 +146,8 @@ def test_only_new_jobs_of_a_queue_can_be_stopped() -> None:
         assert set(excluded["values"]) == {"kube-system", NAMESPACE}
 
 
-def test_no_webhook_matches_what_carries_the_cluster() -> None:
-    """Nodes, leases, Secrets and workloads of other groups are not looked at."""
+def test_no_webhook_matches_vital_kinds() -> None:
+    """No webhook matches nodes, leases, Secrets or workloads of other groups."""
     found = {f"{group}/{kind}" for one in webhooks() for rule in one["rules"] for group in rule["apiGroups"]
              for kind in rule["resources"]}  # fmt: skip
     assert {kind for kind in found if kind.startswith("/")} == {"/pods"}
@@ -155,7 +155,7 @@ def test_no_webhook_matches_what_carries_the_cluster() -> None:
 
 
 def test_names_agree() -> None:
-    """The program's defaults are the manifests' names, ports and places."""
+    """The program's defaults are the names, ports and paths of the manifests."""
     [service] = [one for one in of_kind(made(), "Service") if one["metadata"]["name"] == OPTIONS.service]
     assert {webhook["clientConfig"]["service"]["name"] for webhook in webhooks()} == {service["metadata"]["name"]}
     [deployment] = of_kind(made(), "Deployment")
@@ -172,8 +172,8 @@ def test_names_agree() -> None:
 # --- the default queue
 
 
-def test_the_default_queue_takes_all_nodes() -> None:
-    """Its quotas never bind, and its objects have no problems."""
+def test_the_default_queue_uses_all_nodes() -> None:
+    """Its quotas never limit jobs, and its objects have no problems."""
     queues = objects("queue/examples/default-queue")
     [queue], [flavor] = of_kind(queues, "ClusterQueue"), of_kind(queues, "ResourceFlavor")
     value, problems = read_cluster_queue(queue)
@@ -208,7 +208,7 @@ class Live(NamedTuple):
 
 @pytest.fixture(scope="module")
 def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """The manifests, whose webhooks are called by an address on loopback instead of by their Service."""
+    """Apply the manifests; the server calls the webhooks at a loopback address instead of through their Service."""
     namespace = yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     apply(real_server, f"{namespace}---\n{rendered('queue')}")
     apply(real_server, rendered("queue/examples/default-queue"))
@@ -231,7 +231,7 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def _wait_for_policies(admin: Api) -> None:
-    """The server holds a policy a moment after it was applied. In kube-system no webhook decides instead of it."""
+    """Wait until the server enforces the policies, shown in kube-system, where no webhook is called."""
     body = job("q")
     body["metadata"] |= {"name": "", "generateName": "policy-"}
     body["spec"]["template"]["spec"]["restartPolicy"] = "Never"
@@ -290,7 +290,7 @@ def test_queues_that_contradict_themselves_are_rejected(live: Live) -> None:
 
 
 def test_the_policy_holds_while_no_webhook_is_served(live: Live) -> None:
-    """Updates go on without the webhooks, but for what a running job was admitted with."""
+    """Without the webhooks, updates succeed, except of fields with which a running job was admitted."""
     made = live.create(job("q", {"kueue.x-k8s.io/job-min-parallelism": "2"})).ok()
     path = f"{live.jobs}/{made['metadata']['name']}"
     with _no_webhook_served(live):
@@ -310,10 +310,10 @@ def test_the_policy_holds_while_no_webhook_is_served(live: Live) -> None:
 
 
 def test_the_cluster_is_not_locked_out_while_no_webhook_is_served(live: Live) -> None:
-    """Only what names a queue waits, and not in the namespaces that carry the cluster and the controller itself."""
+    """Only objects with a queue wait, except in the namespaces of the cluster and of the controller itself."""
     for namespace in ("kube-system", NAMESPACE):
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        live.admin.post(path, {"metadata": {"name": "default"}})  # no controller manager makes it here
+        live.admin.post(path, {"metadata": {"name": "default"}})  # no controller manager creates it here
     with _no_webhook_served(live):
         eventually(lambda: live.create(job("q")).status == 500)
         assert live.create(pod("q")).status == 500
@@ -329,8 +329,8 @@ def test_the_cluster_is_not_locked_out_while_no_webhook_is_served(live: Live) ->
 
 
 @pytest.mark.parametrize("text", ["-5", "0", "0h0m", "", "5 minutes", "1h2", "1.5", "90M", "1" * 17])
-def test_walltimes_that_nothing_can_read_are_rejected_while_no_webhook_is_served(live: Live, text: str) -> None:
-    """New jobs are rejected anyhow then. So the policy is shown by updates, and by creations in kube-system."""
+def test_unreadable_walltimes_are_rejected_while_no_webhook_is_served(live: Live, text: str) -> None:
+    """Since new jobs are rejected anyway, the test uses updates, and creations in kube-system."""
     made = live.create(job("q")).ok()
     annotations = {"metadata": {"annotations": {"zonewise.dev/max-run-seconds": text}}}
     with _no_webhook_served(live):
@@ -345,7 +345,7 @@ def test_walltimes_that_nothing_can_read_are_rejected_while_no_webhook_is_served
 
 
 @pytest.mark.parametrize("text", ["1", "90m", "1d12h", "0h1m", "3600s", "0001"])
-def test_the_policy_takes_each_form_of_a_walltime(live: Live, text: str) -> None:
+def test_the_policy_accepts_each_form_of_a_walltime(live: Live, text: str) -> None:
     live.create(job("q", {"zonewise.dev/max-run-seconds": text})).ok()
     assert parse_walltime(text) > 0
 
@@ -357,8 +357,8 @@ def test_the_policy_reads_the_label_of_kueue_too(live: Live, text: str) -> None:
     assert words in answer.body["message"]
 
 
-def test_the_policy_lets_what_was_declared_before_it_be(live: Live) -> None:
-    """A job whose walltime nothing can read, from before the policy, can be changed otherwise."""
+def test_the_policy_ignores_walltimes_that_were_declared_earlier(live: Live) -> None:
+    """If a job declared an unreadable walltime before the policy was applied, its other fields can still be changed."""
     made = live.create(job(annotations={"zonewise.dev/max-run-seconds": "soon"}, suspend=True)).ok()
     path = f"{live.jobs}/{made['metadata']['name']}"
     with _no_webhook_served(live):
@@ -392,7 +392,7 @@ def _call_at_again(live: Live) -> None:
 
 
 def test_examples_are_valid(live: Live) -> None:
-    """The example is a Job that the server and the webhooks take."""
+    """The server and the webhooks accept the example Job."""
     example = yaml.safe_load((MANIFESTS / "queue" / "examples" / "job.yaml").read_text())
     example["metadata"]["namespace"] = live.namespace
     assert live.admin.post(live.jobs, example, fieldValidation="Strict").ok()["spec"]["suspend"] is True

@@ -1,4 +1,4 @@
-"""On a real API server: the commands of the guide give a queue that runs a Job with the rights of its manifests."""
+"""On a real API server: the guide's commands install a queue that runs a Job with the rights of the manifests."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SINGLE_POD: dict[str, Any] = {
         "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}],
     },
 }
-"""As the webhook leaves it."""
+"""The Job as the webhook leaves it."""
 LEADER = ("--leader-election", "true", "--namespace", NAMESPACE, "--metrics-listen", "127.0.0.1:0")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Generator[LiveCluster]:
-    """A server with the manifests. Their Service leads nowhere here, so no webhook is called."""
+    """Return a server with the manifests. Their Service has no endpoints here, so no webhook is called."""
     with real_job_servers("--enable-admission-plugins=OwnerReferencesPermissionEnforcement") as (server, directory):
         namespace = yaml.safe_dump({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         apply(server, f"{namespace}---\n{rendered('queue')}")
@@ -66,8 +66,8 @@ def test_the_readme_has_the_commands_of_the_guide() -> None:
     assert [command for command in COMMANDS if f"manifests/{command}\n" not in README] == []
 
 
-def test_its_rights_suffice(cluster: LiveCluster) -> None:
-    """The Job of the example starts whole, is placed on nodes, as a plain pod is, and no request is forbidden."""
+def test_the_rights_suffice(cluster: LiveCluster) -> None:
+    """The example Job starts as a whole and is placed on nodes, and so is a plain pod; no request is forbidden."""
     cluster.api.post(PODS, SINGLE_POD).ok()
     with cluster.controller(*LEADER) as process:
         eventually(lambda: len(cluster.running_pods("train")) == 10)
@@ -82,8 +82,8 @@ def test_its_rights_suffice(cluster: LiveCluster) -> None:
     assert cluster.api.get(config_map).status == 200
 
 
-def test_its_rights_suffice_for_groups_of_nodes(cluster: LiveCluster) -> None:
-    """A group lists the nodes whose agents have recorded it, and those alone; a deleted Node leaves it."""
+def test_the_rights_suffice_for_groups_of_nodes(cluster: LiveCluster) -> None:
+    """A group lists exactly the nodes whose agents have recorded it; a deleted Node leaves it."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     cluster.api.post(crds, GROUP_CRD).ok()
     eventually(lambda: cluster.api.get(GROUPS).status == 200)
@@ -107,8 +107,8 @@ def test_its_rights_suffice_for_groups_of_nodes(cluster: LiveCluster) -> None:
         assert "forbidden" not in process.said.lower()
 
 
-def test_its_rights_suffice_for_nodes_from_the_cluster_autoscaler(cluster: LiveCluster) -> None:
-    """A request is made, followed, and removed with the quota; no request to the API server is forbidden."""
+def test_the_rights_suffice_for_nodes_from_the_cluster_autoscaler(cluster: LiveCluster) -> None:
+    """A request is created, observed, and removed with the quota; no request to the API server is forbidden."""
     autoscaler = Autoscaler(cluster)
     autoscaler.add_check(queue="default")
     job = yaml.safe_load((MANIFESTS / "queue/examples/job.yaml").read_text())

@@ -1,4 +1,4 @@
-"""On a real API server: what each overlay lets the agent do is enough for all that it writes there."""
+"""On a real API server: each overlay gives the agent the rights for everything that it writes there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODES = {"overlays/without-nfd": "node", "overlays/with-nfd": "nodefeature", "ov
 
 
 class Cluster(NamedTuple):
-    """A server of which one overlay has been applied, and the agent's client on one node."""
+    """A server with one overlay applied, and the agent's client on one node."""
 
     overlay: str
     server: RealServer
@@ -52,7 +52,7 @@ NODE_FEATURES = ("patch", "nfd.k8s-sigs.io/nodefeatures", NAMESPACE)
 
 @pytest.fixture(scope="module")
 def server() -> Generator[RealServer]:
-    """One server, on which overlays are applied one over the other."""
+    """Return one server; the overlays are applied one after another."""
     with real_apiserver() as running:
         yield running
 
@@ -85,7 +85,7 @@ def cluster(request: pytest.FixtureRequest, server: RealServer) -> Generator[Clu
 def test_switching(
     server: RealServer, overlay: str, withdrawn: tuple[str, str, str], kept: tuple[str, str, str]
 ) -> None:
-    """An overlay with fewer rights withdraws those that the default gave, once it is applied over it."""
+    """If an overlay with fewer rights is applied after the default, it withdraws the missing rights."""
     apply(server, rendered("."))
     eventually(lambda: may(server, *withdrawn) and may(server, *kept))
     apply(server, rendered(overlay))
@@ -94,14 +94,14 @@ def test_switching(
 
 
 def in_force(server: RealServer, overlay: str) -> bool:
-    """Tell whether the API server has heard of the agent's rights that were just applied, and of those withdrawn."""
+    """Return whether the API server enforces the rights that were just granted and withdrawn."""
     given = rights(objects(overlay))
     withdrawn = {NODE_LABELS, NODE_FEATURES} - given
     return all(may(server, *right) for right in given) and not any(may(server, *right) for right in withdrawn)
 
 
 def may(server: RealServer, verb: str, thing: str, namespace: str) -> bool:
-    """Tell whether the agent's account may do something with a group/resource, in a namespace or in all ("*")."""
+    """Return whether the agent's account may do something with a group/resource, in a namespace or in all ("*")."""
     group, resource, subresource = (*thing.split("/", 2), "")[:3]
     attributes = {
         "verb": verb, "group": group, "resource": resource, "subresource": subresource,
@@ -127,7 +127,7 @@ def test_the_topology(cluster: Cluster) -> None:
 
 
 def test_the_labels(cluster: Cluster) -> None:
-    """They arrive where the overlay has them written, are changed and taken back, and nothing is left to complain."""
+    """Labels are written to the overlay's target, changed, and removed, and the publisher reports no problem."""
     publisher = LabelPublisher(cluster.client, LabelTarget(NODE, NAMESPACE, POD), mode=MODES[cluster.overlay])
     on_node = cluster.overlay == "overlays/without-nfd"
     for machine in (gpu_server(), small_vm()):
@@ -146,7 +146,7 @@ def test_the_labels(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("cluster", ["overlays/prometheus"], indirect=True)
 def test_who_may_read_metrics(cluster: Cluster) -> None:
-    """With the overlay for Prometheus the agent can ask, and the reader of metrics may get them, and nothing else."""
+    """With the overlay for Prometheus, the agent can check tokens; the reader may get only the metrics."""
     token = cluster.server.service_account_token(NAMESPACE, "zonewise-metrics-reader")
     other = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
     eventually(lambda: Authorizer(cluster.client).authorize(f"Bearer {token}", "/metrics", "::1") == ALLOWED)
@@ -159,7 +159,7 @@ def test_who_may_read_metrics(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("cluster", ["overlays/without-nfd"], indirect=True)
 def test_excluding_pods_by_label(cluster: Cluster) -> None:
-    """With the component for it, labels of pods of every namespace can be read."""
+    """The component grants the right to read the labels of pods in every namespace."""
     made = combined(cluster.overlay, "components/pod-labels")
     apply(cluster.server, yaml.safe_dump_all(made))
     other = cluster.server.new_namespace()

@@ -1,4 +1,4 @@
-"""The scheduler's manifests: one locked pod, the rights it needs, settings and configurations that are taken."""
+"""The scheduler's manifests: one restricted pod, the rights that it needs, and valid settings and configurations."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def ours(manifests: list[Object]) -> Object:
 
 
 def files_of(manifests: list[Object], directory: str = os.path.dirname(DEFAULT_FILE)) -> dict[str, str]:
-    """Return the files that the pod finds in a directory, by name."""
+    """Return the files in a directory of the pod, by name."""
     [mount] = [one for one in ours(manifests)["volumeMounts"] if one["mountPath"] == directory]
     [volume] = [one for one in pod_of(manifests)["volumes"] if one["name"] == mount["name"]]
     [config_map] = [
@@ -102,8 +102,8 @@ def settings_of(manifests: list[Object]) -> ExtenderSettings:
     return read_settings(flags, {}, files_of(manifests)[os.path.basename(DEFAULT_FILE)])
 
 
-def test_the_parts_are_known() -> None:
-    """Every overlay and component is looked at here."""
+def test_all_parts_are_covered() -> None:
+    """These tests cover every overlay and component."""
     assert {*overlays("scheduler")} == {ALONE, BOTH}
     names = ("alerts", "bind", "kube-scheduler", "kueue-crds", "metrics-auth", "pod-groups", "pod-monitor")
     assert components("scheduler") == [f"scheduler/components/{name}" for name in names]
@@ -115,13 +115,15 @@ def test_the_parts_are_known() -> None:
 @each_overlay
 @each_way
 def test_rights(overlay: str, *, bind: bool) -> None:
-    """The account may do exactly this: look, wake, preempt; be a kube-scheduler or bind where the parts are there."""
+    """The account has exactly the rights to read, requeue and preempt; components add those of kube-scheduler and
+    binding.
+    """
     assert rights(made_of(overlay, bind=bind), ACCOUNT) == RIGHTS[overlay] | (BINDS if bind else set())
 
 
 @each_overlay
-def test_nothing_is_about_others(overlay: str) -> None:
-    """Every object is the scheduler's own by name and label; namespace and CRD come with the agent."""
+def test_every_object_is_the_schedulers_own(overlay: str) -> None:
+    """The name and labels of every object are the scheduler's; namespace and CRD are in the agent's manifests."""
     manifests = objects(overlay)
     assert not of_kind(manifests, "Namespace")
     assert not of_kind(manifests, "CustomResourceDefinition")
@@ -133,8 +135,8 @@ def test_nothing_is_about_others(overlay: str) -> None:
 
 
 @each_overlay
-def test_it_goes_with_the_agent(overlay: str) -> None:
-    """One kustomization can have both: no object is in each."""
+def test_the_manifests_can_be_combined_with_the_agents(overlay: str) -> None:
+    """One kustomization can contain both, since no object is in both."""
     manifests = objects(".") + objects(overlay)
     names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in manifests]
     assert len(names) == len(set(names))
@@ -144,8 +146,8 @@ def test_it_goes_with_the_agent(overlay: str) -> None:
 
 
 @each_overlay
-def test_the_pod_is_locked(overlay: str) -> None:
-    """Not root, no capability, nothing of the host, one place to write to, the runtime's seccomp profile."""
+def test_the_pod_is_restricted(overlay: str) -> None:
+    """No root user, capabilities or host resources, one writable directory, and the runtime's seccomp profile."""
     pod = pod_of(objects(overlay))
     assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "initContainers"} & set(pod)
     assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
@@ -168,8 +170,8 @@ def test_the_pod_is_locked(overlay: str) -> None:
 
 
 @each_overlay
-def test_there_is_one(overlay: str) -> None:
-    """Never two of them, which would assign the same zones; from a node that is gone it soon moves."""
+def test_there_is_one_replica(overlay: str) -> None:
+    """Two replicas would assign the same zones, so there is only one. If its node fails, it soon moves."""
     manifests = objects(overlay)
     [deployment] = of_kind(manifests, "Deployment")
     assert deployment["spec"]["replicas"] == 1
@@ -183,7 +185,7 @@ def test_there_is_one(overlay: str) -> None:
 
 @each_overlay
 def test_the_resources(overlay: str) -> None:
-    """Memory for the largest cluster, and no limit of CPU."""
+    """The memory suffices for the largest cluster, and CPU has no limit."""
     assert ours(objects(overlay))["resources"] == {
         "requests": {"cpu": "100m", "memory": "256Mi"},
         "limits": {"memory": "1Gi"},
@@ -192,8 +194,8 @@ def test_the_resources(overlay: str) -> None:
 
 @each_overlay
 @each_way
-def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
-    """Every argument and setting is one that it knows, together they are valid, and each file is in a mount."""
+def test_the_program_accepts_its_arguments_and_settings(overlay: str, *, bind: bool) -> None:
+    """The program knows every argument and setting, together they are valid, and each file is in a mount."""
     manifests = made_of(overlay, bind=bind)
     settings, container = settings_of(manifests), ours(manifests)
     assert parsed(container["args"]).extender_only
@@ -206,7 +208,7 @@ def test_it_takes_what_it_is_given(overlay: str, *, bind: bool) -> None:
 
 
 def test_the_settings_repeat_defaults() -> None:
-    """The file says what holds without it, but for the log, the place for misses and, over TLS, what that needs."""
+    """The file repeats defaults, except for the log format, the misprediction directory and the files for TLS."""
     plain = ExtenderSettings(log_format="json", misprediction_dir="/mispredictions")
     assert settings_of(objects(BOTH)) == plain
     over_tls = settings_of(objects(ALONE))
@@ -220,7 +222,9 @@ def test_the_settings_repeat_defaults() -> None:
 
 @each_overlay
 def test_the_ports(overlay: str) -> None:
-    """Metrics are open; the extender is on loopback beside its kube-scheduler, else for bearers of certificates."""
+    """Metrics are open. The extender listens on loopback next to its kube-scheduler, otherwise it demands
+    certificates.
+    """
     manifests = objects(overlay)
     settings = settings_of(manifests)
     ports = {port["name"]: port["containerPort"] for port in ours(manifests)["ports"]}
@@ -256,7 +260,7 @@ def test_selectors(overlay: str) -> None:
 
 @each_overlay
 def test_the_probes(overlay: str) -> None:
-    """They ask pages that need no token, over TLS exactly where it is served."""
+    """Probes use endpoints without a token, over TLS exactly if TLS is served."""
     manifests = objects(overlay)
     scheme = "HTTPS" if settings_of(manifests).tls_cert else "HTTP"
     container = ours(manifests)
@@ -272,7 +276,7 @@ def test_the_probes(overlay: str) -> None:
 
 @each_overlay
 def test_metrics_for_bearers_of_a_token(overlay: str) -> None:
-    """Metrics have a certificate of their own, probes use TLS, and the account may review tokens."""
+    """Metrics have a separate certificate, probes use TLS, and the account may review tokens."""
     manifests = combined(overlay, *AUTH)
     settings, container = settings_of(manifests), ours(manifests)
     assert settings.metrics_auth == "token"
@@ -297,8 +301,8 @@ def test_metrics_for_bearers_of_a_token(overlay: str) -> None:
 # --- docs/guides/deploy.md
 
 
-def test_its_kustomizations() -> None:
-    """Each that it shows renders, takes its images from a registry, and names the node where that is needed."""
+def test_kustomizations_of_the_guide() -> None:
+    """Each kustomization in the guide renders, uses images from a registry, and names the node if necessary."""
     blocks = [block for block in re.findall(r"```yaml\n(.*?)```", DEPLOY, re.DOTALL) if "kustomization.yaml" in block]
     rendered = [kustomized(yaml.safe_load(block.replace("zonewise/manifests", "."))) for block in blocks]
     assert len(rendered) == 3
@@ -315,8 +319,8 @@ def of_pod(one: Object) -> list[Object]:
     return one["spec"]["template"]["spec"]["containers"]
 
 
-def test_its_messages() -> None:
-    """What it explains is what a pod may be told, word for word."""
+def test_messages_of_the_guide() -> None:
+    """The explained messages are those of the scheduler, word for word."""
     said = " ".join(
         (
             *diagnosis.LEDGER_REASONS.values(),
@@ -330,8 +334,10 @@ def test_its_messages() -> None:
     assert [words for words in explained if words.split(" in one zone")[0] not in said] == []
 
 
-def test_its_certificates(tmp_path: Path) -> None:
-    """The commands make a CA and one certificate for each side. Each side accepts the other and no third."""
+def test_certificates_of_the_guide(tmp_path: Path) -> None:
+    """The commands create a CA and one certificate for each side. Both sides accept each other, but not a client
+    without a certificate.
+    """
     openssl = shutil.which("openssl")
     if openssl is None or b"OpenSSL 3" not in subprocess.check_output([openssl, "version"]):
         pytest.skip("no openssl 3")
@@ -348,7 +354,7 @@ def test_its_certificates(tmp_path: Path) -> None:
 
 
 def shaken_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> bool:
-    """Tell whether both sides are content with each other."""
+    """Return whether a TLS handshake between both sides succeeds."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = (
         client.wrap_bio(to_client, to_server, server_hostname=name),
@@ -369,7 +375,7 @@ def shaken_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> b
 
 
 def beside(*, bind: bool = False) -> tuple[Object, Object]:
-    """Return the container of the kube-scheduler in our pod, and its configuration."""
+    """Return the container of kube-scheduler in our pod, and its configuration."""
     manifests = made_of(BOTH, bind=bind)
     [container] = [one for one in pod_of(manifests)["containers"] if one["name"] == "kube-scheduler"]
     [config] = [one.removeprefix("--config=") for one in container["args"] if one.startswith("--config=")]
@@ -380,8 +386,8 @@ def example() -> Object:
     return yaml.safe_load(EXAMPLE.read_text())
 
 
-def test_its_image_can_be_chosen() -> None:
-    """It is the published one of a release, by the name that docs/guides/deploy.md has."""
+def test_the_image_of_kube_scheduler_can_be_chosen() -> None:
+    """The image is a published release, with the name in docs/guides/deploy.md."""
     container, _ = beside()
     name, _, tag = container["image"].partition(":")
     assert name == "registry.k8s.io/kube-scheduler"
@@ -389,8 +395,8 @@ def test_its_image_can_be_chosen() -> None:
     assert f"name: {name}\n    newTag: {tag} " in DEPLOY
 
 
-def test_its_probes() -> None:
-    """Its own pages, over TLS, at the port where it serves them."""
+def test_probes_of_kube_scheduler() -> None:
+    """Probes use kube-scheduler's own endpoints, over TLS, at its port."""
     container, _ = beside()
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [("kube-scheduler", 10259)]
     probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
@@ -400,7 +406,7 @@ def test_its_probes() -> None:
 
 @each_way
 def test_the_configuration_is_for_this_extender(*, bind: bool) -> None:
-    """It asks where the extender listens, only for pods that name its profile, and elects no leader."""
+    """It calls the extender at its address, has only the profile `zonewise`, and elects no leader."""
     _, manifests = beside(bind=bind)
     [asked] = manifests["extenders"]
     assert asked["urlPrefix"] == f"http://{ExtenderSettings().listen}"
@@ -410,7 +416,7 @@ def test_the_configuration_is_for_this_extender(*, bind: bool) -> None:
 
 
 def test_binding_changes_nothing_else() -> None:
-    """With the component for it the configuration has one verb more."""
+    """The component only adds a verb to the configuration."""
     _, plain = beside()
     _, binding = beside(bind=True)
     assert binding["extenders"][0].pop("bindVerb") == "bind"
@@ -418,7 +424,7 @@ def test_binding_changes_nothing_else() -> None:
 
 
 def test_the_example_is_for_the_overlay() -> None:
-    """It asks over TLS, by the name of the Service, with a certificate of its own, and never without."""
+    """It calls the extender only over TLS, with the name of the Service and a client certificate."""
     [asked] = example()["extenders"]
     [service] = [one for one in of_kind(objects(ALONE), "Service") if one["spec"].get("clusterIP") != "None"]
     assert asked["urlPrefix"].partition("://")[0] == "https"
@@ -430,8 +436,8 @@ def test_the_example_is_for_the_overlay() -> None:
 
 
 @pytest.mark.parametrize("configuration", [beside, example])
-def test_what_both_ask_alike(configuration: Any) -> None:
-    """Every node and every pod is asked about, by names alone, and nothing passes while the extender is away."""
+def test_both_configurations_query_the_extender_alike(configuration: Any) -> None:
+    """Both query the extender for all nodes and pods, by name, and schedule no pod without it."""
     found: Object = configuration()[1] if configuration is beside else configuration()
     [asked] = found["extenders"]
     assert found["percentageOfNodesToScore"] == 100
@@ -443,15 +449,15 @@ def test_what_both_ask_alike(configuration: Any) -> None:
 
 
 @pytest.mark.parametrize("bind", [False, True, None], ids=["", "bind", "example"])
-def test_kube_scheduler_takes_it(bind: bool | None, tmp_path: Path) -> None:
-    """The real one decodes it strictly, finds it valid, and says the same again with its defaults added."""
+def test_kube_scheduler_accepts_the_configuration(bind: bool | None, tmp_path: Path) -> None:
+    """A real kube-scheduler decodes it strictly, accepts it, and writes it with its defaults added."""
     binary = find_program("kube-scheduler")
     if binary is None:
         pytest.skip(missing_program("kube-scheduler"))
     given = example() if bind is None else beside(bind=bind)[1]
     asked = given["extenders"][0]
     given["clientConnection"] = {**given["clientConnection"], "kubeconfig": str(tmp_path / "kubeconfig")}
-    asked.pop("tlsConfig", None)  # its files are read
+    asked.pop("tlsConfig", None)  # the program would read the files of it
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NOWHERE))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(given))
     command = [binary, f"--config={tmp_path}/config.yaml", f"--write-config-to={tmp_path}/said.yaml", "--secure-port=0"]

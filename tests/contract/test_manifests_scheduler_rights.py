@@ -1,4 +1,4 @@
-"""On a real API server, with a real kube-scheduler: what the manifests give the scheduler is enough for its work."""
+"""On a real API server with a real kube-scheduler: the scheduler's manifests give it the rights that it needs."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ WAYS = {"beside": "scheduler", "bind": "scheduler", "over TLS": "scheduler/overl
 
 
 class Site(NamedTuple):
-    """A server with one way of the manifests applied; extender and kube-scheduler run with the rights of that."""
+    """A server with one variant of the manifests applied; extender and kube-scheduler run with its rights."""
 
     server: RealServer
     way: str
     extender: Extender
     log: Path
-    """Of kube-scheduler."""
+    """Log of kube-scheduler."""
     port: int
-    """Where kube-scheduler tells of its health."""
+    """Port of kube-scheduler's health endpoints."""
 
     def pod(self, name: str) -> Object:
         return self.server.admin.get(f"{PODS}/{name}").ok()
 
     def create(self, name: str, cpus: int) -> None:
-        """Create a Guaranteed pod for the kube-scheduler that asks the extender."""
+        """Create a Guaranteed pod for the kube-scheduler that calls the extender."""
         profile = {} if self.way == "over TLS" else {"schedulerName": "zonewise"}
         spec = {"containers": [guaranteed(cpus) | {"image": "none"}], **profile}
         self.server.admin.post(PODS, {"metadata": {"name": name}, "spec": spec}).ok()
 
     def report(self, *cpus: int) -> None:
-        """Publish a report of a node with so many CPUs free in each zone."""
+        """Publish a report of a node with that many free CPUs in each zone."""
         memory = {"name": "memory", "capacity": "32Gi", "allocatable": "32Gi", "available": "32Gi"}
         made = nrt(
             [
@@ -75,7 +75,7 @@ class Site(NamedTuple):
         self.server.admin.apply(f"{TOPOLOGIES}/{NODE}", made, "test").ok()
 
     def until(self, name: str, holds: Callable[[Object], bool]) -> Object:
-        """Wait until a pod is as it should be."""
+        """Wait until a condition on a pod holds; return the pod."""
         deadline = time.monotonic() + LIMIT
         while not holds(pod := self.pod(name)):
             assert time.monotonic() < deadline, f"{pod}\n{self.extender.said[-3000:]}\n{self.log.read_text()[-3000:]}"
@@ -111,7 +111,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _new_node(server: RealServer) -> None:
-    """Make a node on which kube-scheduler would put pods; the taint of a new one is a controller's to take away."""
+    """Create a node to which kube-scheduler may bind pods; no controller removes the taint of new nodes here."""
     server.new_node(NODE)
     server.admin.patch(f"/api/v1/nodes/{NODE}", {"spec": {"taints": []}}).ok()
     server.admin.patch(f"/api/v1/nodes/{NODE}/status", {"status": {"capacity": ROOM, "allocatable": ROOM}}).ok()
@@ -129,7 +129,7 @@ def kubeconfig(file: Path, server: RealServer, token: str) -> str:
 
 
 def certificates(place: Path) -> list[str]:
-    """Write those of both sides, and return the extender's flags."""
+    """Write the certificates of both sides, and return the extender's flags."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(place / "ca.crt")
     for name, identity in (("tls", f"zonewise-extender.{NAMESPACE}.svc"), ("client", "kube-scheduler")):
@@ -140,7 +140,7 @@ def certificates(place: Path) -> list[str]:
 
 
 def adapted(config: Object, extender: Extender, access: str, place: Path) -> Path:
-    """Write a configuration with what is different outside of a cluster: credentials, port, places of files."""
+    """Write a configuration adapted to a process outside a cluster: credentials, port and paths of files."""
     [asked] = config["extenders"]
     config.setdefault("clientConnection", {})["kubeconfig"] = access
     config["leaderElection"] = {"leaderElect": False}
@@ -172,8 +172,8 @@ def condition(pod: Object, kind: str) -> Object:
     return next((one for one in conditions if one["type"] == kind), Object())
 
 
-def test_a_pod_from_its_birth_to_its_node(site: Site) -> None:
-    """Without a report no node is good enough; with one too small it is told why; with room it is woken, and placed."""
+def test_a_pod_from_its_creation_to_its_node(site: Site) -> None:
+    """A pod waits without a report, then with a too small node and its reason; free CPUs requeue and place it."""
     site.create("job", 6)
     waiting = site.until("job", lambda pod: condition(pod, "PodScheduled").get("reason") == "Unschedulable")
     assert "without a report of zones" in condition(waiting, "PodScheduled")["message"]
@@ -185,7 +185,7 @@ def test_a_pod_from_its_birth_to_its_node(site: Site) -> None:
     for name in ("job", "other"):
         placed = site.until(name, lambda pod: "nodeName" in pod["spec"])
         assert placed["spec"]["nodeName"] == NODE
-        # without the component kube-scheduler binds what it tries again before the extender has bound it
+        # without the component, kube-scheduler may bind a retried pod before the extender does
         is_bound_by_us = "zonewise.dev/predicted-admission" in placed["metadata"].get("annotations", {})
         is_filtered = f"pod=default/{name} node={NODE} " in site.extender.said
         assert is_bound_by_us or (is_filtered and site.way != "bind")
@@ -209,8 +209,8 @@ def status_of(port: int, page: str) -> int:
 
 
 @pytest.mark.parametrize("site", ["over TLS"], indirect=True)
-def test_only_bearers_of_a_certificate_may_ask(site: Site) -> None:
-    """The extender serves no other client; its health endpoint serves all."""
+def test_only_clients_with_a_certificate_may_call(site: Site) -> None:
+    """The extender serves only clients with a certificate; its health endpoint serves all."""
     ca = str(site.log.parent / "ca.crt")
     name = f"zonewise-extender.{NAMESPACE}.svc"
     asked, health = (

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes agent, extender and controller at work: panels have data, rules are evaluated."""
+"""A real Prometheus scrapes a running agent, extender and controller: panels have data, and rules are evaluated."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RULES = sorted(MANIFESTS.rglob("alerts/rules.yaml"))
 
 
 class Target(NamedTuple):
-    """A program's port for metrics, and the labels that its PodMonitor gives."""
+    """A program's port for metrics, and the labels that its PodMonitor adds."""
 
     job: str
     port: int
@@ -46,7 +46,7 @@ class Target(NamedTuple):
     monitor: str = "components/pod-monitor"
 
     def config(self) -> dict[str, Any]:
-        """Return the configuration that the operator makes of the PodMonitor, as far as labels go."""
+        """Return the labelling part of the configuration that the operator derives from the PodMonitor."""
         monitor = yaml.safe_load((MANIFESTS / self.monitor / "pod-monitor.yaml").read_text())
         [endpoint] = monitor["spec"]["podMetricsEndpoints"]
         labels = {"namespace": monitor["metadata"]["namespace"], **({"node": self.node} if self.node else {})}
@@ -86,7 +86,7 @@ class Prometheus:
         eventually(self._is_ready)
 
     def query(self, expr: str) -> list[Any]:
-        """Return the samples of a query now."""
+        """Return the current samples of a query."""
         return self._get(f"query?{urllib.parse.urlencode({'query': expr})}")["result"]
 
     def rules(self) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class Prometheus:
 
 @contextlib.contextmanager
 def agent_target(directory: Path) -> Generator[Target]:
-    """Run an agent on a server with GPUs and InfiniBand, and its kubelet."""
+    """Run an agent, on a server with GPUs and InfiniBand, and its kubelet."""
     root = lay_out(server_tree(), directory / "machine")
     with new_site() as site:
         agent = site.start("--root", str(root))
@@ -117,7 +117,7 @@ def agent_target(directory: Path) -> Generator[Target]:
 
 @contextlib.contextmanager
 def extender_target(directory: Path) -> Generator[Target]:
-    """Run an extender whose metrics are served over TLS, which filters a pod."""
+    """Run an extender that has filtered a pod, and serves its metrics over TLS."""
     certificate = trustme.CA().issue_cert("127.0.0.1")
     key, chain = directory / "tls.key", directory / "tls.crt"
     certificate.private_key_pem.write_to_path(str(key))
@@ -137,7 +137,7 @@ def extender_target(directory: Path) -> Generator[Target]:
 
 @contextlib.contextmanager
 def controller_target() -> Generator[Target]:
-    """Run a controller with a Cohort, whose queue admits jobs and has others wait."""
+    """Run a controller with a Cohort, in whose queue some jobs are admitted and others wait."""
     with simulated_live_cluster() as cluster:
         cluster.add_nodes(2)
         cluster.create("resourceflavors", "ResourceFlavor", "all", {})
@@ -169,7 +169,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Generator[Prometheus
 
 
 def test_every_panel_has_data(prometheus: Prometheus) -> None:
-    """A rate needs two scrapes, and what programs do at the start takes a moment."""
+    """A rate needs two scrapes, and programs need a moment for their first work."""
     remaining = {
         query.expr: panel.title
         for board in DASHBOARDS
@@ -196,7 +196,7 @@ def test_every_target_is_up_and_every_rule_is_evaluated(prometheus: Prometheus) 
     assert {rule["name"] for rule in prometheus.rules() if rule["type"] == "alerting"}
 
 
-def test_a_healthy_cluster_has_no_alert_at_fault(prometheus: Prometheus) -> None:
-    """Nothing is at fault, so no alert is firing; those that wait for their time are about the age of the start."""
+def test_a_healthy_cluster_has_no_firing_alert(prometheus: Prometheus) -> None:
+    """No alert fires; only alerts about the time since the start may be pending."""
     eventually(lambda: prometheus.query("zonewise_leader == 1"))
     assert [rule["name"] for rule in prometheus.rules() if rule.get("state") == "firing"] == []

@@ -1,4 +1,4 @@
-"""The mutation run: what counts as a mutant, which tests it runs, and what its report accepts."""
+"""The mutation run: which changes are mutants, which tests it runs, and which reports it accepts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MUTANT = Mutant(MODULE, "core/AddNot", 0, 7, "if a:", "if not a:")
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one module and its test."""
+    """Return a project of one module and its test."""
     package = tmp_path / "scheduler/zonewise_scheduler/quota"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").touch()
@@ -55,14 +55,14 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def mutants_of(tree: Path, source: str) -> list[Mutant]:
-    """The mutants of a module with this source."""
+    """Return the mutants of a module with this source."""
     module = "scheduler/zonewise_scheduler/quota/sums.py"
     (tree / module).write_text(source)
     return [mutant for change in find_changes(module) if (mutant := make_mutant(change)) is not None]
 
 
 def test_annotations_are_no_mutants(tree: Path) -> None:
-    """Of the four signs | in annotations none is a mutant; a sum and a condition are."""
+    """Changes of the four | in annotations are no mutants; changes of a sum and of a condition are."""
     changes = find_changes("scheduler/zonewise_scheduler/quota/sums.py")
     found = [mutant for change in changes if (mutant := make_mutant(change)) is not None]
     assert len(found) < len(changes)
@@ -72,8 +72,8 @@ def test_annotations_are_no_mutants(tree: Path) -> None:
     }
 
 
-def test_marks_among_parameters_are_no_mutants(tree: Path) -> None:
-    """`*` and `/` forbid calls, and no test makes one that pyright rejects; a default is behaviour."""
+def test_markers_among_parameters_are_no_mutants(tree: Path) -> None:
+    """`*` and `/` only forbid calls that pyright rejects anyway; a default is behaviour."""
     source = "def marked(a: int, *, b: int = 1, c: int) -> int:\n    return b\n"
     assert {mutant.after for mutant in mutants_of(tree, source)} == {
         f"def marked(a: int, *, b: int = {number}, c: int) -> int:" for number in (2, 0)
@@ -81,7 +81,7 @@ def test_marks_among_parameters_are_no_mutants(tree: Path) -> None:
 
 
 def test_strict_lengths_are_no_mutants(tree: Path) -> None:
-    """The lengths are equal wherever no test fails; which lists are read is behaviour."""
+    """The lengths are equal in every passing test; the choice of the lists is behaviour."""
     source = "def one(a: list[int]) -> list[int]:\n    return list(zip(a, a[1:], strict=False))\n"
     assert {mutant.after for mutant in mutants_of(tree, source)} == {
         f"return list(zip(a, a[{number}:], strict=False))" for number in (" 2", " 0")
@@ -89,14 +89,14 @@ def test_strict_lengths_are_no_mutants(tree: Path) -> None:
 
 
 def test_caches_are_no_mutants(tree: Path) -> None:
-    """Neither their size nor that there is one; another decorator is behaviour."""
+    """Neither the size nor the existence of a cache is behaviour; another decorator is."""
     source = "import functools\nfrom functools import cache, lru_cache\n\n\n{}\ndef one(): ...\n".format
     assert mutants_of(tree, source("@lru_cache(maxsize=1 << 12)")) == mutants_of(tree, source("@cache")) == []
     assert len(mutants_of(tree, source("@functools.wraps(len)"))) == 1
 
 
 def test_members_of_protocols_are_no_mutants(tree: Path) -> None:
-    """No code runs those without a body; in any other class a decorator is behaviour."""
+    """Members without a body never run; in any other class, a decorator is behaviour."""
     source = 'class One({}):\n    @property\n    def two(self) -> int:\n        """Two."""\n        ...\n'.format
     assert mutants_of(tree, source("Protocol")) == []
     assert [mutant.operator for mutant in mutants_of(tree, source("Base"))] == ["core/RemoveDecorator"]
@@ -120,10 +120,10 @@ def test_members_of_protocols_are_no_mutants(tree: Path) -> None:
         ("a | b == b", {"!=", "<", "<=", ">", ">="}),
     ],
 )
-def test_comparisons_that_say_the_same_are_no_mutants(tree: Path, condition: str, operators: set[str]) -> None:
+def test_equivalent_comparisons_are_no_mutants(tree: Path, condition: str, operators: set[str]) -> None:
     """An equal value may be the same object, and names have no order.
 
-    No number is more than infinity, and no bits of a mask are more than the mask.
+    No number exceeds infinity, and no masked bits exceed the mask.
     """
     source = f"def one(a: Mode) -> bool:\n    return {condition}\n"
     left, right = re.split(" (?:==|!=|<|is) ", condition)
@@ -132,8 +132,8 @@ def test_comparisons_that_say_the_same_are_no_mutants(tree: Path, condition: str
 
 
 @pytest.mark.long
-def test_a_run_names_what_no_test_notices(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each change of plus() is killed, each of unused() survives; with a reason for each, 3 % is still too much."""
+def test_a_run_names_surviving_mutants(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each change of plus() is killed, and each of unused() survives; even with reasons, these are more than 3 %."""
     report = tree / "report.md"
     arguments = ["--areas", "quota", "--sample", "6", "--seed", "1", "--workers", "1", "--report", str(report)]
     assert mutants.main(arguments) == 1
@@ -205,7 +205,7 @@ def test_at_most_three_percent_survive_each_with_a_reason(survivors: int, reason
 
 
 def test_named_survivors_are_mutants_of_the_code() -> None:
-    """A name is stale once its line is gone, or once the tool no longer makes that change."""
+    """A name is stale if its line is gone, or if the tool no longer makes that change."""
     for module, before, after in mutants.named_reasons():
         lines = (PROJECT / module).read_text().splitlines()
         numbers = [number for number, line in enumerate(lines) if line.strip() == before]

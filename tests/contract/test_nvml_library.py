@@ -1,10 +1,11 @@
-"""One contract for all that answers like NVML: the stand-in, the real package over a C library, a real GPU's library.
+"""One contract for all NVML backends: the stand-in, the real package over a C library, and the library of a real GPU.
 
-fixtures/nvml_h100.json and nvml_h200.json have what the library of driver 580.159.04 answered about an H100 and an
-H200, in captures of zonewise.
+fixtures/nvml_h100.json and nvml_h200.json contain the responses of the library of driver 580.159.04 for an H100 and an
+H200, captured by zonewise.
 
-The C library is compiled here from fixtures/nvml_stub.c. Only a real compiler's layout can tell whether the package
-reads the structs right. The library answers just as `stub_twin` does, so that the stand-in is held to it.
+The tests compile the C library from fixtures/nvml_stub.c. Only the layout of a real compiler can show whether the
+package reads the structs correctly. The library responds exactly like `stub_twin`, so that the tests also verify the
+stand-in.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc)
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the compiled stub."""
+    """Return the directory of the compiled stub."""
     assert COMPILER is not None
     directory = tmp_path_factory.mktemp("nvml")
     output = directory / "libnvidia-ml.so.1"
@@ -48,7 +49,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask_stub(library: Path, wrong: str = "", deadline: float = 20) -> NvmlFacts:
-    """What the real package tells over the stub, from a child process."""
+    """Return the facts that the real package reads from the stub, in a child process."""
     return NvmlChild(deadline=deadline, environment={"LD_LIBRARY_PATH": str(library), "NVML_STUB": wrong}).query()
 
 
@@ -69,12 +70,12 @@ MARKS = {
     scope="module", params=[pytest.param(ask, id=name, marks=MARKS.get(name, ())) for name, ask in BACKENDS]
 )
 def facts(request: pytest.FixtureRequest) -> NvmlFacts:
-    """The facts from each backend, asked once."""
+    """Return the facts of each backend, queried once."""
     return request.param(request)
 
 
 def test_the_system_is_described(facts: NvmlFacts) -> None:
-    """A backend that works has no problem, and says which driver it speaks of."""
+    """A working backend has no problem, and reports the version of its driver."""
     assert facts.problem is None
     assert re.fullmatch(r"\d+\.\d+(\.\d+)?", facts.driver_version or "")
     assert (facts.cuda_version or 0) >= 11000
@@ -82,8 +83,8 @@ def test_the_system_is_described(facts: NvmlFacts) -> None:
     assert facts.gpus
 
 
-def test_each_gpu_has_an_identity_of_its_own(facts: NvmlFacts) -> None:
-    """Address and UUID are there, in the forms that sysfs and all other tools use, and tell the GPUs apart."""
+def test_each_gpu_has_a_unique_identity(facts: NvmlFacts) -> None:
+    """Address and UUID are present, in the forms of sysfs and other tools, and unique."""
     assert all(is_pci_address(gpu.address or "") for gpu in facts.gpus)
     assert all((gpu.uuid or "").startswith("GPU-") for gpu in facts.gpus)
     assert all(gpu.name for gpu in facts.gpus)
@@ -91,8 +92,8 @@ def test_each_gpu_has_an_identity_of_its_own(facts: NvmlFacts) -> None:
         assert len({getattr(gpu, identity) for gpu in facts.gpus}) == len(facts.gpus)
 
 
-def test_whatever_is_unknown_has_a_reason(facts: NvmlFacts) -> None:
-    """No fact is None without a word why; no fact that is known has a reason for being unknown."""
+def test_every_unknown_fact_has_a_reason(facts: NvmlFacts) -> None:
+    """Every unknown fact has a reason, and no known fact has one."""
     for gpu in facts.gpus:
         unknown = {name for name, value in gpu._asdict().items() if value is None}
         assert unknown == {reason for reason in gpu.absent if reason in NvmlGpu._fields and reason != "links"}
@@ -100,12 +101,12 @@ def test_whatever_is_unknown_has_a_reason(facts: NvmlFacts) -> None:
 
 
 def test_healthy_gpus_have_no_faults(facts: NvmlFacts) -> None:
-    """What a GPU does not support is no fault."""
+    """A missing feature of a GPU is no fault."""
     assert [gpu.faults for gpu in facts.gpus if gpu.faults or gpu.lost] == []
 
 
 def test_numbers_are_plausible(facts: NvmlFacts) -> None:
-    """A struct read at the wrong offset would show as a number that no GPU has."""
+    """A struct that is read at a wrong offset would give implausible numbers."""
     for gpu in facts.gpus:
         assert gpu.memory is None or 1 << 30 < gpu.memory < 1 << 42
         assert gpu.architecture is None or 2 <= gpu.architecture <= 20
@@ -119,33 +120,33 @@ def test_numbers_are_plausible(facts: NvmlFacts) -> None:
         assert len(gpu.links) <= MAX_LINKS
 
 
-def test_facts_survive_their_journey(facts: NvmlFacts) -> None:
-    """What the child writes the parent reads back the same, in one line."""
+def test_facts_survive_serialization(facts: NvmlFacts) -> None:
+    """The parent reads back the child's output unchanged, from one line."""
     text = to_json(facts)
     assert "\n" not in text
     assert from_json(text) == facts
 
 
-# --- the C library alone: what the stand-in cannot show
+# --- only the C library: properties that the stand-in cannot show
 
 
 @NEEDS_COMPILER
 def test_the_package_reads_structs_as_c_lays_them_out(library: Path) -> None:
-    """Every answer of the C library arrives as the stand-in says it: offsets, widths, signs, bytes and text."""
+    """Every response of the C library equals that of the stand-in: offsets, widths, signs, bytes and text."""
     assert ask_stub(library) == collect_nvml(stub_twin())
 
 
 @NEEDS_COMPILER
-def test_older_structs_are_asked_for_where_newer_ones_are_refused(library: Path) -> None:
-    """A driver that knows the first fabric struct only still tells state and clique."""
+def test_older_structs_are_used_if_newer_ones_are_rejected(library: Path) -> None:
+    """Even a driver that knows only the first fabric struct reports state and clique."""
     fabric = ask_stub(library, "old").gpus[0].fabric
     assert fabric is not None
     assert (fabric.state, fabric.clique, fabric.health_mask, fabric.health_summary) == (3, 32766, None, None)
 
 
 @NEEDS_COMPILER
-def test_a_lost_gpu_costs_nothing_of_the_other(library: Path) -> None:
-    """A GPU that is lost says so, is asked nothing more, and the other one is described in full."""
+def test_a_lost_gpu_does_not_affect_the_other(library: Path) -> None:
+    """A lost GPU is marked as lost and not queried further, and the other one is described completely."""
     healthy, lost = ask_stub(library, "lost").gpus
     assert healthy == collect_nvml(stub_twin()).gpus[0]
     assert lost.lost
@@ -155,7 +156,7 @@ def test_a_lost_gpu_costs_nothing_of_the_other(library: Path) -> None:
 
 @NEEDS_COMPILER
 def test_a_gpu_lost_before_it_has_a_handle_keeps_its_place(library: Path) -> None:
-    """The count still tells of a GPU of which nothing can be asked."""
+    """The count still includes a GPU that cannot be queried."""
     gpus = ask_stub(library, "gone").gpus
     assert [gpu.lost for gpu in gpus] == [False, True]
     assert gpus[1].faults == ("nvmlDeviceGetHandleByIndex: GPU is lost",)
@@ -172,7 +173,7 @@ def test_a_gpu_lost_before_it_has_a_handle_keeps_its_place(library: Path) -> Non
 def test_a_library_that_cannot_start_is_one_problem_with_a_remedy(
     library: Path, wrong: str, cause: str, remedy: str
 ) -> None:
-    """Why nothing is known, and what to do about it, in one line."""
+    """One line states why nothing is known, and how to fix it."""
     facts = ask_stub(library, wrong)
     assert cause in (facts.problem or "")
     assert remedy in (facts.problem or "")
@@ -180,26 +181,26 @@ def test_a_library_that_cannot_start_is_one_problem_with_a_remedy(
 
 
 @NEEDS_COMPILER
-def test_a_library_that_hangs_is_left_after_the_deadline(library: Path) -> None:
-    """A call that never returns costs the deadline and no more."""
+def test_a_library_that_hangs_is_abandoned_after_the_deadline(library: Path) -> None:
+    """A call that never returns delays the result only until the deadline."""
     assert ask_stub(library, "hang", deadline=1.5).problem == "the nvidia driver did not respond within 1.5 s"
 
 
 @NEEDS_COMPILER
-def test_a_library_that_crashes_takes_only_the_child(library: Path) -> None:
-    """The end of the child is a problem with its signal and its last words."""
+def test_a_library_that_crashes_ends_only_the_child(library: Path) -> None:
+    """If the child crashes, the problem names its signal and contains its last output."""
     problem = ask_stub(library, "crash").problem or ""
     assert problem == "the query of NVML failed: the process ended by signal 6: stub: crash"
 
 
 @NEEDS_COMPILER
-def test_what_a_library_prints_is_no_answer(library: Path) -> None:
-    """Noise on both outputs does not hide the answer."""
+def test_output_of_a_library_is_ignored(library: Path) -> None:
+    """Other output on stdout and stderr does not hide the response."""
     assert ask_stub(library, "noisy") == collect_nvml(stub_twin())
 
 
 def test_no_library_at_all_is_one_problem(tmp_path: Path) -> None:
-    """Where there is no libnvidia-ml.so.1, or it is no library, the problem says how to get one."""
+    """If libnvidia-ml.so.1 is absent or no library, the problem states how to get one."""
     if HAS_DRIVER:
         pytest.skip("the library is installed here")
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
@@ -208,7 +209,7 @@ def test_no_library_at_all_is_one_problem(tmp_path: Path) -> None:
 
 
 def test_the_child_imports_little() -> None:
-    """The child is started by agents on every node: of our packages it loads its own modules only."""
+    """Agents start the child on every node, so of our packages it loads only its own modules."""
     code = (
         "import sys, zonewise.machine.nvml.__main__\n"
         "print(*sorted(name for name in sys.modules if name.startswith('zonewise')), 'pynvml' in sys.modules)"
@@ -223,8 +224,8 @@ def test_the_child_imports_little() -> None:
     }
 
 
-def test_the_environment_is_kept(tmp_path: Path) -> None:
-    """The child finds our packages though they are not installed, and nothing from the working directory."""
+def test_the_child_inherits_the_module_path(tmp_path: Path) -> None:
+    """The child finds our packages even if they are not installed, and imports nothing from the working directory."""
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
     script = (
         "import os; os.chdir(%r); from zonewise.machine.nvml.child_process import CHILD; print(CHILD.query().problem)"
@@ -243,7 +244,7 @@ EVENTS = [sys.executable, "-P", "-m", "zonewise.machine.nvml", "events"]
 
 @pytest.mark.skipif(not HAS_DRIVER, reason="no NVIDIA driver on this machine")
 def test_the_real_library_has_events() -> None:
-    """Registering every GPU works, a wait without an event is no error, and the end of the input ends it."""
+    """Every GPU can be registered, a wait without events is no error, and the process stops at the end of its input."""
     ended = subprocess.run(EVENTS, input="", capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 
