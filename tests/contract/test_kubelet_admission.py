@@ -56,8 +56,7 @@ def test_only_random_picks_are_uncertain() -> None:
 
 @pytest.mark.parametrize("name", traces())
 def test_a_whole_kubelet_is_predicted(name: str) -> None:
-    """The predictions match for a sequence of pods: rejection reasons, the CPUs of each pod, and remaining resources.
-    """
+    """A sequence of pods is predicted: rejection reasons, the CPUs of each pod, and remaining resources."""
     trace = traces()[name]
     state = state_of_trace(trace, final=False)
     rejected: list[tuple[str, str, str]] = []

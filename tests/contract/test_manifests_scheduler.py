@@ -115,9 +115,7 @@ def test_all_parts_are_covered() -> None:
 @each_overlay
 @each_way
 def test_rights(overlay: str, *, bind: bool) -> None:
-    """The account has exactly the rights to read, requeue and preempt; components add those of kube-scheduler and
-    binding.
-    """
+    """The account may read, requeue and preempt; overlays and components add kube-scheduler's rights and binding."""
     assert rights(made_of(overlay, bind=bind), ACCOUNT) == RIGHTS[overlay] | (BINDS if bind else set())
 
 
@@ -222,9 +220,7 @@ def test_the_settings_repeat_defaults() -> None:
 
 @each_overlay
 def test_the_ports(overlay: str) -> None:
-    """Metrics are open. The extender listens on loopback next to its kube-scheduler, otherwise it demands
-    certificates.
-    """
+    """Metrics are open. The extender listens on loopback next to its kube-scheduler, or else demands certificates."""
     manifests = objects(overlay)
     settings = settings_of(manifests)
     ports = {port["name"]: port["containerPort"] for port in ours(manifests)["ports"]}
@@ -335,9 +331,7 @@ def test_messages_of_the_guide() -> None:
 
 
 def test_certificates_of_the_guide(tmp_path: Path) -> None:
-    """The commands create a CA and one certificate for each side. Both sides accept each other, but not a client
-    without a certificate.
-    """
+    """The commands create a CA and a certificate for each side; both accept each other, but no client without one."""
     openssl = shutil.which("openssl")
     if openssl is None or b"OpenSSL 3" not in subprocess.check_output([openssl, "version"]):
         pytest.skip("no openssl 3")

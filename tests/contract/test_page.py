@@ -1,4 +1,4 @@
-"""The page in a real browser: what is seen, what is pushed, and what the keyboard does."""
+"""The page in a real browser: its content, updates from the server, and the keyboard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "good-token"  # noqa: S105 -- of this test
 
 
 class Reviews:
-    """An API server for which TOKEN is good."""
+    """An API server for which TOKEN is valid."""
 
     def create(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
         if "token" in obj["spec"]:
@@ -93,7 +93,7 @@ def test_each_view_shows_the_cluster_without_an_error(window: Browser, cluster: 
     assert window.log() == []
 
 
-def test_changes_are_seen_without_a_reload(window: Browser, cluster: PageCluster, url: str) -> None:
+def test_changes_appear_without_a_reload(window: Browser, cluster: PageCluster, url: str) -> None:
     show(window, url, "#/jobs")
     before = window.run("return zonewise.store.version")
     jobs = set(cluster.controller.feed.state.running)
@@ -107,7 +107,7 @@ def test_changes_are_seen_without_a_reload(window: Browser, cluster: PageCluster
     assert jobs - expected, "no job has ended"
 
 
-def test_times_are_those_of_the_controller_also_while_nothing_changes(window: Browser) -> None:
+def test_times_follow_the_controllers_clock_even_without_changes(window: Browser) -> None:
     """The rows of a quiet cluster are hours old, and its clock differs from that of the browser."""
     quiet = PageCluster(4, 2, 2, time.time() - 86400.0)
     quiet.plans = False
@@ -125,7 +125,7 @@ def test_times_are_those_of_the_controller_also_while_nothing_changes(window: Br
             window.until("document.querySelector('main').innerText.includes('3 h')")
 
 
-def test_a_malformed_address_is_shown_as_it_is(window: Browser, url: str) -> None:
+def test_a_malformed_address_is_shown_unchanged(window: Browser, url: str) -> None:
     window.log()
     show(window, url, "#/job/%")
     window.until("document.querySelector('main h1')")
@@ -137,16 +137,16 @@ def test_a_malformed_address_is_shown_as_it_is(window: Browser, url: str) -> Non
     ("first", "seconds", "requests"),
     [
         ({"explanation": {}}, 20, 1),
-        ({"explanation": {}}, 31, 2),  # it waits: its explanation changes with other jobs
+        ({"explanation": {}}, 31, 2),  # the job waits, so its explanation changes with other jobs
         ({"placement": {}}, 31, 1),
         ({"status": 503}, 6, 2),
         ({"status": 404}, 31, 1),
     ],
 )
-def test_an_open_job_has_its_last_explanation(
+def test_an_open_job_shows_its_latest_explanation(
     window: Browser, url: str, first: dict[str, Any], seconds: int, requests: int
 ) -> None:
-    """Its view asks again where the answer may be another by then, or there was none; `first`: the first answer."""
+    """The view repeats its request if the response may have changed or failed; `first` is the first response."""
     window.open(f"{url}/page/")
     count = """
         const { JobView } = await import(`${location.origin}/page/job_view.js`);
@@ -171,7 +171,7 @@ def test_an_open_job_has_its_last_explanation(
 
 
 def test_only_changed_rows_are_built(window: Browser, url: str) -> None:
-    """Rows of jobs that have changed, and all once the time that they show is another."""
+    """An update builds only the rows of changed jobs, and all rows when the times that they show change."""
     show(window, url, "#/jobs")
     window.run("""
         const [now, create] = [Date.now(), document.createElement.bind(document)];
@@ -202,7 +202,7 @@ def test_only_changed_rows_are_built(window: Browser, url: str) -> None:
     assert "1 h" in text(window)
 
 
-def test_a_lost_connection_comes_back_by_itself(window: Browser, cluster: PageCluster) -> None:
+def test_a_lost_connection_is_restored_automatically(window: Browser, cluster: PageCluster) -> None:
     with reserved_port() as port:
         server = HttpServer(f"127.0.0.1:{port}", cluster.handler())
         server.start()
@@ -222,8 +222,8 @@ def test_a_lost_connection_comes_back_by_itself(window: Browser, cluster: PageCl
             server.close()
 
 
-def test_the_keyboard_is_enough(window: Browser, url: str) -> None:
-    """A node is selected by arrow keys, described in words, and opened; search finds a job."""
+def test_the_keyboard_suffices(window: Browser, url: str) -> None:
+    """Arrow keys select a node, which is described in words and can be opened; the search finds a job."""
     show(window, url)
     window.run("document.querySelector('canvas').focus()")
     window.type("canvas", "ArrowRight")
@@ -256,7 +256,7 @@ def test_a_screen_reader_has_landmarks_names_and_a_table(window: Browser, url: s
     assert window.run("return [...document.querySelectorAll('th')].every((cell) => cell.scope)")
 
 
-def test_a_token_is_asked_for_and_stays_in_the_tab(window: Browser, cluster: PageCluster) -> None:
+def test_a_token_is_requested_and_only_stored_in_the_tab(window: Browser, cluster: PageCluster) -> None:
     server = HttpServer("127.0.0.1:0", cluster.handler(), authorizer=Authorizer(Reviews()))
     server.start()
     try:
@@ -276,7 +276,7 @@ def test_a_token_is_asked_for_and_stays_in_the_tab(window: Browser, cluster: Pag
 
 
 def test_the_page_behind_a_prefix(window: Browser, cluster: PageCluster) -> None:
-    """As behind the API server's proxy, which has Authorization for itself; one in memory does the same."""
+    """The API server's proxy uses the header Authorization itself; the proxy in memory does the same."""
     with contextlib.ExitStack() as stack:
         server = HttpServer("127.0.0.1:0", cluster.handler(), authorizer=Authorizer(Reviews()))
         server.start()
@@ -300,7 +300,7 @@ def test_the_page_behind_a_prefix(window: Browser, cluster: PageCluster) -> None
 
 
 def test_the_page_of_the_command(window: Browser, cluster: PageCluster, url: str) -> None:
-    """The printed address is enough, and its token is not in the history of the browser."""
+    """The printed address is sufficient, and its token does not get into the history of the browser."""
     with contextlib.closing(ReadApi.at(url)) as api, PageServer(api, 0) as server:
         window.open("about:blank")
         window.log()
@@ -316,7 +316,7 @@ def test_the_page_of_the_command(window: Browser, cluster: PageCluster, url: str
         window.run("location.reload()")
         window.until("document.querySelector('[role=alert]')")
         assert "open the complete address that `zonewise page` printed" in text(window)
-        window.open(server.url)  # in the same tab: the browser loads nothing, since the fragment alone differs
+        window.open(server.url)  # in the same tab: only the fragment differs, so the browser loads nothing
         window.until("document.querySelector('#connection').dataset.state == 'live'")
 
 
@@ -328,13 +328,13 @@ def see_a_change(window: Browser, cluster: PageCluster) -> None:
 
 
 def test_markup_in_a_name_is_text(window: Browser, cluster: PageCluster, url: str) -> None:
-    """Names come from users. The address of a view is theirs as well."""
+    """Users choose names, and also the address of a view."""
     show(window, url, "#/job/ns/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
     window.until("document.querySelector('main').innerText.includes('<img src=x')")
     assert window.run("return document.querySelectorAll('main img').length") == 0
 
 
-def test_what_is_printed_has_no_controls(window: Browser, url: str) -> None:
+def test_a_printed_page_has_no_controls(window: Browser, url: str) -> None:
     controls = "[...document.querySelectorAll('button:not(th *), select, input, nav')]"
     visible = f"{controls}.filter((each) => each.checkVisibility()).map((each) => each.outerHTML)"
     window.command("Emulation.setEmulatedMedia", media="print")
@@ -348,7 +348,7 @@ def test_what_is_printed_has_no_controls(window: Browser, url: str) -> None:
 
 @pytest.mark.long
 def test_five_thousand_nodes_and_ten_thousand_jobs(window: Browser) -> None:
-    """Function only; benchmarks/page.py has the times."""
+    """The test covers only the function; benchmarks/page.py measures the times."""
     cluster = PageCluster(5000, 1400, 8800, time.time())
     cluster.plans = False
     server = HttpServer("127.0.0.1:0", cluster.handler())

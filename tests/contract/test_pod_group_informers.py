@@ -1,4 +1,4 @@
-"""The informers of PodGroups, on an API server that serves the custom resource only at times."""
+"""The informers of PodGroups on an API server that serves the custom resource only some of the time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Recorder:
 
 
 class CountingClient(Client):
-    """Counts its lists, and is denied them on demand."""
+    """Counts its lists, and gets 403 for them on demand."""
 
     lists = 0
     denied = False
@@ -79,7 +79,7 @@ def informers(client: Client, recorder: Recorder) -> PodGroupInformers:
 
 
 def test_custom_resource_is_installed_and_removed(server: ApiServer, client: CountingClient) -> None:
-    """Groups are reported while the custom resource is served; without it nothing fails."""
+    """Groups are reported while the custom resource is served; its absence is no error."""
     api, recorder = Api(server.url), Recorder()
     with informers(client, recorder):
         eventually(lambda: recorder.served.get(API) is recorder.served.get(IN_TREE) is Served.NO)
@@ -98,7 +98,7 @@ def test_custom_resource_is_installed_and_removed(server: ApiServer, client: Cou
 
 
 def test_served_only_after_the_first_list(server: ApiServer, client: CountingClient) -> None:
-    """A group that existed before is known once its API counts as served."""
+    """An existing group is known as soon as its API counts as served."""
     api, recorder = Api(server.url), Recorder()
     api.post(DEFINITIONS, yaml.safe_load(POD_GROUP_CRD.read_text())).ok()
     api.post("/api/v1/namespaces", {"metadata": {"name": "lab"}}).ok()
@@ -122,7 +122,7 @@ def test_forbidden(client: CountingClient) -> None:
 
 
 def test_silent_server(server: ApiServer, client: CountingClient) -> None:
-    """Without a response the state stays."""
+    """Without a response, the state does not change."""
     recorder = Recorder()
     with informers(client, recorder):
         eventually(lambda: recorder.served.get(API) is Served.NO)
@@ -133,7 +133,7 @@ def test_silent_server(server: ApiServer, client: CountingClient) -> None:
 
 
 def test_in_tree_pod_groups() -> None:
-    """A real API server with the gate GenericWorkload serves the in-tree PodGroup; its pods name it."""
+    """A real API server with the gate GenericWorkload serves the in-tree PodGroup, and its pods name the group."""
     flags = ("--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
     recorder = Recorder()
     with real_apiserver(*flags) as server:

@@ -31,7 +31,7 @@ def runner(cluster: Cluster) -> Iterator[PodRunner]:
 
 @pytest.fixture(autouse=True)
 def stray_pod(cluster: Cluster) -> Iterator[None]:
-    """Create a pod that waits, as tests of other files leave them on the server that all share."""
+    """Create a pending pod, like those that tests of other files leave on the shared server."""
     stray = pod("stray")
     stray["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
     cluster.api.post(cluster.pods, stray).ok()
@@ -41,7 +41,7 @@ def stray_pod(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def node(cluster: Cluster) -> Iterator[str]:
-    """Create a node of two CPUs whose taint keeps the pods of all other namespaces away, also those that wait."""
+    """Create a node with two CPUs and a taint, which keeps pods of all other namespaces away, also pending ones."""
     name = f"node-{secrets.token_hex(4)}"
     status = {"allocatable": {"cpu": "2", "pods": "110"}, "capacity": {"cpu": "2", "pods": "110"}}
     cluster.api.post("/api/v1/nodes", {"metadata": {"name": name, "labels": {"only": name}}, "status": status}).ok()
@@ -73,7 +73,7 @@ def test_a_pod_is_bound_runs_and_ends(cluster: Cluster, node: str, runner: PodRu
     assert container["state"]["terminated"]["exitCode"] == 3
 
 
-def test_a_pod_waits_for_its_gate_and_for_room(cluster: Cluster, node: str, runner: PodRunner) -> None:
+def test_a_pod_waits_for_its_gate_and_for_free_cpus(cluster: Cluster, node: str, runner: PodRunner) -> None:
     for name in ("one", "two", "three"):
         cluster.api.post(cluster.pods, body(name, node, schedulingGates=GATES)).ok()
     for name in ("one", "two"):

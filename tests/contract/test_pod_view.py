@@ -1,4 +1,4 @@
-"""The pod as the kernel sees it: with the manifest's mounts and no capability it sees the machine, and no secret."""
+"""The file system of the agent's pod: with the manifest's mounts and no capability, it shows no secret."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def pod() -> Any:
 
 
 def pod_with_state() -> Any:
-    """The pod with the component that mounts the kubelet's state files."""
+    """Return the pod with the component that mounts the kubelet's state files."""
     [(with_state, _)] = containers(combined("overlays/default", "components/kubelet-state"))
     return with_state
 
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Path:
-    """A kubelet's directory, with files that the agent must not see."""
+    """Return a kubelet's directory, with files that the agent must not see."""
     directory = tmp_path / "kubelet"
     for name in (
         "pods/uid/volumes/secret",
@@ -106,24 +106,24 @@ def finished(process: subprocess.Popen[str], said: str = "") -> str:
     return output
 
 
-def test_it_sees_the_machine(tmp_path: Path, kubelet: Path) -> None:
-    """Discovery in the pod finds what it finds on the host: /proc of the container is as good as that of the host."""
+def test_the_pod_sees_the_machine(tmp_path: Path, kubelet: Path) -> None:
+    """Discovery in the pod gives the same result as on the host: the container's /proc is equivalent to the host's."""
     view = PodView(tmp_path, pod(), {KUBELET: kubelet})
     seen = json.loads(finished(view.start(SHOW)))
     command = [sys.executable, "-m", "zonewise", "show", "-o", "json"]
     there = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT).stdout)
     for machine in (seen, there):
-        # asked of the running machine only, which `show` does not take the root to be: container and NVML
+        # `show` queries container and NVML only on the running machine, which it does not consider this root to be
         machine["virtualization"].pop("container")
         for part in ("gpus", "problems"):
             machine.pop(part)
-        machine["cpus"].pop("allowed")  # a fact about the reader
-        machine["model"].pop("leaves")  # of /dev/cpu/N/cpuid, which the pod does not have
+        machine["cpus"].pop("allowed")  # depends on the reading process
+        machine["model"].pop("leaves")  # read from /dev/cpu/N/cpuid, which the pod does not have
     assert seen == there
 
 
-def test_it_sees_no_credential_of_the_kubelet(tmp_path: Path, kubelet: Path) -> None:
-    """By default it sees three directories, with the socket and the checkpoint that the kubelet makes anew."""
+def test_the_pod_sees_no_credential_of_the_kubelet(tmp_path: Path, kubelet: Path) -> None:
+    """By default, three directories are visible, with the socket and checkpoint that the kubelet recreates."""
     process = PodView(tmp_path, pod(), {KUBELET: kubelet}).start(LOOK_BY_DEFAULT)
     assert first_look(process) == {"device-plugins": [], "pod-resources": [], "pods-api": []}
     with socket.socket(socket.AF_UNIX) as listener:
@@ -137,8 +137,8 @@ def test_it_sees_no_credential_of_the_kubelet(tmp_path: Path, kubelet: Path) -> 
             assert finished(process) == "resources devices\n"
 
 
-def test_with_state_it_sees_no_volume_and_no_key(tmp_path: Path, kubelet: Path) -> None:
-    """Sockets and state that the kubelet makes anew are seen; volumes, keys and drivers are not, nor can it write."""
+def test_with_state_files_the_pod_sees_no_volume_and_no_key(tmp_path: Path, kubelet: Path) -> None:
+    """Recreated sockets and state are visible; volumes, keys and drivers are not, and nothing is writable."""
     process = PodView(tmp_path, pod_with_state(), {KUBELET: kubelet}).start(LOOK)
     told = first_look(process)
     assert told["inside"] == {"pods": [], "plugins": [], "plugins_registry": [], "pki": []}
@@ -157,7 +157,7 @@ def test_with_state_it_sees_no_volume_and_no_key(tmp_path: Path, kubelet: Path) 
 
 
 def first_look(process: subprocess.Popen[str]) -> Any:
-    """Return what the process sees before it waits for us."""
+    """Return what the process sees before it waits for the test."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, process.communicate(timeout=LIMIT)[1]
@@ -165,14 +165,14 @@ def first_look(process: subprocess.Popen[str]) -> Any:
 
 
 def look_again(process: subprocess.Popen[str]) -> None:
-    """Let the process look a second time."""
+    """Let the process read a second time."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 def listen_near(listener: socket.socket, path: Path) -> None:
-    """Listen at a path that may be longer than an address of a socket can be."""
+    """Listen at a path that may exceed the maximum length of a socket address."""
     before = os.getcwd()
     os.chdir(path.parent)
     try:

@@ -1,6 +1,6 @@
-"""What a kubelet's PodResources API keeps to, whatever the kubelet: the simulated one, and a real one where it is.
+"""The contract of a kubelet's PodResources API, for the simulated kubelet, and for a real one if available.
 
-Every test takes a node: a socket, and what was asked of the kubelet behind it. A further kind of kubelet is one more
+Every test takes a node: a socket, and a function that restarts the kubelet. Each further kind of kubelet is one more
 entry in NODES.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Node(NamedTuple):
-    """A kubelet under test, with the static policies, two pods of whole CPUs at least, and one that has none."""
+    """A kubelet under test, with the static policies, at least two pods with whole CPUs, and one without."""
 
     socket: str
     restart: Callable[[], object]
@@ -60,15 +60,15 @@ def cpus_held(pods: tuple[PodResources, ...]) -> list[CpuSet]:
     return [container.cpus for one in pods for container in one.containers if container.cpus]
 
 
-def test_nothing_is_a_problem(client: PodResourcesClient) -> None:
-    """Our decoder has no complaint."""
+def test_responses_have_no_problems(client: PodResourcesClient) -> None:
+    """Our decoder reports no problem."""
     client.list()
     client.allocatable()
     assert client.problems == ()
 
 
-def test_pods_that_hold_nothing_are_listed(client: PodResourcesClient) -> None:
-    """List is of all active pods."""
+def test_pods_without_exclusive_resources_are_listed(client: PodResourcesClient) -> None:
+    """List contains all active pods."""
     pods = client.list()
     assert list(pods) == sorted(pods, key=lambda one: (one.namespace, one.name))
     assert len(cpus_held(pods)) >= 2
@@ -76,37 +76,37 @@ def test_pods_that_hold_nothing_are_listed(client: PodResourcesClient) -> None:
 
 
 def test_cpus_are_exclusive(client: PodResourcesClient) -> None:
-    """No CPU is held twice, and all that are held are allocatable."""
+    """Each allocated CPU is allocated once, and is allocatable."""
     held = cpus_held(client.list())
     assert all(one.isdisjoint(other) for one, other in itertools.combinations(held, 2))
     assert CpuSet.union(held) <= client.allocatable().cpus
 
 
 def test_memory_is_allocatable_by_zone(client: PodResourcesClient) -> None:
-    """Each block lies in zones that have memory of its type, and is no greater than what they have together."""
+    """Each block is in zones with memory of its type, and is not larger than their total."""
     allocatable = {(block.type, block.zones[0]): block.size for block in client.allocatable().memory}
     assert allocatable
     for block in (block for one in client.list() for container in one.containers for block in container.memory):
         assert block.size <= sum(allocatable[block.type, zone] for zone in block.zones)
 
 
-def test_devices_that_are_held_are_allocatable(client: PodResourcesClient) -> None:
-    """With the same zones: healthy devices are told alike by both methods."""
+def test_allocated_devices_are_allocatable(client: PodResourcesClient) -> None:
+    """Both methods report the same zones for a healthy device."""
     known = {(some.resource, device): some.zones for some in client.allocatable().devices for device in some.ids}
     for some in (some for one in client.list() for container in one.containers for some in container.devices):
         assert all(known[some.resource, device] == some.zones for device in some.ids)
 
 
-def test_as_many_calls_as_we_allow_ourselves(client: PodResourcesClient) -> None:
-    """Our own limit keeps us below the kubelet's: none is refused."""
+def test_no_call_within_our_own_limit_is_rejected(client: PodResourcesClient) -> None:
+    """Our own rate limit is below that of the kubelet, so it rejects no call."""
     pods = client.list()
     assert all(client.list() == pods for _ in range(BURST + 20))
 
 
 def test_a_restart(node: Node, client: PodResourcesClient) -> None:
-    """The socket is created anew and the next call succeeds; soon pods hold what they held.
+    """The socket is recreated and the next call succeeds; soon, pods have their former resources.
 
-    Not at once: a real kubelet answers before it has heard of its pods.
+    A real kubelet responds before it knows its pods, so the resources are not there at once.
     """
     before = cpus_held(client.list())
     node.restart()

@@ -1,4 +1,4 @@
-"""The committed code of the kubelet's messages is what its definitions give."""
+"""The committed code for the kubelet's messages is the code that its definitions generate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GENERATOR = "1.76.0"
 
 
 def generate(target: Path) -> int:
-    """Run tools/generate_proto.py, which is no part of a package."""
+    """Run tools/generate_proto.py, which does not belong to a package."""
     spec = importlib.util.spec_from_file_location("generate_proto", PROJECT / "tools" / "generate_proto.py")
     assert spec is not None
     assert spec.loader is not None
@@ -43,7 +43,7 @@ def installed_generator() -> str | None:
 
 @pytest.mark.skipif(installed_generator() != GENERATOR, reason=f"grpcio-tools {GENERATOR} is not installed")
 def test_generated_code_is_up_to_date(tmp_path: Path) -> None:
-    """Generating once more gives the same files, byte for byte, no more and no fewer."""
+    """Another run generates exactly the same files, byte for byte."""
     assert generate(tmp_path) == 0
     made = generated_files(tmp_path)
     assert made == generated_files(PROJECT / "agent")

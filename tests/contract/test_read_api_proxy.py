@@ -1,4 +1,4 @@
-"""The read API behind the proxy of a real API server: the manifests as they are let commands read it, and no others."""
+"""The read API behind the proxy of a real API server: with the unchanged manifests, only commands can read it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FILES = ("service-account", "rbac", "viewer", "service", "webhook-secret")
 PROXY = f"/api/v1/namespaces/{NAMESPACE}/services/https:zonewise-controller:webhooks/proxy"
 ADDRESS = "10.0.0.1"
-"""Of the controller's pod; nothing is there."""
+"""Address of the controller's pod; nothing listens there."""
 USERS = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster() -> Generator[Cluster]:
-    """A server with the manifests, and a controller with their rights that serves webhooks on a port of loopback."""
+    """Yield a server with the manifests, and a controller with their rights that serves webhooks on a loopback port."""
     with contextlib.ExitStack() as stack:
         directory, port = stack.enter_context(short_directory()), stack.enter_context(reserved_port())
         proxy: EgressProxy = stack.enter_context(egress_proxy(directory, port))
@@ -90,7 +90,7 @@ def _install(server: RealServer) -> None:
     server.admin.post(f"{path}/pods", {"metadata": {"name": name}, "spec": spec}).ok()
     status = {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
     server.admin.patch(f"{path}/pods/{name}/status", {"status": status}).ok()
-    # the proxy has Endpoints alone, and only those of pods (pkg/registry/core/service/storage/storage.go)
+    # the proxy reads only Endpoints, and uses only those of pods (pkg/registry/core/service/storage/storage.go)
     address = {"ip": ADDRESS, "targetRef": {"kind": "Pod", "name": name, "namespace": NAMESPACE}}
     subset = {"addresses": [address], "ports": [{"name": "webhooks", "port": 9443, "protocol": "TCP"}]}
     server.admin.post(f"{path}/endpoints", {"metadata": {"name": name}, "subsets": [subset]}).ok()
@@ -101,7 +101,7 @@ def config_of(server: RealServer, token: str) -> Config:
 
 
 def user(server: RealServer, name: str, *roles: str) -> str:
-    """Return a token of a new user, who is bound to roles of the controller's namespace."""
+    """Return a token of a new user, who is bound to roles in the controller's namespace."""
     server.admin.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}}).ok()
     for role in roles:
         subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
@@ -114,7 +114,7 @@ def user(server: RealServer, name: str, *roles: str) -> str:
 def test_a_command_of_an_administrator(
     server: RealServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With nothing but a kubeconfig it has what the read API alone knows."""
+    """With only a kubeconfig, the command prints data that only the read API has."""
     monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
     monkeypatch.delenv("ZONEWISE_TOKEN", raising=False)
     arguments = (
@@ -146,7 +146,7 @@ def test_a_user_with_the_role_of_the_manifests_reads(server: RealServer) -> None
 
 
 def test_the_page_of_a_user_with_the_role(server: RealServer) -> None:
-    """Data and the stream of their changes come through the API server; the browser has the page's token alone."""
+    """Data and the stream of changes pass through the API server; the browser has only the page's token."""
     api = proxied_read_api(config_of(server, user(server, "eve", "zonewise-user")), NAMESPACE)
     with contextlib.closing(api), PageServer(api, 0) as page:
         _soon(lambda: api.get("/api/v1/queues"))
@@ -184,8 +184,8 @@ def http_get(url: str, path: str, headers: dict[str, str]) -> Generator[http.cli
         connection.close()
 
 
-def test_a_replica_that_stands_by_is_not_read(cluster: Cluster) -> None:
-    """Another one holds the lease, and has the reservations; the API server passes requests to both."""
+def test_a_standby_replica_is_not_read(cluster: Cluster) -> None:
+    """Another replica holds the lease and has the reservations; the API server forwards requests to both."""
     held = {"holderIdentity": "other", "leaseDurationSeconds": 3600, "renewTime": "2100-01-01T00:00:00.000000Z"}
     lease = {"metadata": {"name": "zonewise-controller"}, "spec": held}
     cluster.server.admin.post(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", lease).ok()
@@ -200,21 +200,21 @@ def test_a_replica_that_stands_by_is_not_read(cluster: Cluster) -> None:
 
 def _status(port: int, token: str) -> int:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as the API server's proxy
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as in the API server's proxy
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=context)
     with contextlib.closing(connection):
         connection.request("GET", "/api/v1/queues", headers={TOKEN_HEADER: token})
         return connection.getresponse().status
 
 
-def test_a_user_without_it_learns_what_is_needed(server: RealServer) -> None:
+def test_a_user_without_the_role_gets_an_error_that_names_it(server: RealServer) -> None:
     api = proxied_read_api(config_of(server, user(server, "bob")), NAMESPACE)
     with contextlib.closing(api), pytest.raises(ReadApiUnavailable, match="the Role zonewise-user gives this right"):
         api.get("/api/v1/queues")
 
 
 def test_a_token_of_another_account_is_rejected(server: RealServer) -> None:
-    """Each account may `get` /api/* of the API server (system:discovery); of the controller it may not."""
+    """Each account may `get` /api/* of the API server (system:discovery), but not of the controller."""
     other = user(server, "carl")
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     account = {"user": "system:serviceaccount:default:carl", "groups": ["system:authenticated"]}
@@ -227,7 +227,7 @@ def test_a_token_of_another_account_is_rejected(server: RealServer) -> None:
 
 
 def test_the_token_of_the_api_server_does_not_reach_the_controller(server: RealServer) -> None:
-    """An administrator's request without another token is one without any."""
+    """The controller sees an administrator's request without a separate token as one without a token."""
     transport = Transport(config_of(server, server.token), timeout=20.0, user_agent="test")
     with contextlib.closing(transport):
         with pytest.raises(Unauthorized, match="a bearer token is required"):
@@ -242,7 +242,7 @@ def test_the_token_of_the_api_server_does_not_reach_the_controller(server: RealS
 
 
 def _soon(get: Any) -> Any:
-    """Return what a function returns once a new role binding counts."""
+    """Return a function's result as soon as a new role binding is in force."""
     replies: list[Any] = []
 
     def responds() -> bool:

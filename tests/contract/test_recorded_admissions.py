@@ -1,6 +1,6 @@
-"""Recorded admissions of a real kubelet's managers, for many machines, options and pods: every result is predicted.
+"""Recorded admissions of a real kubelet's managers for many machines, options and pods: every result is predicted.
 
-They go beyond the cases next to the project:
+They cover more than the cases next to the project:
 
 - gaps in zone ids, zones without CPUs or memory, more packages than zones, and L3 groups
 - all options of the CPU Manager together
@@ -48,10 +48,10 @@ def predicted(index: int) -> Verdict:
 
 
 def outcomes(case: Json) -> list[dict[str, Any]]:
-    """All results of the kubelet for the same input.
+    """Return all results of the kubelet for the same input.
 
-    A pod that is allocated as a whole gets its devices when its containers start. If that fails for one, they are left
-    out.
+    A pod that is allocated as a whole gets its devices when its containers start. If this fails for one, its devices
+    are omitted.
     """
     if "devicesAtStart" in case:
         later = {case["pod"]["metadata"]["uid"]: case["devicesAtStart"].get("deviceAssignments")}
@@ -60,9 +60,9 @@ def outcomes(case: Json) -> list[dict[str, Any]]:
 
 
 def test_results() -> None:
-    """Verdict, reason, message, CPU ids, memory and devices are the kubelet's.
+    """The prediction has the kubelet's verdict, reason, message, CPU ids, memory and devices.
 
-    Of devices that it picks at random between zones, the count is.
+    For devices that the kubelet picks at random between zones, only the count is compared.
     """
     wrong: list[object] = []
     for index, case in enumerate(recording()["cases"]):
@@ -77,7 +77,7 @@ def test_results() -> None:
 
 
 def test_the_node_afterwards() -> None:
-    """Free CPUs, free memory, groups of zones and assigned zones are the kubelet's after the admission."""
+    """After the admission, free CPUs, free memory, groups of zones and assigned zones are the kubelet's."""
     wrong: list[object] = []
     for index, case in enumerate(recording()["cases"]):
         after = predicted(index).after
@@ -89,8 +89,8 @@ def test_the_node_afterwards() -> None:
     assert wrong == []
 
 
-def test_the_check_of_the_node() -> None:
-    """The rest of the kubelet checks the requests as a whole; of several insufficient resources it names one."""
+def test_the_general_admission_checks() -> None:
+    """The rest of the kubelet checks the total requests; its reason names one of several insufficient resources."""
     wrong: list[object] = []
     for case in recording()["cases"]:
         if "room" not in case:
@@ -104,7 +104,7 @@ def test_the_check_of_the_node() -> None:
                 available["milliCpus"], available["memory"], available["pods"], available["storage"], scalar_resources
             ),
         )
-        # the kubelet skips resources that its node does not have; for a scheduler these are insufficient
+        # the kubelet skips resources that its node does not have; for a scheduler, they are insufficient
         absent = verdict.resource not in {*available["others"], "cpu", "memory", "pods", "ephemeral-storage", ""}
         extended = "/" in verdict.reason and "/" in expected["reason"]
         if not absent and not extended and verdict.reason != expected["reason"]:
@@ -122,7 +122,7 @@ def test_endless_requests_are_rejected() -> None:
 
 
 def test_older_releases() -> None:
-    """Kubelets of 1.33 and 1.35 are predicted where they differ from 1.36."""
+    """Kubelets of 1.33 and 1.35 are predicted in cases where they differ from 1.36."""
     wrong: list[object] = []
     for case in recording()["older"]:
         major, minor = map(int, case["kubelet"]["release"].split("."))
@@ -138,7 +138,7 @@ def test_older_releases() -> None:
 
 
 def test_explanations() -> None:
-    """Every rejection is explained by one whole sentence with the need, or the reason for which it cannot be met."""
+    """One complete sentence explains every rejection, with the need, or with the reason why it cannot be met."""
     sentences = [
         explain_rejection(state_of_case(case), pod_of_case(case), predicted(index))
         for index, case in enumerate(recording()["cases"])

@@ -1,8 +1,8 @@
-"""Cycles drawn by chance, as Kueue's scheduler decided them: the planner's cycle decides the same.
+"""Randomly generated cycles with the decisions of Kueue's scheduler: the planner's cycle makes the same decisions.
 
-tests/fixtures/quota/cycles.jsonl.gz has one case a line: queues, cohorts, workloads, and up to four cycles of
-pkg/scheduler/scheduler.go `schedule` at commit ff69552e79ad. After each cycle the workloads of `ended` are gone: its
-victims, and by chance another one. Quotas, limits, preemption policies, weights and requests are drawn.
+tests/fixtures/quota/cycles.jsonl.gz has one case per line: queues, cohorts, workloads, and up to four cycles of
+pkg/scheduler/scheduler.go `schedule` at commit ff69552e79ad. After each cycle, the workloads of `ended` are removed:
+its victims, and sometimes a random one. Quotas, limits, preemption policies, weights and requests are random.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 RECORDING = Path(__file__).parent.parent / "fixtures/quota/cycles.jsonl.gz"
 STATUSES = frozenset({"admitted", "skipped"})
-"""Those that Kueue has too; the reasons tell the others apart."""
+"""Statuses that Kueue has too; reasons distinguish the others."""
 REQUEUE_REASONS = {"NoCandidates": "PreemptionNoCandidates"}
-"""Kueue's name of ours."""
+"""Kueue's name by ours."""
 PARTS = 4
-"""The cases are tested in so many parts, so that workers share them."""
+"""Number of parts of the cases, which workers test in parallel."""
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def recorded_cases() -> list[Json]:
 
 
 class Replay:
-    """The queues of a case, and what the planner's cycle decides about them."""
+    """The queues of a case, and the planner's decisions about them."""
 
     def __init__(self, case: Json) -> None:
         workloads = list(map(workload, case["workloads"]))
@@ -53,7 +53,7 @@ class Replay:
         self.settings = QuotaSettings(case["fair"])
         self.pending = {spec.name: PendingWorkloads(spec) for spec in specs}
         self._queues = {new.name: f"q{new.queue_name[1:]}" for new in workloads}
-        """The ClusterQueue of each workload; the LocalQueue l0 leads to q0."""
+        """The ClusterQueue of each workload; the LocalQueue l0 belongs to q0."""
         for new in workloads:
             if new.admission is None:
                 self.pending[self._queues[new.name]].push_or_update(new)
@@ -68,9 +68,9 @@ class Replay:
         return list(map(flat_decision, decisions))
 
     def ordered(self, decisions: list[Json]) -> list[Json]:
-        """Return decisions in the order that Kueue defines: under fair sharing, that of each tree of cohorts.
+        """Return decisions in the order that Kueue defines: under fair sharing, only that within each tree of cohorts.
 
-        Which tree comes first is then the order of a Go map (fair_sharing_iterator.go `pop`).
+        The order of the trees is then that of a Go map (fair_sharing_iterator.go `pop`).
         """
         return sorted(decisions, key=self._tree_of) if self.settings.fair_sharing else decisions
 
@@ -80,7 +80,7 @@ class Replay:
         return name if root is None else f"/{root.name}"
 
     def end(self, names: list[str]) -> None:
-        """Remove workloads; all pending ones are active again, if there are any to remove."""
+        """Remove workloads; if there are any, make all pending workloads active again."""
         for name in names:
             for workloads in list(self.snapshot.workloads_by_queue.values()):
                 if (ended := workloads.get(f"default/{name}")) is not None:
@@ -89,7 +89,7 @@ class Replay:
             queue.queue_inadmissible_workloads()
 
     def pending_names(self) -> tuple[Json, Json]:
-        """The active and the inadmissible workloads of each queue that has any."""
+        """Return the active and the inadmissible workloads of each queue that has any."""
         active = {name: names_of(queue.active) for name, queue in self.pending.items() if queue.active}
         inadmissible = {
             name: names_of(queue.inadmissible) for name, queue in self.pending.items() if queue.inadmissible
@@ -102,7 +102,7 @@ def names_of(keys: Any) -> list[str]:
 
 
 def flat_decision(decision: Decision) -> Json:
-    """A decision as it is recorded."""
+    """Return a decision in the form of the recording."""
     status = decision.status if decision.status in STATUSES else ""
     flat: Json = {"name": decision.workload.name, "status": status}
     if decision.status == "admitted":

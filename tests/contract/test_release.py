@@ -1,4 +1,4 @@
-"""A release: the workflow of a tag, its notes, and the objects of the last release under the manifests of this one."""
+"""A release: the workflow of a tag, its notes, and the objects of the last release, to which this tree is applied."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ IMMUTABLE = {
     "RoleBinding": ("roleRef",),
     "ClusterRoleBinding": ("roleRef",),
 }
-"""Fields that an API server does not let change: a release that changes them cannot be applied over another."""
+"""Fields that an API server does not let change: a release that changes them cannot be applied over an earlier one."""
 
 PROGRAMS = {
     "cosign", "cp", "gh", "helm", "jq", "make", "python3", "sha256sum", "skopeo", ".bootstrap/bin/uv", "mkdir",
 }  # fmt: skip
-"""Of the workflow: cosign is of an action, .bootstrap/bin/uv of `make`, the others are on the runner ubuntu-24.04
-(actions/runner-images, images/ubuntu/Ubuntu2404-Readme.md, and Ubuntu's own)."""
+"""Programs of the workflow: cosign comes from an action, .bootstrap/bin/uv from `make`, the others from the runner
+ubuntu-24.04 (actions/runner-images, images/ubuntu/Ubuntu2404-Readme.md, and Ubuntu's own).
+"""
 BASH = {"echo", "cd", "cat", "for", "done", "case", "esac"}
 
 Object = dict[str, Any]
@@ -87,7 +88,7 @@ def test_versions(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["v0.1.0", "0.1", "latest", "0.1.0-rc1"])
-def test_other_texts_are_no_versions(version: str) -> None:
+def test_other_texts_are_not_versions(version: str) -> None:
     with pytest.raises(ArgumentTypeError, match=re.escape(repr(version))):
         parse_version(version)
 
@@ -109,8 +110,8 @@ def test_actions_are_pinned_by_commit() -> None:
     assert [text for text in uses if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", text)] == []
 
 
-def test_the_workflow_has_no_right_beside_its_jobs() -> None:
-    """The token may do nothing by default, and each right of the job is one that a step needs."""
+def test_the_workflow_itself_has_no_rights() -> None:
+    """By default, the token has no rights, and a step needs each right of the job."""
     assert workflow()["permissions"] == {}
     assert workflow()["jobs"]["release"]["permissions"].keys() == {"contents", "packages", "id-token", "attestations"}
 
@@ -124,7 +125,7 @@ def test_the_targets_of_the_workflow_exist() -> None:
 
 
 def test_the_files_and_programs_of_the_workflow_exist() -> None:
-    """Each step runs files of this tree, the programs that `make` installs, and those of the runner or an action."""
+    """Steps only run files of this tree, programs that `make` installs, and those of the runner or an action."""
     scripts = [step["run"] for step in steps() if "run" in step]
     words = {word for script in scripts for word in re.findall(r"[\w./-]+", script)}
     files = {word for word in words if re.fullmatch(r"(tools|manifests|docs)/[\w./-]+", word)}
@@ -136,7 +137,7 @@ def test_the_files_and_programs_of_the_workflow_exist() -> None:
 
 
 def commands(script: str) -> set[str]:
-    """Return the programs of a script of bash, without its own words."""
+    """Return the programs of a bash script, without bash's own words."""
     script = script.replace("\\\n", " ")
     parts = re.split(r"\n|;(?!;)|\||&&|\$\(|\bdo\b|\bin\b (?=\*\[)|\) (?=kind)", script)
     words = (re.sub(r"^(?:[A-Z_]+=\S* +)*", "", part.strip()).split(" ", 1)[0] for part in parts)
@@ -169,7 +170,7 @@ def identified(text: str) -> dict[tuple[str, str], Object]:
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_the_last_release_can_be_upgraded(part: Part, embedded_server: ApiServer, tmp_path: Path) -> None:
-    """Its objects are applied, then those of this tree over them: no immutable field differs, versions stay served."""
+    """After its objects, those of this tree can be applied: no immutable field differs, versions are still served."""
     tag = newest_release()
     archive = subprocess.run(["git", "archive", tag, "manifests"], cwd=PROJECT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
@@ -193,7 +194,7 @@ def field(item: Object, path: tuple[str, ...]) -> Any:
 
 
 def served_versions(item: Object) -> set[str]:
-    """Return the versions of a custom resource: objects are stored in each of them."""
+    """Return the served versions of a custom resource; objects may be stored in each of them."""
     if item["kind"] != "CustomResourceDefinition":
         return set()
     return {version["name"] for version in item["spec"]["versions"] if version["served"]}

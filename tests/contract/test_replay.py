@@ -1,4 +1,4 @@
-"""`zonewise simulate --replay`: a recording of the live queue, its decisions compared, and its workloads explained."""
+"""`zonewise simulate --replay`: it compares the decisions in a recording of the live queue, and explains workloads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STORY = [("submit", 5), ("submit", 5), ("wait", 0), ("complete", 0), ("wait", 0)
 
 
 class Replaying(CliRunner):
-    """A recording in a directory, and the command run on it."""
+    """A recording in a directory, and the command that runs on it."""
 
     def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(directory, capsys, "simulate")
         self.lines = [line.decode() for line in recorded(STORY)]
 
     def recording(self, *, changed: tuple[str, str] = ("", "")) -> str:
-        """Write the recording, with a text replaced in its last plan that has it."""
+        """Write the recording, with one text replaced in the last plan that contains it."""
         lines, (old, new) = list(self.lines), changed
         if old:
             i = max(i for i, line in enumerate(lines) if line.startswith('{"plan"') and old in line)

@@ -1,4 +1,4 @@
-"""A reflector beside a real API server whose etcd is restored from a backup, and that is down for a while."""
+"""A reflector and a real API server that is unavailable for a while, and whose etcd is restored from a backup."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _TIMES = WatchTimes(idle_timeout=5.0)
-"""A silent watch counts as dead sooner than by default, so that the test takes seconds."""
+"""A silent watch counts as dead sooner than by default, so that the test takes only seconds."""
 
 
 class Copy:
-    """A reflector, and the objects that its changes add up to."""
+    """A reflector, and the objects that result from its changes."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.client, self.namespace = client, namespace
@@ -40,7 +40,7 @@ class Copy:
             self.mirror[new["metadata"]["name"]] = new
 
     def is_right(self) -> bool:
-        """Tell whether it has exactly the objects of the server."""
+        """Return whether it has exactly the objects of the server."""
         listed = self.client.list(CONFIG_MAPS, namespace=self.namespace).items
         expected = {item["metadata"]["name"]: item["data"] for item in listed}
         return {name: item["data"] for name, item in dict(self.mirror).items()} == expected
@@ -79,13 +79,13 @@ def start(server: RealServer) -> None:
 
 
 def restore(server: RealServer, backup: Path) -> None:
-    """Put the files of a backup into the place of etcd's."""
+    """Replace etcd's files with those of a backup."""
     shutil.rmtree(server.directory / "etcd")
     shutil.copytree(backup, server.directory / "etcd")
 
 
-def test_lower_versions_are_taken_in() -> None:
-    """What was written after the backup is gone, and what is written after the restoration is known."""
+def test_objects_with_lower_versions_are_observed() -> None:
+    """Objects written after the backup disappear, and objects written after the restoration appear."""
     with real_apiserver() as server, copying(server) as copy:
         stop(server)
         backup = server.directory / "backup"

@@ -1,4 +1,4 @@
-"""`zonewise simulate`: traces in, tables and files out; every mistake in one line; the program as a whole."""
+"""`zonewise simulate`: traces as input, tables and files as output, mistakes in one line, and the whole program."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ KTH = TRACES / "KTH-SP2.easy.swf.gz"
 
 
 def line(number: int, submitted: int, run: int, processors: int, limit: int, status: int = 1) -> str:
-    """A job of a log."""
+    """Return the line of a log for a job."""
     return f"{number} {submitted} -1 {run} {processors} -1 -1 {processors} {limit} -1 {status} 1 1 1 1 -1 -1 -1\n"
 
 
 LOG = HEADER + "".join(
     [line(1, 0, 100, 8, 100), line(2, 10, 100, 8, 200), line(3, 20, 50, 4, 60), line(4, 30, 50, 4, 60)]
 )
-"""Job 1 has all; shortest first, 3 and 4 are before 2."""
+"""Job 1 needs all processors; under shortest first, 3 and 4 precede 2."""
 SMALL: dict[str, Any] = {
     "name": "small",
     "nodes": "2x4",
@@ -50,20 +50,20 @@ SMALL: dict[str, Any] = {
 
 
 class Simulating(CliRunner):
-    """A directory with a log in it, and the command run there."""
+    """A directory that contains a log, and the command that runs there."""
 
     def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
         super().__init__(directory, capsys, "simulate")
         self.log = self.write("log.swf", LOG)
 
     def json(self, *arguments: object) -> Any:
-        """What is written as JSON; nothing else is."""
+        """Return the JSON output, which must be the only output."""
         printed = self.run(*arguments, "--json")
         assert (printed.status, printed.err) == (0, "")
         return json.loads(printed.out)
 
     def table(self, *arguments: object) -> list[str]:
-        """The lines of the table, blanks apart."""
+        """Return the lines of the table with single spaces."""
         printed = self.run(*arguments)
         assert (printed.status, printed.err) == (0, "")
         return [" ".join(entry.split()) for entry in printed.out.splitlines()]
@@ -79,7 +79,7 @@ def simulating(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 
 def test_a_log(simulating: Simulating) -> None:
-    """Shortest first: job 2 waits for 140 s, 3 and 4 for 80 and 70 s."""
+    """Under shortest first, job 2 waits for 140 s, and jobs 3 and 4 for 80 and 70 s."""
     table = simulating.table(simulating.log)
     assert table[:3] == ["log.swf: 4 jobs, 8 processors", "", DEFAULT_POLICY]
     assert table[3:9] == [
@@ -94,7 +94,7 @@ def test_a_log(simulating: Simulating) -> None:
 
 
 def test_policies_side_by_side(simulating: Simulating) -> None:
-    """In the order in which they are asked for, each once; a single policy comes first."""
+    """Policies are in the requested order, each once; that of --policy is the first."""
     table = simulating.table(simulating.log, "--policy", "easy", "--compare", f"{DEFAULT_POLICY},easy,greedy")
     assert table[2] == f"easy {DEFAULT_POLICY} greedy"
     assert "longest 3.00 min 2.33 min 3.00 min" in table
@@ -119,19 +119,19 @@ def test_another_number_of_processors(simulating: Simulating) -> None:
 
 
 def test_exact_run_times_and_the_first_jobs(simulating: Simulating) -> None:
-    """Job 2, which declares 200 s, would be told 100 s."""
+    """Job 2 declares 200 s, but has a limit of 100 s under --exact."""
     jobs = simulating.json(simulating.log, "--exact", "--jobs", 2, "--json-jobs")["results"][0]["jobs"]
     assert [entry["limit"] for entry in jobs] == [100, 100]
 
 
 def test_when_a_reservation_is_made(simulating: Simulating) -> None:
-    """Job 2, which waits for 140 s otherwise, is first when it has a reservation."""
+    """Job 2, which otherwise waits for 140 s, starts first as soon as it has a reservation."""
     for after, seconds, wait in (("2m", 120, 140), ("90", 90, 90), ("never", None, 140)):
         outcome = simulating.json(simulating.log, "--reserve-after", after, "--json-jobs")["results"][0]
         assert (outcome["rules"]["reserveAfter"], outcome["jobs"][1]["wait"]) == (seconds, wait)
 
 
-def test_forecasts_are_compared_with_what_came(simulating: Simulating) -> None:
+def test_forecasts_are_compared_with_the_outcome(simulating: Simulating) -> None:
     outcome = simulating.json(simulating.log, "--forecast", 1, "--json-jobs")["results"][0]
     assert outcome["summary"]["forecast"]["jobs"] == 3
     assert outcome["jobs"][2]["told"]["earliest"] <= 100
@@ -139,7 +139,7 @@ def test_forecasts_are_compared_with_what_came(simulating: Simulating) -> None:
 
 
 def test_damaged_lines_are_counted_and_the_first_are_named(simulating: Simulating) -> None:
-    """They are fatal to nothing else; --verbose names all, --quiet none."""
+    """Other lines are not affected; --verbose names all damaged lines, --quiet none."""
     damaged = simulating.write(
         "damaged.swf", LOG + "1 2 3\n" * 4 + line(5, 40, -1, 4, 60) * 3 + line(6, 50, 5, 1, 5, status=2)
     )
@@ -165,7 +165,7 @@ def test_damaged_lines_are_counted_and_the_first_are_named(simulating: Simulatin
 
 
 def test_jobs_on_nodes(simulating: Simulating) -> None:
-    """Four jobs of 4 CPUs take turns on 8; what outlives its declared time is killed, unless that is not wanted."""
+    """Four jobs of 4 CPUs share 8 CPUs; a job that exceeds its declared time is killed, except with --no-deadlines."""
     jobs = simulating.write("jobs.json", json.dumps(SMALL))
     table = simulating.table(jobs)
     assert table[0].startswith("jobs.json: 5 jobs, 8 cpu")
@@ -175,13 +175,13 @@ def test_jobs_on_nodes(simulating: Simulating) -> None:
 
 
 def test_starts_on_nodes_are_forecast_too(simulating: Simulating) -> None:
-    """Who waits for others of 10 s each is told so."""
+    """The forecast of a waiting job covers the jobs of 10 s each before it."""
     jobs = simulating.write("jobs.json", json.dumps(SMALL))
     outcome = simulating.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
     assert outcome["summary"]["forecast"]["jobs"] == sum(entry["told"] is not None for entry in outcome["jobs"]) > 0
 
 
-def test_what_does_not_run_on_nodes_is_named_with_the_reason(simulating: Simulating) -> None:
+def test_jobs_that_cannot_run_on_nodes_are_named_with_the_reason(simulating: Simulating) -> None:
     groups = [{"name": "wide", "requests": {"cpu": 5}}, {"name": "gpu", "requests": {"nvidia.com/gpu": 1}}]
     jobs = simulating.write(
         "jobs.json", json.dumps({"nodes": "2x4", "jobs": [{"run": 1, **entry} for entry in groups]})
@@ -195,7 +195,7 @@ def test_what_does_not_run_on_nodes_is_named_with_the_reason(simulating: Simulat
     assert "jobs rejected" in printed.out
 
 
-def test_a_live_cluster_takes_its_time(simulating: Simulating) -> None:
+def test_a_live_cluster_has_delays(simulating: Simulating) -> None:
     jobs = simulating.write("jobs.json", json.dumps(SMALL))
     delays = ("--start-latency", "1-2s", "--rate", "50/100", "--release-latency", "500ms", "--grace", 30)
     outcome = simulating.json(jobs, *delays, "--seed", 7)
@@ -213,7 +213,7 @@ def test_a_log_on_nodes(simulating: Simulating) -> None:
 
 @pytest.mark.parametrize("mix", MIXES)
 def test_mixes(simulating: Simulating, mix: str) -> None:
-    """Equal seeds give equal results; different seeds differ."""
+    """Equal seeds give equal results; different seeds give different ones."""
     first, again, other = (
         simulating.json(mix, "--jobs", 20, "--load", 0.5, "--seed", seed, "--policy", "greedy")["results"][0]["summary"]
         for seed in (1, 1, 2)
@@ -243,7 +243,7 @@ def test_a_picture(simulating: Simulating, ending: str) -> None:
 
 
 def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line on standard error, which is gone at the end; the table is the same."""
+    """Progress is one line on standard error, which is erased at the end; the table does not change."""
     monkeypatch.setattr(progress, "INITIAL_DELAY", 0)
     monkeypatch.setattr(progress, "_PERIOD", 0)
     many = simulating.write("many.swf", HEADER + "".join(line(entry, entry, 5, 2, 9) for entry in range(200)))
@@ -285,14 +285,14 @@ def test_progress_is_for_terminals(simulating: Simulating, monkeypatch: pytest.M
         (("--plot", "out.pdf"), "out.pdf: .pdf: pictures are .svg or .png"),
         (("--plot", "/no/such/place/out.svg"), "/no/such/place/out.svg: there is no directory /no/such/place"),
         (("--json", "/"), "/: is a directory"),
-        (("--json", "n" * 300), "File name too long"),  # before 3.14 pathlib raises it, then open()
+        (("--json", "n" * 300), "File name too long"),  # raised by pathlib before Python 3.14, later by open()
         (("--json", "out.svg", "--plot", "out.svg"), "out.svg: is also the file of the JSON: write the picture to"),
         (("--json-jobs",), "--json-jobs works only with --json"),
         (("--frobnicate",), "unrecognized arguments: --frobnicate; see `zonewise simulate --help`"),
     ],
 )
 def test_mistakes(simulating: Simulating, arguments: tuple[str, ...], printed: str) -> None:
-    """Each is said in one line, with what is possible; nothing is written."""
+    """The error is one line that names the possible values, and no file is written."""
     assert printed in simulating.usage_error(simulating.log, *arguments)
     assert os.listdir(simulating.directory) == ["log.swf"]
 
@@ -305,8 +305,8 @@ def test_the_trace_is_not_overwritten(simulating: Simulating) -> None:
     assert (simulating.directory / "log.swf").read_text() == LOG
 
 
-def test_no_file_is_written_beside_those_that_are_read(simulating: Simulating, tmp_path: Path) -> None:
-    """The next run would read it."""
+def test_no_file_is_written_into_the_directory_of_the_trace(simulating: Simulating, tmp_path: Path) -> None:
+    """The next run would read the file."""
     directory = tmp_path / "objects"
     directory.mkdir()
     (directory / "jobs.yaml").write_text("jobs: []\n")
@@ -327,8 +327,8 @@ def test_no_file_is_written_beside_those_that_are_read(simulating: Simulating, t
         ("a: [", "neither YAML nor JSON"),
     ],
 )
-def test_traces_that_are_none(simulating: Simulating, content: str | None, printed: str) -> None:
-    """The file is named, and what is wrong with it."""
+def test_invalid_traces(simulating: Simulating, content: str | None, printed: str) -> None:
+    """The error names the file and the problem."""
     trace = str(simulating.directory / "trace") if content is None else simulating.write("trace", content)
     error = simulating.usage_error(trace)
     assert error.startswith(f"{trace}: ")
@@ -337,7 +337,7 @@ def test_traces_that_are_none(simulating: Simulating, content: str | None, print
 
 @pytest.mark.parametrize("target", ["table", "json"])
 def test_a_disk_that_is_full(simulating: Simulating, target: str) -> None:
-    """One line tells of it, and the status is that of other mistakes."""
+    """The error is one line, and the exit status is that of other usage errors."""
     arguments = [] if target == "table" else ["--json", "/dev/full"]
     with open("/dev/full", "w") as full, program(simulating.log, *arguments, stdout=full) as process:
         _, err = process.communicate(timeout=300)
@@ -351,7 +351,7 @@ def test_a_disk_that_is_full(simulating: Simulating, target: str) -> None:
 def test_libraries_that_are_not_installed(
     simulating: Simulating, missing: str, extra: str, arguments: tuple[str, ...]
 ) -> None:
-    """The extra that has them is named."""
+    """The error names the extra that installs them."""
     hide = f"import sys, importlib.util as u; sys.modules[{missing!r}] = None; f = u.find_spec; "
     hide += f"u.find_spec = lambda name, *more: None if name == {missing!r} else f(name, *more); "
     code = hide + "from zonewise.cli import main; sys.exit(main())"
@@ -366,8 +366,8 @@ def test_libraries_that_are_not_installed(
 # --- help
 
 
-def test_help_names_what_there_is(simulating: Simulating) -> None:
-    """Every policy and every mix has its line, and the examples are understood."""
+def test_help_names_policies_and_mixes(simulating: Simulating) -> None:
+    """The help lists every policy and mix, and its examples can be parsed."""
     assert tuple(simulate.POLICIES) == POLICY_NAMES
     assert tuple(simulate.MIXES) == tuple(MIXES)
     text = simulating.run("--help").out
@@ -381,7 +381,7 @@ def test_help_names_what_there_is(simulating: Simulating) -> None:
 
 
 def test_help_on_a_narrow_terminal(simulating: Simulating, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What policies are wraps; only commands, to be copied, stay whole."""
+    """Descriptions of policies are wrapped; commands are not, so that users can copy them."""
     monkeypatch.setenv("COLUMNS", "40")
     text = simulating.run("--help").out.partition("policies:")[2]
     assert max(len(entry) for entry in text.splitlines() if "zonewise simulate" not in entry) <= 40
@@ -401,14 +401,14 @@ import signal, sys
 from zonewise.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main())"""
-"""As from a terminal: what a shell has started in the background, these tests for one, ignores SIGINT."""
+"""SIGINT as in a terminal: processes that a shell starts in the background, such as these tests, ignore it."""
 
 
 @contextmanager
 def program(
     *arguments: object, stdout: int | IO[str] = subprocess.PIPE, env: dict[str, str] | None = None
 ) -> Generator[subprocess.Popen[str]]:
-    """The command as a process, which is gone afterwards."""
+    """Run the command as a process, which is killed at the end."""
     command = [sys.executable, "-c", _MAIN, "simulate", *map(str, arguments)]
     with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
@@ -418,7 +418,7 @@ def program(
 
 
 def test_as_a_program(simulating: Simulating) -> None:
-    """It is installed, does the same as the function, and fits a terminal of 40 columns."""
+    """The installed program behaves like the function, and fits a terminal of 40 columns."""
     with program(simulating.log, "--compare", "easy,greedy,fifo", env={**os.environ, "COLUMNS": "40"}) as process:
         out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
@@ -426,10 +426,10 @@ def test_as_a_program(simulating: Simulating) -> None:
 
 
 def test_interrupted(simulating: Simulating) -> None:
-    """Ctrl-C is one word, the status that shells expect, and no half of a file."""
+    """Ctrl-C prints one line, ends with the status that shells expect, and leaves no incomplete file."""
     trace = simulating.directory / "pipe"
     os.mkfifo(trace)
-    # the pipe is open when the program reads, which then waits for more
+    # the program opens the pipe, and then waits for more input
     with program(trace, "--json", simulating.directory / "out.json") as process, trace.open("w"):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
@@ -439,7 +439,7 @@ def test_interrupted(simulating: Simulating) -> None:
 
 @pytest.mark.skipif(not KTH.exists(), reason="no logs beside the project")
 def test_a_real_log(simulating: Simulating) -> None:
-    """Under EASY, every job waits as long as in the published experiment."""
+    """Under EASY, every job waits exactly as long as in the published experiment."""
     outcome = simulating.json(KTH, "--policy", "easy", "--json-jobs")["results"][0]["jobs"]
     lines = map(str.split, gzip.decompress(KTH.read_bytes()).decode().splitlines())
     published = {entry[0]: float(entry[2]) for entry in lines if entry[0] != ";"}

@@ -1,4 +1,4 @@
-"""`zonewise simulate --advise`: known results, every mistake in one line, files, an interruption."""
+"""`zonewise simulate --advise`: known results, one line for every mistake, output files, and an interruption."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import History
 
 SERVICE, LOAD, JOBS = 100.0, 6.0, 20_000
-"""Seconds of a job in the mean; mean number of busy servers; jobs of the random queue."""
+"""Mean run time of a job in seconds; mean number of busy servers; number of jobs in the random queue."""
 
 
 class Advising(CliRunner):
-    """A directory, and the command run there on its files."""
+    """A directory, and the command that runs there on its files."""
 
     def log(self, jobs: list[tuple[float, float, int]], processors: int) -> str:
-        """Write a log of jobs: submission, run time, width."""
+        """Write a log of jobs, each with submission, run time and width."""
         lines = [
             f"{number} {submitted} -1 {run} {width} -1 -1 {width} {run} -1 1 1 1 1 1 -1 -1 -1\n"
             for number, (submitted, run, width) in enumerate(jobs, 1)
@@ -33,7 +33,7 @@ class Advising(CliRunner):
         return self.write("log.swf", f"; MaxProcs: {processors}\n{''.join(lines)}")
 
     def smallest(self, *arguments: object, status: int = 0) -> Any:
-        """Return the smallest value by the JSON document, which has the curve."""
+        """Return the smallest value in the JSON document, which contains the curve."""
         printed = self.run(*arguments, "--json")
         assert (printed.status, printed.err) == (status, "")
         document = json.loads(printed.out)
@@ -53,19 +53,19 @@ def advising(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
 @pytest.mark.parametrize(("seconds", "processors"), [(0, 12), (100, 6), (200, 4), (300, 3), (500, 2), (1100, 1)])
 @pytest.mark.parametrize("present", [1, 5, 100])
 def test_a_batch_of_equal_jobs(advising: Advising, seconds: int, processors: int, present: int) -> None:
-    """Twelve jobs of 100 s at once on m processors: the last starts after ceil(12 / m) - 1 rounds."""
+    """Twelve simultaneous jobs of 100 s on m processors: the last starts after ceil(12 / m) - 1 rounds."""
     log = advising.log([(0, 100, 1)] * 12, present)
     assert advising.smallest(log, "--advise", "nodes", "--goal", f"longest wait <= {seconds}s") == processors
 
 
 def test_a_share_of_the_jobs(advising: Advising) -> None:
-    """On m processors, m of twenty start at once: 95 % need 19, 50 % ten."""
+    """On m processors, m of twenty jobs start at once: 95 % of the jobs need 19 processors, 50 % need ten."""
     log = advising.log([(0, 100, 1)] * 20, 20)
     for share, processors in (("p95", 19), ("p50", 10), ("p51", 11), ("p100", 20), ("longest", 20)):
         assert advising.smallest(log, "--advise", "nodes", "--goal", f"{share} wait <= 99s") == processors
 
 
-def test_a_queue_at_random_needs_as_many_processors_as_the_formula_of_erlang(advising: Advising) -> None:
+def test_a_random_queue_needs_the_processors_of_erlangs_formula(advising: Advising) -> None:
     """M/M/c: the mean wait is C(c, a) * service / (c - a). The bound is between those of 8 and of 7 processors."""
     random = Random(7)
     now, jobs = 0.0, list[tuple[float, float, int]]()
@@ -80,14 +80,14 @@ def test_a_queue_at_random_needs_as_many_processors_as_the_formula_of_erlang(adv
 
 
 def erlang_wait(servers: int) -> float:
-    """The mean wait in seconds (Erlang, 1917)."""
+    """Return the mean wait in seconds (Erlang, 1917)."""
     last = LOAD**servers / factorial(servers) * servers / (servers - LOAD)
     delayed = last / (sum(LOAD**busy / factorial(busy) for busy in range(servers)) + last)
     return delayed * SERVICE / (servers - LOAD)
 
 
 def cluster(queues: dict[str, int], jobs: int) -> str:
-    """Objects: a ClusterQueue and a LocalQueue each, a flavor, and so many finished Jobs of 100 s in each queue."""
+    """Return objects: for each queue a ClusterQueue, a LocalQueue and `jobs` finished Jobs of 100 s, and one flavor."""
     quota = "{cpu: %d}"
     documents = ["apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: f}\nspec: {}\n"]
     for name, cpus in queues.items():
@@ -109,7 +109,7 @@ def cluster(queues: dict[str, int], jobs: int) -> str:
 
 
 def test_the_quota_of_one_queue(advising: Advising) -> None:
-    """The quota of gpu decides its waits, and not that of the other queue."""
+    """Only the quota of its own queue determines the waits of gpu."""
     objects = advising.write("cluster.yaml", cluster({"gpu": 2, "wide": 2}, 12))
     goal = ("--goal", "longest wait of queue gpu <= 200s")
     assert advising.smallest(objects, "--advise", "quota:gpu:cpu:f", *goal) == 4
@@ -118,7 +118,7 @@ def test_the_quota_of_one_queue(advising: Advising) -> None:
 
 
 def test_the_threshold_of_reservations(advising: Advising) -> None:
-    """Narrow jobs hold off a wide one for ever, unless it has a reservation; then it starts after the threshold."""
+    """Narrow jobs delay a wide one forever, unless it has a reservation; then it starts after the threshold."""
     narrow = [(30.0 * 60 * number, 3600.0, 1) for number in range(400)]
     log = advising.log([*narrow, (1.0, 3600.0, 2)], 2)
     assert advising.smallest(log, "--advise", "reserve-after", "--goal", "longest wait <= 5h") == 900
@@ -126,7 +126,7 @@ def test_the_threshold_of_reservations(advising: Advising) -> None:
     assert (printed.status, printed.out.splitlines()[-1]) == (1, "No value up to 336h meets the goal.")
 
 
-def test_nodes_of_a_mix_keep_the_jobs_of_the_present_number(advising: Advising) -> None:
+def test_jobs_of_a_mix_do_not_depend_on_the_number_of_nodes(advising: Advising) -> None:
     arguments = ("hpc", "--jobs", 60, "--nodes", "8x4", "--advise", "nodes", "--goal", "longest wait <= 0s")
     printed = advising.run(*arguments)
     assert printed.status == 0
@@ -170,7 +170,7 @@ def test_sources_that_cannot_be_searched(advising: Advising, arguments: list[str
 
 
 def test_files(advising: Advising, tmp_path: Path) -> None:
-    """The curve as a picture and as JSON, and the table beside them."""
+    """The curve is written as a picture and as JSON, and the table as usual."""
     log = advising.log([(0, 100, 1)] * 4, 4)
     arguments = ("--advise", "nodes", "--goal", "longest wait <= 100s")
     printed = advising.run(log, *arguments, "--plot", tmp_path / "a.svg", "--json", tmp_path / "a.json")
@@ -181,7 +181,7 @@ def test_files(advising: Advising, tmp_path: Path) -> None:
 
 
 def test_an_interruption_leaves_no_file(advising: Advising, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """During the third simulation."""
+    """The interruption occurs during the third simulation."""
     calls: list[int] = []
     original = policy_run.run_policy
 

@@ -1,7 +1,7 @@
-"""`zonewise simulate --repeat --on-cluster`: an Indexed Job whose pods leave what a local sweep computes.
+"""`zonewise simulate --repeat --on-cluster`: the pods of an Indexed Job compute the same results as a local sweep.
 
-The API server and the Job controller are the sandbox's. In the place of a kubelet, the same command runs in this
-process with the arguments, the variables and the files of the pod.
+The API server and the Job controller are the sandbox's. Instead of a kubelet, this process runs the same command with
+the arguments, variables and files of the pod.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def simulating(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 
 class Containers:
-    """Stands in for the kubelets: runs the container of each pod of a sweep in this process, once."""
+    """Replaces the kubelets: runs the container of each pod of a sweep once, in this process."""
 
     def __init__(self, cluster: Api, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._cluster, self._directory, self._monkeypatch = cluster, directory, monkeypatch
 
     def run(self, sweep: str, pods: int) -> None:
-        """Run so many pods of a sweep, those of the last index first."""
+        """Run the pods of a sweep, of which there must be `pods`, in descending order of the index."""
         selector = f"{PODS}?labelSelector={SWEEP_LABEL}={sweep}"
         eventually(lambda: len(self._cluster.get(selector).ok()["items"]) == pods)
         items = self._cluster.get(selector).ok()["items"]
@@ -119,7 +119,7 @@ def test_the_table_is_that_of_a_local_sweep(
     assert simulating.run(*sweep, "--gather", "--api-server", cluster.url) == local
 
 
-def test_what_is_printed_is_what_is_applied(simulating: CliRunner, cluster: Api) -> None:
+def test_the_printed_objects_are_the_applied_ones(simulating: CliRunner, cluster: Api) -> None:
     trace = simulating.write("jobs.yaml", JOBS)
     sweep = (trace, "--nodes", "3x4", "--repeat", 3, "--jobs-parallel", 2)
     printed: list[Any] = [*yaml.safe_load_all(simulating.run(*sweep, "--on-cluster").out)]
@@ -131,7 +131,7 @@ def test_what_is_printed_is_what_is_applied(simulating: CliRunner, cluster: Api)
 
 
 def covers(stored: Any, expected: Any) -> bool:
-    """Tell whether an object has all fields of another one."""
+    """Return whether an object has all fields of another one."""
     if isinstance(expected, dict):
         fields = cast("dict[str, Any]", expected)
         return all(key in stored and covers(stored[key], value) for key, value in fields.items())
@@ -160,7 +160,7 @@ def test_results_are_awaited(simulating: CliRunner, cluster: Api, containers: Co
 def test_a_pod_that_waits_for_its_image_is_named_once(
     simulating: CliRunner, cluster: Api, containers: Containers, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The default image has no registry, and such a Job never ends."""
+    """The default image has no registry, and a Job with it never ends."""
     sweep = (*MIX, "--policy", "easy", "--seed", 13)
     name = applied(simulating, cluster, *sweep)
     selector = f"{PODS}?labelSelector={SWEEP_LABEL}={name}"
@@ -187,8 +187,8 @@ def test_a_pod_that_waits_for_its_image_is_named_once(
     assert ("".join(printed) + capsys.readouterr().err).count("ImagePullBackOff") == 1
 
 
-def test_a_failed_run_is_an_error_with_its_last_words(simulating: CliRunner, cluster: Api) -> None:
-    """Each index has a second pod; after that the Job ends."""
+def test_a_failed_run_is_an_error_with_its_last_output(simulating: CliRunner, cluster: Api) -> None:
+    """Each index gets a second pod; after its failure, the Job ends."""
     sweep = (*MIX, "--policy", "greedy", "--seed", 9)
     name = applied(simulating, cluster, *sweep)
     selector = f"{PODS}?labelSelector={SWEEP_LABEL}={name}"
@@ -196,7 +196,7 @@ def test_a_failed_run_is_an_error_with_its_last_words(simulating: CliRunner, clu
     def failed() -> bool:
         for pod in cluster.get(selector).ok()["items"]:
             if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-                with contextlib.suppress(AssertionError):  # the Job controller deletes it
+                with contextlib.suppress(AssertionError):  # the Job controller may have deleted the pod
                     end(cluster, pod, 2, "zonewise: error: out of luck\n")
         conditions = cluster.get(f"/apis/batch/v1/namespaces/default/jobs/{name}").ok()["status"].get("conditions", ())
         return any(each["type"] == "Failed" for each in conditions)
@@ -247,7 +247,7 @@ def test_a_job_that_is_not_gathered_has_no_numbers(what: str, simulating: CliRun
     assert message == "--json works only with --gather: --on-cluster alone has no results yet"
 
 
-def test_a_part_that_cannot_be_simulated_says_why(simulating: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_fails_reports_the_reason(simulating: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> NoReturn:
         raise SimulationError("ns/a: it will not come to an end")
 
@@ -256,7 +256,7 @@ def test_a_part_that_cannot_be_simulated_says_why(simulating: CliRunner, monkeyp
     assert simulating.usage_error(*MIX, "--part", "-") == "ns/a: it will not come to an end"
 
 
-def test_large_files_belong_into_the_image(simulating: CliRunner) -> None:
+def test_large_files_belong_in_the_image(simulating: CliRunner) -> None:
     trace = simulating.write("jobs.yaml", JOBS + "#" * (1 << 20))
     sweep = (trace, "--nodes", "3x4", "--repeat", 2, "--on-cluster")
     message = simulating.usage_error(*sweep)

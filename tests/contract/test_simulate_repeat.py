@@ -1,4 +1,4 @@
-"""`zonewise simulate --repeat`: many runs in processes, their means, and their errors."""
+"""`zonewise simulate --repeat`: many runs in several processes, their means, and their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zonewise.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if __name__ == "__main__":
     sys.exit(main())"""
-"""As from a terminal: what a shell has started in the background, these tests for one, ignores SIGINT."""
+"""SIGINT as in a terminal: processes that a shell starts in the background, such as these tests, ignore it."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_results_are_the_same_for_any_number_of_processes(simulating: CliRun
 
 
 def test_a_run_is_the_simulation_of_its_seed(simulating: CliRunner) -> None:
-    """And each seed is another draw."""
+    """Each seed gives different results."""
     runs = document(simulating, "--repeat", 2, "--policy", "easy")["runs"]
     means = [run["statistics"]["waitMean"] for run in runs]
     assert means == [
@@ -83,7 +83,7 @@ def test_a_log_on_one_pool_has_no_seeds(simulating: CliRunner) -> None:
 
 
 def test_interrupted(tmp_path: Path) -> None:
-    """The status that shells expect, no half of a file, and how many runs were done."""
+    """The status is the one that shells expect, no incomplete file is left, and finished runs are counted."""
     script = tmp_path / "main.py"
     script.write_text(_MAIN)
     command = [sys.executable, str(script), "simulate", "hpc", "--repeat", "2", "--json", str(tmp_path / "out.json")]

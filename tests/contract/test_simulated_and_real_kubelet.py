@@ -1,4 +1,4 @@
-"""The simulated kubelet gives the same pods the same amounts of each zone as a real one does."""
+"""The simulated kubelet allocates the same amounts of each zone to the same pods as a real one."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 DEVICES = (Device("a", (0,)), Device("b", (1,)), Device("none"))
-"""No two of one kind: which of several a kubelet takes is random."""
+"""All devices differ in their zones, since a kubelet picks at random between equal ones."""
 
 SINGLE = Settings(topology="single-numa-node")
 
 
 class Want(NamedTuple):
-    """What a container wants."""
+    """The requests of a container."""
 
     milli: int
     memory: int = GIB
@@ -69,7 +69,7 @@ PODS: dict[str, tuple[Want, ...]] = {
 @pytest.mark.parametrize("scope", ["container", "pod"])
 @pytest.mark.parametrize("topology", ["restricted", "single-numa-node"])
 def test_same_amounts(topology: str, scope: str) -> None:
-    """After each pod both have the same left, and both refuse the same ones."""
+    """After each pod, both have the same available amounts, and both reject the same pods."""
     with running_node(Settings(topology=topology, scope=scope)) as node, observing(node) as observer:
         node.plug(GPU, DEVICES)
         with simulated(node.hardware, observer) as (kubelet, client):
@@ -80,7 +80,7 @@ def test_same_amounts(topology: str, scope: str) -> None:
 
 
 def test_files_keep_stopped_pods_until_the_next_admission() -> None:
-    """No reconcile period ends meanwhile. A rejected pod clears the CPUs and memory of stopped ones as well."""
+    """No reconcile period ends during the test. Even a rejected pod clears the CPUs and memory of stopped pods."""
     wants = {"stops": (Want(2000, gpus=1),), "rejected": (Want(20000),), "again": (Want(3000, gpus=1),)}
     with running_node(SINGLE._replace(reconcile="10h")) as node, observing(node) as observer:
         node.plug(GPU, DEVICES)
@@ -96,7 +96,7 @@ def test_files_keep_stopped_pods_until_the_next_admission() -> None:
                     assert entries(kubelet.directory) == entries(node.kubelet.directory) == (1, 1), name
 
 
-def test_the_reconcile_period_clears_cpus_alone() -> None:
+def test_the_reconcile_period_clears_only_cpus() -> None:
     with (
         running_node(SINGLE._replace(reconcile="1s")) as node,
         observing(node) as observer,
@@ -112,7 +112,7 @@ def test_the_reconcile_period_clears_cpus_alone() -> None:
 
 
 def entries(directory: Path) -> tuple[int, int]:
-    """Return how many pods cpu_manager_state and memory_manager_state have."""
+    """Return the numbers of pods in cpu_manager_state and memory_manager_state."""
     files = read_state(str(directory)).files
     assert files.cpu is not None
     assert files.memory is not None
@@ -123,7 +123,7 @@ def entries(directory: Path) -> tuple[int, int]:
 def simulated(
     hardware: Hardware, observer: Observer, *, reconcile_period: float = math.inf
 ) -> Generator[tuple[SimulatedKubelet, PodResourcesClient]]:
-    """A simulated kubelet on the same hardware, with the same configuration and devices."""
+    """Run a simulated kubelet on the same hardware, with the same configuration and devices."""
     zones = [
         SimulatedZone(zone, hardware.cpus(zone), {"memory": memory, **bytes_of(pages)})
         for zone, memory, pages in zip(hardware.ids, hardware.memory, hardware.hugepages, strict=True)
@@ -149,7 +149,7 @@ def real(index: int, want: Want) -> Object:
 
 
 def starts(kubelet: SimulatedKubelet, name: str, wants: tuple[Want, ...]) -> bool:
-    """Start a pod on the simulated kubelet; tell whether it fits."""
+    """Start a pod on the simulated kubelet; return whether it fits."""
     containers = tuple(
         ContainerSpec(f"c{index}", want.milli, {"memory": want.memory}, {GPU: want.gpus} if want.gpus else {})
         for index, want in enumerate(wants)
@@ -162,7 +162,7 @@ def starts(kubelet: SimulatedKubelet, name: str, wants: tuple[Want, ...]) -> boo
 
 
 def told(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observer) -> Usage:
-    """Account for the simulated kubelet."""
+    """Return the usage of the simulated kubelet."""
     files = read_state(str(kubelet.directory)).files
     usage = node_usage(observer.machine, KubeletReport(client.list(), client.allocatable(), observer.config, files))
     assert isinstance(usage, Usage)
@@ -170,6 +170,6 @@ def told(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observ
 
 
 def left(usage: Usage) -> object:
-    """All but the ids of CPUs: which of them a pod gets is arbitrary within a zone."""
+    """Return everything except CPU ids: a pod may get any CPUs within a zone."""
     zones = [(zone.zone, zone.amounts, zone.memory_group) for zone in usage.zones]
     return zones, usage.unzoned, usage.fingerprint_all, usage.fingerprint_exclusive, usage.problems

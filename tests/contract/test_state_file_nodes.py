@@ -1,4 +1,4 @@
-"""The kubelet's own files against our agent's object of the same node."""
+"""The kubelet's own files compared with our agent's object of the same node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_CPUS = CpuTopology((), (), ())
 
 @given(node_histories())
 def test_files_and_reports_agree(drawn: NodeHistory) -> None:
-    """CPUs, memory, groups, devices and policies of a node whose pods are all alive."""
+    """CPUs, memory, groups, devices and policies agree for a node whose pods are all alive."""
     node = drawn._replace(records=tuple(record._replace(alive=True) for record in drawn.records))
     report = node.report()
     assert report.state.devices is not None
@@ -37,7 +37,7 @@ def test_files_and_reports_agree(drawn: NodeHistory) -> None:
 
 
 def test_managers_without_a_policy_allocate_nothing() -> None:
-    """Their files are ignored."""
+    """The files of these managers are ignored."""
     files = NodeHistory(make_node((0, 1)), ()).report().state
     config = CONFIG._replace(cpu_manager_policy="none", memory_manager_policy="None")
     state = read_state_files(files, config, NodeHardware(CpuTopology(((0, 1),), ((0, 1),), ((0, 1),)), zones=(1,)))

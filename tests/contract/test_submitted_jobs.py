@@ -1,4 +1,4 @@
-"""The objects of `zonewise submit`: API servers accept all of them, and store them as they were sent."""
+"""The objects of `zonewise submit`: API servers accept all of them, and store them unchanged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Published logs: every job waits just as long as in the experiment that they are the outcome of.
+"""Published logs: every job waits exactly as long as in the experiment that produced the log.
 
-EASY and EASY with shortest first (exact run times) of Gaussier, Glesser, Reis and Trystram, SC'15; the waits are field
-3 of each log. The means of the other policies are those of a separate simulator.
+EASY, and EASY with shortest first (exact run times), of Gaussier, Glesser, Reis and Trystram, SC'15; the waits are
+field 3 of each log. A separate simulator computed the means of the other policies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 @functools.cache
 def log(name: str) -> SwfLog:
-    """One log, read once for all tests of a process."""
+    """Return a log, which is read once per process for all tests."""
     return read_swf(TRACES / f"{name}.swf.gz")
 
 
@@ -50,7 +50,7 @@ def summary(name: str, policy: str) -> Summary:
 @pytest.mark.parametrize(
     ("name", "jobs", "processors"), [(KTH, 28_481, 100), (KTH_EXACT, 28_481, 100), (CURIE, 29_998, 93_312)]
 )
-def test_logs_are_read_whole(name: str, jobs: int, processors: int) -> None:
+def test_logs_are_read_completely(name: str, jobs: int, processors: int) -> None:
     found = log(name)
     assert (len(found.jobs), found.processors, found.problems, found.partial) == (jobs, processors, [], 0)
 
@@ -81,10 +81,10 @@ def test_every_job_waits_as_long_as_in_the_published_experiment(name: str, polic
         ("conservative", 7_316, 89.0, 249_058),
     ],
 )
-def test_other_policies_come_to_the_numbers_of_the_study(
+def test_other_policies_reproduce_the_separate_simulator(
     policy: str, mean: float, slowdown: float, most: float
 ) -> None:
-    """Those that leave a choice among equals, to a thousandth."""
+    """Policies that may choose between equal jobs agree to a thousandth."""
     found = summary(KTH, policy)
     assert found.wait_mean == pytest.approx(mean, rel=1e-3)
     assert found.bounded_slowdown == pytest.approx(slowdown, rel=1e-3)
@@ -94,7 +94,7 @@ def test_other_policies_come_to_the_numbers_of_the_study(
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_default_loses_nothing_to_greedy(name: str) -> None:
-    """The bounds of docs/concepts/backfill.md; no policy shortens the longest wait of Curie's sample by much."""
+    """The bounds are in docs/concepts/backfill.md; no policy shortens the longest wait of Curie's sample by much."""
     default, greedy, easy = (summary(name, policy) for policy in (DEFAULT_POLICY, "greedy", "easy"))
     assert default.wait_mean <= greedy.wait_mean
     assert default.wait_p95 <= min(easy.wait_p95, 1.25 * greedy.wait_p95)

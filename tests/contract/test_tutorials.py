@@ -1,7 +1,7 @@
-"""Tutorials are true: their commands run, and print what the pages show (support/tutorials.py).
+"""The tutorials are correct: their commands run, and print the output on the pages (support/tutorials.py).
 
-Each page of a cluster has one of `zonewise up` in this process: forecasts learn from the jobs of no other page. With
-ZONEWISE_RENEW_GUIDES=1 they are written anew from the run. The page of a laptop has a process of its own, and is fast.
+Each page about a cluster has a separate `zonewise up` in this process, so that forecasts learn only from its jobs. With
+ZONEWISE_RENEW_GUIDES=1, the run rewrites the pages. The page about a laptop has a separate process, and is fast.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NODES = "2xdgx-h100"
 PAGES = ("first-cluster", "mpi-nccl", "post-mortem", "from-nfd-gfd", "from-slurm")
 KUBECONFIG = "zonewise.kubeconfig"
 OFF_THE_BUS, OUT_OF_BOUNDS = 79, 31
-"""XIDs of the hardware and of the program (NVIDIA XID catalogue)."""
+"""XIDs of a hardware fault and of a program error (NVIDIA XID catalogue)."""
 UP = f"zonewise up --nodes {NODES} --write-kubeconfig {KUBECONFIG}"
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl"))
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.skipif(KUBECTL is None, reason=missing_program("kubectl
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster as the pages start it, whose forecasts and reasons come sooner: each second, and without a wait."""
+    """Yield a cluster like that of the pages, but with forecasts each second, and explanations without delay."""
     defaults = Forecaster.__init__.__kwdefaults__
     assert defaults is not None
     with pytest.MonkeyPatch.context() as patch:
@@ -71,7 +71,7 @@ def cluster() -> Iterator[Cluster]:
 def commands(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Commands:
-    """How the commands of a page are run."""
+    """Return the function and context with which the commands of a page are run."""
 
     def start() -> str:
         (tmp_path / KUBECONFIG).write_text(kubeconfig(cluster.url))
@@ -117,7 +117,7 @@ def test_every_tutorial_is_run() -> None:
 # --- from Kueue
 
 
-def test_the_queues_of_kueue_are_adopted_and_given_back(
+def test_the_queues_of_kueue_are_adopted_and_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scale = "kubectl scale -n kueue-system deployment kueue-controller-manager --replicas"
@@ -163,7 +163,7 @@ def _run(command: str, directory: Path, environment: dict[str, str]) -> str:
 
 
 def _check(step: ConsoleStep, directory: Path, environment: dict[str, str]) -> None:
-    """Run a command; one that reads is repeated until it prints what is shown."""
+    """Run a command; repeat one that only reads until it prints the shown output."""
     started = time.monotonic()
     reads = step.command.startswith("kubectl get")
     while True:
@@ -177,7 +177,7 @@ def _check(step: ConsoleStep, directory: Path, environment: dict[str, str]) -> N
 
 
 def test_a_cluster_on_a_laptop(tmp_path: Path) -> None:
-    """From the start of the cluster to its end."""
+    """The commands run from the start of the cluster to its end."""
     [shown] = re.findall(r"```yaml\n(.*?)```", LAPTOP, re.DOTALL)
     (tmp_path / "train.yaml").write_text(shown)
     start, export, *others = console_steps(LAPTOP)
@@ -196,8 +196,8 @@ def test_a_cluster_on_a_laptop(tmp_path: Path) -> None:
     assert not (tmp_path / value).exists()
 
 
-def test_the_job_is_a_job() -> None:
-    """And each edit of its other form finds something to change."""
+def test_the_manifest_is_a_job() -> None:
+    """Each edit in the command for its other form finds something to change."""
     [shown] = re.findall(r"```yaml\n(.*?)```", LAPTOP, re.DOTALL)
     job = yaml.safe_load(shown)
     assert job["kind"] == "Job"

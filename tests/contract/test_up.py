@@ -1,4 +1,4 @@
-"""`zonewise up` as a process: it is ready, it ends by Ctrl-C, and it leaves neither a port nor a file."""
+"""`zonewise up` as a process: it becomes ready, stops on Ctrl-C, and leaves neither a port nor a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Up(Watched):
-    """A process of `zonewise up`, with its temporary files in a directory of its own."""
+    """A process of `zonewise up`, with its temporary files in a separate directory."""
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         log = directory / "up.log"
@@ -39,7 +39,7 @@ class _Up(Watched):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_it(tmp_path: Path, number: signal.Signals) -> None:
     up = _Up(tmp_path, "--nodes", "2xgb200")
     try:
         up.until(lambda: "Ctrl-C ends" in up.said)
@@ -62,8 +62,8 @@ def test_it_ends_by_a_signal(tmp_path: Path, number: signal.Signals) -> None:
             assert connection.connect_ex(("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))) != 0
 
 
-def test_it_ends_while_it_starts(tmp_path: Path) -> None:
-    """One Ctrl-C before it is ready; 1 is the status of an interpreter that has not come to our code."""
+def test_a_signal_stops_it_while_it_starts(tmp_path: Path) -> None:
+    """Ctrl-C arrives once before it is ready; status 1 is that of an interpreter that has not reached our code."""
     up = _Up(tmp_path, "--nodes", "500")
     try:
         up.process.send_signal(signal.SIGINT)

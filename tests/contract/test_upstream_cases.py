@@ -1,6 +1,7 @@
-"""Cases recorded of the upstream scheduler plugin: our account of it agrees in all, and where we know better is listed.
+"""Recorded cases of the upstream scheduler plugin: our model of it agrees in all; deliberate differences are listed.
 
-The tables are the plugin's own tests with what its code returned, and kubelet admissions with what its filter said.
+The tables are the plugin's own tests with the results of its code, and kubelet admissions with the results of its
+filter.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ DIFFERENT = {
     "(and the API server takes no such pod)",
     "filter-045": "a kubelet with a zone of id 75 panics, since its bit masks have 64 bits: the plugin passes over it",
 }
-"""The cases in which the exact mode answers otherwise, and why."""
+"""The cases in which the exact mode decides differently, and the reasons."""
 
 
 @functools.cache
 def table(name: str) -> list[Json]:
-    """The cases of a table; none where the data are absent."""
+    """Return the cases of a table; none if the data are absent."""
     file = CASES / f"nrt_{name}_cases.json"
     return json.loads(file.read_text())["cases"] if file.exists() else []
 
@@ -41,7 +42,7 @@ def by_id(name: str) -> Any:
 recorded = pytest.mark.skipif(not table("filter") or not cases(), reason=ABSENT)
 
 
-# --- as upstream
+# --- our model of the plugin
 
 
 @by_id("filter")
@@ -53,7 +54,7 @@ def test_filter(case: Json) -> None:
 
 @by_id("score")
 def test_score(case: Json) -> None:
-    """Of every node, not only of the winner."""
+    """The score of every node is compared, not only that of the best one."""
     strategy = case["pluginArgs"]["scoringStrategy"]
     weights = {resource["name"]: resource["weight"] for resource in strategy["resources"]}
     reports = {nrt["metadata"]["name"]: nrt for nrt in case["nrts"]}
@@ -65,7 +66,7 @@ def test_score(case: Json) -> None:
 
 @recorded
 def test_filter_on_recorded_nodes() -> None:
-    """The verdict and the message of the real plugin on every kubelet case that has a report."""
+    """Verdict and message are those of the real plugin, for every kubelet case with a report."""
     reported = [case for case in cases() if "nodeResourceTopology" in case]
     assert reported
     for case in reported:
@@ -75,14 +76,14 @@ def test_filter_on_recorded_nodes() -> None:
 
 
 def allocatable(case: Json) -> set[str]:
-    """What the node of a case has, devices near no zone too."""
+    """Return the resources of a case's node, including devices without a zone."""
     zones = case["nodeResourceTopology"]["zones"]
     return {resource["name"] for zone in zones for resource in zone["resources"]} | set(case["machine"]["devices"])
 
 
 @recorded
-def test_how_often_it_is_wrong() -> None:
-    """It admits what the kubelet refuses, and refuses what the kubelet admits, exactly where the recording says so."""
+def test_recorded_errors_of_the_plugin() -> None:
+    """The plugin admits pods that the kubelet rejects, and the reverse, exactly in the recorded cases."""
     for case in cases():
         if "nodeResourceTopology" in case:
             passes = filter_node(case["nodeResourceTopology"], case["pod"], allocatable(case)).passes
@@ -91,11 +92,11 @@ def test_how_often_it_is_wrong() -> None:
             assert (admits and not passes) == ("upstream-plugin-false-reject" in case["tags"])
 
 
-# --- as the kubelet
+# --- our model of the kubelet
 
 
 def whole(nrt: Json) -> Json:
-    """The object with what the tables leave at 0 and an agent would not: all that there is can be given."""
+    """Return the object with full allocatable amounts, which the tables, unlike agents, leave at 0."""
     zones = [
         {**zone, "resources": [{**one, "allocatable": one["capacity"]} for one in zone["resources"]]}
         for zone in nrt["zones"]
@@ -104,7 +105,7 @@ def whole(nrt: Json) -> Json:
 
 
 def proper(pod: Json) -> Json:
-    """The pod with a name for each container, and with a container, which some in the tables lack."""
+    """Return the pod with a name for each container, and with a container, which some pods in the tables lack."""
     spec = pod["spec"]
     containers: dict[str, list[Json]] = {
         "initContainers": spec.get("initContainers") or [],
@@ -118,7 +119,7 @@ def proper(pod: Json) -> Json:
 
 
 def admitted(nrt: Json, pod: Json) -> bool:
-    """What a kubelet with such a report would say."""
+    """Return whether a kubelet with such a report would admit the pod."""
     report = read_nrt(whole(nrt), KindInterner())
     assert report.state is not None
     assert report.problems == ()
@@ -126,8 +127,8 @@ def admitted(nrt: Json, pod: Json) -> bool:
 
 
 @recorded
-def test_where_we_know_better() -> None:
-    """Exactly the listed cases differ between what the plugin lets through and what a kubelet admits."""
+def test_deliberate_differences_from_the_plugin() -> None:
+    """The plugin and a kubelet decide differently exactly in the listed cases."""
     different = {
         case["id"]
         for case in table("filter")
@@ -137,8 +138,8 @@ def test_where_we_know_better() -> None:
 
 
 @recorded
-def test_scores_are_of_nodes_that_admit() -> None:
-    """In the tables no node has a score that would refuse the pod, and none has 0 that would admit it."""
+def test_only_nodes_that_admit_have_a_score() -> None:
+    """In the tables, a node has a score above 0 exactly if it would admit the pod."""
     for case in table("score"):
         for nrt in case["nrts"]:
             assert admitted(nrt, case["pod"]) == (case["referenceScores"][nrt["metadata"]["name"]] > 0)

@@ -1,4 +1,4 @@
-"""A command that reads through the API server's proxy prints and logs no token, whatever the servers reply."""
+"""A command that reads through the API server's proxy never prints or logs a token, whatever the servers respond."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_token_is_printed(  # noqa: PLR0917 -- fixtures
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At any level of logs, with a token of the environment and with one that is requested."""
+    """Tested at every log level, with a token from the environment and with a requested one."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
     monkeypatch.setenv("ZONEWISE_TOKEN", own)

@@ -1,4 +1,4 @@
-"""`zonewise simulate` and the commands of people need nothing of Linux: they are used on macOS."""
+"""`zonewise simulate` and the user commands need no Linux features, since people use them on macOS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sys.exit(main(sys.argv[1:]))
     ],
     ids=lambda value: str(value).partition(" ")[0],
 )
-def test_it_runs_without_what_linux_alone_has(command: str, status: int) -> None:
+def test_the_program_runs_without_linux_features(command: str, status: int) -> None:
     program = [sys.executable, "-c", _PROGRAM, *command.split()]
     result = subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
     assert (result.returncode, "Traceback" in result.stderr) == (status, False), result.stderr
