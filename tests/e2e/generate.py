@@ -1,6 +1,6 @@
-"""Generates the messages of the fakes from tests/support/e2e/protocol/*.proto; run it after a change of these.
+"""Generates the messages of the fakes from tests/support/e2e/protocol/*.proto; run it after changing these files.
 
-Only messages are generated: the fakes name services and methods themselves, which spares generated stubs.
+It generates only messages: the fakes name services and methods themselves, so they need no generated stubs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records all scenes on the real kubelet of this machine, for machines without one; needs what the tests here need."""
+"""Records all scenes on the real kubelet of this machine, for machines without one; it has the needs of these tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queues of a Kueue are handed over, and back, while its Jobs run on."""
+"""The queues of an installed Kueue are handed over and back while its Jobs keep running."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
 
 @pytest.fixture
 def cluster(running: LiveCluster) -> Iterator[LiveCluster]:
-    """A cluster with a queue of 8 CPUs whose Kueue has stopped, and has left a Job that runs on 6 of them."""
+    """Yield a cluster with a queue of 8 CPUs, a stopped Kueue, and its Job, which runs on 6 of the CPUs."""
     running.add_nodes(2)
     running.add_queue(8)
     flavor = {"metadata": {"finalizers": [FINALIZER]}, "spec": {"nodeLabels": {"kubernetes.io/os": "linux"}}}
@@ -52,7 +52,7 @@ def cluster(running: LiveCluster) -> Iterator[LiveCluster]:
 
 
 def kueue_webhooks() -> Json:
-    """The webhook of Workloads; no pod of its Service runs, so it rejects them."""
+    """Return the webhook for Workloads; no pod of its Service runs, so it rejects them."""
     service = {"namespace": LEASE_NAME.namespace, "name": "kueue-webhook-service", "path": "/validate"}
     rule = {"apiGroups": ["kueue.x-k8s.io"], "apiVersions": ["v1beta2"], "operations": ["CREATE", "UPDATE"],
             "resources": ["workloads", "workloads/status"]}  # fmt: skip
@@ -66,14 +66,14 @@ def workload_path(obj: Json) -> str:
 
 
 def adopt(cluster: LiveCluster, *flags: str) -> tuple[int, str]:
-    """Run `zonewise adopt`; return its status and what it has printed."""
+    """Run `zonewise adopt`; return its status and its output."""
     command = [sys.executable, "-m", "zonewise", "adopt", *cluster.flags, "--namespace", NAMESPACE, *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 
 
-def stands_by(cluster: LiveCluster) -> bool:
+def is_on_standby(cluster: LiveCluster) -> bool:
     return is_true(cluster.api.get(QUEUE).ok(), MANAGED_BY_KUEUE)
 
 
@@ -87,7 +87,7 @@ def test_queues_are_handed_over_and_back_while_jobs_run(cluster: LiveCluster) ->
     generation = cluster.job("kueues")["metadata"]["generation"]
     with cluster.controller("--namespace", NAMESPACE):
         cluster.submit("waits", 4)
-        eventually(lambda: stands_by(cluster))
+        eventually(lambda: is_on_standby(cluster))
 
         before = [obj["metadata"]["resourceVersion"] for obj in cluster.workloads()]
         status, printed = adopt(cluster, "--dry-run")
@@ -102,7 +102,7 @@ def test_queues_are_handed_over_and_back_while_jobs_run(cluster: LiveCluster) ->
             "pendingWorkloads")) == (1, 1))  # fmt: skip
         [usage] = queue_status(cluster)["flavorsReservation"][0]["resources"]
         assert usage["total"] == "6"
-        assert not stands_by(cluster)
+        assert not is_on_standby(cluster)
         [kueues] = [obj for obj in cluster.workloads() if is_true(obj, "QuotaReserved")]
         assert kueues["metadata"]["annotations"] == {"zonewise.dev/max-run-seconds": "7200"}
         for obj in (kueues, cluster.api.get(QUEUE).ok(), cluster.api.get(f"{KUEUE}/resourceflavors/all").ok()):
@@ -111,7 +111,7 @@ def test_queues_are_handed_over_and_back_while_jobs_run(cluster: LiveCluster) ->
 
         status, printed = adopt(cluster, "--back")
         assert (status, "start it now" in printed) == (0, True), printed
-        eventually(lambda: stands_by(cluster))
+        eventually(lambda: is_on_standby(cluster))
         assert not [obj for obj in cluster.workloads() if "zonewise" in str(obj["metadata"].get("annotations"))]
         assert cluster.api.get(CONFIG_MAP).status == 404
         renew(cluster.api, 9)
@@ -123,8 +123,8 @@ def test_queues_are_handed_over_and_back_while_jobs_run(cluster: LiveCluster) ->
         assert "matchConditions" not in webhook
 
 
-def test_a_kueue_that_runs_is_not_adopted(cluster: LiveCluster) -> None:
-    """It renews its Lease while the command looks."""
+def test_a_running_kueue_is_not_adopted(cluster: LiveCluster) -> None:
+    """Kueue renews its Lease while the command observes it."""
     cluster.api.patch(f"{LEASES}/{LEASE_NAME.name}", {"spec": {"leaseDurationSeconds": 10}}).ok()
     command = [sys.executable, "-m", "zonewise", "adopt", *cluster.flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -1,6 +1,6 @@
-"""The whole of it: a real kubelet, the agent as a process, an API server.
+"""The whole system of a node: a real kubelet, the agent as a process, and an API server.
 
-The agent publishes what the kubelet's own files say, within a moment of each change, and never more than that.
+The agent publishes what the kubelet's own files contain, within a moment of each change, and never more.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reaso
 
 RESTRICTED = Settings(topology="restricted", reconcile="1s")
 SELF = "agent"
-"""The pod that the agent takes for its own."""
+"""The pod that the agent considers its own."""
 LIMIT = 30.0
-"""Seconds: half of the interval after which the agent looks anyway, so what is seen was heard of."""
+"""Seconds: half of the agent's scan interval, so that only a notification can explain an observed change."""
 
 
 class Versions:
-    """Every version of the published object, in the order in which a watcher saw them."""
+    """Every version of the published object, in the order in which a watch received them."""
 
     def __init__(self, client: Client) -> None:
         self.seen: list[dict[str, Any]] = []
@@ -63,14 +63,14 @@ class Versions:
 
 
 class Stage(NamedTuple):
-    """A node with an agent, and what is seen of it."""
+    """A node with an agent, and the published versions."""
 
     node: Node
     agent: AgentProcess
     versions: Versions
 
     def published(self) -> dict[int, dict[str, tuple[int, int]]]:
-        """Return what each zone can give and has left, as published last."""
+        """Return the allocatable and available amounts of each zone in the last published version."""
         zones: list[dict[str, Any]] = self.versions.seen[-1]["zones"] if self.versions.seen else []
         return {
             int(zone["name"].removeprefix("node-")): {
@@ -81,14 +81,14 @@ class Stage(NamedTuple):
         }
 
     def looks(self) -> float:
-        """Return how often the agent has looked."""
+        """Return how often the agent has scanned."""
         return self.agent.metric("zonewise_scan_duration_seconds_count")
 
     def has_looked(self, before: float) -> bool:
         return self.looks() > before
 
     def until_true(self) -> None:
-        """Wait until what is published is what the kubelet's files say."""
+        """Wait until the published amounts are those of the kubelet's files."""
 
         def is_true() -> bool:
             known = {
@@ -132,8 +132,8 @@ def staged(settings: Settings) -> Generator[Stage]:
         yield stage
 
 
-def test_what_is_published_is_what_the_kubelet_holds() -> None:
-    """Pods with CPUs, memory and devices, ended init containers, pods that end, a plugin that comes late."""
+def test_published_amounts_are_those_of_the_kubelet() -> None:
+    """Tested with pods that use CPUs, memory and devices, ended init containers, ended pods, and a late plugin."""
     with staged(RESTRICTED) as stage:
         node = stage.node
         node.run(pod("a", container(cpu="4", memory="1Gi")))
@@ -147,13 +147,13 @@ def test_what_is_published_is_what_the_kubelet_holds() -> None:
         node.run(pod("wide", container(cpu="1500m", memory="9Gi")))
         stage.until_true()
         node.end("a", "b")
-        node.run(pod("d", container(cpu="1", memory="64Mi")))  # at whose admission the kubelet clears its files
+        node.run(pod("d", container(cpu="1", memory="64Mi")))  # its admission clears the kubelet's files
         stage.until_true()
         assert stage.agent.end() == 0
 
 
-def test_a_restart_never_frees_what_is_held() -> None:
-    """While the kubelet restarts and has not listed its pods yet, nothing that they hold is published as free."""
+def test_a_restart_never_frees_allocated_resources() -> None:
+    """While the kubelet restarts and has not listed its pods yet, none of their resources is published as free."""
     with staged(RESTRICTED) as stage:
         stage.node.run(*(pod(f"p{number}", container(cpu="3", memory="1Gi")) for number in range(4)))
         stage.until_true()
@@ -169,7 +169,7 @@ def test_a_restart_never_frees_what_is_held() -> None:
 
 
 def test_nothing_is_written_while_nothing_happens() -> None:
-    """A kubelet that rewrites a file as it was, and looks of the agent, cause no write."""
+    """Neither a file that the kubelet rewrites with the same content nor a scan causes a write."""
     with staged(RESTRICTED) as stage:
         count = len(stage.versions.seen)
         state = stage.node.kubelet.directory / "cpu_manager_state"

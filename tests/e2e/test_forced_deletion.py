@@ -1,4 +1,4 @@
-"""What a deleted pod holds is free for the next pod, though its kubelet has not stopped it yet."""
+"""The resources of a deleted pod are available to the next pod even if the kubelet has not stopped the deleted one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from support.e2e.settings import Settings
 pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reason()))
 
 ZONE = container(cpu="14", memory="200Gi")
-"""Most of a zone: no other pod fits beside it."""
+"""Most of a zone: no second pod of this size fits into it."""
 
 
-def test_the_next_pod_gets_what_a_deleted_pod_held() -> None:
-    """Deleted by force while the kubelet sleeps, and the next pod bound at once: the kubelet admits that one.
+def test_the_next_pod_gets_the_resources_of_a_deleted_pod() -> None:
+    """A pod is deleted by force while the kubelet is paused, and the next pod is bound at once: the kubelet admits it.
 
-    The ledger of the nodes relies on it (nodes/assumed/node_ledger.py, rule 3).
+    The node ledger relies on this (nodes/assumed/node_ledger.py, rule 3).
     """
     settings = Settings(topology="single-numa-node")
     with running_cluster({"node-0": settings}) as cluster:

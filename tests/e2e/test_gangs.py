@@ -1,4 +1,4 @@
-"""Gangs of plain pods: kube-scheduler and kubelets, all real, with our extender."""
+"""Gangs of plain pods, with our extender and with real kube-scheduler and kubelets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REJECTION_REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAd
 
 @pytest.fixture(scope="module")
 def cluster() -> Generator[Cluster]:
-    """Four nodes with two zones of 16 CPUs each; the kubelet reserves two of the first zone."""
+    """Yield four nodes with two zones of 16 CPUs each; the kubelet reserves two CPUs of the first zone."""
     with running_cluster({name: Settings(topology="single-numa-node", reconcile="1s") for name in NODES}) as cluster:
         cluster.server.admin.post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(POD_GROUP_CRD.read_text())
@@ -62,16 +62,16 @@ def runs(obj: Object) -> bool:
 
 
 def message(obj: Object) -> str:
-    """Return why kube-scheduler leaves a pod waiting; empty: it has not tried it."""
+    """Return why a pod waits according to kube-scheduler; empty if it has not tried the pod."""
     conditions: list[Object] = obj["status"].get("conditions", [])
     return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
 
 
 def await_reason(cluster: Cluster, name: str, part: str) -> None:
-    """Wait until kube-scheduler gives a reason with this part for a pod that it leaves waiting.
+    """Wait until kube-scheduler's reason for a waiting pod contains a text.
 
-    A reason is of the last try. While pods start, a try may count what they hold as assumed and as reported. No event
-    follows in a cluster at rest, so each new label asks for a new try.
+    A reason is that of the last attempt. While pods start, an attempt may count their resources both as assumed and as
+    reported. Without changes, no event causes another attempt, so this function triggers each attempt with a new label.
     """
     tries = itertools.count()
 
@@ -85,7 +85,7 @@ def await_reason(cluster: Cluster, name: str, part: str) -> None:
 
 
 def nodes_of(cluster: Cluster, pods: Sequence[Object]) -> list[str]:
-    """Return the nodes of the pods that have one; no kubelet may have rejected any pod."""
+    """Return the nodes of the bound pods; fail if a kubelet has rejected any pod."""
     observed = cluster.pods()
     reasons = {name: obj["status"].get("reason") for name, obj in observed.items()}
     assert not [name for name, reason in reasons.items() if reason in REJECTION_REASONS], reasons
@@ -93,7 +93,7 @@ def nodes_of(cluster: Cluster, pods: Sequence[Object]) -> list[str]:
 
 
 def test_two_gangs_that_do_not_fit_together(cluster: Cluster) -> None:
-    """Each needs five of eight zones. One runs whole, the other holds nothing, and starts whole when the first ends."""
+    """Each gang needs five of eight zones. One starts as a whole, and the other only when the first has ended."""
     gangs = [members(group, 5, 9) for group in ("red", "blue")]
     with extending(cluster) as extender, scheduling(cluster, extender=extender):
         for group in ("red", "blue"):
@@ -115,11 +115,11 @@ def test_two_gangs_that_do_not_fit_together(cluster: Cluster) -> None:
         cluster.clear()
 
 
-def test_a_gang_that_fits_by_sums_only(cluster: Cluster) -> None:
-    """Twelve pods of 4 CPUs fit on four nodes by the sums of their CPUs, and not by their zones.
+def test_a_gang_that_fits_only_by_totals(cluster: Cluster) -> None:
+    """Twelve pods of 4 CPUs fit on four nodes by their total CPUs, but not by their zones.
 
-    Each node has 12 free CPUs, 9 and 3 or 7 and 5 in its zones. Three pods fit on it by the sum, two by the zones. The
-    gang waits as a whole, until two nodes have more.
+    Each node has 12 free CPUs: 9 and 3, or 7 and 5 in its zones. Three pods fit on it by the total, two by the zones.
+    The whole gang waits until two nodes have more free CPUs.
     """
     fillers = [guaranteed(f"filler-{node}-{cpus}", cpus, node) for node in NODES for cpus in (11, 7)]
     gang = members("green", 12, 4)
@@ -140,7 +140,7 @@ def test_a_gang_that_fits_by_sums_only(cluster: Cluster) -> None:
 
 
 def test_a_gang_avoids_a_suspect_until_its_condition_is_over(cluster: Cluster) -> None:
-    """Six pods have the zones of the other nodes. A gang of two waits, while the zones of the suspect are free."""
+    """Six pods use the zones of the other nodes. A gang of two waits, although the zones of the suspect are free."""
     small, large, single = members("small", 6, 9), members("large", 2, 9), guaranteed("single", 9)
     server = cluster.server
     with contextlib.ExitStack() as repair:

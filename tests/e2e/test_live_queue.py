@@ -1,4 +1,4 @@
-"""The live queue as its users have it: Jobs wait, start whole, are preempted, resume and end."""
+"""The live queue from the users' point of view: Jobs wait, start as a whole, are preempted, resume and end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_preempted_job_resumes(cluster: LiveCluster) -> None:
 
 
 def test_a_queue_enforces_walltimes_while_its_jobs_run(cluster: LiveCluster) -> None:
-    """A drained Job has no deadline again, as submitted."""
+    """A drained Job has no deadline any more, as it was submitted."""
     cluster.add_nodes(1)
     cluster.add_queue(8)
     enforced = {"zonewise.dev/enforce-walltime": "true", "zonewise.dev/default-run-seconds": "10m"}
@@ -103,8 +103,8 @@ def test_the_next_controller_holds_the_quota_of_a_deleted_job_until_its_pods_hav
         eventually(lambda: len(cluster.running_pods("next")) == 1)
 
 
-def test_gangs_start_whole_on_the_nodes_that_they_were_given(cluster: LiveCluster) -> None:
-    """Two gangs of 40 pods want 64 CPUs. The second has no running pod before the first has ended."""
+def test_gangs_start_as_a_whole_on_their_assigned_nodes(cluster: LiveCluster) -> None:
+    """Two gangs of 40 pods share 64 CPUs. The second has no running pod before the first has ended."""
     cluster.add_nodes(8)
     cluster.add_queue(1000, topology=True)
     with cluster.controller():
@@ -123,7 +123,7 @@ def test_gangs_start_whole_on_the_nodes_that_they_were_given(cluster: LiveCluste
             assert pod_set["topologyAssignment"]["levels"] == ["kubernetes.io/hostname"]
 
 
-def test_a_group_of_pods_starts_whole_and_ends(cluster: LiveCluster) -> None:
+def test_a_group_of_pods_starts_as_a_whole_and_ends(cluster: LiveCluster) -> None:
     cluster.add_nodes(2)
     cluster.add_queue(8)
     with cluster.controller():
@@ -138,7 +138,7 @@ def test_a_group_of_pods_starts_whole_and_ends(cluster: LiveCluster) -> None:
 
 @contextlib.contextmanager
 def leader_with_a_job(cluster: LiveCluster) -> Generator[ControllerProcess]:
-    """Run a controller that leads, with half of the quota used by the Job `before`."""
+    """Run a controller as the leader, with half of the quota used by the Job `before`."""
     cluster.add_nodes(1)
     cluster.add_queue(8)
     with cluster.controller(*ELECTION) as leader:
@@ -155,7 +155,7 @@ def test_a_killed_controller_is_replaced_by_the_other_replica(cluster: LiveClust
         assert len(cluster.running_pods("before")) == 1
 
 
-def test_a_controller_that_is_asked_to_stop_leaves_the_lease_to_the_other_replica(cluster: LiveCluster) -> None:
+def test_a_stopped_controller_releases_the_lease_to_the_other_replica(cluster: LiveCluster) -> None:
     """The other replica need not wait until the lease expires."""
     with leader_with_a_job(cluster) as first:
         assert cluster.lease_holder()

@@ -1,4 +1,4 @@
-"""Jobs that wait for admission checks: of a cluster autoscaler, and of a controller that is none of ours."""
+"""Jobs that wait for admission checks: those of a cluster autoscaler, and those of a foreign controller."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
 
 
 def workload(cluster: LiveCluster) -> Json:
-    """The one Workload."""
+    """Return the only Workload."""
     (obj,) = cluster.workloads()
     return obj
 
 
 def check_state(cluster: LiveCluster, name: str = "capacity") -> str:
-    """The state of a check of the one Workload; "": it has none yet."""
+    """Return the state of a check of the only Workload; "" if it has none yet."""
     checks = [check for obj in cluster.workloads() for check in obj.get("status", {}).get("admissionChecks", ())]
     return next((check["state"] for check in checks if check["name"] == name), "")
 
 
-def test_a_job_is_placed_on_the_nodes_that_were_made_for_it(cluster: LiveCluster) -> None:
-    """There is no room when it gets its quota. Nothing is left once it has ended."""
+def test_a_job_is_placed_on_the_nodes_that_were_provisioned_for_it(cluster: LiveCluster) -> None:
+    """No node has enough free CPUs when the Job gets its quota. When it has ended, its requests are deleted."""
     autoscaler = Autoscaler(cluster)
     cluster.add_nodes(1, cpus=1)
     cluster.add_queue(100, topology=True)
@@ -60,7 +60,7 @@ def test_a_job_is_placed_on_the_nodes_that_were_made_for_it(cluster: LiveCluster
         eventually(lambda: not autoscaler.requests() and not autoscaler.pod_templates())
 
 
-def test_a_request_that_fails_is_repeated_and_then_given_up(cluster: LiveCluster) -> None:
+def test_a_failed_request_is_repeated_and_then_abandoned(cluster: LiveCluster) -> None:
     autoscaler = Autoscaler(cluster)
     cluster.add_nodes(1)
     cluster.add_queue(8)
@@ -81,7 +81,7 @@ def test_a_request_that_fails_is_repeated_and_then_given_up(cluster: LiveCluster
 
 
 def test_a_job_whose_capacity_is_revoked_stops(cluster: LiveCluster) -> None:
-    """A booking that expires while it runs changes nothing."""
+    """If the booking expires while the Job runs, nothing changes."""
     autoscaler = Autoscaler(cluster)
     cluster.add_nodes(1)
     cluster.add_queue(8)
@@ -99,7 +99,7 @@ def test_a_job_whose_capacity_is_revoked_stops(cluster: LiveCluster) -> None:
         eventually(lambda: CONSUMES not in str(cluster.job("j")["spec"]["template"]))
 
 
-def test_requests_go_with_the_quota(cluster: LiveCluster) -> None:
+def test_requests_are_deleted_with_the_quota(cluster: LiveCluster) -> None:
     autoscaler = Autoscaler(cluster)
     cluster.add_nodes(1)
     cluster.add_queue(8)
@@ -117,8 +117,8 @@ def test_requests_go_with_the_quota(cluster: LiveCluster) -> None:
         eventually(lambda: len(cluster.running_pods("j")) == 1)
 
 
-def test_a_check_of_another_controller_is_waited_for(cluster: LiveCluster) -> None:
-    """The queue admits nothing before its controller serves it. A check for another flavor is not waited for."""
+def test_the_queue_waits_for_a_check_of_another_controller(cluster: LiveCluster) -> None:
+    """The queue admits nothing until a controller serves the check. It does not wait for a check of another flavor."""
     cluster.add_nodes(1)
     cluster.add_queue(8)
     for name in ("licence", "spot"):

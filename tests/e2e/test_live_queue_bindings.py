@@ -1,4 +1,4 @@
-"""A queue whose pods the controller binds itself: no scheduler runs beside it."""
+"""A queue whose pods the controller binds itself, without any scheduler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster(running_cluster: LiveCluster) -> Iterator[LiveCluster]:
     running_cluster.clear()
 
 
-def ask_for_bindings(cluster: LiveCluster) -> None:
+def request_bindings(cluster: LiveCluster) -> None:
     cluster.api.patch(QUEUE, {"metadata": {"annotations": {BIND_ANNOTATION: "true"}}}).ok()
 
 
@@ -48,25 +48,25 @@ def metrics(process: ControllerProcess) -> str:
 
 
 def test_jobs_run_without_a_scheduler(cluster: LiveCluster) -> None:
-    """The second Job waits until the first has ended: the nodes hold one at a time."""
-    ask_for_bindings(cluster)
+    """The second Job waits until the first has ended, since the nodes fit only one at a time."""
+    request_bindings(cluster)
     with cluster.controller():
         for name in ("first", "second"):
             cluster.submit(name, pods=20, run=0.5, topology=HOST)
         eventually(lambda: cluster.is_complete("first") and cluster.is_complete("second"))
 
 
-def test_pods_that_wait_are_bound_once_their_queue_asks(cluster: LiveCluster) -> None:
+def test_waiting_pods_are_bound_once_their_queue_requests_it(cluster: LiveCluster) -> None:
     with cluster.controller():
         cluster.submit("j", pods=4, run=0.5, topology=HOST)
         eventually(lambda: sum(not pod["spec"].get("schedulingGates") for pod in cluster.pods("j")) == 4)
         assert not any(pod["spec"].get("nodeName") for pod in cluster.pods("j"))
-        ask_for_bindings(cluster)
+        request_bindings(cluster)
         eventually(lambda: cluster.is_complete("j"))
 
 
-def test_a_pod_that_is_not_evaluated_is_left_and_says_why(cluster: LiveCluster) -> None:
-    ask_for_bindings(cluster)
+def test_a_pod_that_is_not_evaluated_is_left_with_a_reason(cluster: LiveCluster) -> None:
+    request_bindings(cluster)
     with cluster.controller("--metrics-listen", "127.0.0.1:0") as process:
         cluster.submit("ports", topology=HOST, ports=({"containerPort": 80, "hostPort": 8080},))
         cluster.submit("plain", topology=HOST, run=0.5)

@@ -44,7 +44,7 @@ def test_a_job_that_its_failure_policy_ends_frees_its_quota(cluster: LiveCluster
         assert "exit code 42 matching FailJob rule" in finished[0]["message"]
 
 
-def test_an_index_that_has_failed_for_good_gives_its_quota_back(cluster: LiveCluster) -> None:
+def test_a_permanently_failed_index_releases_its_quota(cluster: LiveCluster) -> None:
     with cluster.controller():
         cluster.submit("job", 4, pods=2, backoffLimitPerIndex=0, backoffLimit=6)
         eventually(lambda: len(cluster.running_pods("job")) == 2)

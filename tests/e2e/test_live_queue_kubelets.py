@@ -1,4 +1,4 @@
-"""The live queue on real kubelets of two zones, with a real kube-scheduler: no kubelet rejects a pod of a Job."""
+"""The live queue on real kubelets with two zones, with a real kube-scheduler: no kubelet rejects a pod of a Job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPOLOGY_REQUEST = "kueue.x-k8s.io/podset-unconstrained-topology"
 
 @pytest.fixture(scope="module")
 def cluster() -> Generator[Cluster]:
-    """Four nodes with two zones of 16 CPUs each; the kubelet reserves two of the first zone. One queue has them all."""
+    """Yield one queue for four nodes with two zones of 16 CPUs, of which the kubelet reserves two in the first zone."""
     settings = Settings(topology="single-numa-node", reconcile="1s")
     with running_cluster(dict.fromkeys(NODES, settings)) as cluster, real_controller_manager(cluster.server):
         admin = cluster.server.admin
@@ -63,7 +63,7 @@ def queue(cluster: Cluster) -> Generator[ControllerProcess]:
 
 @contextlib.contextmanager
 def running_queue(cluster: Cluster, *flags: str) -> Generator[ControllerProcess]:
-    """A controller and a kube-scheduler without our extender: the controller alone answers for nodes and zones."""
+    """Run a controller, and kube-scheduler without our extender: only the controller considers nodes and zones."""
     access = ("--kubeconfig", str(cluster.kubeconfig), "--leader-election", "false", "--namespace", NAMESPACE,
               "--requeue-backoff", "2s")  # fmt: skip
     with scheduling(cluster):
@@ -77,7 +77,7 @@ def running_queue(cluster: Cluster, *flags: str) -> Generator[ControllerProcess]
 
 
 def job(name: str, cpus: int, pods: int = 1, node: str = "") -> Object:
-    """A held Job of pods that get whole CPUs of one zone."""
+    """Return a suspended Job, each of whose pods gets whole CPUs of one zone."""
     spec = pod(name, container(cpu=str(cpus), memory="64Mi"), restart="Never")["spec"]
     if node:
         spec["nodeSelector"] = {"kubernetes.io/hostname": node}
@@ -96,7 +96,7 @@ def condition(obj: Object, kind: str) -> Object:
 
 
 def finish_running(cluster: Cluster) -> None:
-    """End the container of each pod that runs."""
+    """End the container of each running pod."""
     for node in cluster.nodes.values():
         for name, own in node.runtime.running():
             node.runtime.finish(name, own)
@@ -110,13 +110,13 @@ def clear(cluster: Cluster) -> None:
 
 
 def waits_for(cluster: Cluster) -> str:
-    """Return why a Job waits; "": none does."""
+    """Return why a Job waits; "" if none does."""
     reserved = [condition(each, "QuotaReserved") for each in cluster.server.admin.get(WORKLOADS).ok()["items"]]
     return next((each["message"] for each in reserved if each.get("status") == "False"), "")
 
 
 def test_three_jobs_that_need_most_of_a_zone_each(cluster: Cluster, queue: ControllerProcess) -> None:
-    """A node has two zones: two Jobs start, the third is told why it waits, and starts when one of them has ended."""
+    """A node has two zones: two Jobs start; the third waits with a reason, and starts when one of them has ended."""
     admin = cluster.server.admin
     for name in "abc":
         admin.post(JOBS, job(name, 9, node="n0")).ok()
@@ -141,9 +141,9 @@ def test_three_jobs_that_need_most_of_a_zone_each(cluster: Cluster, queue: Contr
     clear(cluster)
 
 
-def test_a_gang_whose_pods_are_rejected_is_placed_anew(cluster: Cluster, queue: ControllerProcess) -> None:
-    """While its agent is dead, a node gets pods from outside the queue, so that its report is wrong. Its kubelet
-    rejects a pod of a Job, and the replacement. The Job is stopped, and starts once the report is right.
+def test_a_gang_whose_pods_are_rejected_is_placed_again(cluster: Cluster, queue: ControllerProcess) -> None:
+    """While its agent is stopped, a node gets pods from outside the queue, so its report becomes wrong. Its kubelet
+    rejects a pod of a Job, and the replacement. The Job is stopped, and starts when the report is correct.
     """
     admin = cluster.server.admin
     cluster.agents["n0"].kill()
@@ -176,7 +176,7 @@ def test_a_gang_whose_pods_are_rejected_is_placed_anew(cluster: Cluster, queue: 
 
 
 def test_a_gang_of_the_queue_avoids_a_suspect_until_its_condition_is_over(cluster: Cluster) -> None:
-    """Six pods have the zones of the other nodes. A gang of two waits, while the zones of the suspect are free."""
+    """Six pods use the zones of the other nodes. A gang of two waits, although the zones of the suspect are free."""
     server = cluster.server
 
     def nodes_of(name: str) -> list[str]:
@@ -196,9 +196,9 @@ def test_a_gang_of_the_queue_avoids_a_suspect_until_its_condition_is_over(cluste
 
 @pytest.mark.long
 def test_a_burst_of_200_pods(cluster: Cluster, queue: ControllerProcess) -> None:
-    """Twenty gangs come at once to 120 CPUs, each of ten pods of 3 to 7 CPUs.
+    """Twenty gangs of ten pods with 3 to 7 CPUs arrive at once; the nodes have 120 CPUs.
 
-    Each Job completes without a failed pod. No pod of a Job that has started is ever unschedulable.
+    Each Job completes without a failed pod. No pod of a started Job is ever unschedulable.
     """
     admin = cluster.server.admin
     names = [f"burst-{number}" for number in range(20)]

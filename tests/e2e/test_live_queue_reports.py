@@ -1,4 +1,4 @@
-"""What the live queue tells its users: statuses, Events, metrics, the read API; and what survives a restart."""
+"""What users see of the live queue: statuses, Events, metrics and the read API; and what survives a restart."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def events(cluster: LiveCluster, job: str) -> list[str]:
     ]  # fmt: skip
 
 
-def test_users_are_told_and_a_restart_keeps_reservations(cluster: LiveCluster) -> None:
+def test_users_are_informed_and_a_restart_restores_reservations(cluster: LiveCluster) -> None:
     flags = ("--metrics-listen", "127.0.0.1:0", "--namespace", NAMESPACE, "--policy", "easy")
     with cluster.controller(*flags) as process:
         cluster.submit("runs", 6)

@@ -1,4 +1,4 @@
-"""Preemption for zones, with kube-scheduler, API server and kubelets, all real: exact victims, and the pod runs."""
+"""Preemption for zones with real kube-scheduler, API server and kubelets: exact victims, and the preemptor runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cluster() -> Generator[Cluster]:
 
 @pytest.fixture
 def extender(cluster: Cluster) -> Generator[Extender]:
-    """The extender under kube-scheduler; pods of a test are gone afterwards."""
+    """Yield the extender, which kube-scheduler calls; delete all pods of a test at its end."""
     with extending(cluster) as made, scheduling(cluster, extender=made):
         yield made
         cluster.clear()
@@ -62,14 +62,14 @@ def runs(obj: Object) -> bool:
 
 
 def fill(cluster: Cluster, *pods: Object) -> None:
-    """Create running pods, one after another: each is in the node's report before the next one comes."""
+    """Create running pods one after another: the node's report contains each of them before the next is created."""
     for each in pods:
         cluster.create([each])
         cluster.settled([each["metadata"]["name"]], runs)
 
 
 def left(cluster: Cluster) -> set[str]:
-    """Return the pods that are there and not being deleted."""
+    """Return the pods that exist and are not being deleted."""
     return {name for name, obj in cluster.pods().items() if "deletionTimestamp" not in obj["metadata"]}
 
 
@@ -79,9 +79,9 @@ def events(cluster: Cluster, reason: str) -> set[str]:
 
 
 def test_a_zone_on_fragmented_nodes(cluster: Cluster, extender: Extender) -> None:
-    """Every node has CPUs enough, and no zone: the pods of the lowest priority in one zone end, and no others.
+    """Every node has enough CPUs, but no zone has: exactly the lowest-priority pods of one zone are evicted.
 
-    Without the extender's preemption kube-scheduler finds no victim there.
+    Without the extender's preemption, kube-scheduler finds no victim there.
     """
     small = [
         pod_of("a0", 8, "low", "n1"), pod_of("a1", 8, "lowest", "n1"),
@@ -96,7 +96,7 @@ def test_a_zone_on_fragmented_nodes(cluster: Cluster, extender: Extender) -> Non
 
 
 def test_no_preemption_of_equal_priority_or_by_policy(cluster: Cluster, extender: Extender) -> None:
-    """A pod of the same priority waits, and so does one whose policy is Never."""
+    """A pod of equal priority waits, and so does a pod whose policy is Never."""
     fill(cluster, *(pod_of(f"a{number}", 9, "low", f"n{number % 2 + 1}") for number in range(4)))
     cluster.create([pod_of("equal", 9, "low"), pod_of("never", 9, "never")])
     cluster.create([pod_of("high", 9, "high")])
@@ -107,8 +107,8 @@ def test_no_preemption_of_equal_priority_or_by_policy(cluster: Cluster, extender
     assert phases["equal"] == phases["never"] == "Pending"
 
 
-def test_disruption_budgets_are_kept(cluster: Cluster, extender: Extender) -> None:
-    """The cheapest victim is of an exhausted budget, so a costlier pod ends instead."""
+def test_disruption_budgets_are_respected(cluster: Cluster, extender: Extender) -> None:
+    """The cheapest victim belongs to an exhausted budget, so a costlier pod is evicted instead."""
     fill(
         cluster, pod_of("kept", 8, "lowest", "n1"), pod_of("a1", 8, "low", "n1"),
         pod_of("b0", 8, "high", "n2"), pod_of("b1", 8, "high", "n2"),
@@ -127,9 +127,9 @@ def test_disruption_budgets_are_kept(cluster: Cluster, extender: Extender) -> No
 
 
 def test_full_nodes(cluster: Cluster, extender: Extender) -> None:
-    """Where the node as a whole is full kube-scheduler preempts, with the victims of the verb `preempt`.
+    """If the node as a whole is full, kube-scheduler preempts, with the victims of the verb `preempt`.
 
-    The pods that kube-scheduler would choose by itself are in two zones: their end would help no kubelet.
+    The victims that kube-scheduler itself would choose are in two zones, so their end would not help.
     """
     fill(cluster, *(pod_of(f"{node}-{number}", 4, "low", node) for node in ("n1", "n2") for number in range(7)))
     cluster.create([pod_of("high", 8, "high")])

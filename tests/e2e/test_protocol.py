@@ -1,4 +1,4 @@
-"""The committed code of the fakes' messages is what their definitions give."""
+"""The committed code for the fakes' messages is the code that their definitions generate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def test_generated_code_is_up_to_date(tmp_path: Path) -> None:
-    """Generating once more gives the same files, byte for byte."""
+    """Another run generates the same files, byte for byte."""
     try:
         found = importlib.metadata.version("grpcio-tools")
     except importlib.metadata.PackageNotFoundError:

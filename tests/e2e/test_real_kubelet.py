@@ -1,4 +1,4 @@
-"""What we say of each zone is what a real kubelet's own files say, whatever happens on its node."""
+"""Our account of each zone equals a real kubelet's own files, whatever happens on its node."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ pytestmark = pytest.mark.skipif(skip_reason() is not None, reason=str(skip_reaso
 RESTRICTED = Settings(topology="restricted")
 SINGLE = Settings(topology="single-numa-node")
 NEVER = "1h"
-"""A reconcile period that no test lives to see: only an admission cleans the files."""
+"""A reconcile period longer than any test, so that only an admission clears the files."""
 
 
 NOTHING = pod("nothing", container())
-"""Holds nothing, yet the kubelet clears what is gone out of its files when it admits it."""
+"""A pod without resources; at its admission, the kubelet removes ended pods from its files."""
 
 
 def cpus_left(observer: Observer) -> dict[int, str]:
-    """Return the free CPUs of each zone, as we tell them."""
+    """Return the free CPUs of each zone in our account."""
     return {zone.zone: str(zone.free_cpus) for zone in observer.usage().zones}
 
 
 def reason(status: Object) -> str:
-    """Return the reason for which a pod was rejected."""
+    """Return the reason why a pod was rejected."""
     assert status["phase"] == "Failed", status
     return status["reason"]
 
@@ -56,7 +56,7 @@ def reason(status: Object) -> str:
 
 
 def test_cpus_of_init_containers() -> None:
-    """CPUs of an init container that the pod's others do not use stay taken while it runs, though List omits them."""
+    """CPUs that only an init container uses remain allocated while the pod runs, although List omits them."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         node.run(pod("a", container(cpu="2", memory="1Gi"), inits=(init("i", cpu="6", memory="1Gi"),)))
         assert_true(node, observer.usage())
@@ -71,7 +71,7 @@ def test_cpus_of_init_containers() -> None:
 
 
 def test_cpus_of_restartable_init_containers() -> None:
-    """Those of restartable init containers are never shared with others."""
+    """CPUs of restartable init containers are never shared with other containers."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         node.run(pod("a", container(cpu="2", memory="1Gi"), inits=(sidecar("s", cpu="4", memory="1Gi"),)))
         assert [one.name for listed in observer.client.list() for one in listed.containers] == ["s", "c"]
@@ -81,7 +81,7 @@ def test_cpus_of_restartable_init_containers() -> None:
 
 @pytest.mark.parametrize(("reserved", "free"), [("0-3,8,24", {0: 12, 1: 14}), ("0-7,16-23", {0: 0, 1: 16})])
 def test_reserved_cpus(reserved: str, free: dict[int, int]) -> None:
-    """Reserved CPUs are allocated to no pod, in whichever zones they are."""
+    """Reserved CPUs, in any zone, are not allocated to pods."""
     with running_node(RESTRICTED._replace(reserved_cpus=reserved)) as node, observing(node) as observer:
         usage = observer.usage()
         assert usage.reserved_cpus == CpuSet.parse_list(reserved)
@@ -91,7 +91,7 @@ def test_reserved_cpus(reserved: str, free: dict[int, int]) -> None:
 
 
 def test_only_whole_cores() -> None:
-    """Under full-pcpus-only a pod of half a core is rejected, and uses nothing."""
+    """Under full-pcpus-only, a pod with half a core is rejected, and uses nothing."""
     with running_node(SINGLE._replace(cpu_options={"full-pcpus-only": "true"})) as node, observing(node) as observer:
         before = observer.usage()
         status = node.offer(pod("odd", container(cpu="3", memory="1Gi")))
@@ -106,7 +106,7 @@ def test_only_whole_cores() -> None:
 
 
 def test_memory_of_several_zones() -> None:
-    """A block of two zones is taken off the lower one first, and both form a group while it is held."""
+    """A block of two zones is first taken from the lower one, and both zones form a group while it is allocated."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         node.run(pod("a", container(cpu="1500m", memory="300Gi")))
         usage = observer.usage()
@@ -123,7 +123,7 @@ def test_memory_of_several_zones() -> None:
 
 
 def test_memory_of_three_of_four_zones() -> None:
-    """The same of three of four zones with ids that leave gaps, each with another size."""
+    """The same holds for three of four zones that have gaps in their ids and differ in size."""
     hardware = Hardware(
         Shape(packages=2, zones=2, cores=2, threads=2, l3_cores=2),
         ids=(0, 2, 3, 7),
@@ -144,7 +144,7 @@ def test_memory_of_three_of_four_zones() -> None:
 
 
 def test_reserved_memory_of_both_zones() -> None:
-    """What is reserved of each zone is not given."""
+    """Reserved memory of each zone is not allocated."""
     reserved = ((0, "memory", 512 * MIB), (1, "memory", 2 * GIB))
     with running_node(SINGLE._replace(reserved_memory=reserved)) as node, observing(node) as observer:
         node.run(pod("a", container(cpu="2", memory="3Gi")))
@@ -164,11 +164,11 @@ def test_hugepages() -> None:
         assert_true(node, observer.usage())
 
 
-# --- pods that come and go
+# --- starting and ending pods
 
 
 def test_rejected_pods() -> None:
-    """CPUs of a rejected pod's first container are free, though the file keeps them until the next admission."""
+    """CPUs of a rejected pod's first container are free, although the file contains them until the next admission."""
     two = pod("two", container("c1", cpu="4", memory="1Gi"), container("c2", cpu="40", memory="1Gi"))
     with running_node(SINGLE._replace(reconcile=NEVER)) as node, observing(node) as observer:
         before = observer.usage()
@@ -181,12 +181,12 @@ def test_rejected_pods() -> None:
 
 
 def whole_zone(name: str, **resources: str) -> Object:
-    """A pod of all CPUs and all of the memory but 1 GiB that a zone of the node gives."""
+    """Return a pod with all allocatable CPUs of a zone, and all of its memory but 1 GiB."""
     return pod(name, container(cpu="14", memory="254Gi", **resources))
 
 
 def test_ended_pods_of_a_full_node() -> None:
-    """Whatever ended counts as free at once, though all files keep it, and a pod that needs all of it is admitted."""
+    """Resources of ended pods are free at once, although all files contain them: a pod that needs all is admitted."""
     with running_node(SINGLE._replace(reconcile=NEVER)) as node, observing(node) as observer:
         node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
         node.run(whole_zone("first", gpu="1"), whole_zone("second", gpu="1"))
@@ -208,7 +208,7 @@ def test_ended_pods_of_a_full_node() -> None:
 
 
 def test_ended_pods_without_their_init_containers() -> None:
-    """An entry of an init container stays held with its pod, beside a listed pod that could have it, and after it."""
+    """An entry of an init container remains allocated with its pod, and as long as a listed pod might own the entry."""
     idle = pod("idle", container("other"))
     leaves = pod("leaves", container("c", cpu="1500m", memory="1Gi"), inits=(init("i", cpu="6", memory="1Gi"),))
     with running_node(RESTRICTED._replace(reconcile=NEVER)) as node, observing(node) as observer:
@@ -218,7 +218,7 @@ def test_ended_pods_without_their_init_containers() -> None:
         assert sum(zone.amounts["cpu"].available for zone in held.zones) == 24
         node.run(idle)
         node.end("leaves")
-        assert sum(zone.amounts["cpu"].available for zone in observer.usage().zones) == 24  # it could be of `idle`
+        assert sum(zone.amounts["cpu"].available for zone in observer.usage().zones) == 24  # `idle` might own the entry
         node.end("idle")
         assert sum(zone.amounts["cpu"].available for zone in observer.usage().zones) == 30
         node.run(whole_zone("whole"))
@@ -226,7 +226,7 @@ def test_ended_pods_without_their_init_containers() -> None:
 
 
 def test_ended_pods() -> None:
-    """What ended and deleted pods had counts as free, though files keep it until the next admission."""
+    """Resources of ended and deleted pods are free, although files contain them until the next admission."""
     with running_node(RESTRICTED._replace(reconcile="1s")) as node, observing(node) as observer:
         node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
         node.run(pod("stays", container(cpu="4", memory="2Gi")))
@@ -246,7 +246,7 @@ def test_ended_pods() -> None:
 
 
 def test_shared_pods() -> None:
-    """Pods of other classes hold nothing of a zone."""
+    """Pods of other QoS classes hold no resources of a zone."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         before = observer.usage()
         node.run(pod("b", burstable(cpu="4", memory="4Gi")), pod("n", container()))
@@ -260,7 +260,7 @@ def test_shared_pods() -> None:
 
 
 def test_restart() -> None:
-    """While a kubelet restarts it tells of too few pods, of no resources, of no devices: we never tell of too much."""
+    """A restarting kubelet reports too few pods, resources and devices, but we never report too many available ones."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         plugin = node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
         node.run(pod("a", container(cpu="4", memory="2Gi", gpu="1")), pod("b", container(cpu="1500m", memory="3Gi")))
@@ -282,7 +282,7 @@ def test_restart() -> None:
 
 
 def test_configuration() -> None:
-    """Its own server tells the same configuration as its file."""
+    """The kubelet's own server reports the same configuration as its file."""
     settings = Settings(
         topology="best-effort",
         scope="pod",
@@ -296,7 +296,7 @@ def test_configuration() -> None:
 
 
 def test_events_of_pods() -> None:
-    """The Pods API sends an event for every pod, and one once all present pods have been sent."""
+    """The Pods API sends an event for every pod, and one more after all present pods."""
     events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     with running_node(RESTRICTED._replace(gates={"PodsAPI": True})) as node:
         node.run(pod("before", container()))
@@ -317,7 +317,7 @@ def until_event(events: queue.SimpleQueue[bytes], expected: tuple[str, str]) -> 
 
 
 def test_list_is_never_behind_the_files() -> None:
-    """List tells of CPUs no later than cpu_manager_state, so that a change of the file is a good time to ask."""
+    """List contains CPUs no later than cpu_manager_state does, so a change of the file is a good time to call it."""
     with running_node(SINGLE) as node, observing(node) as observer:
         for number in range(8):
             node.kubelet.add(pod(f"p{number}", container(cpu="2", memory="1Gi")))
@@ -327,5 +327,5 @@ def test_list_is_never_behind_the_files() -> None:
 
 
 def exclusive(node: Node) -> int:
-    """Return how many pods cpu_manager_state has."""
+    """Return the number of pods in cpu_manager_state."""
     return len(json.loads((node.kubelet.directory / "cpu_manager_state").read_text()).get("entries", {}))

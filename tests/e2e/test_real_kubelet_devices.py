@@ -1,4 +1,4 @@
-"""Devices of device plugins: what we say of each zone is what a real kubelet's own files say."""
+"""Devices of device plugins: our account of each zone equals a real kubelet's own files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", [*KINDS, Device("empty-topology", ())], ids=lambda kind: kind.id)
 def test_devices(kind: Device) -> None:
-    """A device counts in each zone that it is close to; one without any counts apart."""
+    """A device counts in each zone that it is close to; a device without zones is counted separately."""
     with running_node(Settings()) as node, observing(node) as observer:
         node.plug(GPU, [kind, kind._replace(id="second")])
         assert_true(node, observer.usage())
@@ -47,7 +47,7 @@ def test_devices(kind: Device) -> None:
         assert_true(node, observer.usage())
 
 
-def test_devices_of_one_resource_in_every_way() -> None:
+def test_devices_of_one_resource_with_all_kinds_of_topology() -> None:
     with running_node(Settings()) as node, observing(node) as observer:
         node.plug(GPU, KINDS)
         for number in range(len(KINDS)):
@@ -56,7 +56,7 @@ def test_devices_of_one_resource_in_every_way() -> None:
 
 
 def test_devices_of_no_zone_under_a_policy() -> None:
-    """Devices of zone -1 are never allocated under a policy, and stay available without one."""
+    """Devices of zone -1 are never allocated under a policy, and remain available without one."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         node.plug(GPU, [Device("a", (-1,))])
         status = node.offer(pod("a", container(cpu="1", memory="1Gi", gpu="1")))
@@ -67,7 +67,7 @@ def test_devices_of_no_zone_under_a_policy() -> None:
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
 @pytest.mark.parametrize("zone", [-1, 9])
 def test_the_verdict_on_devices_of_absent_zones(policy: str, zone: int) -> None:
-    """What the scheduler reads of our object decides as the kubelet does, and without alignment the pod runs."""
+    """The scheduler's verdict on our object is the kubelet's; without alignment, the pod runs."""
     with running_node(Settings(topology=policy)) as node, observing(node) as observer:
         node.plug(GPU, [Device("a", (zone,)), Device("b", (zone,))])
         offered = pod("a", container(cpu="1", memory="1Gi", gpu="1"))
@@ -81,8 +81,8 @@ def test_the_verdict_on_devices_of_absent_zones(policy: str, zone: int) -> None:
         assert verdict.admitted == (policy == "best-effort")
 
 
-def test_device_that_falls_ill() -> None:
-    """An unhealthy device is not to be had, and comes back."""
+def test_device_that_becomes_unhealthy() -> None:
+    """An unhealthy device is unavailable, and becomes available again when it is healthy."""
     devices = [Device("a", (0,)), Device("b", (0,))]
     with running_node(RESTRICTED) as node, observing(node) as observer:
         plugin = node.plug(GPU, devices)
@@ -94,8 +94,8 @@ def test_device_that_falls_ill() -> None:
         assert_true(node, observer.usage())
 
 
-def test_device_plugin_that_comes_late() -> None:
-    """Before it registers there are no devices, afterwards there are."""
+def test_device_plugin_that_registers_late() -> None:
+    """Devices exist only after the plugin has registered."""
     with running_node(RESTRICTED) as node, observing(node) as observer:
         node.run(pod("a", container(cpu="2", memory="1Gi")))
         assert all(GPU not in zone.amounts for zone in observer.usage().zones)
@@ -103,8 +103,8 @@ def test_device_plugin_that_comes_late() -> None:
         assert_true(node, observer.usage())
 
 
-def test_device_of_an_init_container_alone() -> None:
-    """It is held while its pod has a cgroup, and free once that is gone, before the kubelet's file says so."""
+def test_device_of_only_an_init_container() -> None:
+    """The device is allocated while its pod has a cgroup, and free afterwards, before the kubelet's file changes."""
     validator = pod("v", container(), inits=(init("i", cpu="1", memory="1Gi", gpu="1"),))
     with running_node(Settings()) as node, observing(node) as observer:
         node.plug(GPU, [Device("a", (0,)), Device("b", (1,))])
@@ -120,7 +120,7 @@ def test_device_of_an_init_container_alone() -> None:
 
 
 def make_cgroups(node: Node) -> dict[str, Path]:
-    """Create a cgroup for every pod, which this kubelet is configured not to, and return them by the pods' names."""
+    """Create a cgroup for every pod, which this kubelet does not, and return the cgroups by the pods' names."""
     mount = node.root / "sys" / "fs" / "cgroup"
     (mount / "kubepods").mkdir(parents=True, exist_ok=True)
     (mount / "cgroup.controllers").touch()

@@ -1,4 +1,4 @@
-"""What we say of each zone is what a real kubelet's own files say, under every policy of its managers."""
+"""Our account of each zone equals a real kubelet's own files, under every policy of its managers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAIRS = {
     for number, topology in enumerate(TOPOLOGY)
     for row in range(2)
 }
-"""An orthogonal array: any two settings meet in all of their values. All settings together are for the long run."""
+"""An orthogonal array: each pair of settings has all combinations of values. The long run covers all of them."""
 PODS = (
     pod("whole", container(cpu="4", memory="1Gi")),
     pod("fraction", container(cpu="1500m", memory="1Gi")),
@@ -37,10 +37,10 @@ PODS = (
     pod("impossible", container(cpu="60", memory="1Gi")),
 )
 NOTHING = pod("nothing", container())
-"""Holds nothing, yet the kubelet clears what is gone out of its files when it admits it."""
+"""A pod without resources; at its admission, the kubelet removes ended pods from its files."""
 
 
-def test_any_two_settings_meet_in_all_values() -> None:
+def test_each_pair_of_settings_has_all_combinations() -> None:
     for first, second in itertools.combinations(range(4), 2):
         assert {(row[first], row[second]) for row in PAIRS} == {(row[first], row[second]) for row in POLICIES}
 
@@ -50,7 +50,7 @@ def test_any_two_settings_meet_in_all_values() -> None:
     [pytest.param(*policies, marks=() if policies in PAIRS else pytest.mark.long) for policies in POLICIES],
 )
 def test_zones(topology: str, scope: str, cpu: str, memory: str) -> None:
-    """Whatever the policies let the same pods have, we tell it as the kubelet's files do."""
+    """Whatever the policies allocate to the same pods, our account equals the kubelet's files."""
     with running_node(Settings(topology=topology, scope=scope, cpu=cpu, memory=memory)) as node:
         node.plug(GPU, [Device("a", (0,)), Device("b", (1,)), Device("both", (0, 1)), Device("none")])
         with observing(node) as observer:

@@ -1,4 +1,4 @@
-"""What we say of each zone is what the files of a recorded kubelet said; where there is a real one, that is run too."""
+"""Our account of each zone equals the files of a recorded kubelet; other tests run a real one if available."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zonewise.usage.types import Usage
 
 
 def test_every_scene_is_recorded() -> None:
-    """No recording is missing, none is of a scene that is no more."""
+    """No recording is missing, and each belongs to an existing scene."""
     assert recordings() == sorted(scene.name for scene in SCENES)
 
 

@@ -1,4 +1,4 @@
-"""The proof: kube-scheduler and kubelets, all real, with our extender and without it, under the same bursts of pods."""
+"""Real kube-scheduler and kubelets, with and without our extender, under the same bursts of pods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cluster() -> Generator[Cluster]:
 
 
 def random_pod(name: str, chance: random.Random) -> Object:
-    """A Guaranteed pod of one or two containers, perhaps with one that runs before or beside them."""
+    """Return a Guaranteed pod with one or two containers, and possibly an init container or a sidecar."""
 
     def resources(most: int) -> dict[str, str]:
         made = {"cpu": str(chance.randint(1, most)), "memory": f"{chance.randint(1, 40)}Gi"}
@@ -55,20 +55,20 @@ def random_pod(name: str, chance: random.Random) -> Object:
 
 
 def at_rest(obj: Object) -> bool:
-    """Tell whether a pod runs, was rejected by its kubelet, or is unschedulable."""
+    """Return whether a pod runs, was rejected by its kubelet, or is unschedulable."""
     status = obj["status"]
     waits = any(obj.get("reason") == "Unschedulable" for obj in status.get("conditions", ()))
     return status.get("phase") in ("Running", "Succeeded", "Failed") or waits
 
 
 def rejected(pods: dict[str, Object]) -> dict[str, str]:
-    """Return the reason of each pod that its kubelet rejected."""
+    """Return the reason for each pod that its kubelet rejected."""
     reasons = {name: obj["status"].get("reason", "") for name, obj in pods.items()}
     return {name: reason for name, reason in reasons.items() if reason in REJECTION_REASONS}
 
 
 def burst(cluster: Cluster, pods: list[Object]) -> dict[str, Object]:
-    """Create all pods at once, and return them as they are when they are at rest; then clear the cluster."""
+    """Create all pods at once, wait until they are at rest, and clear the cluster; return the pods."""
     cluster.create(pods)
     observed = cluster.settled([obj["metadata"]["name"] for obj in pods], at_rest)
     cluster.clear()
@@ -77,7 +77,7 @@ def burst(cluster: Cluster, pods: list[Object]) -> dict[str, Object]:
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_random_bursts(cluster: Cluster, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the extender no kubelet rejects a pod; without it, some of the same burst are rejected. As many pods run."""
+    """With the extender, no kubelet rejects a pod; without it, some are rejected. The numbers are printed."""
     chance = random.Random(seed)
     pods = [random_pod(f"p{number}", chance) for number in range(40)]
     with scheduling(cluster):
@@ -98,8 +98,8 @@ def test_random_bursts(cluster: Cluster, seed: int, capsys: pytest.CaptureFixtur
 
 
 def test_three_pods_at_once(cluster: Cluster) -> None:
-    """Three pods in one burst need most of a zone each, on a node with two zones: two run. The third gets a reason,
-    and runs as soon as one of them has ended. With the stock scheduler the kubelet rejects the third.
+    """Three simultaneous pods each need most of a zone on a node with two zones: two run. The third gets a reason, and
+    runs as soon as one of them has ended. With the stock scheduler, the kubelet rejects the third.
     """
     pods = [pod(f"t{number}", container(cpu="9", memory="1Gi"), restart="Never") for number in range(3)]
     for obj in pods:
