@@ -1,6 +1,6 @@
-"""Graders of CPU facts: what hwloc and lscpu print of CPUs, cores, packages, caches and kinds.
+"""Graders of CPU facts: the output of hwloc and lscpu about CPUs, cores, packages, caches and kinds.
 
-The two tools have names in common for which they have different rules; `entry["tool"]` says whose fact it is.
+Some facts have the same name in both tools, but different rules; `entry["tool"]` names the tool of the fact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _is_lscpu(snapshot: Snapshot) -> bool:
 
 
 def _has_nodes(snapshot: Snapshot) -> bool:
-    """Whether the kernel has NUMA nodes there; hwloc and we make one of all CPUs where it has none, lscpu does not."""
+    """Return whether the kernel has NUMA nodes. If not, hwloc and we assume one with all CPUs, but lscpu none."""
     try:
         names = files_of(snapshot.name).names("sys/devices/system/node")
     except OSError:
@@ -36,12 +36,12 @@ def _has_nodes(snapshot: Snapshot) -> bool:
 
 
 def _same(fact: str, derive: Callable[[Machine], Any]) -> Grader:
-    """Grade a fact for which both tools have one rule."""
+    """Grade a fact for which both tools have the same rule."""
     return lambda machine, snapshot: (derive(machine), snapshot.expected[fact])
 
 
 def _listed(fact: str, derive: Callable[[Machine], list[dict[str, Any]]]) -> Grader:
-    """Grade a list of objects of hwloc."""
+    """Grade a list of hwloc's objects."""
     return lambda machine, snapshot: (derive(machine), hwloc_cpu.by_cpus(snapshot.expected[fact]))
 
 
@@ -74,9 +74,9 @@ def _cores(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _packages(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Compare what hwloc printed of each package: which infos it printed depends on the architecture.
+    """Compare hwloc's output about each package; the printed infos depend on the architecture.
 
-    Trees that were rebuilt from hwloc's XML have no model of the processor in /proc/cpuinfo.
+    Trees that were reconstructed from hwloc's XML lack the processor model in /proc/cpuinfo.
     """
     expected: dict[str, dict[str, Any]] = {}
     for package in snapshot.expected["packages"]:

@@ -1,7 +1,7 @@
 """Graders of memory and host facts: NUMA nodes, their memory and speeds, memory modules, firmware, kernel, hypervisor.
 
-hwloc and lscpu differ in what they call a NUMA node. Of a machine whose kernel has none, hwloc makes one, lscpu makes
-none. On POWER, hwloc leaves out the memory of GPUs. It gives other nodes without CPUs the CPUs nearest to them.
+hwloc and lscpu define NUMA nodes differently. If the kernel has none, hwloc assumes one, and lscpu assumes none. On
+POWER, hwloc omits the memory of GPUs. It assigns the nearest CPUs to other nodes without CPUs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KIB = 1024
 _MEDIA = {"GPU": "GPUMemory", "CXL": "CXL-DRAM"}
-"""Our word -> hwloc's subtype, where they differ."""
+"""Our word -> hwloc's subtype, if they differ."""
 
 
 def _is_lscpu(snapshot: Snapshot) -> bool:
@@ -31,13 +31,13 @@ def _is_lscpu(snapshot: Snapshot) -> bool:
 
 
 def visible_zones(machine: Machine) -> list[Zone]:
-    """The zones that hwloc shows by default."""
+    """Return the zones that hwloc shows by default."""
     on_power = (machine.architecture or "").startswith("ppc")
     return [zone for zone in machine.zones if not (on_power and zone.kind == "device")]
 
 
 def _is_single_zone_by_rule(machine: Machine) -> bool:
-    """Whether the machine is one zone because its kernel has no NUMA nodes: all CPUs, no distance."""
+    """Return whether the machine is a single zone because its kernel has no NUMA nodes: all CPUs, no distances."""
     zones = machine.zones
     return len(zones) == 1 and zones[0].id == 0 and zones[0].cpus == machine.cpus.online and not zones[0].distances
 
@@ -46,7 +46,7 @@ def _is_single_zone_by_rule(machine: Machine) -> bool:
 
 
 def node_as_hwloc(zone: Zone, expected: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A zone as an object of hwloc; a size or CPUs that hwloc does not know are taken from its own object."""
+    """Return a zone as an object of hwloc; the CPUs are hwloc's if neither side knows any."""
     actual: dict[str, Any] = {"os_index": zone.id, "cpus": str(zone.local_cpus), "local_memory": zone.memory or 0}
     if zone.medium is not None:
         actual["subtype"] = _MEDIA.get(zone.medium, zone.medium)
@@ -55,7 +55,7 @@ def node_as_hwloc(zone: Zone, expected: dict[str, Any] | None = None) -> dict[st
     elif zone.device is not None:
         actual["infos"] = {"DAXDevice": zone.device}
     if expected is not None and not expected["cpus"] and not zone.cpus:
-        actual["cpus"] = ""  # hwloc knows no CPUs near the memory of these GPUs; distances tell us
+        actual["cpus"] = ""  # hwloc knows no CPUs near the memory of these GPUs; we derive them from distances
     return actual
 
 
@@ -64,21 +64,21 @@ def _numa(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     if _is_lscpu(snapshot):
         if not expected:
             return _is_single_zone_by_rule(machine), True
-        # lscpu prints the mask as it is, with CPUs that the machine could have (s390) or that are offline
+        # lscpu prints the unchanged mask, with CPUs that are offline or that the machine could have (s390)
         online = [{**node, "cpus": str(CpuSet.parse_list(node["cpus"]) & machine.cpus.online)} for node in expected]
         return [{"cpus": str(zone.cpus), "os_index": zone.id} for zone in machine.zones], online
     return nodes_side_by_side(visible_zones(machine), expected)
 
 
 def nodes_side_by_side(zones: list[Zone], expected: list[dict[str, Any]]) -> tuple[Any, Any]:
-    """Zones as objects of hwloc beside those expected."""
+    """Return zones as objects of hwloc, and the expected objects."""
     by_id = {node["os_index"]: node for node in expected}
     actual = [node_as_hwloc(zone, by_id.get(zone.id)) for zone in zones]
     return actual, [_comparable(node) for node in expected]
 
 
 def _comparable(node: dict[str, Any]) -> dict[str, Any]:
-    """An object of hwloc without what is graded elsewhere: where a DAX device hangs, and of which type it is."""
+    """Return an object of hwloc without facts that are graded elsewhere: the parent and the type of a DAX device."""
     infos = {key: value for key, value in node.get("infos", {}).items() if key in ("DAXDevice", "PCIBusID")}
     return {**{key: value for key, value in node.items() if key != "infos"}, **({"infos": infos} if infos else {})}
 
@@ -91,7 +91,7 @@ def _numa_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 
 def distances_side_by_side(zones: list[Zone], expected: dict[str, Any]) -> tuple[Any, Any]:
-    """The matrix of the zones beside the one expected."""
+    """Return the distance matrix of the zones, and the expected one."""
     nodes = [zone.id for zone in zones]
     matrix = [[zone.distances.get(str(column)) for column in nodes] for zone in zones]
     return {"nodes": nodes, "matrix": matrix}, expected
@@ -122,7 +122,7 @@ _SPEEDS: dict[str, Callable[[Zone], int | None]] = {
 
 
 def _memattrs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Every attribute with a value; hwloc numbers its objects in the order of the nodes."""
+    """Compare every attribute with a value; hwloc numbers its objects in the order of the nodes."""
     zones = visible_zones(machine)
     actual = {
         name: [(str(zone.local_cpus), value) for zone in zones if (value := speed(zone))]
@@ -148,7 +148,7 @@ def _side_caches(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 
 def _modules(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Memory modules; serial numbers and asset tags are deliberately not collected."""
+    """Compare memory modules; serial numbers and asset tags are deliberately not collected."""
     expected = [misc["infos"] for misc in snapshot.expected["misc"] if misc["subtype"] == "MemoryModule"]
     without = [
         {key: text.strip() for key, text in infos.items() if key not in ("SerialNumber", "AssetTag")}
@@ -191,7 +191,7 @@ _FIRMWARE = {
 
 
 def _machine_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """What the firmware says, both without the blanks at the ends, and as long as hwloc's buffer."""
+    """Compare firmware facts, stripped, and truncated to the length of hwloc's buffer."""
     infos = snapshot.expected["machine_infos"]
     keys = [key for key in infos if key in _FIRMWARE]
     unknown = [key for key in infos if key not in _FIRMWARE and not key.endswith(("Serial", "UUID", "AssetTag"))]
@@ -209,7 +209,7 @@ _HOST: dict[str, Callable[[Machine], str | None]] = {
 
 
 def _topology_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Host and kernel, and the sizes of pages; the cgroup is another's fact, and the backend is hwloc's own."""
+    """Compare host, kernel and page sizes; the cgroup is graded elsewhere, and the backend is specific to hwloc."""
     infos = snapshot.expected["topology_infos"]
     expected: dict[str, Any] = {key: infos[key] for key in _HOST if key in infos}
     actual: dict[str, Any] = {key: _HOST[key](machine) for key in expected}
@@ -219,7 +219,7 @@ def _topology_infos(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 
 def _page_sizes(machine: Machine, text: str) -> tuple[list[int], list[int]]:
-    """Bytes, ascending; hwloc takes its own machine's ordinary size where the tree does not tell it."""
+    """Return bytes in ascending order; if the tree lacks the ordinary page size, hwloc uses that of its own machine."""
     expected = sorted(int(size) for size in text.split(","))
     return expected, [machine.kernel.page_size or expected[0], *machine.kernel.huge_page_sizes]
 

@@ -1,7 +1,7 @@
 """Graders of network facts.
 
-The expectations know networks only as the OS devices of PCI functions, which are graded with those (facts_pci). What
-else is known of networks is graded in test_infiniband_h100 and test_node_exporter.
+The expectations contain networks only as OS devices of PCI functions, which are graded with those (facts_pci). Other
+facts of networks are graded in test_infiniband_h100 and test_node_exporter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Graders of PCI facts: functions, bridges, relations, and the devices that hwloc hangs below them.
+"""Graders of PCI facts: functions, bridges, relations, and the devices that hwloc attaches to them.
 
-hwloc's own view is derived from ours by these rules. A function of class 0604 is a bridge to hwloc and no PCI device.
-Without a bus of its own, or absent from the bus, it is neither. A host bridge holds the functions of one root and is
-named by their buses. A locality is a set of CPUs; if it is not that of a single zone, hwloc has no locality.
+The following rules derive hwloc's view from ours. hwloc treats a function of class 0604 as a bridge, not as a PCI
+device. It omits such a function if it has no bus of its own or is absent from the bus. A host bridge contains the
+functions of one root, and has the name of their buses. A locality is a set of CPUs; we compare it only if it belongs to
+a single zone.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 _PCI_BRIDGE = "0604"
 _RECONSTRUCTED = "reconstructed from real lstopo XML"
-"""Such a tree holds neither link speeds nor the capabilities that hwloc took them from."""
+"""Such a tree contains neither link speeds nor the capabilities from which hwloc read them."""
 
-# bytes of payload per bit on the wire: 8b/10b coding, 128b/130b from 8 GT/s, flits of 242 of 256 bytes at 64 GT/s
+# payload per bit on the wire: 8b/10b coding, 128b/130b from 8 GT/s, flits with 242 of 256 bytes at 64 GT/s
 _CODING = {2.5: 8 / 10, 5.0: 8 / 10, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
 
 _KINDS = {
@@ -36,7 +37,7 @@ _KINDS = {
     "48": "rdma",
     "64": "dma",
 }
-"""hwloc's osdev types, bit by bit: storage 1, memory 2, GPU 4, coprocessor 8, network 16, RDMA 32, DMA 64."""
+"""hwloc's osdev types by bit: storage 1, memory 2, GPU 4, coprocessor 8, network 16, RDMA 32, DMA 64."""
 
 
 class _Osdev(NamedTuple):
@@ -55,21 +56,21 @@ def _devices(machine: Machine) -> list[PciFunction]:
 
 
 def _gigabytes(link: PciLink | None) -> float:
-    """Bandwidth of a link in GB/s as hwloc computes it, 0 where the link is unknown."""
+    """Return the bandwidth of a link in GB/s as hwloc computes it; 0 if the link is unknown."""
     if link is None or link.speed_gts is None or link.width is None:
         return 0.0
     return round(link.speed_gts * _CODING[link.speed_gts] * link.width / 8, 4)
 
 
 def _locality_zone(machine: Machine, locality: str) -> int | None:
-    """The zone that a locality names; None where it names several, or part of several."""
+    """Return the zone of a locality; None for several zones, or for CPUs in no zone."""
     cpus = CpuSet.parse_list(locality)
     holding = [zone.id for zone in machine.zones if zone.cpus and cpus <= zone.cpus]
     return holding[0] if len(holding) == 1 else None
 
 
 def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Ids, chain of bridges, bandwidth and zone of every function."""
+    """Compare ids, chain of bridges, bandwidth and zone of every function."""
     has_links = snapshot.entry.get("origin") != _RECONSTRUCTED
     expected: dict[str, tuple[Any, ...]] = {}
     zones: dict[str, int | None] = {}
@@ -88,7 +89,7 @@ def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
     actual = {
         function.address: (
             function.pci_class,
-            function.vendor or "0000",  # hwloc fills in zeros for a file that is not there
+            function.vendor or "0000",  # hwloc fills in zeros for a missing file
             function.device or "0000",
             [address for address in function.bridges if address in listed],
             _gigabytes(function.link),
@@ -100,12 +101,12 @@ def grade_pci(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 
 def grade_pci_count(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """How many functions are no bridges."""
+    """Compare the number of functions that are not bridges."""
     return len(_devices(machine)), snapshot.expected["pci_count"]
 
 
 def grade_pci_bridges(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Bridges and host bridges, with the buses below them and the zone they are near to."""
+    """Compare bridges and host bridges, with the buses below them and their nearest zone."""
     expected = {
         (bridge["kind"], bridge["busid"], bridge["bridge_pci"], _locality_zone(machine, bridge["locality_cpus"]))
         for bridge in snapshot.expected["pci_bridges"]
@@ -144,7 +145,7 @@ def _host_bridges(machine: Machine) -> Iterable[tuple[str, str | None, str, int 
 
 
 def grade_pci_links(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """Relations of every pair that hwloc's tree tells; where it does not, None or what else we know."""
+    """Compare the relation of every pair in hwloc's tree; unknown relations are None."""
     expected = {
         (a, b): None if relation == "SYS?" else relation
         for a, b, relation in snapshot.expected["pci_links"]
@@ -156,7 +157,7 @@ def grade_pci_links(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 
 
 def grade_osdevs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
-    """The devices of drivers: the PCI function that carries each, what identifies it, and its zone."""
+    """Compare the devices of drivers: the PCI function of each, its identity, and its zone."""
     expected = [
         entry for device in snapshot.expected["osdevs"] if (entry := _expected_osdev(machine, device)) is not None
     ]
@@ -171,7 +172,7 @@ def grade_osdevs(machine: Machine, snapshot: Snapshot) -> tuple[Any, Any]:
 def _osdevs(machine: Machine, shown_gpus: set[str | None]) -> list[_Osdev]:
     return [
         *(_Osdev("storage", d.name, d.address, d.zone, _kib(d.size)) for d in machine.block_devices),
-        # a NIC whose netdev is not here (unbound, or moved to a pod) is named by its address, and hwloc knows none
+        # a NIC without a visible netdev (unbound, or moved to a pod) has its address as its name, and hwloc omits it
         *(_Osdev("network", n.name, n.address, n.zone, n.mac) for n in machine.nics if n.address not in (None, n.name)),
         *(_Osdev("rdma", d.name, d.address, d.zone, d.node_guid) for d in machine.infiniband if d.address is not None),
         *(_Osdev("dax", d.name, None, None, _kib(d.size)) for d in machine.dax_devices if d.driver != "kmem"),
@@ -182,14 +183,14 @@ def _osdevs(machine: Machine, shown_gpus: set[str | None]) -> list[_Osdev]:
 
 
 def _expected_osdev(machine: Machine, device: dict[str, Any]) -> _Osdev | None:
-    """An entry of hwloc in our form; None for what cannot be compared."""
+    """Return an entry of hwloc in our form; None if it cannot be compared."""
     kind, infos, address = _KINDS[device["osdev_type"]], device["infos"], device["pci_busid"]
     zone = _locality_zone(machine, device["locality_cpus"])
     if kind == "gpu":
-        # hwloc names the DRM card, we the function; a card whose function it could not place has nothing to compare
+        # hwloc uses the DRM card, we the function; a card without a known function cannot be compared
         return None if address is None else _Osdev(kind, None, address, zone, None)
     if kind == "dax":
-        zone = None  # hwloc says where the device hangs, we which zone its memory is or would be
+        zone = None  # hwloc's zone is that of the device's parent, ours that of its present or future memory
     size = int(infos["Size"].removesuffix("KiB")) if "Size" in infos else None
     identity = {"storage": size, "dax": size, "network": infos.get("Address"), "rdma": infos.get("NodeGUID")}
     return _Osdev(kind, device["name"], address, zone, identity.get(kind))

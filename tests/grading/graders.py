@@ -1,7 +1,7 @@
-"""Every gradable fact: what discovery found, put in the form of the expectation, beside what was expected.
+"""All graders: each returns a discovered fact in the form of the expectation, and the expected fact.
 
-A grader takes the machine and the whole snapshot, and returns (found, wanted), equal where the fact is right. What is
-not graded is named in UNGRADED with the reason.
+A grader takes the machine and the whole snapshot, and returns (found, wanted), which are equal if the fact is correct.
+UNGRADED names the facts that are not graded, with the reason.
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ UNGRADED: dict[tuple[str, str], str] = {
     **facts_pci.UNGRADED,
     **facts_network.UNGRADED,
 }
-"""(snapshot or "*", fact) -> why it cannot be graded."""
+"""(snapshot or "*", fact) -> the reason why it cannot be graded."""

@@ -1,8 +1,8 @@
-"""hwloc's view of a machine's CPUs, derived from ours by hwloc's rules.
+"""hwloc's view of a machine's CPUs, which its rules derive from ours.
 
-hwloc names a level only where it says something new. It leaves out a die or cluster of one CPU, and one that equals an
-object that exists already. It also leaves out an object of which it could not tell the CPUs. Where the CPUs of a NUMA
-node are no object yet, it puts a group around them. It puts another around the nodes that are nearest to each other.
+hwloc includes a level only if it adds information. It omits a die or cluster with one CPU, and one that equals an
+existing object. It also omits an object whose CPUs it cannot determine. If the CPUs of a NUMA node are not an object
+yet, it creates a group for them. It creates another group for nodes that are nearest to each other.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def by_cpus(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def number(kernel_id: int | None) -> int | None:
-    """Return an id as hwloc names it: the kernel's -1 is none."""
+    """Return an id as hwloc shows it: the kernel's -1 means none."""
     return None if kernel_id == -1 else kernel_id
 
 
 def caches(machine: Machine, level: int, *, instruction: bool = False) -> list[Cache]:
-    """Return the caches of a level: hwloc counts a pure data cache among the unified ones."""
+    """Return the caches of a level; hwloc counts a pure data cache as a unified one."""
     return [cache for cache in machine.caches if cache.level == level and (cache.type == "Instruction") == instruction]
 
 
 def cache_list(machine: Machine, level: int, *, instruction: bool = False) -> list[dict[str, Any]]:
-    """Return the caches of a level as hwloc lists them, 0 for a size that is not known."""
+    """Return the caches of a level as hwloc lists them, with 0 for an unknown size."""
     collected = caches(machine, level, instruction=instruction)
     return by_cpus({"cpus": str(cache.cpus), "size": cache.size or 0} for cache in collected)
 
@@ -53,7 +53,7 @@ def dies(machine: Machine) -> list[dict[str, Any]]:
 
 
 def clusters(machine: Machine) -> list[dict[str, Any]]:
-    """Return the clusters that are no object of another kind."""
+    """Return the clusters that do not equal an object of another kind."""
     neighbours = _objects(machine)
     collected = (
         each
@@ -66,7 +66,7 @@ def clusters(machine: Machine) -> list[dict[str, Any]]:
 
 
 def kinds(machine: Machine) -> list[dict[str, Any]]:
-    """Return the kinds of CPU; a frequency is what all of a kind reach, an efficiency the capacity."""
+    """Return the kinds of CPU: the frequency is one that all CPUs of a kind reach, the efficiency is the capacity."""
     collected: list[dict[str, Any]] = []
     for kind in machine.core_kinds:
         values = {
@@ -80,7 +80,7 @@ def kinds(machine: Machine) -> list[dict[str, Any]]:
 
 
 def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
-    """Return what hwloc could tell of a package from /proc/cpuinfo, by its names for it."""
+    """Return the facts about a package that hwloc may read from /proc/cpuinfo, by hwloc's names."""
     whole = machine.model
     collected = {
         "CPUModel": model,
@@ -101,7 +101,7 @@ def package_infos(machine: Machine, model: str | None) -> dict[str, str]:
 
 
 def groups(machine: Machine) -> list[dict[str, Any]]:
-    """Return the groups that hwloc puts around NUMA nodes."""
+    """Return the groups that hwloc creates around NUMA nodes."""
     objects = _objects(machine) | {cluster.cpus for cluster in machine.clusters if len(cluster.cpus) > 1}
     collected: list[tuple[CpuSet, str, int]] = []
     for zone in machine.zones:
@@ -124,7 +124,7 @@ def groups(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _locality(zone: Zone, zones: tuple[Zone, ...]) -> CpuSet:
-    """Return where hwloc attaches a node: at its CPUs, at its initiators', or at those of the nodes nearest to it."""
+    """Return the CPUs to which hwloc attaches a node: its own, its initiators', or those of the nearest nodes."""
     if zone.cpus or zone.initiators:
         return zone.local_cpus
     neighbours = [neighbour for neighbour in zones if neighbour.id != zone.id and str(neighbour.id) in zone.distances]
@@ -134,14 +134,14 @@ def _locality(zone: Zone, zones: tuple[Zone, ...]) -> CpuSet:
 
 
 def _objects(machine: Machine) -> set[CpuSet]:
-    """Return the CPU sets of all objects that a NUMA node can be attached to: a single CPU is none."""
+    """Return the CPU sets of all objects to which a NUMA node can be attached; a single CPU is not one."""
     levels = (machine.packages, machine.dies, machine.cores, machine.caches)
     whole = machine.cpus.online | machine.cpus.offline
     return {machine.cpus.online, whole} | {each.cpus for level in levels for each in level}
 
 
 def _near(members: list[CpuSet], matrix: list[list[float]], depth: int) -> list[tuple[CpuSet, int]]:
-    """Return groups of the members that are connected by the least distance, and groups of such groups."""
+    """Return groups of members that are connected by the least distance, and groups of these groups."""
     if len(members) <= 2:
         return []
     groups = _connected(matrix)
@@ -158,7 +158,7 @@ def _near(members: list[CpuSet], matrix: list[list[float]], depth: int) -> list[
 
 
 def _connected(matrix: list[list[float]]) -> list[list[int]]:
-    """Return the sets of two and more members that are connected by the least distance of all."""
+    """Return the sets of at least two members that are connected by the overall least distance."""
     indexes = range(len(matrix))
     least = min(matrix[i][j] for i in indexes for j in indexes if i != j)
     group_by_index: dict[int, int] = {}

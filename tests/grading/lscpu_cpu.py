@@ -1,9 +1,9 @@
-"""lscpu's view of a machine's CPUs, derived from ours by lscpu's rules.
+"""lscpu's view of a machine's CPUs, which its rules derive from ours.
 
-lscpu sorts CPUs into types by what /proc/cpuinfo tells of them. It numbers the cores and sockets of each type from 0
-on. On a machine of several types, CPUs of different cores then have one number. Cores are sets of thread siblings, so
-that an AMD module is one core. Ratios are of the first type; on s390 the firmware's counts of the whole machine take
-their place where it has any.
+lscpu sorts CPUs into types according to /proc/cpuinfo. It numbers the cores and sockets of each type from 0. On a
+machine with several types, CPUs of different cores may therefore have the same number. Cores are sets of thread
+siblings, so an AMD module is one core. Ratios are those of the first type; on s390, the firmware's counts for the whole
+machine replace them if available.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLUMNS = ("L1d", "L1i", "L2", "L3")
 
 
 class CpuType(NamedTuple):
-    """CPUs of one type, and what they are grouped into."""
+    """CPUs of one type, and the levels that group them."""
 
     name: str | None
     cpus: CpuSet
@@ -34,7 +34,7 @@ class CpuType(NamedTuple):
 
 
 def types(machine: Machine) -> list[CpuType]:
-    """Return the types of CPU, the one type of all where /proc/cpuinfo names none."""
+    """Return the types of CPU; a single type if /proc/cpuinfo names none."""
     named = [(variant.name, variant.cpus) for variant in machine.model.variants] or [(None, machine.cpus.online)]
     modules = [cluster.cpus for cluster in machine.clusters if cluster.kind == "module"]
     cores = modules + [each.cpus for each in machine.cores if not any(each.cpus <= module for module in modules)]
@@ -49,7 +49,7 @@ def _inside(cpus: CpuSet, sets: Iterable[CpuSet]) -> list[CpuSet]:
 
 
 def same_number(machine: Machine, level: str) -> list[CpuSet]:
-    """Return the CPUs that have one number at a level ("cores", "sockets"), whatever their type."""
+    """Return the sets of CPUs with the same number at a level ("cores", "sockets"), regardless of their type."""
     collected: dict[int, CpuSet] = {}
     for each in types(machine):
         for index, cpus in enumerate(getattr(each, level)):
@@ -58,7 +58,7 @@ def same_number(machine: Machine, level: str) -> list[CpuSet]:
 
 
 class Ratios(NamedTuple):
-    """How many of one level are in one of the next."""
+    """How many objects of one level are in one of the next."""
 
     threads_per_core: int
     cores_per_socket: int
@@ -92,7 +92,7 @@ def ratios(machine: Machine, each: CpuType) -> Ratios:
 
 
 def type_rows(machine: Machine) -> list[dict[str, str]]:
-    """Return what lscpu prints for each type."""
+    """Return lscpu's row for each type."""
     rows: list[dict[str, str]] = []
     for each in types(machine):
         ratio = ratios(machine, each)
@@ -116,7 +116,7 @@ def type_rows(machine: Machine) -> list[dict[str, str]]:
 
 
 def physical_ids(machine: Machine, *, has_nodes: bool) -> dict[str, dict[str, str]]:
-    """Return the kernel's ids of each CPU's core, socket and NUMA node: "-" for -1, no node where it has none."""
+    """Return the kernel's ids of each CPU's core, socket and NUMA node: "-" for -1, and no node without NUMA nodes."""
     collected: dict[str, dict[str, str]] = {}
     for core in machine.cores:
         socket = "-" if core.package in (None, -1) else str(core.package)
@@ -126,7 +126,7 @@ def physical_ids(machine: Machine, *, has_nodes: bool) -> dict[str, dict[str, st
 
 
 def groups(machine: Machine, *, has_nodes: bool) -> dict[str, list[str]]:
-    """Return the CPUs that have one number in each column of lscpu's table."""
+    """Return the sets of CPUs with the same number in each column of lscpu's table."""
     collected: dict[str, list[CpuSet]] = {
         "Core": same_number(machine, "cores"),
         "Socket": same_number(machine, "sockets"),
@@ -139,7 +139,7 @@ def groups(machine: Machine, *, has_nodes: bool) -> dict[str, list[str]]:
 
 
 def cache_rows(machine: Machine) -> dict[str, dict[str, Any]]:
-    """Return count and total size of the caches by name; of those that s390 only tells of, the size."""
+    """Return count and total size of the caches by name; for caches that s390 only describes, only the size."""
     collected: dict[str, dict[str, Any]] = {}
     totals: dict[str, int] = {}
     for cache in machine.caches:

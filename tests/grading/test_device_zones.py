@@ -1,4 +1,4 @@
-"""Memory of GPUs that is a NUMA node, which hwloc hides on POWER unless told to show it."""
+"""GPU memory that is a NUMA node; on POWER, hwloc hides these nodes by default."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ EXPECTED = {
 
 @pytest.mark.skipif(not EXPECTED, reason=ABSENT)
 @pytest.mark.parametrize("name", EXPECTED)
-def test_nodes_are_those_that_hwloc_keeps(name: str) -> None:
-    """Every node, those of the GPUs included, is what hwloc shows with HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1."""
+def test_nodes_equal_those_of_hwloc(name: str) -> None:
+    """Every node, including those of GPUs, equals hwloc's with HWLOC_KEEP_NVIDIA_GPU_NUMA_NODES=1."""
     zones = list(scan_of(name).machine.zones)
     actual, expected = nodes_side_by_side(zones, EXPECTED[name]["numa"])
     assert actual == expected
@@ -26,15 +26,15 @@ def test_nodes_are_those_that_hwloc_keeps(name: str) -> None:
 
 @pytest.mark.skipif(not EXPECTED, reason=ABSENT)
 @pytest.mark.parametrize("name", EXPECTED)
-def test_distances_are_those_that_hwloc_keeps(name: str) -> None:
-    """So are the distances."""
+def test_distances_equal_those_of_hwloc(name: str) -> None:
+    """The distances are equal, too."""
     actual, expected = distances_side_by_side(list(scan_of(name).machine.zones), EXPECTED[name]["numa_distances"])
     assert actual == expected
 
 
 @pytest.mark.parametrize("name", snapshots())
-def test_device_zones_have_no_cpus_and_are_not_the_machine_s_memory(name: str) -> None:
-    """The memory of a GPU belongs to one that is there, has no CPUs, and is not counted as the machine's."""
+def test_device_zones_have_no_cpus_and_no_memory_of_the_machine(name: str) -> None:
+    """Each such node belongs to an existing GPU, has no CPUs, and does not count as memory of the machine."""
     machine = scan_of(name).machine
     devices = [zone for zone in machine.zones if zone.kind == "device"]
     assert all(not zone.cpus and zone.medium == "GPU" for zone in devices)

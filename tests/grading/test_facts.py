@@ -1,4 +1,4 @@
-"""Discovery graded against what hwloc and lscpu print for the same machine, fact by fact."""
+"""Discovery graded against the output of hwloc and lscpu for the same machine, fact by fact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CASES = [(name, fact) for name, snapshot in snapshots().items() for fact in sort
 
 
 def reason_not_to_grade(name: str, fact: str) -> str | None:
-    """Why a fact of a snapshot is not graded, None where it is."""
+    """Return the reason why a fact of a snapshot is not graded; None if it is."""
     entry = snapshots()[name].entry
     if any(disagreement["fact"] == fact for disagreement in entry.get("tools_disagree", [])):
         return "hwloc and lscpu disagree on it"
@@ -21,7 +21,7 @@ def reason_not_to_grade(name: str, fact: str) -> str | None:
 @pytest.mark.skipif(not CASES, reason=ABSENT)
 @pytest.mark.parametrize(("name", "fact"), CASES, ids=[f"{name}::{fact}" for name, fact in CASES])
 def test_fact(name: str, fact: str) -> None:
-    """Every fact that hwloc or lscpu tell of a machine is found, and found equal."""
+    """Discovery finds every fact that hwloc or lscpu reports about a machine, with the same value."""
     if reason := reason_not_to_grade(name, fact):
         pytest.skip(f"ungraded: {reason}")
     actual, expected = GRADERS[fact](scan_of(name).machine, snapshots()[name])
@@ -30,5 +30,5 @@ def test_fact(name: str, fact: str) -> None:
 
 @pytest.mark.parametrize("name", snapshots())
 def test_no_collector_fails(name: str) -> None:
-    """On no machine does a collector end by an exception of its own."""
+    """No collector raises an unexpected exception on any machine."""
     assert [run for run in scan_of(name).runs if run.outcome == "failed"] == []

@@ -1,4 +1,4 @@
-"""Named templates graded against Go's text/template: the recordings hold templates with what Go prints, or an error."""
+"""Templates graded against Go's text/template: the recordings contain templates with Go's output, or an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def expanded(template: str) -> str | None:
         return None
 
 
-def test_each_template_gives_what_go_gives() -> None:
+def test_each_template_has_the_output_of_go() -> None:
     cases: list[tuple[str, str | None]] = RECORDINGS["cases"]
     assert len(cases) > 80
     assert sum(output is not None for _, output in cases) > 40

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=ABSENT)
 
 @functools.cache
 def capture() -> Tree:
-    """The capture, which is of one class alone, at its place in a machine."""
+    """Return the capture, which contains a single class, at its path in a machine."""
     with tarfile.open(ARCHIVE) as archive:
         files = {
             f"sys/class/infiniband/{member.name.split('/', 1)[1]}": content.read()
@@ -39,7 +39,7 @@ def discovered() -> NetworkScan:
 
 
 def test_every_device_is_listed() -> None:
-    """The eight HCAs, which are numbered with a gap, and the bond, each of one port."""
+    """There are eight HCAs, whose numbers have a gap, and the bond, each with one port."""
     assert list(discovered().rdma) == [*HCAS, BOND]
     assert {len(device.ports) for device in discovered().rdma.values()} == {1}
     assert {device.ports[0].number for device in discovered().rdma.values()} == {1}
@@ -63,13 +63,13 @@ def test_the_bond() -> None:
 
 
 def test_a_saturated_counter_has_the_value_of_the_hardware() -> None:
-    """One port has lost its link more often than its 8-bit counter can tell."""
+    """One port has lost its link more often than its 8-bit counter can count."""
     downed = {name: device.ports[0].counters["link_downed"] for name, device in discovered().rdma.items()}
     assert downed == {name: 255 if name == "mlx5_1" else 0 for name in [*HCAS, BOND]}
 
 
 def test_every_counter_is_read() -> None:
-    """Every counter of the capture is found with its number, and no other."""
+    """Discovery finds exactly the counters of the capture, with their values."""
     expected: dict[str, int] = {}
     for path, content in capture().items():
         assert isinstance(content, bytes)
@@ -87,8 +87,8 @@ def test_every_counter_is_read() -> None:
     assert len(expected) == 9 * (21 + 25)
 
 
-def test_what_the_capture_leaves_out_is_reported_and_not_invented() -> None:
-    """It lacks GUIDs, LIDs and GIDs: each is unknown, and each device has a line on it."""
+def test_missing_facts_of_the_capture_are_reported() -> None:
+    """The capture lacks GUIDs, LIDs and GIDs: each is unknown, and each device has two problems."""
     for device in discovered().rdma.values():
         assert (device.node_guid, device.address, device.zone) == (None, None, None)
         assert (device.ports[0].lid, device.ports[0].gids) == (None, ())

@@ -1,8 +1,8 @@
 """Features graded against Node Feature Discovery's sources on the same trees: every element of each feature.
 
-The recordings hold the raw features of its commit 76e6cc8c (after v0.19) for each captured machine. Where a capture
-lacks the links of /sys/bus/cpu and
-/sys/bus/node, which every kernel has, they were added for the recording. A deliberate difference has an entry below.
+The recordings contain the raw features of NFD's commit 76e6cc8c (after v0.19) for each captured machine. Every kernel
+has the links in /sys/bus/cpu and /sys/bus/node; if a capture lacks them, they were added for the recording. A
+deliberate difference has an entry below.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ def without(*names: str) -> Callable[[Attributes], Attributes]:
 
 
 DIFFERENCES: dict[str, Callable[[Attributes], Attributes]] = {
-    # NFD counts distinct ids, of which POWER, s390, sparc and ia64 print one for all packages
+    # NFD counts distinct ids; POWER, s390, sparc and ia64 print the same id for all packages
     "cpu.topology": without("socket_count"),
-    # asset tags name a thing that someone owns; a blank string is unknown
+    # asset tags identify property; a blank string is unknown
     "system.dmiid": lambda attributes: {
         name: text for name, text in attributes.items() if text and not name.endswith("asset_tag")
     },
-    # the kernel gives an error for a link that is down, which copies of its files hold as an empty one
+    # the kernel returns an error for a link that is down; captures contain an empty file instead
     "network.device": lambda attributes: {name: text for name, text in attributes.items() if text},
     "network.virtual": lambda attributes: {name: text for name, text in attributes.items() if text},
 }
-"""What is left out of a recording, by feature."""
+"""Attributes that are removed from a recording, by feature."""
 
 SKIPPED = {
-    # a machine without /sys/kernel/mm/hugepages, or one whose nodes alone have pools
+    # captures without /sys/kernel/mm/hugepages, or with pools only in the nodes
     ("hwloc/32amd64-4s2n4c-cgroup2", "memory.hugepages"): "the capture has pools, and no zone in which they are",
     ("hwloc/40intel64-4n10c+pci-conflicts", "memory.hugepages"): "the capture has pools in the zones only",
     ("lscpu/vbox-win", "memory.hugepages"): "the capture has pools in the zones only",
@@ -69,7 +69,7 @@ OTHER_LIST = "the capture lists other devices in /sys/block, which is NFD's sour
 SKIPPED["hwloc/32em64t-2n8c+dax+nvme+mic+dimms", "storage.block"] = OTHER_LIST
 
 SOFTWARE = ("loop", "ram", "dm-", "md")
-"""Block devices that software makes, by the beginning of their names."""
+"""Block devices that software creates, by the prefix of their names."""
 
 
 def expected_attributes(feature: str, recorded: Attributes) -> Attributes:
@@ -86,7 +86,7 @@ def expected_instances(feature: str, recorded: dict[str, Any]) -> list[Attribute
 
 @pytest.mark.parametrize(("name", "feature"), CASES)
 def test_feature(name: str, feature: str) -> None:
-    """Attributes are the same; instances are the same and in the same order, each with further attributes of ours."""
+    """Attributes are equal; instances are equal and in the same order, but ours have further attributes."""
     if reason := SKIPPED.get((name, feature)):
         pytest.skip(reason)
     recorded = recordings()[name][feature]
@@ -101,8 +101,8 @@ def test_feature(name: str, feature: str) -> None:
     assert reduced == expected_instances(feature, recorded)
 
 
-def test_the_recordings_are_of_all_machines() -> None:
-    """Each feature that a tree can hold is graded, and on more than a few instances."""
+def test_the_recordings_cover_all_features() -> None:
+    """Each feature that a tree can contain is graded, on more than a few instances."""
     graded = {feature for _, feature in CASES}
     assert {"cpu.topology", "memory.numa", "network.device", "network.virtual", "pci.device"} <= graded
     assert sum(len(features.get("pci.device", {}).get("rows", ())) for features in recordings().values()) > 400

@@ -1,8 +1,8 @@
 """Labels graded against those of nfd-worker on the same trees, under several configurations of the worker.
 
-The recordings hold the labels of NFD's v0.19.0 but for those that follow from the running machine (cpu, kernel and
-system) and not from the tree. Where a capture lacks the links of /sys/bus/cpu and /sys/bus/node, which every kernel
-has, they were added for the recording. A deliberate difference has an entry below.
+The recordings contain the labels of NFD's v0.19.0, except those from the running machine (cpu, kernel and system)
+instead of the tree. Every kernel has the links in /sys/bus/cpu and /sys/bus/node; if a capture lacks them, they were
+added for the recording. A deliberate difference has an entry below.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "nfd_labels.json"
 
 OF_THE_RUNNING_MACHINE = tuple(f"{PREFIX}/{source}-" for source in ("cpu", "kernel", "system"))
 OTHER_DRIVES = {"hwloc/32em64t-2n8c+dax+nvme+mic+dimms"}
-"""The capture lists other devices in /sys/block, which is NFD's source, than in /sys/class/block."""
+"""In this capture, /sys/block, which NFD reads, lists other devices than /sys/class/block."""
 
 
 @functools.cache
@@ -53,13 +53,13 @@ def labels_of(name: str, configuration: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("name", "configuration"), CASES)
 def test_labels(name: str, configuration: str) -> None:
-    """Names and values are the same."""
-    # the master prefixes names without a namespace (nfd-master.go, addNs)
+    """Names and values are equal."""
+    # the master adds a prefix to names without a namespace (nfd-master.go, addNs)
     recorded = recordings()["labels"][name][configuration]
     expected = {label if "/" in label else f"{PREFIX}/{label}": value for label, value in recorded.items()}
     ours = labels_of(name, configuration)
     if f"{PREFIX}/rdma.capable" not in expected and configuration != "filtered":
-        # NFD knows one vendor by its PCI functions, of which this capture may have none
+        # NFD detects one vendor by its PCI functions, which this capture may lack
         assert (ours.pop(f"{PREFIX}/rdma.capable", None) is not None) == bool(physical_rdma(scan_of(name).machine))
     if name in OTHER_DRIVES:
         ours.pop(f"{PREFIX}/storage-nonrotationaldisk", None)
@@ -67,7 +67,7 @@ def test_labels(name: str, configuration: str) -> None:
 
 
 def test_the_recordings_have_enough() -> None:
-    """Ten machines, five configurations, and labels of every source that a tree can hold."""
+    """There are ten machines, five configurations, and labels of every source that a tree can contain."""
     labels = {label for machine in recordings()["labels"].values() for one in machine.values() for label in one}
     assert len(CASES) == 50
     sources = {label.removeprefix(f"{PREFIX}/").partition("-")[0] for label in labels}

@@ -1,9 +1,9 @@
 """Rules graded against Node Feature Discovery's own evaluation.
 
-The recordings hold rules with the outputs of NFD's commit 76e6cc8c (after v0.19). The outputs are those of its rule
-engine, of its validation, and of `kubectl-nfd dryrun`. The rule engine has the feedback to `rule.matched` as in NFD's
-master. A case whose result depends on the order of Go's maps is not among them. A deliberate difference has an entry
-below.
+The recordings contain rules with the outputs of NFD's commit 76e6cc8c (after v0.19). The outputs come from its rule
+engine, from its validation, and from `kubectl-nfd dryrun`. The rule engine feeds outputs back into `rule.matched`, as
+NFD's master does. Cases whose result depends on the order of Go's maps are not recorded. A deliberate difference has an
+entry below.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ UNSUPPORTED = {
     'a={{printf "%s" 5}}': "Go prints %!s(int=5)",
     'a={{printf "%s"}}': "Go prints %!s(MISSING)",
 }
-"""Templates that are errors here and not in NFD, and the construct."""
+"""Templates that are errors here but not in NFD, and the unsupported construct."""
 
 FIELDS = ("labels", "vars", "annotations", "extendedResources", "taints")
 
 
 def results(features: str, rules: list[Any]) -> list[Any]:
-    """What each rule of a sequence gives, in the form of the recordings."""
+    """Return the output of each rule of a sequence, in the form of the recordings."""
     recorded = recorded_features(features)
     attributes = dict(recorded.attributes)
     found: list[Any] = []
@@ -67,7 +67,7 @@ def _result(output: RuleOutput) -> Any:
 
 
 @pytest.mark.parametrize("features", ["machine", "multi", "none"])
-def test_each_rule_gives_what_nfd_gives(features: str) -> None:
+def test_each_rule_has_the_outputs_of_nfd(features: str) -> None:
     cases = [case for case in recordings()["cases"] if case[0] == features]
     assert len(cases) > 100
     differences = [
@@ -80,7 +80,7 @@ def test_each_rule_gives_what_nfd_gives(features: str) -> None:
 
 
 @pytest.mark.parametrize("template", UNSUPPORTED)
-def test_what_is_unsupported_is_an_error_that_names_the_construct(template: str) -> None:
+def test_an_unsupported_construct_is_an_error_that_names_it(template: str) -> None:
     [(rules, recorded)] = [
         (rules, recorded)
         for _, rules, recorded in recordings()["cases"]
@@ -95,26 +95,26 @@ def test_what_is_unsupported_is_an_error_that_names_the_construct(template: str)
     ("what", "error"),
     [("labels", label_error), ("annotations", annotation_error), ("extendedResources", extended_resource_error)],
 )
-def test_outputs_are_valid_where_nfd_says_so(what: str, error: Callable[[str, str], str]) -> None:
+def test_outputs_are_valid_if_nfd_accepts_them(what: str, error: Callable[[str, str], str]) -> None:
     cases = recordings()[what]
     assert len(cases) > 30
     assert [case for case, valid in cases if (error(*case) == "") != valid] == []
 
 
-def test_taints_are_valid_where_nfd_says_so() -> None:
+def test_taints_are_valid_if_nfd_accepts_them() -> None:
     cases = recordings()["taints"]
     assert len(cases) > 20
     assert [taint for taint, valid in cases if (taint_error(Taint(**taint)) == "") != valid] == []
 
 
 @pytest.mark.parametrize("case", recordings()["dryrun"], ids=lambda case: case[0]["metadata"]["name"])
-def test_objects_are_as_kubectl_nfd_dryrun_prints_them(case: tuple[Json, Json]) -> None:
+def test_objects_have_the_outputs_of_kubectl_nfd_dryrun(case: tuple[Json, Json]) -> None:
     document, recorded = case
     assert dry_run(document) == recorded
 
 
 def dry_run(document: Json) -> Json:
-    """The outputs of an object in the form of the recording: no rule sees what another one gave."""
+    """Return the outputs of an object in the form of the recording: no rule sees the outputs of others."""
     features = recorded_features("machine")
     outputs: Json = {name: {} for name in ("labels", "annotations", "extendedResources")}
     taints: list[Taint] = []

@@ -1,7 +1,8 @@
-"""Discovery graded against what node_exporter prints for the same files: every metric that maps to a fact of ours.
+"""Discovery graded against node_exporter's output for the same files: every metric that corresponds to one of our
+facts.
 
-Each function below puts facts into the form of metrics, for all devices that we found. A metric that only we have, or
-only node_exporter, is a failure as much as another number.
+Each function below converts facts to metrics, for all devices that we found. A metric that only one side has is a
+failure, like a different value.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def labels(**values: object) -> Labels:
 
 @functools.cache
 def printed(output: str) -> Metrics:
-    """All metrics with labels that node_exporter printed."""
+    """Return all metrics with labels in an output of node_exporter."""
     actual: Metrics = {}
     for line in (FIXTURES / output).read_text().splitlines():
         if match := _LINE.fullmatch(line):
@@ -52,7 +53,7 @@ def printed(output: str) -> Metrics:
 
 
 def expected_metrics(names: set[str], output: str = OUTPUTS[0], keep: frozenset[str] | None = None) -> Metrics:
-    """The metrics of these names that node_exporter printed; `keep` leaves the other labels out."""
+    """Return the metrics with these names in node_exporter's output; `keep` restricts the labels."""
     return {
         (name, label if keep is None else frozenset(pair for pair in label if pair[0] in keep)): value
         for (name, label), value in printed(output).items()
@@ -116,14 +117,14 @@ def infiniband_port(device: str, port: Port) -> Iterator[tuple[tuple[str, Labels
 
 
 def test_infiniband_ports() -> None:
-    """States, rates and every counter of every port, old 64-bit ones among them; "N/A (no PMA)" gives none."""
+    """Compare states, rates and all counters of every port, including old 64-bit ones; "N/A (no PMA)" means none."""
     actual = {key: value for d in machine().infiniband for p in d.ports for key, value in infiniband_port(d.name, p)}
     every = {name for name, _ in printed(OUTPUTS[0]) if name.startswith("node_infiniband_")}
     assert actual == expected_metrics(every - {"node_infiniband_info"})
 
 
 def test_infiniband_devices() -> None:
-    """Board, firmware and type of every device."""
+    """Compare board, firmware and type of every device."""
     actual = {
         (
             "node_infiniband_info",
@@ -134,25 +135,25 @@ def test_infiniband_devices() -> None:
     assert actual == expected_metrics({"node_infiniband_info"})
 
 
-# --- what the agent exports itself
+# --- exports of the agent itself
 
 
 def exported(name: str) -> Metrics:
-    """All samples of the agent's metrics whose name begins so."""
+    """Return all samples of the agent's metrics whose names begin with `name`."""
     families = NodeMetrics(lambda: Snapshot("n", machine())).collect()
     samples = [sample for family in families for sample in family.samples]
     return {(s.name, labels(**s.labels)): s.value for s in samples if s.name.startswith(name)}
 
 
 def test_exported_infiniband() -> None:
-    """What the agent exports of RDMA devices has node_exporter's names, labels and values."""
+    """The agent's metrics of RDMA devices have node_exporter's names, labels and values."""
     actual = exported("node_infiniband_")
     assert actual == expected_metrics(only(actual))
     assert len(only(actual)) == 4
 
 
 def test_exported_links() -> None:
-    """What the agent exports of PCIe links likewise, of network devices and NVMe; the fixture's bridge is no end."""
+    """The same holds for PCIe links of network devices and NVMe; the fixture's bridge is not an endpoint."""
     actual = exported("node_pcidevice_")
     every = expected_metrics(only(actual))
     bridge = labels(**address_labels("0000:00:02.1"))
@@ -164,12 +165,12 @@ def test_exported_links() -> None:
 # --- netdevs
 
 LINK_TYPES = {"Ethernet": 1, "InfiniBand": 32}
-LEFT_OUT = {"dmz", "int"}  # by the options that node_exporter was run with
-NOT_IN_CLASS = {"ens10f0"}  # the fixture has it below its PCI function, and not in the class, and we look there too
+LEFT_OUT = {"dmz", "int"}  # excluded by the options of node_exporter
+NOT_IN_CLASS = {"ens10f0"}  # the fixture has it only below its PCI function, not in the class; we read both
 
 
 def test_netdevs() -> None:
-    """Address, state, MTU, link type and speed of every netdev; a speed of -1 gives none."""
+    """Compare address, state, MTU, link type and speed of every netdev; a speed of -1 means none."""
     actual: Metrics = {}
     for nic in machine().nics:
         if nic.name in LEFT_OUT | NOT_IN_CLASS:
@@ -185,7 +186,7 @@ def test_netdevs() -> None:
 
 
 def test_bonds() -> None:
-    """The ports of every bond."""
+    """Compare the ports of every bond."""
     actual = {
         ("node_bonding_slaves", labels(master=nic.name)): float(len(nic.lower))
         for nic in machine().nics
@@ -204,7 +205,7 @@ def address_labels(address: str | None, prefix: str = "") -> dict[str, str]:
     return {f"{prefix}{name}": part for name, part in zip(ADDRESS_PARTS, parts, strict=True)}
 
 
-# the fixture has directories of bridges that it does not list on the bus
+# the fixture contains directories of bridges that it does not list on the bus
 LISTED = ("0000:00:02.1", "0000:01:00.0", "0000:45:00.0")
 
 
@@ -238,10 +239,10 @@ def pci_metrics() -> Iterator[tuple[str, Labels, float | None]]:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_pci_functions(output: str) -> None:
-    """Ids, parent, link, NUMA node and virtual functions of every PCI function."""
+    """Compare ids, parent, link, NUMA node and virtual functions of every PCI function."""
     actual = {(f"node_pcidevice_{name}", label): value for name, label, value in pci_metrics() if value is not None}
     exported_labels = frozenset(
         name for metric, label in actual if metric == "node_pcidevice_info" for name, _ in label
     )
     assert actual == expected_metrics(only(actual), output, keep=exported_labels)
-    assert len(actual) == 3 * 7 + 1  # three functions, of which one has a NUMA node
+    assert len(actual) == 3 * 7 + 1  # three functions, one of which has a NUMA node

@@ -1,6 +1,6 @@
-"""NVIDIA's GPUs graded against what nvidia-smi printed of seven real machines, fact by fact.
+"""NVIDIA GPUs graded against the output of nvidia-smi on seven real machines, fact by fact.
 
-NVML answers as it must have answered nvidia-smi; its answers travel through a capture into discovery.
+The NVML stand-in responds as NVML must have responded to nvidia-smi; a capture carries the responses into discovery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NONE_UUID = "00000000-0000-0000-0000-000000000000"
 
 @functools.cache
 def discovered(name: str) -> GpuScan:
-    """The machine of a capture, with its GPUs on the bus and NVML's answers among its files."""
+    """Return the discovery of a capture, with its GPUs on the bus and NVML's responses among its files."""
     capture = captures()[name]
     facts = collect_nvml(from_capture(capture))
     addresses = [sysfs_address(gpu["id"]) or "" for gpu in capture["gpus"]]
@@ -43,7 +43,7 @@ def fabric(gpu: Gpu) -> Fabric:
 
 
 def text(value: object) -> str:
-    """A fact as nvidia-smi prints it."""
+    """Return a fact as nvidia-smi prints it."""
     return "N/A" if value is None else str(value)
 
 
@@ -160,7 +160,7 @@ FACTS: dict[str, tuple[Callable[[Gpu], Any], Callable[[dict[str, Any]], Any]]] =
     "recovery_action": (lambda gpu: text(health(gpu).recovery_action).capitalize(), lambda smi: smi["recovery_action"]),
     "pcie_replays": (lambda gpu: number(health(gpu).pcie_replays), lambda smi: smi["pcie"]["replay"]),
 }
-"""For each fact: what we found, and what nvidia-smi printed."""
+"""Our value and nvidia-smi's output for each fact."""
 
 CASES = [(name, fact) for name in captures() for fact in FACTS]
 
@@ -168,7 +168,7 @@ CASES = [(name, fact) for name in captures() for fact in FACTS]
 @pytest.mark.skipif(not CASES, reason=ABSENT)
 @pytest.mark.parametrize(("name", "fact"), CASES, ids=[f"{name}::{fact}" for name, fact in CASES])
 def test_nvidia_smi(name: str, fact: str) -> None:
-    """Every fact that nvidia-smi and we both hold of a GPU is the same."""
+    """Every fact about a GPU that both nvidia-smi and we have is equal."""
     ours, theirs = FACTS[fact]
     capture = captures()[name]
     expected_gpus = {sysfs_address(gpu["id"]): theirs(gpu) for gpu in capture["gpus"]}
@@ -178,7 +178,7 @@ def test_nvidia_smi(name: str, fact: str) -> None:
 @pytest.mark.skipif(not CASES, reason=ABSENT)
 @pytest.mark.parametrize("name", captures())
 def test_the_system(name: str) -> None:
-    """Versions and the number of GPUs; nothing is wrong with these machines; every known fact has a source."""
+    """Versions and the number of GPUs are equal; these machines have no problem, and every known fact has a source."""
     capture, machine = captures()[name], discovered(name)
     assert {gpu.driver_version for gpu in machine.gpus} == {capture["driver_version"]}
     assert {gpu.cuda_version for gpu in machine.gpus} == {capture["cuda_version"]}

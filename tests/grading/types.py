@@ -1,4 +1,4 @@
-"""What a grader is."""
+"""The type of graders."""
 
 from __future__ import annotations
 
