@@ -1,4 +1,4 @@
-"""Whatever happens to the files, discovery goes on, says what it lost, and invents nothing."""
+"""Whatever happens to the files, discovery continues, reports its losses, and invents nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = {"long": 400, "random": 30}.get(PROFILE, 15)
 
 @functools.cache
 def intact(name: str) -> tuple[Files, Scan, tuple[str, ...], tuple[str, ...]]:
-    """A machine's files, its scan, and what that read and listed."""
+    """Return a machine's files, its scan, and the files and directories that the scan read."""
     files = MemoryFiles(server_tree().items()) if name == SERVER else files_of(name)
     recording = Recording(files)
     scan = Scanner(recording).scan()
@@ -37,19 +37,19 @@ def intact(name: str) -> tuple[Files, Scan, tuple[str, ...], tuple[str, ...]]:
 
 
 NO_VALUE = (b"-1\n", b"(null)\n", b"\n")
-"""What the kernel itself prints for "none" or "not known": an answer, which loses a fact without being damage."""
+"""The kernel's own output for "none" or "not known": such a value loses a fact, but is not damage."""
 
 
 @functools.cache
 def intact_facts(name: str) -> Counter[str]:
-    """The known facts of a machine without damage."""
+    """Return the known facts of a machine without damage."""
     return known_facts(machine_to_json(intact(name)[1].machine))
 
 
 def known_facts(document: dict[str, Any]) -> Counter[str]:
-    """How many facts of a machine's document are known, by their path without list positions.
+    """Return the number of known facts in a machine's document, by their path without list positions.
 
-    Counters of RDMA ports are left out: hardware has them or not one by one, and nothing tells which.
+    Counters of RDMA ports are excluded: each may exist or not, depending on the hardware.
     """
     counts: Counter[str] = Counter()
 
@@ -68,11 +68,11 @@ def known_facts(document: dict[str, Any]) -> Counter[str]:
 
 
 MAY_BE_ABSENT = frozenset({"proc/bus/pci/devices", "proc/hwloc-nofile-info", "sys/class/infiniband/rxe0/fw_ver"})
-"""Files that kernels or drivers may lack, or that a tool added: nothing else tells that they were there."""
+"""Files that kernels or drivers may lack, or that a tool added: no other file shows that they existed."""
 
 
 def is_plausible(path: str, damage: Damage, files: Files) -> bool:
-    """Whether an undamaged machine could look like this, so that what is unknown cannot be said to be lost."""
+    """Return whether an undamaged machine could look like this, so that unknown facts are not necessarily losses."""
     if damage.kind == "content":
         return damage.content in NO_VALUE
     if damage.kind == "cut" and not is_directory(path, files):
@@ -81,7 +81,7 @@ def is_plausible(path: str, damage: Damage, files: Files) -> bool:
 
 
 def is_directory(path: str, files: Files) -> bool:
-    """Whether hardware is listed there; hardware that is not there has no directory either."""
+    """Return whether the path is a directory that lists hardware; absent hardware has no directory either."""
     try:
         files.names(path)
     except OSError:
@@ -90,7 +90,7 @@ def is_directory(path: str, files: Files) -> bool:
 
 
 def check(name: str, damages: dict[str, Damage]) -> None:
-    """All that must hold, whatever the damage."""
+    """Check everything that must hold despite damage."""
     files, before, _, _ = intact(name)
     scan = Scanner(Damaged(files, damages)).scan()
     machine = scan.machine
@@ -107,14 +107,14 @@ def check(name: str, damages: dict[str, Damage]) -> None:
 
 
 def single_zone(machine: Machine) -> set[int]:
-    """Zone 0 stands for a machine of which no node directory is left: said so, and it holds every CPU."""
+    """Return zone 0 if no node directory is left: a problem reports this, and the zone has every CPU."""
     whole = [zone for zone in machine.zones if zone.id == 0 and zone.cpus == machine.cpus.online]
     return {0} if whole and len(machine.zones) == 1 and machine.problems else set()
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_no_damage_stops_discovery_or_goes_unsaid(name: str) -> None:
-    """Files deleted, cut, emptied, garbled, looped or denied: no exception, every loss said, no zone invented."""
+def test_no_damage_stops_discovery_or_goes_unreported(name: str) -> None:
+    """Files are deleted, cut, emptied, garbled, looped or denied: no exception, unreported loss or invented zone."""
     _, _, reads, listings = intact(name)
 
     @settings(
@@ -133,25 +133,25 @@ def test_no_damage_stops_discovery_or_goes_unsaid(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", MACHINES)
 def test_much_damage(name: str) -> None:
-    """The same, with many more examples."""
-    test_no_damage_stops_discovery_or_goes_unsaid(name)
+    """The same property holds for many more examples."""
+    test_no_damage_stops_discovery_or_goes_unreported(name)
 
 
 def test_every_single_file_may_be_missing() -> None:
-    """Each file that discovery reads of a whole server can be missing by itself."""
+    """Each single file that discovery reads on a whole server can be missing."""
     for path in intact(SERVER)[2]:
         check(SERVER, {path: Damage(DELETE)})
 
 
 def test_every_single_file_may_be_emptied_or_garbled() -> None:
-    """Each file that discovery reads of a whole server can lose its content or hold noise."""
+    """Each single file that discovery reads on a whole server can be empty or contain noise."""
     for path in intact(SERVER)[2]:
         for content in (b"", b"\xff\xfe\0\x80\n", b"9" * 60 + b"\n"):
             check(SERVER, {path: Damage("content", 0, content)})
 
 
 def test_a_rescan_of_damage_equals_a_first_scan() -> None:
-    """Damage that comes between two scans is seen by the second as by a first."""
+    """A second scan detects damage that occurred after the first one in the same way as a first scan does."""
     files, _, reads, _ = intact(SERVER)
     for path in [path for path in reads if "/node/" in path or path.endswith("/online")]:
         damages: dict[str, Damage] = {}
@@ -161,5 +161,5 @@ def test_a_rescan_of_damage_equals_a_first_scan() -> None:
         fresh = Scanner(Damaged(files, damages)).scan().machine
         again = scanner.scan().machine
         if again is not fresh and again != fresh:
-            # only what may change on a running machine need be looked at again
+            # a rescan reads only files that may change on a running machine
             assert not path.endswith(("online", "meminfo", "nr_hugepages")), path

@@ -1,4 +1,4 @@
-"""The tests of a module are found by its path: tests/unit mirrors the source roots."""
+"""The path of a module determines the path of its tests: tests/unit mirrors the source roots."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from support.source_roots import SOURCES
 
 UNIT = PROJECT / "tests/unit"
 TESTED = {**SOURCES, "benchmarks": PROJECT / "benchmarks"}
-"""Folders below tests/unit, and what each mirrors."""
+"""Directories below tests/unit, and the directory that each mirrors."""
 
 
 def _modules(package: Path) -> set[str]:
-    """Names of the modules and packages directly in a package."""
+    """Return the names of the modules and packages directly in a package."""
     return {child.stem for child in package.iterdir() if child.suffix == ".py" or (child / "__init__.py").exists()}
 
 
 @pytest.mark.parametrize("test", sorted(str(file.relative_to(UNIT)) for file in UNIT.rglob("test_*.py")))
 def test_each_unit_test_names_its_module(test: str) -> None:
-    """`tests/unit/<root>/<package>/test_<module>[_<aspect>].py`, where the module or package exists."""
+    """A test is `tests/unit/<root>/<package>/test_<module>[_<aspect>].py`, and the module or package exists."""
     root, *folders = Path(test).parent.parts
     package = TESTED[root].joinpath(*folders)
     assert package.is_dir(), f"{test}: there is no package {package.relative_to(PROJECT)}"
@@ -39,7 +39,7 @@ def _packages() -> list[str]:
 
 @pytest.mark.parametrize("package", _packages())
 def test_each_package_with_code_has_unit_tests_at_its_path(package: str) -> None:
-    """In the folder of the package, or as `test_<package>*.py` beside it."""
+    """The tests are in the directory of the package, or next to it as `test_<package>*.py`."""
     path = PROJECT / package
     modules = [file for file in path.glob("*.py") if not file.stem.startswith("_") and not file.stem.endswith("_pb2")]
     if not modules:

@@ -1,7 +1,7 @@
-"""The length of sentences: docs/concepts/glossary.md allows 25 words, so that a sentence has one idea.
+"""The length of sentences: docs/concepts/glossary.md allows 25 words, so that a sentence expresses one idea.
 
-Code spans, quoted output and tables of plain text are no sentences. A list of code spans counts as one word, and what
-stands in parentheses as a sentence of its own.
+Code spans, quoted output and plain-text tables are not sentences. A list of code spans counts as one word, and text in
+parentheses as a separate sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_WORDS = 25
 PAGES = sorted(
     str(page.relative_to(PROJECT))
     for page in [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
-    if page.parent.name != "reference"  # written from the help texts
+    if page.parent.name != "reference"  # generated from the help texts
 )
 CODE = [str(root.relative_to(PROJECT)) for root in SOURCES.values()] + ["benchmarks", "demo", "tests", "tools"]
 _CODE_SPAN = re.compile(r"``.+?``|`[^`]+`")
@@ -35,7 +35,7 @@ _PARENTHESES = re.compile(r"\(([^()]*)\)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'*_)]*\s+(?=[\"'*_(§A-Z0-9])")
 _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*] |\d+\. |#))|\|")
-"""What ends a sentence without a full stop: an empty line, the next item of a list, a heading, the cell of a table."""
+"""Ends of sentences other than a full stop: an empty line, the next list item, a heading, and a table cell."""
 _COLUMNS = re.compile(r"\S {2,}\S")
 _WORD = re.compile(r"[^\W_]")
 
@@ -43,7 +43,7 @@ _WORD = re.compile(r"[^\W_]")
 def long_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text that have too many words, with their numbers of words."""
     for block in _BLOCK.split(text):
-        if any(_COLUMNS.search(line.strip()) for line in block.splitlines()):  # a table of plain text
+        if any(_COLUMNS.search(line.strip()) for line in block.splitlines()):  # a plain-text table
             continue
         plain = _SPAN_LIST.sub("§", _LINK.sub(r"\1", _CODE_SPAN.sub("§", " ".join(block.split()))))
         for sentence in _SENTENCE_END.split(plain):
@@ -54,7 +54,7 @@ def long_sentences(text: str) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    """Yield what stands in parentheses, and the sentence around it."""
+    """Yield the texts in parentheses, and the sentence without them."""
     while match := _PARENTHESES.search(sentence):
         yield match[1]
         sentence = sentence[: match.start()] + sentence[match.end() :]

@@ -1,6 +1,6 @@
-"""The words of the house: no struck-off word in a public name or in prose, and no name twice.
+"""The project's vocabulary: no struck-off word in a public name or in prose, and no duplicate name.
 
-The words are those of docs/concepts/glossary.md. Names that upstream code has are upstream's, whatever their words.
+The words are those of docs/concepts/glossary.md. Names from upstream code are exempt.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _WORDS = """
     ask asks asking tell tells say says nobody somebody whoever who whom why desk
 """
 STRUCK_OFF = frozenset(_WORDS.split())
-"""Words that name nothing, and words for which the glossary has another one."""
+"""Words without meaning, and words that the glossary replaces."""
 NO_NAMES = frozenset({"one", "other", "others", "of"})
-"""Words that are no name alone."""
+"""Words that are not names by themselves."""
 UPSTREAM_NAMES = {
     "NotFound": "k8s.io/apimachinery/pkg/apis/meta/v1/types.go StatusReasonNotFound",
     "not_found": "k8s.io/apimachinery/pkg/api/errors/errors.go NewNotFound",
@@ -38,18 +38,18 @@ UPSTREAM_NAMES = {
     "FUNCTION_NOT_FOUND": "nvml.h NVML_ERROR_FUNCTION_NOT_FOUND",
     "books_per_drawer": "Linux arch/s390/kernel/topology.c: drawers hold books",
 }
-"""Public names that have such a word because upstream has it: the name, and where upstream has it."""
+"""Public names that contain such a word because upstream's name does, with upstream's file."""
 PROSE = re.compile(
     r"\b(foret(?:ell|ells|old)|promis(?:e|ed|es)|nobody|somebody|whoever|whom"
     r"|(?:his|its|whose) turn|gives? way|the study)\b",
     re.IGNORECASE,
 )
-"""Struck-off words and phrases that no docstring, comment, message or page may have."""
+"""Struck-off words and phrases, which no docstring, comment, message or page may contain."""
 _EXTERNAL_NAME = re.compile(r"""(["'`])[\w./-]+\1""")
-"""A quoted name: a JSON key, an annotation, a command or an option that older versions had."""
+"""A quoted name: a JSON key, an annotation, a command or an option of older versions."""
 THIS = Path(__file__)
 DEPRECATED = ("promise", "foretold")
-"""Words in options and keys of older versions, which tests of their deprecation name."""
+"""Words in options and keys of older versions, which tests of their deprecation contain."""
 PAGES = [
     PROJECT / "README.md",
     PROJECT / "CONTRIBUTING.md",
@@ -67,7 +67,7 @@ def _words(name: str) -> list[str]:
 
 
 def _public_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Classes, functions, methods, attributes and constants with no leading underscore, and their lines."""
+    """Yield classes, functions, methods, attributes and constants without a leading underscore, with their lines."""
     for node in ast.iter_child_nodes(tree):
         match node:
             case ast.ClassDef():
@@ -159,7 +159,7 @@ def test_no_class_name_occurs_twice_in_a_source_root(root: str) -> None:
 
 @pytest.mark.parametrize("root", SOURCES)
 def test_no_module_name_occurs_twice_in_a_room(root: str) -> None:
-    """A room is a package directly below a source root; `types.py` may stand once in each package."""
+    """A room is a package directly below a source root; `types.py` may exist once in each package."""
     files_by_name: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in _modules(SOURCES[root]):
         relative = file.relative_to(SOURCES[root])

@@ -1,4 +1,4 @@
-"""Machines of any shape, made of files, beside what lstopo says of the same files."""
+"""Machines of any shape, generated as files, compared with lstopo's output for the same files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEEDS_LSTOPO = pytest.mark.skipif(shutil.which("lstopo") is None, reason="lstopo
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """Draw a machine of up to 128 CPUs, some of them offline, at least one CPU online in every core."""
+    """Draw a machine with up to 128 CPUs, of which some may be offline, but at least one of every core is online."""
     l3_cores, l3_groups = draw(st.integers(1, 4)), draw(st.integers(1, 2))
     shape = Shape(
         packages=draw(st.integers(1, 2)),
@@ -66,7 +66,7 @@ def test_any_shape_equals_lstopo(shape: Shape) -> None:
 
 @NEEDS_LSTOPO
 def test_the_server_equals_lstopo(tmp_path: Path) -> None:
-    """The generated server with its devices is what lstopo says, functions included."""
+    """The generated server with its devices equals lstopo's output, including PCI functions."""
     write(server_tree(), tmp_path)
     expected, machine = lstopo(str(tmp_path)), discover(open_root(str(tmp_path)))
     assert zone_sizes(machine) == expected.zones
@@ -76,7 +76,7 @@ def test_the_server_equals_lstopo(tmp_path: Path) -> None:
 @given(shapes())
 @settings(max_examples=40, deadline=None)
 def test_any_shape_equals_its_definition(shape: Shape) -> None:
-    """Without any tool: the machine found is the machine made."""
+    """Without any tool: the discovered machine equals its definition."""
     machine = discover(MemoryFiles(machine_tree(shape).items()))
     assert machine.problems == ()
     assert machine.cpus.online == shape.online

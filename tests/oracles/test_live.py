@@ -1,4 +1,4 @@
-"""The live machine, held against psutil, and against lscpu, lstopo, numactl and lspci where they are installed."""
+"""The machine on which the tests run, compared with psutil, and with lscpu, lstopo, numactl and lspci if installed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _BRIDGES = ("0604", "0609")
 
 @functools.cache
 def live() -> Machine:
-    """Discover the machine that the tests run on, once."""
+    """Return the machine that the tests run on, which is discovered once."""
     return discover(DirectoryFiles("/"))
 
 
 def tool_output(*command: str) -> str:
-    """Run a tool; skip the test where it is not installed or knows no such option."""
+    """Return the output of a tool; skip the test if the tool is not installed or lacks the option."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     completed = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
@@ -44,7 +44,7 @@ def tool_output(*command: str) -> str:
 
 
 def test_no_collector_fails_on_the_running_machine() -> None:
-    """The machine that the tests run on is discovered without a defect."""
+    """The machine that the tests run on is discovered without an internal error."""
     assert [problem for problem in live().problems if "collector" in problem.problem] == []
 
 
@@ -59,9 +59,9 @@ def test_psutil_cpus() -> None:
 
 
 def test_psutil_memory() -> None:
-    """Swap is that of psutil. The zones together have no more than its total.
+    """Swap is that of psutil. The total memory of the zones does not exceed psutil's.
 
-    They have less for a while where the kernel initialises memory late (CONFIG_DEFERRED_STRUCT_PAGE_INIT).
+    It is temporarily less if the kernel initialises memory late (CONFIG_DEFERRED_STRUCT_PAGE_INIT).
     """
     machine = live()
     assert machine.swap == psutil.swap_memory().total
@@ -71,7 +71,7 @@ def test_psutil_memory() -> None:
 
 
 def test_psutil_network_devices() -> None:
-    """Each network device of this namespace has the MTU, state, speed and MAC address that psutil prints."""
+    """Each network device of this namespace has the MTU, state, speed and MAC address that psutil reports."""
     devices = {nic.name: nic for nic in live().nics if nic.presence == "netdev"}
     stats, addresses = psutil.net_if_stats(), psutil.net_if_addrs()
     physical = {name for name in stats if name in devices}
@@ -100,7 +100,7 @@ def test_lscpu_counts() -> None:
 
 
 def test_lscpu_rows() -> None:
-    """Every CPU is in the zone that lscpu says."""
+    """Every CPU is in the zone that lscpu reports."""
     machine = live()
     for row in json.loads(tool_output("lscpu", "-e", "-J"))["cpus"]:
         if row.get("node") is None or not row.get("online", True):
@@ -110,7 +110,7 @@ def test_lscpu_rows() -> None:
 
 
 def test_lscpu_caches() -> None:
-    """Each kind of cache has the size and, summed up, the total that lscpu prints."""
+    """Each kind of cache has the size and the total size that lscpu reports."""
     caches = live().caches
     for row in json.loads(tool_output("lscpu", "-C", "-B", "-J"))["caches"]:
         alike = [cache for cache in caches if (cache.level, cache.type) == (int(row["level"]), row["type"])]
@@ -146,7 +146,7 @@ def test_numactl() -> None:
 
 
 def test_lspci() -> None:
-    """Every PCI function with its class, ids and driver is that of lspci, and there is no other."""
+    """The PCI functions are exactly those of lspci, with their class, ids and driver."""
     text = tool_output("lspci", "-Dvmmnk")
     expected: dict[str, tuple[str | None, ...]] = {}
     for block in text.strip().split("\n\n"):
