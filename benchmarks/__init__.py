@@ -1,1 +1,1 @@
-"""Benchmarks for the targets of speed and memory. Peers run in the same run, and the results are ratios."""
+"""Benchmarks with targets for speed and memory. Peers are measured in the same run, and the results are ratios."""

@@ -1,4 +1,4 @@
-"""The agent: how soon a change is visible, how much is written, and how much memory it uses. Run by `make bench`.
+"""The agent: how soon a change becomes visible, how much is written, and how much memory it uses. Run by `make bench`.
 
 Three processes run, as on a node: an API server, `zonewise agent`, and this process. The API server is the embedded
 one, and also a real kube-apiserver with etcd if their binaries are available. This process contains a simulated
@@ -45,7 +45,7 @@ PODS = 1000
 RATE = 20.0
 """Pod starts per second."""
 RUNNING = 12
-"""Number of pods that run at a time."""
+"""Number of pods that run at the same time."""
 IDLE = 70.0
 """Seconds in which only the slow rescan happens, once a minute."""
 LOOKS = 10_000
@@ -104,7 +104,7 @@ def main() -> int:
     return show(rows)
 
 
-# --- measuring
+# --- measurements
 
 
 def _measure(root: Path, api: Api) -> Iterator[Row]:
@@ -179,7 +179,7 @@ def _growth(root: Path, directory: str, url: str) -> Iterator[Row]:
     yield Row(f"growth from 1,000 to {LOOKS:,} scans", f"{growth:.2f} MiB", "flat", growth <= 0.5)
 
 
-# --- odds and ends
+# --- helpers
 
 
 def kubelet_zones(root: Path) -> list[SimulatedZone]:
@@ -192,7 +192,7 @@ def unpacked_machine(directory: Path) -> Path:
         tar.extractall(directory, filter="fully_trusted")  # noqa: S202 -- our own data
     root = directory / SNAPSHOT.name.removesuffix(".tar.bz2")
     cgroups = root / "sys" / "fs" / "cgroup"
-    (cgroups / "kubepods").mkdir(parents=True)  # as for a kubelet with cgroupsPerQOS, the default: no polling is needed
+    (cgroups / "kubepods").mkdir(parents=True)  # as a kubelet with cgroupsPerQOS (the default) does: no polling is needed
     (cgroups / "cgroup.controllers").touch()
     return root
 

@@ -1,6 +1,6 @@
-"""The resident memory and CPU time that rules and health add to an idle agent. Run by `make bench`.
+"""The resident memory and CPU time that rules and health checks add to an idle agent. Run by `make bench`.
 
-Agents with and without them run at the same time on one machine described by files, so all have the same disturbances.
+Agents with and without these run at the same time on one machine described by files, so all have the same disturbances.
 Each agent has a separate Node. The API server is the embedded one.
 """
 

@@ -90,7 +90,7 @@ class PublishedReports:
         return any(published == fingerprint for _, published in self._versions)
 
     def delays(self, expected: list[tuple[float, str]]) -> list[float]:
-        """Return for each state the time until it or a later one was visible."""
+        """Return for each state the time until that state or a later one was visible."""
         order = {fingerprint: number for number, (_, fingerprint) in enumerate(expected)}
         versions = [(moment, order[fingerprint]) for moment, fingerprint in self._versions if fingerprint in order]
         delays: list[float] = []
@@ -164,7 +164,7 @@ def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str =
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
-    # compiles the bytecode first: a process that compiles at import keeps a fragmented heap
+    # compile the bytecode first: a process that compiles at import has a fragmented heap
     once = [*command, "--oneshot", "--dry-run"]
     subprocess.run(once, check=True, env=environment, stdout=subprocess.DEVNULL)
     with subprocess.Popen(command, env=environment) as process:
@@ -176,7 +176,7 @@ def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str =
             agent.stop()
 
 
-# --- odds and ends
+# --- helpers
 
 
 def _define(config: Config) -> None:

@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _speed(kth: Sequence[LoggedJob]) -> Iterator[Row]:
-    """Yield the times that the policies take."""
+    """Yield the CPU times of the policies."""
     long = repeated(kth, LONG)
     easy, _ = _timed(long, 100, "easy")
     default, _ = _timed(long, 100, DEFAULT_POLICY)
@@ -160,7 +160,7 @@ def _replanned(kth: Sequence[LoggedJob], size: int, policy: str) -> float:
 
 
 def _forecast(kth: Sequence[LoggedJob], waiting: int) -> float:
-    """Return the least time to forecast `waiting` jobs, one submitted every five minutes, in the middle of the log."""
+    """Return the minimum time to forecast `waiting` jobs, submitted every five minutes in the middle of the log."""
     tasks = build_tasks(kth)
     inputs: ForecastInputs[Job] = ForecastInputs(RunTimeHistory(), ArrivalHistory())
     for task in tasks[:OBSERVED]:

@@ -1,7 +1,7 @@
 """Runs accasim (PyPI) under FIFO, in the interpreter of an environment that contains it; arguments: log, processors.
 
 The last line of output is JSON with accasim's waits by job number and its CPU seconds. The release of 2019 imports
-names that have moved since. It writes next to this file, which is therefore copied to a directory where it may write.
+names that have since moved. It writes files next to this script, which is therefore copied to a writable directory.
 """
 
 from __future__ import annotations

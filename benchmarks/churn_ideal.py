@@ -1,4 +1,4 @@
-"""The CPUs that an ideal scheduler keeps in use, for the same arrivals and removals of pods.
+"""The CPUs that an ideal scheduler keeps in use, given the same arrivals and removals of pods.
 
 The ideal scheduler follows the kubelets' rules for pods that need one zone each, and adds no delays. Whenever a zone
 has free CPUs, it starts the pods that fill the zone best. A removed pod holds its CPUs for as long as the kubelets of
@@ -19,7 +19,7 @@ class Change(NamedTuple):
     """The creation or deletion of a pod."""
 
     at: float
-    """Seconds of any clock."""
+    """Time in seconds, on any clock."""
     name: str
     cpus: int | None
     """None if the pod is deleted."""
@@ -56,7 +56,7 @@ class IdealCluster:
         self._start_pods()
 
     def advance(self, now: float) -> None:
-        """End the pods whose time is over, and start others."""
+        """End the pods whose time is over, and start other pods."""
         while self._ending and self._ending[0][0] <= now:
             pod = self._running.pop(heapq.heappop(self._ending)[1])
             self._free[pod.zone] += pod.cpus

@@ -1,4 +1,4 @@
-"""Discovery: CPU time of a first scan and of a rescan, the whole command against lstopo, and resident memory.
+"""Discovery: CPU time of a first scan and of a rescan, the whole command compared with lstopo, and resident memory.
 
 Run by `make bench`. Machines are noisy, so each figure is the median of several runs, interleaved with those of the
 peer.

@@ -1,4 +1,4 @@
-"""The extender: calls per second, and its cost for kube-scheduler. Run as `python -m benchmarks.extender`.
+"""The extender: its calls per second, and what it costs kube-scheduler. Run as `python -m benchmarks.extender`.
 
 First, the extender runs without kube-scheduler. Like kube-scheduler, one client sends calls on one connection, with all
 nodes' names in a new order each time. Extender and client run on different cores. The peer in the same run is an
@@ -76,7 +76,7 @@ def main() -> int:
     return show(rows)
 
 
-# --- alone
+# --- without kube-scheduler
 
 
 def _calls(make: NodeSpec, core: set[int]) -> Iterator[Row]:
@@ -118,7 +118,7 @@ def _quietest(
 def _series(
     extender: ExtenderProcess, names: Sequence[str], cpus: Sequence[int], *, first: int, other_memory: bool
 ) -> CallTimes:
-    """Send a call for one pod after another, with several shapes in turn."""
+    """Send one call per pod, alternating between several shapes."""
     chance = random.Random(first)  # noqa: S311 -- no secret
     template = TemplatePod()
     each: list[float] = []
@@ -140,7 +140,7 @@ def _series(
 
 def _request(pod: str, names: Sequence[str], chance: random.Random) -> bytes:
     shuffled = list(names)
-    chance.shuffle(shuffled)  # kube-scheduler starts its round over the nodes at a different one each time
+    chance.shuffle(shuffled)  # kube-scheduler starts at a different node each time
     body = f'{{"Pod":{pod},"Nodes":null,"NodeNames":{json.dumps(shuffled, separators=(",", ":"))}}}'
     head = (
         "POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\n"
@@ -164,7 +164,7 @@ def _call(connection: socket.socket, request: bytes) -> bytes:
     return b"".join(parts)
 
 
-# --- under kube-scheduler
+# --- with kube-scheduler
 
 
 def _placing(count: int) -> Iterator[Row]:

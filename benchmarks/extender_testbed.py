@@ -98,7 +98,7 @@ class TemplatePod:
         return text
 
 
-# --- alone
+# --- without kube-scheduler
 
 
 def build_objects(make: NodeSpec, names: Sequence[str]) -> dict[str, bytes]:
@@ -195,7 +195,7 @@ def real_extender(url: str, core: set[int]) -> Generator[ExtenderProcess]:
         yield ExtenderProcess(extender.ports[0], extender.process.pid)
 
 
-# --- under kube-scheduler
+# --- with kube-scheduler
 
 
 @contextmanager

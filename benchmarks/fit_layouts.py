@@ -41,7 +41,7 @@ def cluster(count: int, layouts: int, policies: dict[str, object]) -> list[NodeS
 
 
 def partly_idle(nodes: Sequence[NodeState]) -> list[NodeState]:
-    """Return nodes of which a quarter remains as busy as before, and the others have more and more idle zones."""
+    """Return nodes of which a quarter remains as busy as before, and the others have increasingly many idle zones."""
     source = random.Random(1)  # noqa: S311 -- no secret
     return [_with_idle_zones(node, source, idle) for node, idle in zip(nodes, cycle((0, 0.5, 0.8, 1)), strict=False)]
 

@@ -1,7 +1,7 @@
-"""Measurements of the pods of gangs: waits, working CPUs, and how soon a gang runs once there is room for it.
+"""Measurements of the pods of gangs: waits, working CPUs, and how soon a gang runs once it fits.
 
-There is room for a gang once all of its pods fit into the free CPUs of the nodes. Other gangs may start instead, so
-only the time before the gang's own start counts.
+A gang fits once the free CPUs of the nodes suffice for all of its pods. Another gang may start instead, so only the
+time directly before the gang's own start counts.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def turnovers(spans: Iterable[GangSpan]) -> list[float]:
 def seconds_from_room(
     spans: Sequence[GangSpan], pods: Iterable[PodSpan], free: Mapping[str, int]
 ) -> tuple[list[float], float]:
-    """Return for each gang the seconds from room to all its pods running, and the seconds in which any could start.
+    """Return the seconds that each gang fits before all its pods run, and the seconds in which any waiting gang fits.
 
-    `free` is the number of CPUs of each node at the beginning. Room for a gang counts until the first of its pods is
-    bound.
+    `free` is the number of CPUs of each node at the beginning. The time of a gang begins when it last starts to fit
+    before its first pod is bound.
     """
     sweep, jobs = _Sweep(free), {span.job.name: span.job for span in spans}
     moments = [(job.submitted, _SUBMITTED, job.name, "") for job in jobs.values()]
@@ -109,9 +109,9 @@ class _Sweep:
         self._room_since: dict[str, float] = {}
         self.waiting: dict[str, GangJob] = {}
         self.room_of: dict[str, float] = {}
-        """Since when there was room for each gang that has started."""
+        """Time since which each started gang fitted when it started."""
         self.seconds = 0.0
-        """Seconds in which there was room for a waiting gang."""
+        """Seconds in which a waiting gang fitted."""
 
     def advance(self, time: float) -> None:
         if self._room_since:
@@ -129,7 +129,7 @@ class _Sweep:
         self._free[node] += job.cpus
 
     def look(self) -> None:
-        """Record the gangs for which there is room."""
+        """Record the waiting gangs that fit."""
         slots: Counter[int] = Counter()
         for cpus in {job.cpus for job in self.waiting.values()}:
             slots[cpus] = sum(max(0, free) // cpus for free in self._free.values())

@@ -184,7 +184,7 @@ def _page(start: int) -> bytes:
 
 
 def _pod(number: int, version: int) -> bytes:
-    """Return a pod like those of a real server: most of it is bookkeeping that few clients read."""
+    """Return a pod like those of a real server: most of it is metadata that few clients read."""
     return _template().replace(b"@NUMBER@", b"%d" % number).replace(b"@VERSION@", b"%d" % version)
 
 

@@ -1,7 +1,7 @@
 """A lower bound of the worst wait for any order of jobs, whatever it knows about them, if started jobs are not stopped.
 
 If no job waits longer than w, a job runs between its arrival and its arrival + w + its run time. Wherever it runs in
-that span, some part of it may have to be within a given interval. If these parts together exceed the interval's
+that span, some part of it may have to lie within a given interval. If these parts together exceed the interval's
 processors, w is impossible (energetic reasoning: Erschler and Lopez 1990; Baptiste, Le Pape and Nuijten 2001, section
 3.3).
 """
@@ -39,7 +39,7 @@ def least_worst_wait(jobs: Sequence[LoggedJob], processors: int, longest: float,
 
 
 def _is_impossible(arrived: Floats, run: Floats, share: Floats, wait: float) -> bool:
-    """Return whether an interval is too short for the parts that must be in it; `share` is that of all processors."""
+    """Return whether an interval is too short for the parts that must lie in it; `share` is that of all processors."""
     latest = arrived + wait
     reach = float(run.max()) + wait
     for start in np.unique(np.quantile(arrived, np.linspace(0, 1, STARTS), method="nearest")):

@@ -48,7 +48,7 @@ TITLES = {
     VOLCANO: "with Volcano",
     ALONE: "kube-scheduler alone",
 }
-"""By the program that starts the Jobs."""
+"""Titles by the program that starts the Jobs."""
 _PEER_ABSENCES = {KUEUE: kueue_absence, VOLCANO: volcano_absence}
 """Functions that return why a peer cannot run here."""
 _QUEUES = (QUEUE, KUEUE)

@@ -37,10 +37,10 @@ NODES, RUNNING, WAITING = 5000, 1400, 8800
 CHURN = 5
 """Number of jobs that end, start and arrive with each update."""
 STEPS = (3, 2)
-"""The same per half second. Were they in one step per second, a slightly late update would be one without changes."""
+"""The same number per half second. With one step per second, a slightly late update would contain no changes."""
 UPDATES = 60
 MIN_UPDATES = 58
-"""Minimum updates, of 60 a minute: the first and the last may be outside the minute."""
+"""Minimum updates of 60 per minute: the first and the last may be outside the minute."""
 VIEWS = ("cluster", "plan", "queues", "jobs")
 MAX_FIRST_VIEW = 1000.0
 """Maximum milliseconds until the first view."""

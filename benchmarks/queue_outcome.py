@@ -48,9 +48,9 @@ class Outcome(NamedTuple):
     cpus: float
     """Mean number of CPUs that worked while Jobs arrived."""
     from_room: list[float]
-    """Seconds from room for a gang until all its pods ran."""
+    """Seconds from when a gang fits until all its pods run."""
     room: float
-    """Seconds in which there was room for a waiting gang."""
+    """Seconds in which a waiting gang fits."""
 
 
 def scenario_content(seconds: float, seed: int) -> Json:
@@ -87,7 +87,7 @@ def read_scenario(content: Mapping[str, Any]) -> Scenario:
 
 
 def simulated(scenario: Scenario, jobs: Sequence[GangJob], policy: str, window: float) -> Outcome:
-    """Return the outcome of a policy without delays, where a gang runs as soon as there is room."""
+    """Return the outcome of a policy without delays: a gang runs as soon as it fits."""
     from zonewise_scheduler.backfill.policies import policy_named
     from zonewise_scheduler.simulator.cluster_simulation import simulate_cluster
     from zonewise_scheduler.simulator.latency import NO_LATENCY

@@ -69,7 +69,7 @@ def _replaced(page: str, group: str, machine: str, output: str) -> str:
 
 
 def _machine() -> str:
-    """Return a description of the machine, and of its load by other programs."""
+    """Return a description of the machine, and of the load from other programs."""
     model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     name = model[1] if model else platform.machine()
     load = os.getloadavg()[0]

@@ -58,7 +58,7 @@ _NO_PORT = 1
 
 
 class Counts(NamedTuple):
-    """What the soak has counted so far."""
+    """The soak's counts so far."""
 
     created: int = 0
     faults: int = 0
@@ -120,7 +120,7 @@ class _Soak:
             return
         try:
             call()
-        except (urllib3.exceptions.HTTPError, AssertionError):  # it has only now come back
+        except (urllib3.exceptions.HTTPError, AssertionError):  # the server may have returned only a moment ago
             self._fitting_since.clear()
 
     def _change(self) -> None:
@@ -157,10 +157,10 @@ class _Soak:
         self._faulty.remove(part.name)
         self.counts = self.counts._replace(faults=self.counts.faults + 1)
 
-    # --- what is counted
+    # --- counts
 
     def _read_log(self, part: Part) -> None:
-        """Read what one of our programs has logged since its start."""
+        """Read the log of one of our programs since its start."""
         _, marker, traceback = (part.said() if part.said is not None else "").partition("Traceback")
         if marker:
             text = f"{part.name}: {marker}{traceback[:2000]}"

@@ -300,7 +300,7 @@ def _walk(levels: list[list[Domain]], pods: TASPodSetRequests) -> dict[str, int]
 
 
 def _filled(domains: list[Domain], need: int, *, least: bool) -> list[tuple[Domain, int]]:
-    """Return domains that hold all pods, largest first with the last one as the best fit; or smallest first."""
+    """Return domains that hold all pods: the largest first and the last as the best fit, or the smallest first."""
     order = sorted(domains, key=lambda domain: (domain.pods if least else -domain.pods, domain.path))
     enough = [domain for domain in order if domain.pods >= need]
     if enough:

@@ -1,6 +1,6 @@
 """The start of `zonewise up` as a whole process: `python -m benchmarks.up_start`.
 
-The time runs from the start of the process until the cluster is ready. At that point, the controller and the extender
+The time runs from the start of the process until the cluster is ready. Ready means that the controller and the extender
 know its nodes, and a job can be created. The CPU time is a lower bound for a machine without other programs.
 """
 
