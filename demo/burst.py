@@ -1,6 +1,6 @@
 """A burst of pods on three nodes, scheduled twice: by node totals, as kube-scheduler does, and by zones.
 
-Both times, the kubelets admit or reject by their own rules. A rejected pod has failed, and is not created again.
+In both cases, the kubelets admit or reject by their own rules. A rejected pod has failed, and is not created again.
 """
 
 from __future__ import annotations

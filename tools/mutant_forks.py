@@ -7,7 +7,7 @@ one, and only the tests that call the function run. Those that mirror its module
 shortest ones. The file of requests is a JSON list of [path, operator of cosmic-ray, occurrence]; results are lines of
 JSON, [index, outcome], in any order. There are two outcomes in addition to those of a mutant:
 
-- uncertain     no test fails, but the function was called before the first test: what it made is not made again
+- uncertain     no test fails, but the function was called before the first test: its results are not recomputed
 - unknown       code that runs at import is changed too, so there is no body to exchange
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 ForkOutcome = Literal["killed", "timeout", "survived", "uncertain", "unknown"]
 
 _MAX_MEMORY = 6 << 30
-"""Maximum bytes of address space: a mutant may allocate without end."""
+"""Maximum bytes of address space: a mutant may allocate memory endlessly."""
 _MIN_SECONDS, _TIMES_AS_LONG = 10.0, 20.0
 """A test counts as endless if it exceeds both this number of seconds and this multiple of its time without a change."""
 _STATUSES: dict[ForkOutcome, int] = {
@@ -53,7 +53,7 @@ _STATUSES: dict[ForkOutcome, int] = {
     "unknown": 3,
     "timeout": -signal.SIGALRM,
 }
-"""Exit statuses of a fork; any other status means that the change ends the process, and so is noticed."""
+"""Exit statuses of a fork; any other status means that the change ends the process, and thus is noticed."""
 PACKAGE = "zonewise_scheduler"
 _CACHED = type(lru_cache(len))
 """The type that `cache` and `lru_cache` return."""
@@ -238,7 +238,7 @@ def _imported_module(path: str) -> ModuleType | None:
 
 
 def _exchange(module: ModuleType, name: str, body: CodeType) -> bool:
-    """Give an imported function another body; return False if it is not found."""
+    """Give an imported function another body; return False if the function is not found."""
     value: object = module
     for part in name.split("."):
         value = getattr(value, "__dict__", {}).get(part)
@@ -251,7 +251,7 @@ def _exchange(module: ModuleType, name: str, body: CodeType) -> bool:
 
 
 def _unwrapped(value: object) -> Iterator[FunctionType]:
-    """Yield the functions below decorators, and clear the caches of these."""
+    """Yield the functions below decorators, and clear the decorators' caches."""
     if isinstance(value, FunctionType):
         yield value
     if (clear := getattr(value, "cache_clear", None)) is not None:
@@ -273,7 +273,7 @@ def _tracer(called: set[CodeType]) -> Callable[[FrameType, str, object], None]:
 
 
 def _clear_caches() -> None:
-    """Clear the caches of the package's functions, so that a test makes its calls whatever earlier tests cached."""
+    """Clear the caches of the package's functions, so that a test makes its calls regardless of earlier tests."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == PACKAGE:
             for value in vars(module).values():

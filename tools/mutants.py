@@ -231,11 +231,11 @@ def _changed(source: str, operator: str, occurrence: int) -> str:
 
 
 class _BehaviourOnly(ast.NodeTransformer):
-    """Removes what has no effect at run time: annotations, docstrings, imports for the type checker.
+    """Removes code without effect at run time: annotations, docstrings, imports for the type checker.
 
     It also removes members of protocols without a body, which no code runs, and caches of functions, which only save
-    time. It removes what only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a call
-    that pyright rejects. Four pairs of comparisons are equivalent:
+    time. It removes syntax that only forbids calls: `*` and `/` among parameters, and `strict` of zip. No test makes a
+    call that pyright rejects. Four pairs of comparisons are equivalent:
 
     - `is` and `==`, since Python does not guarantee which equal values are one object
     - `==` and `>=` of a text, since names have no order

@@ -195,13 +195,13 @@ def _insert(keys: list[str], more: list[str]) -> None:
 
 
 def _keyed(items: list[Any]) -> dict[str, Any]:
-    """Return the items of a list by key: what identifies them, and how often that occurred before."""
+    """Return the items of a list by key: their identity, and the number of earlier items with the same identity."""
     keys = [_item_key(item) for item in items]
     return {f"{key} {keys[:index].count(key)}": item for index, (key, item) in enumerate(zip(keys, items, strict=True))}
 
 
 def _item_key(item: Json) -> str:
-    """Return what identifies an item in its list: a mount path, a name, or the whole item."""
+    """Return the identity of an item in its list: a mount path, a name, or the whole item."""
     match item:
         case {"mountPath": str(text)} | {"name": str(text)}:
             return text

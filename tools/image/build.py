@@ -82,7 +82,7 @@ class _CompiledTree(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """What the images of both parts share."""
+    """Parts that the images share."""
 
     paths: Paths
     lock: Lock

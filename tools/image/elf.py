@@ -1,6 +1,6 @@
 """The shared libraries that ELF files need (elf(5), 64 bits, little-endian), to check that an image lacks no library.
 
-An image for another architecture cannot be run on the machine that builds it.
+The machine that builds an image for another architecture cannot run it.
 """
 
 from __future__ import annotations
