@@ -450,9 +450,7 @@ def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
 
 
 def test_the_taint_of_its_node(health: Cluster) -> None:
-    """The agent may add and remove its own taint, but not change other taints or the spec; a patch replaces the whole
-    list.
-    """
+    """The agent may add and remove its own taint, but not change others or the spec; a patch replaces the list."""
     path = f"{NODES}/{OWN}"
     health.admin.patch(path, {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}).ok()
     present = health.admin.get(path).ok()["spec"]["taints"]

@@ -42,10 +42,8 @@ def messages(agent: AgentProcess, part: str) -> list[str]:
 # --- the kubelet
 
 
-def test_a_kubelet_that_comes_late() -> None:
-    """The agent publishes soon after the kubelet first responds, not before. It logs the outage once, in one short
-    line.
-    """
+def test_a_kubelet_that_starts_late() -> None:
+    """The agent publishes once the kubelet responds, but not before. It logs the outage once, in a short line."""
     with new_site(kubelet=False) as site:
         agent = site.start()
         agent.until_said(AWAY)

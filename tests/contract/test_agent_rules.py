@@ -75,7 +75,7 @@ AFTER: Json = {
 }
 
 
-def test_outputs_come_and_go_with_their_rule(site: Site) -> None:
+def test_outputs_are_set_and_removed_with_their_rule(site: Site) -> None:
     """Taints are disabled. A failing rule gets an Event and is counted, and the other rules stay in force."""
     agent = start(site)
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
@@ -92,7 +92,7 @@ def test_outputs_come_and_go_with_their_rule(site: Site) -> None:
     agent.until(lambda: outputs(site) == BEFORE)
 
 
-def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) -> None:
+def test_outputs_survive_a_restart_and_are_removed_when_rules_are_disabled(site: Site) -> None:
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
     agent = start(site, "--rules-taints=true")
     with_taints = {**AFTER, "taints": MATCHING["taints"]}
@@ -103,7 +103,7 @@ def test_outputs_survive_a_restart_and_go_when_rules_are_disabled(site: Site) ->
     agent.until(lambda: outputs(site) == BEFORE)
 
 
-def test_outputs_go_when_rules_are_disabled_and_labels_are_off(site: Site) -> None:
+def test_outputs_are_removed_when_rules_are_disabled_and_labels_are_off(site: Site) -> None:
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
     agent = start(site, "--rules-taints=true", "--publish-labels=off")
     agent.until(lambda: outputs(site) == {**AFTER, "labels": BEFORE["labels"], "taints": MATCHING["taints"]})
@@ -112,7 +112,7 @@ def test_outputs_go_when_rules_are_disabled_and_labels_are_off(site: Site) -> No
     agent.until(lambda: outputs(site) == BEFORE)
 
 
-def test_metrics_of_rules_go_when_a_reload_disables_them(site: Site) -> None:
+def test_metrics_of_rules_disappear_when_a_reload_disables_them(site: Site) -> None:
     """Neither a failed rule nor the age of a closed watch can fire an alert."""
     site.api.post(CRDS, GROUP_CRD).ok()
     failing = {"labelsTemplate": "{{ nope }}", "matchFeatures": [{"feature": "system.name"}]}
@@ -152,7 +152,7 @@ def groups(site: Site) -> str | None:
     return annotations.get("zonewise.dev/feature-groups.node")
 
 
-def test_groups_are_recorded_and_go_when_rules_are_disabled(site: Site) -> None:
+def test_groups_are_recorded_and_removed_when_rules_are_disabled(site: Site) -> None:
     """The kind may be installed later. The record drops a group that does not match or is deleted."""
     agent = start(site)
     agent.until(lambda: groups(site) == "")

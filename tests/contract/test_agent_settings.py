@@ -81,7 +81,7 @@ def allocatable(site: Site) -> tuple[int, ...]:
     )
 
 
-def test_hang_up(site: Site) -> None:
+def test_sighup(site: Site) -> None:
     """SIGHUP reloads everything, and writes nothing if nothing has changed."""
     configured = Configured(site, "interval: 50s\n")
     agent = configured.agent
@@ -136,7 +136,7 @@ def test_settings_that_cannot_be_used(site: Site, text: str, reason: str) -> Non
     assert agent.end() == 0
 
 
-def test_a_port_that_is_taken(site: Site) -> None:
+def test_a_port_in_use(site: Site) -> None:
     """Settings that are valid in themselves may be unusable on this machine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -161,7 +161,7 @@ def test_labels_that_are_no_longer_wanted(site: Site) -> None:
     assert second.end() == 0
 
 
-def test_what_is_not_to_be_published(site: Site) -> None:
+def test_disabled_objects_are_not_published(site: Site) -> None:
     """If both objects are disabled, the agent writes neither of them; everything else works."""
     site.api.delete(TOPOLOGY)
     before = site.version()

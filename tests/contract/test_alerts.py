@@ -1,6 +1,4 @@
-"""Alerts, recording rules and dashboards: they cover every metric, promtool accepts each query, and each alert
-fires.
-"""
+"""Alerts, recording rules and dashboards: they cover every metric, promtool accepts them, and all alerts fire."""
 
 from __future__ import annotations
 

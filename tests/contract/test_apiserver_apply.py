@@ -353,7 +353,7 @@ def test_a_new_owner_is_recorded_without_a_change(cluster: Cluster) -> None:
     assert second["metadata"]["generation"] == first["metadata"]["generation"]
 
 
-def test_owners_can_be_forgotten(cluster: Cluster) -> None:
+def test_managed_fields_can_be_cleared(cluster: Cluster) -> None:
     cluster.api.apply(f"{cluster.config_maps}/one", config_map("one", a="1"), "alice").ok()
     made = cluster.api.patch(f"{cluster.config_maps}/one", {"metadata": {"managedFields": [{}]}}).ok()
     assert owners(made) == {}

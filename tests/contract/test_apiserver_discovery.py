@@ -1,6 +1,4 @@
-"""Discovery, response formats, tokens, reviews and the official client: the embedded server behaves like the real
-one.
-"""
+"""Discovery, response formats, tokens, reviews and the official client: the embedded server matches the real one."""
 
 from __future__ import annotations
 

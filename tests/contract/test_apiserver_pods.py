@@ -192,9 +192,7 @@ def test_a_gated_pod_has_no_node(cluster: Cluster) -> None:
 
 
 def test_the_nodes_of_a_gated_pod_can_be_narrowed(cluster: Cluster) -> None:
-    """A scheduler in front of kube-scheduler places the pod in this way. The selection of an ungated pod cannot
-    change.
-    """
+    """A scheduler in front of kube-scheduler places the pod in this way. The nodes of an ungated pod cannot change."""
     path = f"{cluster.pods}/one"
     cluster.api.post(cluster.pods, pod("one", schedulingGates=GATES)).ok()
     cluster.api.patch(path, {"spec": {"nodeSelector": {"a": "b"}}}).ok()

@@ -88,7 +88,7 @@ def test_the_initial_events_end_in_a_bookmark(cluster: Cluster) -> None:
         {"resourceVersionMatch": "NotOlderThan"},
     ],
 )
-def test_initial_events_are_asked_for_in_one_way(cluster: Cluster, query: dict[str, str]) -> None:
+def test_initial_events_require_not_older_than(cluster: Cluster, query: dict[str, str]) -> None:
     cluster.api.get(cluster.config_maps, watch="true", **query).refused(422, "Invalid")
 
 

@@ -48,9 +48,7 @@ def hook(cluster: Cluster, client: Json, *operations: str, resources: str = "con
 
 @contextlib.contextmanager
 def configured(cluster: Cluster, plural: str, *hooks: Json) -> Generator[None]:
-    """Configure webhooks while the context is entered; a real server applies a configuration, and its removal,
-    later.
-    """
+    """Configure webhooks while the context is entered; a real server applies and removes a configuration with delay."""
     name, path = f"config-{secrets.token_hex(4)}", f"{CONFIGURATIONS}/{plural}"
     cluster.api.post(path, {"metadata": {"name": name}, "webhooks": list(hooks)}).ok()
     try:
@@ -228,9 +226,7 @@ def test_a_service_is_resolved_by_a_function() -> None:
 
 
 def test_a_webhook_may_use_the_server_that_calls_it(cluster: Cluster, webhook: WebhookServer) -> None:
-    """The server holds no lock during a review. The webhook reads, and even writes the reviewed object, whose update is
-    then recomputed.
-    """
+    """The server holds no lock during a review. If the webhook writes the object, the update is recomputed."""
     with configured(cluster, VALIDATING, hook(cluster, webhook.client_config, "CREATE", "UPDATE")):
         wait_until_called(cluster, webhook)
         cluster.api.post(cluster.config_maps, config_map("one", a="1")).ok()

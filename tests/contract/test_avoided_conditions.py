@@ -156,9 +156,7 @@ def live() -> Iterator[LiveCluster]:
 
 
 def run_gangs(live: LiveCluster, *flags: str, taint: bool = False, expected: str) -> None:
-    """Check that one gang starts on the healthy nodes, and that another waits for the suspect until the fault is
-    over.
-    """
+    """Check that one gang starts on healthy nodes, and that another waits for the suspect until the fault is over."""
 
     def nodes(name: str) -> set[str]:
         return {one["spec"].get("nodeName", "") for one in live.running_pods(name)}

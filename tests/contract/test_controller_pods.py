@@ -157,7 +157,7 @@ def test_another_pod_of_the_same_name_is_not_ungated(site: Site) -> None:
     assert site.get("one")["spec"]["schedulingGates"] == GATES
 
 
-def test_a_gate_that_another_controller_has_removed_does_not_come_back(site: Site) -> None:
+def test_a_gate_that_another_controller_has_removed_is_not_restored(site: Site) -> None:
     """The server rejects the outdated patch; the next patch is derived from the current pod."""
     write = ungate_write(ungating(site.create("one", schedulingGates=GATES)))
     site.cluster.api.patch(f"{site.cluster.pods}/one", {"spec": {"schedulingGates": GATES[1:]}}).ok()

@@ -374,7 +374,7 @@ def test_not_ready_before_the_first_lists() -> None:
         extender.close()
 
 
-def test_the_api_server_goes_away() -> None:
+def test_the_api_server_becomes_unavailable() -> None:
     """Without the API server, the extender decides from its cache; a signal stops it at once."""
     with new_cluster() as world:
         world.add_node("n")

@@ -219,7 +219,7 @@ def test_a_bad_quantity(site: Site) -> None:
 
 @pytest.mark.parametrize("names", [["node-a", 7], [None], [["node-a"]]])
 def test_a_list_with_other_values_than_names(site: Site, names: list[object]) -> None:
-    """A list with anything but names is invalid, even if the names come first."""
+    """An entry that is no name is invalid. No node fits this pod, so the extender reads the whole list."""
     reply = site.caller.call("filter", site.arguments(Pod=_impossible(site), NodeNames=names))
     assert reply.status == 400
     assert "NodeNames" in reply.text

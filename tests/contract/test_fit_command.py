@@ -64,7 +64,7 @@ def test_a_pod_that_fits(fitting: Fitting) -> None:
 
 
 def test_a_pod_that_does_not_fit(fitting: Fitting) -> None:
-    """The output has the kubelet's reason with an explanation, and the exit status suits scripts."""
+    """The output has the kubelet's reason with an explanation, and the exit status is 1, for scripts."""
     fitting.write("pod.yaml", yaml.safe_dump(pod(cpu="1", memory="1Gi", **{GPU: "2"})))
     result = fitting.predict("pod.yaml")
     assert result.status == 1

@@ -308,14 +308,14 @@ def test_a_deleted_pod_is_replaced_and_counts_as_failed(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_a_deleted_job_takes_its_pods_along(cluster: Cluster, propagation: str) -> None:
+def test_a_deleted_job_deletes_its_pods(cluster: Cluster, propagation: str) -> None:
     create(cluster, parallelism=2, completions=2)
     wait_live(cluster, 2)
     cluster.api.delete(f"{cluster.jobs}/one", {"propagationPolicy": propagation}).ok()
     eventually(lambda: cluster.api.get(f"{cluster.jobs}/one").status == 404 and not pods(cluster))
 
 
-def test_a_job_in_foreground_deletion_stays_until_its_pods_have_ended(cluster: Cluster) -> None:
+def test_a_job_in_foreground_deletion_remains_until_its_pods_have_ended(cluster: Cluster) -> None:
     create(cluster, grace=600)
     one = wait_live(cluster, 1)[0]["metadata"]["name"]
     cluster.api.post(f"{cluster.pods}/{one}/binding", {"metadata": {"name": one}, "target": {"name": "node-1"}}).ok()

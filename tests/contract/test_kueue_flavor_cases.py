@@ -270,7 +270,7 @@ def admitted_slice(given: Json) -> Workload:
 
 
 @cases_of("flavor", "TestFlavorScanRecordsLastTriedFlavorIdx")
-def test_where_the_scan_ended(case: Json) -> None:
+def test_end_of_the_scan(case: Json) -> None:
     """Two flavors have a topology of hosts, and a sibling queue lends."""
     given, expected = case["input"], case["expected"]
 

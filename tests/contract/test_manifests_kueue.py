@@ -159,7 +159,7 @@ def test_valid_objects(queues: Queues, kind: str, version: str) -> None:
     assert stored.get("spec") == made.get("spec")
 
 
-def test_pod_templates_are_kept(queues: Queues) -> None:
+def test_pod_templates_are_stored(queues: Queues) -> None:
     """No field of a pod template is dropped."""
     assert queues.create("Workload")["spec"]["podSets"][0]["template"] == TEMPLATE
 

@@ -87,7 +87,7 @@ def test_feature_files_are_where_the_agent_reads_them(overlay: str) -> None:
 
 
 def test_every_mount_is_read() -> None:
-    """Discovery reads each mount; everything else that it reads is in /proc, or a fallback for a mounted file."""
+    """Discovery reads each mount; all other paths that it reads are in /proc, or alternatives to a mounted path."""
     files = RecordingFiles(MemoryFiles([("proc/sys/kernel/osrelease", b"6.1.0\n"), ("sys", None)]), {})
     Scanner(files).scan()
     asked = {path for _, path in files.results}

@@ -175,7 +175,7 @@ def test_jobs_on_nodes(simulating: Simulating) -> None:
 
 
 def test_starts_on_nodes_are_forecast_too(simulating: Simulating) -> None:
-    """The forecast of a waiting job covers the jobs of 10 s each before it."""
+    """Jobs that wait for others of 10 s each get a forecast."""
     jobs = simulating.write("jobs.json", json.dumps(SMALL))
     outcome = simulating.json(jobs, "--forecast", 1, "--json-jobs")["results"][0]
     assert outcome["summary"]["forecast"]["jobs"] == sum(entry["told"] is not None for entry in outcome["jobs"]) > 0

@@ -53,7 +53,7 @@ class Containers:
         self._cluster, self._directory, self._monkeypatch = cluster, directory, monkeypatch
 
     def run(self, sweep: str, pods: int) -> None:
-        """Run the pods of a sweep, of which there must be `pods`, in descending order of the index."""
+        """Wait for `pods` pods of a sweep, and run them in descending order of the index."""
         selector = f"{PODS}?labelSelector={SWEEP_LABEL}={sweep}"
         eventually(lambda: len(self._cluster.get(selector).ok()["items"]) == pods)
         items = self._cluster.get(selector).ok()["items"]
@@ -232,7 +232,7 @@ def test_a_part_needs_an_index(index: str, simulating: CliRunner, monkeypatch: p
 
 
 @pytest.mark.parametrize("option", ["--on-cluster", "--gather", "--part=x"])
-def test_these_options_go_with_repeat(option: str, simulating: CliRunner) -> None:
+def test_these_options_require_repeat(option: str, simulating: CliRunner) -> None:
     assert simulating.usage_error("hpc", option) == f"{option.partition('=')[0]} works only with --repeat"
 
 
