@@ -192,7 +192,7 @@ def unpacked_machine(directory: Path) -> Path:
         tar.extractall(directory, filter="fully_trusted")  # noqa: S202 -- our own data
     root = directory / SNAPSHOT.name.removesuffix(".tar.bz2")
     cgroups = root / "sys" / "fs" / "cgroup"
-    (cgroups / "kubepods").mkdir(parents=True)  # as a kubelet with cgroupsPerQOS (the default) does: no polling is needed
+    (cgroups / "kubepods").mkdir(parents=True)  # as a kubelet with cgroupsPerQOS (default) does: no polling is needed
     (cgroups / "cgroup.controllers").touch()
     return root
 
