@@ -1,4 +1,4 @@
-"""The extender: its calls per second, and what it costs kube-scheduler. Run as `python -m benchmarks.extender`.
+"""The extender: its calls per second, and its cost for kube-scheduler. Run as `python -m benchmarks.extender`.
 
 First, the extender runs without kube-scheduler. Like kube-scheduler, one client sends calls on one connection, with all
 nodes' names in a new order each time. Extender and client run on different cores. The peer in the same run is an

@@ -53,7 +53,7 @@ _STATUSES: dict[ForkOutcome, int] = {
     "unknown": 3,
     "timeout": -signal.SIGALRM,
 }
-"""Exit statuses of a fork; any other status means that the change ends the process, and thus is noticed."""
+"""Exit statuses of a fork; any other status means that the change ends the process, and so is noticed."""
 PACKAGE = "zonewise_scheduler"
 _CACHED = type(lru_cache(len))
 """The type that `cache` and `lru_cache` return."""

@@ -80,7 +80,7 @@ def feature(name: str, node: str | None) -> dict[str, Any]:
     }
 
 
-def refused(answer: Answer, words: str) -> None:
+def denied(answer: Answer, words: str) -> None:
     """Assert that the policy denied the request with these words."""
     told = answer.refused(403, "Forbidden")["message"]
     assert "ValidatingAdmissionPolicy 'zonewise-agent-own-node'" in told
@@ -105,24 +105,24 @@ def test_its_own_topology(cluster: Cluster) -> None:
 def test_the_topology_of_another_node(cluster: Cluster) -> None:
     """The object can be neither created nor changed; the error names the agent's node and what the agent may write."""
     words = f"the agent of node {OWN} may write the NodeResourceTopology of that node only"
-    refused(write_topology(cluster.agent, OTHER), words)
-    refused(cluster.agent.post(TOPOLOGIES, topology(OTHER)), words)
+    denied(write_topology(cluster.agent, OTHER), words)
+    denied(cluster.agent.post(TOPOLOGIES, topology(OTHER)), words)
     write_topology(cluster.admin, OTHER).ok()
-    refused(cluster.agent.patch(f"{TOPOLOGIES}/{OTHER}", {"zones": []}), words)
+    denied(cluster.agent.patch(f"{TOPOLOGIES}/{OTHER}", {"zones": []}), words)
 
 
 def test_a_topology_of_no_node(cluster: Cluster) -> None:
     """The name must be that of the node; a name that the API server generates is denied."""
     made = topology("")
     made["metadata"] = {"generateName": f"{OWN}-"}
-    refused(cluster.agent.post(TOPOLOGIES, made), "of that node only")
+    denied(cluster.agent.post(TOPOLOGIES, made), "of that node only")
 
 
 def test_both_versions_of_the_topology(cluster: Cluster) -> None:
     """The older version of the API does not bypass the policy."""
     path = f"/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies/{OTHER}"
     made: dict[str, Any] = {**topology(OTHER), "apiVersion": "topology.node.k8s.io/v1alpha1", "topologyPolicies": []}
-    refused(cluster.agent.apply(path, made, "zonewise-agent", force="true"), "of that node only")
+    denied(cluster.agent.apply(path, made, "zonewise-agent", force="true"), "of that node only")
 
 
 # --- tokens
@@ -132,7 +132,7 @@ def test_a_token_of_no_pod(cluster: Cluster) -> None:
     """A token that was created manually names no node, so it may write nothing, and the error states the reason."""
     token = cluster.server.service_account_token(NAMESPACE, ACCOUNT)
     answer = write_topology(cluster.server.as_token(token), OWN)
-    refused(answer, f"the token of system:serviceaccount:{NAMESPACE}:{ACCOUNT} names no node")
+    denied(answer, f"the token of system:serviceaccount:{NAMESPACE}:{ACCOUNT} names no node")
 
 
 def test_a_token_of_a_pod_on_no_node(cluster: Cluster) -> None:
@@ -141,14 +141,14 @@ def test_a_token_of_a_pod_on_no_node(cluster: Cluster) -> None:
     spec = {"serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "none"}]}
     name = cluster.admin.post(path, {"metadata": {"generateName": "waits-"}, "spec": spec}).ok()["metadata"]["name"]
     token = cluster.server.service_account_token(NAMESPACE, ACCOUNT, pod=name)
-    refused(write_topology(cluster.server.as_token(token), OWN), "names no node")
+    denied(write_topology(cluster.server.as_token(token), OWN), "names no node")
 
 
 def test_a_user_of_that_name(cluster: Cluster) -> None:
     """A user who may impersonate the agent, but is not on a node, is denied for the same reason."""
     who = {"Impersonate-User": f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"}
     change = {"metadata": {"labels": {"zonewise.dev/zones": "9"}}}
-    refused(cluster.admin.patch(f"{NODES}/{OWN}", change, _headers=who), "names no node")
+    denied(cluster.admin.patch(f"{NODES}/{OWN}", change, _headers=who), "names no node")
 
 
 def test_other_users_are_not_restricted(cluster: Cluster) -> None:
@@ -174,7 +174,7 @@ def test_its_own_labels(cluster: Cluster, domain: str) -> None:
 def test_labels_of_another_node(cluster: Cluster) -> None:
     """The agent may write no label of another Node."""
     answer = cluster.agent.patch(f"{NODES}/{OTHER}", {"metadata": {"labels": {"zonewise.dev/zones": "9"}}})
-    refused(answer, f"the agent of node {OWN} may write labels and annotations of that Node only")
+    denied(answer, f"the agent of node {OWN} may write labels and annotations of that Node only")
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_labels_of_others(cluster: Cluster, label: str) -> None:
         return who.patch(path, {"metadata": {"labels": {label: value}}})
 
     words = "an agent may change labels of its Node that begin with"
-    refused(written(cluster.agent, "true"), words)
+    denied(written(cluster.agent, "true"), words)
     written(cluster.admin, "true").ok()
-    refused(written(cluster.agent, "false"), words)
-    refused(written(cluster.agent, None), words)
+    denied(written(cluster.agent, "false"), words)
+    denied(written(cluster.agent, None), words)
     cluster.agent.patch(path, {"metadata": {"labels": {"zonewise.dev/zones": "2"}}}).ok()
     written(cluster.admin, None).ok()
 
@@ -213,9 +213,9 @@ def test_annotations_of_others(cluster: Cluster, name: str) -> None:
     """The agent may write only its own annotations."""
     path = f"{NODES}/{OWN}"
     words = "annotations of its Node that begin with zonewise.dev/"
-    refused(cluster.agent.patch(path, {"metadata": {"annotations": {name: "1"}}}), words)
+    denied(cluster.agent.patch(path, {"metadata": {"annotations": {name: "1"}}}), words)
     cluster.admin.patch(path, {"metadata": {"annotations": {name: "1"}}}).ok()
-    refused(cluster.agent.patch(path, {"metadata": {"annotations": {name: None}}}), words)
+    denied(cluster.agent.patch(path, {"metadata": {"annotations": {name: None}}}), words)
     cluster.admin.patch(path, {"metadata": {"annotations": {name: None}}}).ok()
 
 
@@ -234,7 +234,7 @@ def test_annotations_of_others(cluster: Cluster, name: str) -> None:
 def test_the_rest_of_its_node(cluster: Cluster, change: dict[str, Any]) -> None:
     """The agent may change neither the spec, the finalizers nor the owners of its own Node."""
     words = "may change labels and annotations of its Node, and nothing else of it"
-    refused(cluster.agent.patch(f"{NODES}/{OWN}", change), words)
+    denied(cluster.agent.patch(f"{NODES}/{OWN}", change), words)
 
 
 def test_a_node_with_many_labels_and_taints(cluster: Cluster) -> None:
@@ -249,7 +249,7 @@ def test_a_node_with_many_labels_and_taints(cluster: Cluster) -> None:
     cluster.admin.patch(path, {"metadata": metadata, "spec": {"taints": taints}}).ok()
     labels = {f"feature.node.kubernetes.io/cpu-cpuid.{number}": "true" for number in range(300)}
     agent.patch(path, {"metadata": {"labels": labels, "annotations": {"zonewise.dev/labels": ",".join(labels)}}}).ok()
-    refused(agent.patch(path, {"spec": {"taints": taints[1:]}}), "nothing else of it")
+    denied(agent.patch(path, {"spec": {"taints": taints[1:]}}), "nothing else of it")
 
 
 # --- NodeFeature
@@ -267,7 +267,7 @@ def test_its_own_feature(cluster: Cluster) -> None:
 def test_a_feature_of_another_node(cluster: Cluster, node: str | None) -> None:
     """A label names the node of a NodeFeature. Creation is denied if this label is absent or names another node."""
     words = f"the agent of node {OWN} may write NodeFeatures of that node only"
-    refused(cluster.agent.post(FEATURES, feature("claimed", node)), words)
+    denied(cluster.agent.post(FEATURES, feature("claimed", node)), words)
 
 
 def test_a_feature_cannot_be_moved_between_nodes(cluster: Cluster) -> None:
@@ -277,9 +277,9 @@ def test_a_feature_cannot_be_moved_between_nodes(cluster: Cluster) -> None:
     take = {"metadata": {"labels": {NODE_NAME: OWN}}}
     give = {"metadata": {"labels": {NODE_NAME: OTHER}}}
     words = "may write NodeFeatures of that node only"
-    refused(cluster.agent.patch(f"{FEATURES}/others", take), words)
-    refused(cluster.agent.patch(f"{FEATURES}/mine", give), words)
-    refused(cluster.agent.delete(f"{FEATURES}/others"), words)
+    denied(cluster.agent.patch(f"{FEATURES}/others", take), words)
+    denied(cluster.agent.patch(f"{FEATURES}/mine", give), words)
+    denied(cluster.agent.delete(f"{FEATURES}/others"), words)
     for name in ("others", "mine"):
         cluster.admin.delete(f"{FEATURES}/{name}").ok()
 
@@ -297,12 +297,12 @@ def test_events_on_its_own_node(cluster: Cluster) -> None:
 def test_events_of_others(cluster: Cluster) -> None:
     """Events on other Nodes and on pods can be neither created nor taken over."""
     words = f"the agent of node {OWN} may write events on that Node only"
-    refused(cluster.agent.post(EVENTS, node_event(OTHER, "new")), words)
+    denied(cluster.agent.post(EVENTS, node_event(OTHER, "new")), words)
     on_pod = {**node_event(OWN, "pod"), "involvedObject": {"kind": "Pod", "name": OWN, "namespace": "default"}}
-    refused(cluster.agent.post(EVENTS, on_pod), words)
+    denied(cluster.agent.post(EVENTS, on_pod), words)
     cluster.admin.post(EVENTS, node_event(OTHER, "others")).ok()
     take = {"involvedObject": node_reference(OWN)}
-    refused(cluster.agent.patch(f"{EVENTS}/{OTHER}.others", take), words)
+    denied(cluster.agent.patch(f"{EVENTS}/{OTHER}.others", take), words)
 
 
 def node_event(node: str, suffix: str, count: int = 1) -> dict[str, Any]:
@@ -348,15 +348,15 @@ def test_the_policy_applies_to_an_agent_with_all_rights(cluster: Cluster) -> Non
     write_topology(cluster.admin, OTHER).ok()
     with everything_allowed(cluster):
         condition = write_conditions(cluster.agent, f"{NODES}/{OWN}", "GPUHardwareFault")
-        refused(condition, "conditions in its status need components/health")
+        denied(condition, "conditions in its status need components/health")
         for path in (f"{NODES}/{OWN}", f"{NODES}/{OTHER}"):
-            refused(cluster.agent.delete(path), "labels and annotations of that Node only")
+            denied(cluster.agent.delete(path), "labels and annotations of that Node only")
         status = {"status": {"capacity": {"cpu": "0"}}}
-        refused(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "labels and annotations of that Node only")
+        denied(cluster.agent.patch(f"{NODES}/{OWN}/status", status), "labels and annotations of that Node only")
         made = {"metadata": {"name": "node-without-agent"}}
-        refused(cluster.agent.post(NODES, made), "labels and annotations of that Node only")
-        refused(cluster.agent.delete(f"{TOPOLOGIES}/{OTHER}"), "NodeResourceTopology of that node only")
-        refused(cluster.agent.post(FEATURES.replace(NAMESPACE, "default"), feature("a", OWN)), "in the namespace")
+        denied(cluster.agent.post(NODES, made), "labels and annotations of that Node only")
+        denied(cluster.agent.delete(f"{TOPOLOGIES}/{OTHER}"), "NodeResourceTopology of that node only")
+        denied(cluster.agent.post(FEATURES.replace(NAMESPACE, "default"), feature("a", OWN)), "in the namespace")
 
 
 @contextlib.contextmanager
@@ -388,11 +388,11 @@ def test_the_record_of_node_feature_discovery_may_only_shrink(cluster: Cluster) 
     annotate(cluster.admin, record, "cpu-a", OTHER).ok()
     words = "remove labels from the record of Node Feature Discovery, and nothing else"
     annotate(cluster.agent, record, "cpu-a,nvidia.com/c").ok()
-    refused(annotate(cluster.agent, record, "cpu-a,cpu-d"), words)
+    denied(annotate(cluster.agent, record, "cpu-a,cpu-d"), words)
     annotate(cluster.agent, record, None).ok()
     annotate(cluster.agent, named, "cpu-b").ok()
-    refused(annotate(cluster.agent, record, "cpu-a"), words)
-    refused(annotate(cluster.agent, record, None, OTHER), "of that Node only")
+    denied(annotate(cluster.agent, record, "cpu-a"), words)
+    denied(annotate(cluster.agent, record, None, OTHER), "of that Node only")
 
 
 # --- conditions
@@ -420,13 +420,13 @@ def test_conditions_of_its_node(health: Cluster) -> None:
     write_conditions(health.admin, f"{NODES}/{OWN}", "Ready").ok()
     written = write_conditions(health.agent, f"{NODES}/{OWN}", "GPUHardwareFault").ok()
     assert {one["type"] for one in written["status"]["conditions"]} == {"Ready", "GPUHardwareFault"}
-    refused(write_conditions(health.agent, f"{NODES}/{OTHER}", "GPUHardwareFault"), "of that Node only")
-    refused(write_conditions(health.agent, f"{NODES}/{OWN}", "MemoryPressure"), "conditions of its own")
+    denied(write_conditions(health.agent, f"{NODES}/{OTHER}", "GPUHardwareFault"), "of that Node only")
+    denied(write_conditions(health.agent, f"{NODES}/{OWN}", "MemoryPressure"), "conditions of its own")
     ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-    refused(health.agent.patch(f"{NODES}/{OWN}/status", ready, STRATEGIC), "conditions of its own")
-    refused(write_conditions(health.agent, f"{NODES}/{OWN}", capacity={"cpu": "1"}), "and nothing else")
+    denied(health.agent.patch(f"{NODES}/{OWN}/status", ready, STRATEGIC), "conditions of its own")
+    denied(write_conditions(health.agent, f"{NODES}/{OWN}", capacity={"cpu": "1"}), "and nothing else")
     labels = {"metadata": {"labels": {"a": "b"}}}
-    refused(health.agent.patch(f"{NODES}/{OWN}/status", labels, STRATEGIC), "and nothing else")
+    denied(health.agent.patch(f"{NODES}/{OWN}/status", labels, STRATEGIC), "and nothing else")
 
 
 def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
@@ -437,16 +437,16 @@ def test_conditions_of_pods_on_its_node(health: Cluster) -> None:
         health.admin.post(pods, {"metadata": {"name": name}, "spec": spec}).ok()
     fault = "zonewise.dev/HardwareFault"
     write_conditions(health.agent, f"{pods}/own", fault).ok()
-    refused(write_conditions(health.agent, f"{pods}/other", fault), "of pods on that node only")
-    refused(write_conditions(health.agent, f"{pods}/own", "Ready"), "hardware faults need components/health")
-    refused(write_conditions(health.agent, f"{pods}/own", phase="Failed"), "and nothing else")
+    denied(write_conditions(health.agent, f"{pods}/other", fault), "of pods on that node only")
+    denied(write_conditions(health.agent, f"{pods}/own", "Ready"), "hardware faults need components/health")
+    denied(write_conditions(health.agent, f"{pods}/own", phase="Failed"), "and nothing else")
     for host, is_own in ((OWN, True), (OTHER, False)):
         reference = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "own"}
         seen = Occurrences(utc_now(), utc_now())
         body = event(reference, f"on-{host}", "zonewise-agent", "XID79", "m", event_type="Warning", seen=seen)
         body["source"]["host"] = host
         answer = health.agent.post(EVENTS, body)
-        assert answer.ok() if is_own else refused(answer, "name it as") is None
+        assert answer.ok() if is_own else denied(answer, "name it as") is None
 
 
 def test_the_taint_of_its_node(health: Cluster) -> None:
@@ -458,7 +458,7 @@ def test_the_taint_of_its_node(health: Cluster) -> None:
     for taints in ([*present, own], present):
         assert health.agent.patch(path, {"spec": {"taints": taints}}).ok()["spec"]["taints"] == taints
     for spec in ({"taints": [{"key": "b", "effect": "NoSchedule"}]}, {"taints": None}, {"unschedulable": True}):
-        refused(health.agent.patch(path, {"spec": spec}), "nothing else of it; the taint of hardware faults needs")
+        denied(health.agent.patch(path, {"spec": spec}), "nothing else of it; the taint of hardware faults needs")
 
 
 def test_extended_resources_of_rules(health: Cluster) -> None:
@@ -470,8 +470,8 @@ def test_extended_resources_of_rules(health: Cluster) -> None:
         written = health.agent.patch(f"{path}/status", {"status": status}).ok()["status"]
         assert written.get("capacity", {}).get(own) == value
     for field in ("capacity", "allocatable"):
-        refused(health.agent.patch(f"{path}/status", {"status": {field: {other: "4"}}}), "and nothing else")
-    refused(health.agent.patch(f"{NODES}/{OTHER}/status", {"status": {"capacity": {own: "4"}}}), "of that Node only")
+        denied(health.agent.patch(f"{path}/status", {"status": {field: {other: "4"}}}), "and nothing else")
+    denied(health.agent.patch(f"{NODES}/{OTHER}/status", {"status": {"capacity": {own: "4"}}}), "of that Node only")
     present = health.admin.get(path).ok()["spec"].get("taints", [])
     own_taint = {"key": "feature.node.kubernetes.io/slow", "effect": "NoSchedule"}
     for taints in ([*present, own_taint], present):

@@ -67,7 +67,7 @@ def annotate(who: Api, node: str) -> Answer:
     return who.patch(f"{NODES}/{node}", {"metadata": {"annotations": {f"{FEATURE}/a": "1"}}})
 
 
-def refused(answer: Answer, words: str) -> None:
+def denied(answer: Answer, words: str) -> None:
     assert words in answer.refused(403, "Forbidden")["message"]
 
 
@@ -114,7 +114,7 @@ def test_rules_are_listed_and_watched(
 
 def test_the_status_of_a_group_is_the_controllers(cluster: Cluster) -> None:
     cluster.admin.post(GROUPS, group_object(name="b")).ok()
-    refused(cluster.agent.patch(f"{GROUPS}/b/status", {"status": {"nodes": [{"name": OWN}]}}), "cannot patch")
+    denied(cluster.agent.patch(f"{GROUPS}/b/status", {"status": {"nodes": [{"name": OWN}]}}), "cannot patch")
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_the_status_of_a_group_is_the_controllers(cluster: Cluster) -> None:
     ],
 )
 def test_nothing_else_is_accepted(cluster: Cluster, subresource: str, change: dict[str, Any], words: str) -> None:
-    refused(cluster.agent.patch(f"{NODES}/{OWN}{subresource}", change), words)
+    denied(cluster.agent.patch(f"{NODES}/{OWN}{subresource}", change), words)
 
 
 def test_writes_to_another_node_are_denied(cluster: Cluster) -> None:
     resources = {"status": {"capacity": {f"{FEATURE}/slots": "1"}}}
-    refused(cluster.agent.patch(f"{NODES}/{OTHER}/status", resources), "of that Node only")
-    refused(annotate(cluster.agent, OTHER), "of that Node only")
+    denied(cluster.agent.patch(f"{NODES}/{OTHER}/status", resources), "of that Node only")
+    denied(annotate(cluster.agent, OTHER), "of that Node only")

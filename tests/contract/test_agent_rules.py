@@ -169,7 +169,7 @@ def test_groups_are_recorded_and_removed_when_rules_are_disabled(site: Site) -> 
 
 
 def test_agents_of_different_settings_do_not_overwrite_each_other(site: Site) -> None:
-    """Outputs stay with the first agent, which set them; the second agent takes over what the first does not set."""
+    """The first agent owns the outputs; the second sets an output only once the first has left it."""
     site.api.post(RULES, rule_object(MATCHING, name="a")).ok()
     first = start(site, "--rules-taints=true", "--instance=first")
     first.until(lambda: outputs(site)["taints"] == MATCHING["taints"])

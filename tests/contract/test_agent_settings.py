@@ -41,7 +41,7 @@ class Configured:
         temporary.replace(self.path)
 
     def until_reloaded(self, times: int = 1) -> None:
-        """Wait until it has restarted with new settings that often."""
+        """Wait until the agent has reloaded its settings `times` times."""
         self.agent.until(lambda: self.agent.said.count("starts") >= 1 + times)
 
     def errors(self) -> list[str]:

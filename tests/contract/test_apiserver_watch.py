@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["cluster", "embedded_server", "real_server"]
 
 
-def told(event: Json) -> tuple[str, str]:
+def type_and_name(event: Json) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
 def take(events: Iterator[Json], count: int) -> list[tuple[str, str]]:
-    return [told(next(events)) for _ in range(count)]
+    return [type_and_name(next(events)) for _ in range(count)]
 
 
 def now(cluster: Cluster) -> str:
@@ -38,7 +38,7 @@ def test_a_watch_sends_changes_in_order(cluster: Cluster) -> None:
         added, modified, deleted = next(events), next(events), next(events)
     assert added == {"type": "ADDED", "object": first}
     assert modified == {"type": "MODIFIED", "object": second}
-    assert told(deleted) == ("DELETED", "one")
+    assert type_and_name(deleted) == ("DELETED", "one")
     assert version_of(deleted["object"]) > version_of(second)
     assert deleted["object"]["data"] == {"a": "1"}
 
@@ -157,7 +157,7 @@ def test_objects_enter_and_leave_a_selection(cluster: Cluster) -> None:
         cluster.api.delete(path).ok()
         cluster.api.post(cluster.config_maps, config_map("two", {"in": "yes"})).ok()
         found = [next(events) for _ in range(4)]
-    assert [told(event) for event in found] == [
+    assert [type_and_name(event) for event in found] == [
         ("ADDED", "one"),
         ("MODIFIED", "one"),
         ("DELETED", "one"),

@@ -109,7 +109,7 @@ def test_a_cluster_as_kubectl_prints_it(
     assert re.search(r"^jobs done +2 +2$", said.out, re.MULTILINE)
 
 
-def test_why_the_default_is_the_default() -> None:
+def test_the_default_has_shorter_waits_than_greedy() -> None:
     """In the table, its mean wait is less than that of greedy, and its longest wait less than a fifth of greedy's."""
     (mean, _, longest), (greedy_mean, _, greedy_longest) = (
         map(float, WAITS_BY_POLICY[one]) for one in (DEFAULT_POLICY, "greedy")

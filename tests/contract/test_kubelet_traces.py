@@ -218,7 +218,7 @@ def test_only_the_managers_without_cgroups() -> None:
     assert len(surprised) == 41
 
 
-def tells_init_memory(case: Json) -> bool:
+def has_init_memory(case: Json) -> bool:
     """Return whether init containers hold memory.
 
     The recording does not contain what List shows about it. For init containers that continue to run beside the others,
@@ -235,7 +235,7 @@ def test_only_the_managers_without_their_files() -> None:
     for case in cases():
         usage = accounted(machine_of_case(case), report_of_case(case, files=False))
         state = case["podresourcesVisibleState"] or case["state"]
-        unknown = ("memory", "hugepages-") if tells_init_memory(case) else ()
+        unknown = ("memory", "hugepages-") if has_init_memory(case) else ()
         for node in case["machine"]["numaNodes"]:
             truth = truth_of_case(case, state, node, held_devices(state, set()))
             told = available(usage)[node["id"]]

@@ -180,10 +180,10 @@ def check(case: Json) -> None:
     waiting = {name: set(one.active) for name, one in world.pending.items() if one.active}
     aside = {name: set(one.inadmissible) for name, one in world.pending.items() if one.inadmissible}
     assert (waiting, aside) == (keys(expected.get("wantLeft")), keys(expected.get("wantInadmissibleLeft")))
-    check_what_is_told(world, decisions, expected, silent="patchStatusErr" in given)
+    check_events_and_reasons(world, decisions, expected, silent="patchStatusErr" in given)
 
 
-def check_what_is_told(world: World, decisions: list[Decision], expected: Json, *, silent: bool) -> None:
+def check_events_and_reasons(world: World, decisions: list[Decision], expected: Json, *, silent: bool) -> None:
     wanted: list[Json] = expected.get("wantEvents") or []
     events = [] if silent else sorted(event for one in decisions for event in world.events(one))
     assert events == sorted((f"{one['args'][0]}/{one['args'][1]}", one["args"][2]) for one in wanted)

@@ -78,7 +78,7 @@ class Queues(NamedTuple):
         path = f"{self.path(made['kind'])}/{made['metadata']['name']}"
         return self.cluster.api.put(path, {**made, "spec": spec})
 
-    def refuses_change(self, words: str, made: Object, **fields: Any) -> None:
+    def rejects_change(self, words: str, made: Object, **fields: Any) -> None:
         """Check that a change of the spec is rejected with these words; None drops a field."""
         assert words in self.replace(made, **fields).refused(422, "Invalid")["message"]
 
@@ -262,14 +262,14 @@ def test_invalid_combinations(real_queues: Queues, words: str, kind: str, fields
 def test_immutable_fields(real_queues: Queues) -> None:
     """Fields on which running workloads depend cannot be changed."""
     words = "cannot be changed"
-    real_queues.refuses_change(words, real_queues.create("LocalQueue"), clusterQueue="other")
-    real_queues.refuses_change(words, real_queues.create("AdmissionCheck"), controllerName="other")
+    real_queues.rejects_change(words, real_queues.create("LocalQueue"), clusterQueue="other")
+    real_queues.rejects_change(words, real_queues.create("AdmissionCheck"), controllerName="other")
     flavor = real_queues.create("ResourceFlavor")
-    real_queues.refuses_change(words, flavor, topologyName="other")
-    real_queues.refuses_change(words, flavor, topologyName=None)
+    real_queues.rejects_change(words, flavor, topologyName="other")
+    real_queues.rejects_change(words, flavor, topologyName=None)
     assert real_queues.create("ResourceFlavor", topologyName=None)
     racks = real_queues.create("Topology", levels=[{"nodeLabel": "rack"}])
-    real_queues.refuses_change("levels can be changed only", racks, levels=[{"nodeLabel": "block"}])
+    real_queues.rejects_change("levels can be changed only", racks, levels=[{"nodeLabel": "block"}])
     hosts = real_queues.create("Topology")
     real_queues.replace(hosts, levels=hosts["spec"]["levels"][1:]).ok()
 
@@ -295,14 +295,14 @@ def test_a_workload_with_quota(real_queues: Queues) -> None:
     """While quota is reserved, pod sets, queue and the kind of the priority are fixed; priority and active are not."""
     made = reserved_workload(real_queues)
     more = [{**made["spec"]["podSets"][0], "count": 3}]
-    real_queues.refuses_change("podSets cannot be changed", made, podSets=more)
+    real_queues.rejects_change("podSets cannot be changed", made, podSets=more)
     template = {"spec": {**TEMPLATE["spec"], "hostNetwork": True}}
     other = [{**made["spec"]["podSets"][0], "template": template}]
-    real_queues.refuses_change("podSets cannot be changed", made, podSets=other)
-    real_queues.refuses_change("queueName cannot be changed", made, queueName="other")
-    real_queues.refuses_change("queueName cannot be changed", made, queueName=None)
-    real_queues.refuses_change("only the name", made, priorityClassRef=priority("low", "PriorityClass"))
-    real_queues.refuses_change("only the name", made, priorityClassRef=None)
+    real_queues.rejects_change("podSets cannot be changed", made, podSets=other)
+    real_queues.rejects_change("queueName cannot be changed", made, queueName="other")
+    real_queues.rejects_change("queueName cannot be changed", made, queueName=None)
+    real_queues.rejects_change("only the name", made, priorityClassRef=priority("low", "PriorityClass"))
+    real_queues.rejects_change("only the name", made, priorityClassRef=None)
     real_queues.replace(made, priorityClassRef=priority("high"), priority=9, active=False).ok()
 
 

@@ -216,7 +216,7 @@ def test_the_token_has_the_usual_files() -> None:
 # --- GPUs
 
 
-def wanted_on(pod: Object, labels: dict[str, str]) -> bool:
+def runs_on(pod: Object, labels: dict[str, str]) -> bool:
     """Return whether a DaemonSet schedules its pod to a node with these labels."""
 
     def fits(expression: Object) -> bool:
@@ -230,7 +230,7 @@ def wanted_on(pod: Object, labels: dict[str, str]) -> bool:
 
 def runtime_classes(labels: dict[str, str]) -> list[str | None]:
     """Return the runtime class of each DaemonSet that schedules its pod to a node with these labels."""
-    wanting = [pod for pod, _ in containers(objects("overlays/gpu")) if wanted_on(pod, labels)]
+    wanting = [pod for pod, _ in containers(objects("overlays/gpu")) if runs_on(pod, labels)]
     return [pod.get("runtimeClassName") for pod in wanting]
 
 

@@ -231,7 +231,7 @@ def live(real_server: RealServer, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def _wait_for_policies(admin: Api) -> None:
-    """Wait until the server enforces the policies, shown in kube-system, where no webhook is called."""
+    """Wait until the server enforces the policies; the test uses kube-system, where no webhook is called."""
     body = job("q")
     body["metadata"] |= {"name": "", "generateName": "policy-"}
     body["spec"]["template"]["spec"]["restartPolicy"] = "Never"

@@ -451,7 +451,7 @@ def test_kube_scheduler_accepts_the_configuration(bind: bool | None, tmp_path: P
     given = example() if bind is None else beside(bind=bind)[1]
     asked = given["extenders"][0]
     given["clientConnection"] = {**given["clientConnection"], "kubeconfig": str(tmp_path / "kubeconfig")}
-    asked.pop("tlsConfig", None)  # the program would read the files of it
+    asked.pop("tlsConfig", None)  # kube-scheduler would read its files
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NOWHERE))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(given))
     command = [binary, f"--config={tmp_path}/config.yaml", f"--write-config-to={tmp_path}/said.yaml", "--secure-port=0"]

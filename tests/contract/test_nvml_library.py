@@ -48,7 +48,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def ask_stub(library: Path, wrong: str = "", deadline: float = 20) -> NvmlFacts:
+def query_stub(library: Path, wrong: str = "", deadline: float = 20) -> NvmlFacts:
     """Return the facts that the real package reads from the stub, in a child process."""
     return NvmlChild(deadline=deadline, environment={"LD_LIBRARY_PATH": str(library), "NVML_STUB": wrong}).query()
 
@@ -56,7 +56,7 @@ def ask_stub(library: Path, wrong: str = "", deadline: float = 20) -> NvmlFacts:
 BACKENDS: list[tuple[str, Callable[[pytest.FixtureRequest], NvmlFacts]]] = [
     ("fake", lambda _: collect_nvml(stub_twin())),
     *((name, lambda _, capture=capture: collect_nvml(from_capture(capture))) for name, capture in captures().items()),
-    ("stub", lambda request: ask_stub(request.getfixturevalue("library"))),
+    ("stub", lambda request: query_stub(request.getfixturevalue("library"))),
     *((name, lambda _, name=name: from_json((FIXTURES / f"nvml_{name}.json").read_text())) for name in RECORDED),
     ("real", lambda _: NvmlChild().query()),
 ]
@@ -133,13 +133,13 @@ def test_facts_survive_serialization(facts: NvmlFacts) -> None:
 @NEEDS_COMPILER
 def test_the_package_reads_structs_as_c_lays_them_out(library: Path) -> None:
     """Every response of the C library equals that of the stand-in: offsets, widths, signs, bytes and text."""
-    assert ask_stub(library) == collect_nvml(stub_twin())
+    assert query_stub(library) == collect_nvml(stub_twin())
 
 
 @NEEDS_COMPILER
 def test_older_structs_are_used_if_newer_ones_are_rejected(library: Path) -> None:
     """Even a driver that knows only the first fabric struct reports state and clique."""
-    fabric = ask_stub(library, "old").gpus[0].fabric
+    fabric = query_stub(library, "old").gpus[0].fabric
     assert fabric is not None
     assert (fabric.state, fabric.clique, fabric.health_mask, fabric.health_summary) == (3, 32766, None, None)
 
@@ -147,7 +147,7 @@ def test_older_structs_are_used_if_newer_ones_are_rejected(library: Path) -> Non
 @NEEDS_COMPILER
 def test_a_lost_gpu_does_not_affect_the_other(library: Path) -> None:
     """A lost GPU is marked as lost and not queried further, and the other one is described completely."""
-    healthy, lost = ask_stub(library, "lost").gpus
+    healthy, lost = query_stub(library, "lost").gpus
     assert healthy == collect_nvml(stub_twin()).gpus[0]
     assert lost.lost
     assert lost.faults == ("nvmlDeviceGetPciInfo: GPU is lost",)
@@ -157,7 +157,7 @@ def test_a_lost_gpu_does_not_affect_the_other(library: Path) -> None:
 @NEEDS_COMPILER
 def test_a_gpu_lost_before_it_has_a_handle_keeps_its_place(library: Path) -> None:
     """The count still includes a GPU that cannot be queried."""
-    gpus = ask_stub(library, "gone").gpus
+    gpus = query_stub(library, "gone").gpus
     assert [gpu.lost for gpu in gpus] == [False, True]
     assert gpus[1].faults == ("nvmlDeviceGetHandleByIndex: GPU is lost",)
 
@@ -174,7 +174,7 @@ def test_a_library_that_cannot_start_is_one_problem_with_a_remedy(
     library: Path, wrong: str, cause: str, remedy: str
 ) -> None:
     """One line states why nothing is known, and how to fix it."""
-    facts = ask_stub(library, wrong)
+    facts = query_stub(library, wrong)
     assert cause in (facts.problem or "")
     assert remedy in (facts.problem or "")
     assert facts.gpus == ()
@@ -183,20 +183,20 @@ def test_a_library_that_cannot_start_is_one_problem_with_a_remedy(
 @NEEDS_COMPILER
 def test_a_library_that_hangs_is_abandoned_after_the_deadline(library: Path) -> None:
     """A call that never returns delays the result only until the deadline."""
-    assert ask_stub(library, "hang", deadline=1.5).problem == "the nvidia driver did not respond within 1.5 s"
+    assert query_stub(library, "hang", deadline=1.5).problem == "the nvidia driver did not respond within 1.5 s"
 
 
 @NEEDS_COMPILER
 def test_a_library_that_crashes_ends_only_the_child(library: Path) -> None:
     """If the child crashes, the problem names its signal and contains its last output."""
-    problem = ask_stub(library, "crash").problem or ""
+    problem = query_stub(library, "crash").problem or ""
     assert problem == "the query of NVML failed: the process ended by signal 6: stub: crash"
 
 
 @NEEDS_COMPILER
 def test_output_of_a_library_is_ignored(library: Path) -> None:
     """Other output on stdout and stderr does not hide the response."""
-    assert ask_stub(library, "noisy") == collect_nvml(stub_twin())
+    assert query_stub(library, "noisy") == collect_nvml(stub_twin())
 
 
 def test_no_library_at_all_is_one_problem(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_no_library_at_all_is_one_problem(tmp_path: Path) -> None:
     if HAS_DRIVER:
         pytest.skip("the library is installed here")
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
-    problem = ask_stub(tmp_path).problem or ""
+    problem = query_stub(tmp_path).problem or ""
     assert problem.startswith("NVML cannot be used: library not found; mount the driver's libraries")
 
 

@@ -30,10 +30,10 @@ class Copy:
         self.client, self.namespace = client, namespace
         self.mirror: dict[str, dict[str, Any]] = {}
         self.reflector = Reflector(
-            client, CONFIG_MAPS, as_dict, self._tell, selection=Selection(namespace), times=_TIMES
+            client, CONFIG_MAPS, as_dict, self._update, selection=Selection(namespace), times=_TIMES
         )
 
-    def _tell(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+    def _update(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if old is not None:
             del self.mirror[old["metadata"]["name"]]
         if new is not None:

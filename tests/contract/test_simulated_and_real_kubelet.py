@@ -76,7 +76,7 @@ def test_same_amounts(topology: str, scope: str) -> None:
             for name, wants in PODS.items():
                 status = node.offer(pod(name, *(real(index, want) for index, want in enumerate(wants))))
                 assert starts(kubelet, name, wants) == (status["phase"] == "Running"), name
-                assert left(told(kubelet, client, observer)) == left(observer.usage()), name
+                assert left(usage_of(kubelet, client, observer)) == left(observer.usage()), name
 
 
 def test_files_keep_stopped_pods_until_the_next_admission() -> None:
@@ -161,7 +161,7 @@ def starts(kubelet: SimulatedKubelet, name: str, wants: tuple[Want, ...]) -> boo
     return True
 
 
-def told(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observer) -> Usage:
+def usage_of(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observer) -> Usage:
     """Return the usage of the simulated kubelet."""
     files = read_state(str(kubelet.directory)).files
     usage = node_usage(observer.machine, KubeletReport(client.list(), client.allocatable(), observer.config, files))

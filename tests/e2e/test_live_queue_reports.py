@@ -46,7 +46,7 @@ def queue_status(cluster: LiveCluster) -> Json:
     return cluster.api.get(f"{KUEUE}/clusterqueues/queue").ok().get("status", {})
 
 
-def why_it_waits(cluster: LiveCluster, job: str) -> str:
+def waiting_reason(cluster: LiveCluster, job: str) -> str:
     for workload in cluster.workloads():
         if workload["metadata"]["ownerReferences"][0]["name"] == job:
             condition = find_condition(workload, "QuotaReserved") or {}
@@ -73,7 +73,7 @@ def test_users_are_informed_and_a_restart_restores_reservations(cluster: LiveClu
         assert (status["admittedWorkloads"], status["flavorsUsage"][0]["resources"][0]["total"]) == (1, "6")
         assert (find_condition({"status": status}, "Active") or {})["reason"] == "Ready"
 
-        eventually(lambda: "needs 6 CPUs" in why_it_waits(cluster, "waits"))
+        eventually(lambda: "needs 6 CPUs" in waiting_reason(cluster, "waits"))
         eventually(lambda: events(cluster, "runs") == ["Admitted"] and events(cluster, "waits") == ["Pending"])
 
         assert get(port(process), "/readyz").body == "leads\n"
