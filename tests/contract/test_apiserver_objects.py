@@ -89,7 +89,7 @@ def test_labels_are_strings(cluster: Cluster) -> None:
 
 
 def test_a_new_object_has_no_version_yet(cluster: Cluster) -> None:
-    """A create request with a resourceVersion gets status 500, which is surprising."""
+    """Unexpectedly, a create request with a resourceVersion gets status 500."""
     body = {"metadata": {"name": "one", "resourceVersion": "1"}}
     made = cluster.api.post(cluster.config_maps, body)
     assert made.status == 500

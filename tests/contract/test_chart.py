@@ -61,7 +61,7 @@ def test_alternatives_are_found(names: set[str]) -> None:
 
 
 def test_other_interactions_are_an_error() -> None:
-    """Presence with exactly one of two components has no condition."""
+    """If a field is present with exactly one of two components, no condition explains it."""
     with pytest.raises(ValueError, match="no condition explains presence with a; b"):
         find_condition([frozenset("a"), frozenset("b")], [frozenset(), *map(frozenset, ("a", "b", "ab"))], NAMES)
 

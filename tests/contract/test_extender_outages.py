@@ -16,7 +16,7 @@ AGES = [f'zonewise_watch_age_seconds{{resource="{resource}"}}' for resource in (
 
 
 def test_an_api_server_that_is_down_and_returns_from_a_backup() -> None:
-    """During the outage, it is not ready and reports are stale. Then new objects count, despite lower versions."""
+    """During the outage, the extender is not ready and reports are stale; then objects count despite lower versions."""
     with reserved_port() as port, contextlib.ExitStack() as stack:
         with new_cluster(port) as world:
             world.add_node("n")

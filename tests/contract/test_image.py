@@ -305,7 +305,9 @@ def test_both_architectures_are_within_their_size(built: tuple[Path, Path], part
 @pytest.mark.long
 @each_part
 def test_an_image_runs_as_a_user_on_a_read_only_root(built: tuple[Path, Path], part: Part, tmp_path: Path) -> None:
-    """Only namespaces are needed: no shell, no write access, the version of the build, and all modules import."""
+    """In plain namespaces, the image has no shell, is read-only, reports the build's version, and imports all
+    modules.
+    """
     layout = built[0] / part.name
     manifest = dict(manifests_of(layout))["amd64"]
     config = document_of(layout, manifest["config"])["config"]

@@ -192,7 +192,7 @@ def wrong_zones(case: Json, report: KubeletReport, held: set[tuple[str, str]]) -
 
 @recorded
 def test_only_the_managers() -> None:
-    """In all recorded admissions whose cgroups are known, every quantity of every zone equals the managers' state."""
+    """If cgroups are known, every quantity of every zone equals the managers' state in all recorded admissions."""
     wrong: list[Any] = []
     for case in cases():
         wrong += wrong_zones(case, report_of_case(case), held_devices(case["state"], set()))

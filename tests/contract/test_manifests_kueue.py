@@ -97,7 +97,7 @@ def new_object(kind: str, version: str = "v1beta2", **fields: Any) -> Object:
 
 @pytest.fixture(scope="module")
 def serving() -> set[bool]:
-    """Return the set of servers that already serve the kinds: whether each is real."""
+    """Return the set of servers that already serve the kinds; True stands for the real one."""
     return set()
 
 

@@ -400,7 +400,7 @@ def test_probes_of_kube_scheduler() -> None:
 
 @each_way
 def test_the_configuration_is_for_this_extender(*, bind: bool) -> None:
-    """It calls the extender at its address, has only the profile `zonewise`, and elects no leader."""
+    """kube-scheduler calls the extender at its address, has only the profile `zonewise`, and elects no leader."""
     _, manifests = beside(bind=bind)
     [asked] = manifests["extenders"]
     assert asked["urlPrefix"] == f"http://{ExtenderSettings().listen}"
@@ -418,7 +418,7 @@ def test_binding_changes_nothing_else() -> None:
 
 
 def test_the_example_is_for_the_overlay() -> None:
-    """It calls the extender only over TLS, with the name of the Service and a client certificate."""
+    """kube-scheduler calls the extender only over TLS, with the name of the Service and a client certificate."""
     [asked] = example()["extenders"]
     [service] = [one for one in of_kind(objects(ALONE), "Service") if one["spec"].get("clusterIP") != "None"]
     assert asked["urlPrefix"].partition("://")[0] == "https"

@@ -31,7 +31,7 @@ RECORDING = Path(__file__).parent.parent / "fixtures/quota/cycles.jsonl.gz"
 STATUSES = frozenset({"admitted", "skipped"})
 """Statuses that Kueue has too; reasons distinguish the others."""
 REQUEUE_REASONS = {"NoCandidates": "PreemptionNoCandidates"}
-"""Kueue's name by ours."""
+"""Kueue's reason by ours."""
 PARTS = 4
 """Number of parts of the cases, which workers test in parallel."""
 

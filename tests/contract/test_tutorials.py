@@ -71,7 +71,7 @@ def cluster() -> Iterator[Cluster]:
 def commands(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Commands:
-    """Return the function and context with which the commands of a page are run."""
+    """Return the context in which the commands of a page are run."""
 
     def start() -> str:
         (tmp_path / KUBECONFIG).write_text(kubeconfig(cluster.url))
@@ -197,7 +197,7 @@ def test_a_cluster_on_a_laptop(tmp_path: Path) -> None:
 
 
 def test_the_manifest_is_a_job() -> None:
-    """Each edit in the command for its other form finds something to change."""
+    """Each edit of the page's `sed` command finds a line to change."""
     [shown] = re.findall(r"```yaml\n(.*?)```", LAPTOP, re.DOTALL)
     job = yaml.safe_load(shown)
     assert job["kind"] == "Job"

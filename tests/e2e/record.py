@@ -1,4 +1,4 @@
-"""Records all scenes on the real kubelet of this machine, for machines without one; it has the needs of these tests."""
+"""Records all scenes on the real kubelet of this machine, for machines without one; it needs what these tests need."""
 
 from __future__ import annotations
 

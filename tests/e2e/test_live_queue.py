@@ -49,7 +49,7 @@ def test_a_preempted_job_resumes(cluster: LiveCluster) -> None:
 
 
 def test_a_queue_enforces_walltimes_while_its_jobs_run(cluster: LiveCluster) -> None:
-    """A drained Job has no deadline any more, as it was submitted."""
+    """A drained Job has no deadline, as when it was submitted."""
     cluster.add_nodes(1)
     cluster.add_queue(8)
     enforced = {"zonewise.dev/enforce-walltime": "true", "zonewise.dev/default-run-seconds": "10m"}

@@ -23,7 +23,7 @@ PAIRS = {
     for number, topology in enumerate(TOPOLOGY)
     for row in range(2)
 }
-"""An orthogonal array: each pair of settings has all combinations of values. The long run covers all of them."""
+"""An orthogonal array: any two settings occur in all combinations. Only the long run combines all settings."""
 PODS = (
     pod("whole", container(cpu="4", memory="1Gi")),
     pod("fraction", container(cpu="1500m", memory="1Gi")),

@@ -46,7 +46,7 @@ def _is_single_zone_by_rule(machine: Machine) -> bool:
 
 
 def node_as_hwloc(zone: Zone, expected: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a zone as an object of hwloc; the CPUs are hwloc's if neither side knows any."""
+    """Return a zone as an object of hwloc; a zone without CPUs has no near CPUs either if hwloc knows none."""
     actual: dict[str, Any] = {"os_index": zone.id, "cpus": str(zone.local_cpus), "local_memory": zone.memory or 0}
     if zone.medium is not None:
         actual["subtype"] = _MEDIA.get(zone.medium, zone.medium)

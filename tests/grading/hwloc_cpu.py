@@ -1,4 +1,4 @@
-"""hwloc's view of a machine's CPUs, which its rules derive from ours.
+"""hwloc's view of a machine's CPUs, derived from ours by hwloc's rules.
 
 hwloc includes a level only if it adds information. It omits a die or cluster with one CPU, and one that equals an
 existing object. It also omits an object whose CPUs it cannot determine. If the CPUs of a NUMA node are not an object

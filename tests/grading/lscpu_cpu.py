@@ -1,4 +1,4 @@
-"""lscpu's view of a machine's CPUs, which its rules derive from ours.
+"""lscpu's view of a machine's CPUs, derived from ours by lscpu's rules.
 
 lscpu sorts CPUs into types according to /proc/cpuinfo. It numbers the cores and sockets of each type from 0. On a
 machine with several types, CPUs of different cores may therefore have the same number. Cores are sets of thread
@@ -58,7 +58,7 @@ def same_number(machine: Machine, level: str) -> list[CpuSet]:
 
 
 class Ratios(NamedTuple):
-    """How many objects of one level are in one of the next."""
+    """Numbers of objects of one level in one object of the next."""
 
     threads_per_core: int
     cores_per_socket: int

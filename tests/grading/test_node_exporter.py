@@ -1,5 +1,4 @@
-"""Discovery graded against node_exporter's output for the same files: every metric that corresponds to one of our
-facts.
+"""Discovery graded against node_exporter's output for the same files: every metric that matches one of our facts.
 
 Each function below converts facts to metrics, for all devices that we found. A metric that only one side has is a
 failure, like a different value.
