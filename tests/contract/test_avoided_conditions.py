@@ -51,7 +51,7 @@ def pod(name: str, labels: Json | None = None) -> Json:
 
 @pytest.fixture
 def world() -> Iterator[ExtenderCluster]:
-    """Three nodes, each with one zone of 8 CPUs, which fits two pods."""
+    """Yield three nodes, each with one zone of 8 CPUs, which fits two pods."""
     with new_cluster() as world:
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         world.api.post(definitions, yaml.safe_load(POD_GROUP_CRD.read_text())).ok()

@@ -34,7 +34,6 @@ def test_every_step_is_seen_at_the_api_server(shown: str) -> None:
 
 
 def test_each_change_is_one_small_patch(shown: str) -> None:
-    """Each change is one small patch."""
     count, size = re.findall(r"(\d+) patches of (\d+) bytes", shown)[0]
     assert int(count) == 12
     assert int(size) < 1200

@@ -134,7 +134,6 @@ def test_the_verdicts_of_the_guide(
 
 
 def test_the_collector_of_the_guide_runs() -> None:
-    """The guide's example of a collector runs."""
     code = PAGES["docs/guides/add-a-collector.md"].split("```python\n")[1].split("```")[0]
     names: dict[str, object] = {"Collector": Collector, "NoData": NoData, "Reader": Reader, "Machine": Machine}
     exec(code, names)  # noqa: S102 -- the page's own code

@@ -37,7 +37,7 @@ def guide_objects() -> list[Json]:
 
 @pytest.fixture
 def world() -> Generator[ExtenderCluster]:
-    """Two nodes with two zones of 8 CPUs, of which only 4 CPUs in one zone of the first node are free."""
+    """Yield two nodes with two zones of 8 CPUs, of which only 4 CPUs in one zone of the first node are free."""
     with new_cluster() as world:
         world.api.post(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(POD_GROUP_CRD.read_text())

@@ -214,7 +214,6 @@ def test_benchmarks_use_the_environment_of_the_image() -> None:
 
 
 def test_no_manifest_disables_bytecode() -> None:
-    """No manifest disables the writing of bytecode."""
     assert [file for file in (PROJECT / "manifests").rglob("*.yaml") if "DONTWRITEBYTECODE" in file.read_text()] == []
 
 
@@ -305,9 +304,7 @@ def test_both_architectures_are_within_their_size(built: tuple[Path, Path], part
 @pytest.mark.long
 @each_part
 def test_an_image_runs_as_a_user_on_a_read_only_root(built: tuple[Path, Path], part: Part, tmp_path: Path) -> None:
-    """In plain namespaces, the image has no shell, is read-only, reports the build's version, and imports all
-    modules.
-    """
+    """In plain namespaces: no shell, a read-only root, the version of the build, and all modules can be imported."""
     layout = built[0] / part.name
     manifest = dict(manifests_of(layout))["amd64"]
     config = document_of(layout, manifest["config"])["config"]

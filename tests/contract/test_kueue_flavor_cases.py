@@ -137,7 +137,7 @@ def test_flavors(case: Json) -> None:
 
 
 def recorded_flavor(flavor: Json) -> tuple[str, FlavorAssignmentMode, int]:
-    """The cases spell the keys in two ways."""
+    """Return a recorded flavor; the cases spell the keys in two ways."""
     lower = {key.lower(): value for key, value in flavor.items()}
     return lower["name"], MODES[lower["mode"]], lower["triedflavoridx"]
 

@@ -35,7 +35,6 @@ def test_a_server_accepts_each_overlay(admin: Api, real_server: RealServer, over
 
 
 def test_a_second_apply_changes_nothing(admin: Api, real_server: RealServer) -> None:
-    """A second apply changes nothing."""
     before = versions(admin)
     apply(real_server, rendered("."))
     assert versions(admin) == before

@@ -27,7 +27,6 @@ def test_nodes_equal_those_of_hwloc(name: str) -> None:
 @pytest.mark.skipif(not EXPECTED, reason=ABSENT)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_distances_equal_those_of_hwloc(name: str) -> None:
-    """The distances are equal, too."""
     actual, expected = distances_side_by_side(list(scan_of(name).machine.zones), EXPECTED[name]["numa_distances"])
     assert actual == expected
 
