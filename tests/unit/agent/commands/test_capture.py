@@ -1,4 +1,4 @@
-"""`zonewise capture`: a capture shows the same machine, and nothing is overwritten by mistake."""
+"""`zonewise capture`: a capture shows the same machine, and no existing file is overwritten by mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A capture, read again, is the same machine to the byte, where nothing was removed."""
+    """A replayed capture gives the same bytes as the machine if nothing was removed."""
     archive = str(tmp_path / "machine.tar.gz")
     output = run(capsys, "capture", archive, "--root", server, "--with-identifiers")
     assert output.startswith(f"{archive}: ")
@@ -26,15 +26,15 @@ def test_capture_and_replay(server: str, tmp_path: Path, capsys: pytest.CaptureF
     assert run(capsys, *arguments, archive) == run(capsys, *arguments, server)
 
 
-def test_a_file_name_that_is_no_text(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The archive is written, and its name is shown as far as possible."""
+def test_a_file_name_that_is_not_text(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The archive is written, and its name is printed as far as the bytes can be decoded."""
     archive = f"{tmp_path}/\udcff.tar.gz"
     assert run(capsys, "capture", archive, "--root", server).startswith(f"{tmp_path}/?.tar.gz: ")
     assert tarfile.is_tarfile(archive)
 
 
-def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that exists stays, unless --force."""
+def test_capture_overwrites_only_with_force(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An existing file is overwritten only with --force."""
     archive = tmp_path / "machine.tar.gz"
     archive.write_text("precious")
     assert "the file exists" in run_rejected(capsys, "capture", str(archive), "--root", server)
@@ -43,8 +43,8 @@ def test_capture_does_not_replace_unasked(server: str, tmp_path: Path, capsys: p
     assert tarfile.is_tarfile(archive)
 
 
-def test_capture_reports_its_failure(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An ending that we cannot write, a place that is not there, and a root that is none."""
+def test_capture_reports_why_it_failed(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file ending is unsupported, the directory does not exist, or the root does not exist."""
     assert "must end with .tar.zst, .tar.gz, .tgz" in run_rejected(capsys, "capture", "x.zip", "--root", server)
     nowhere = str(tmp_path / "no" / "x.tar.gz")
     assert "No such file or directory" in run_rejected(capsys, "capture", nowhere, "--root", server)

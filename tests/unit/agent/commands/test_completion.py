@@ -1,4 +1,4 @@
-"""`zonewise completion` has every command with its options."""
+"""`zonewise completion` covers every command and its options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixtur
     for name in DEPRECATED:
         assert name not in script
     assert "gpus-per-node" in script
-    assert "mail-type" not in script  # options without a meaning are not offered
+    assert "mail-type" not in script  # options without a meaning are not completed
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

@@ -1,4 +1,4 @@
-"""`zonewise health`: verdicts with their evidence, a status for scripts, and what could not be read."""
+"""`zonewise health`: verdicts with their evidence, the exit status for scripts, and sources that cannot be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG = """\
 
 @pytest.fixture
 def faulty(server: str, tmp_path: Path) -> str:
-    """A server with a kernel log."""
+    """Return the root of a server with a kernel log."""
     root = tmp_path / "faulty"
     shutil.copytree(server, root, symlinks=True)
     (root / "zonewise").mkdir()
@@ -60,13 +60,13 @@ def test_faults_have_verdict_source_rule_and_evidence(
     assert "fallen off the bus" in fault["evidence"][0]
 
 
-def test_a_capture_controls_no_terminal(faulty: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its facts of NVML are a text that anyone wrote."""
+def test_a_capture_cannot_control_the_terminal(faulty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters in a capture's NVML facts are escaped: anyone may have written the capture."""
     Path(faulty, "zonewise", "nvml.json").write_text(json.dumps({"problem": "no driver\x1b[2J"}))
     assert "not read: NVML's facts: no driver^[[2J" in _status(capsys, "--root", faulty)[1].splitlines()
 
 
-def test_a_capture_has_the_same_faults_without_names_of_processes(
+def test_a_capture_has_the_same_faults_without_process_names(
     faulty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = str(tmp_path / "machine.tar.gz")
@@ -83,12 +83,12 @@ def test_a_healthy_machine_and_its_baseline(server: str, tmp_path: Path, capsys:
     baseline.write_text(json.dumps(content))
     status, text = _status(capsys, "--root", server, "--baseline", str(baseline))
     assert (status, "gpu 0000:f3:00.0 gpu-vanished: the GPU has vanished from the bus" in text) == (1, True)
-    assert "suspected" in text  # seen once: the agent would look again
+    assert "suspected" in text  # observed once: the agent would check again before it reports a fault
     baseline.write_text(json.dumps({"gpus": ["0000:13:00.0"]}))
     assert _status(capsys, "--root", server, "--baseline", str(baseline))[0] == 0
 
 
-def test_what_cannot_be_used_is_named(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_files_are_named(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = tmp_path / "wrong.json"
     wrong.write_text('{"gpu": []}')
     message = run_rejected(capsys, "health", "--root", server, "--baseline", str(wrong))
@@ -99,7 +99,7 @@ def test_what_cannot_be_used_is_named(server: str, tmp_path: Path, capsys: pytes
     assert "no such file" in run_rejected(capsys, "health", "--root", "/no/such/place")
 
 
-def test_records_of_a_new_boot_count_although_their_numbers_are_small(
+def test_records_of_a_new_boot_count_despite_small_sequence_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, state = tmp_path / "kmsg", tmp_path / "health.json"

@@ -1,4 +1,4 @@
-"""`zonewise rules test` and `zonewise rules lint`: what they print, and their exit status."""
+"""`zonewise rules test` and `zonewise rules lint`: their output and their exit status."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_rules_on_a_captured_machine(server: str, tmp_path: Path, capsys: Captur
     assert output.endswith("labels:\n  example.com/cpu=true\n")
 
 
-def test_another_machine_is_not_called_like_the_pods_node(
+def test_another_machine_does_not_get_the_name_of_the_pods_node(
     server: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """$NODE_NAME names the running machine alone."""
+    """$NODE_NAME applies only to the running machine."""
     monkeypatch.setenv("NODE_NAME", "worker-3")
     named = {"matchExpressions": {"nodename": expression("In", "worker-3")}}
     file = written(tmp_path, rule_object({"matchFeatures": [{"feature": "system.name", **named}]}))
@@ -64,7 +64,7 @@ def test_rules_on_the_features_of_an_object_as_json(tmp_path: Path, capsys: Capt
 
 
 @pytest.mark.parametrize("action", ["test", "lint"])
-def test_rules_of_others_control_no_terminal(action: str, server: str, tmp_path: Path, capsys: Capture) -> None:
+def test_untrusted_rules_cannot_control_the_terminal(action: str, server: str, tmp_path: Path, capsys: Capture) -> None:
     rule = {"labels": {"example.com/x\x1b[2J": "true"}, **FAILING}
     machine = () if action == "lint" else ("--root", server)
     assert main(["rules", action, written(tmp_path, rule_object(rule, name="a\x1b[2Jb")), *machine]) == 1
@@ -94,7 +94,7 @@ def test_lint(tmp_path: Path, capsys: Capture) -> None:
         ("[" * 5000, "invalid YAML"),
     ],
 )
-def test_files_that_hold_no_rules(content: str, words: str, tmp_path: Path, capsys: Capture) -> None:
+def test_files_without_rules(content: str, words: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(content)
     assert main(["rules", "test", str(path)]) == 2

@@ -1,4 +1,4 @@
-"""`zonewise show`: every format, explanations, and every mistake in one line."""
+"""`zonewise show`: every format, explanations, and a one-line error for every mistake."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_written(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each format is text that ends in a newline, on standard output."""
+    """Each format is text on standard output that ends in a newline."""
     text = run(capsys, "show", "--root", server, "-o", name, "--node-name", "node")
     assert text.endswith("\n")
     assert len(text) > 100
@@ -46,7 +46,7 @@ def test_every_format_is_written(name: str, server: str, capsys: pytest.CaptureF
 def test_every_format_goes_to_a_file(
     name: str, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`-o FORMAT FILE` writes the same to the file, and nothing to standard output."""
+    """`-o FORMAT FILE` writes the same text to the file and nothing to standard output."""
     arguments = ("show", "--root", server, "--node-name", "node", "--width", "90", "-o", name)
     on_output = run(capsys, *arguments)
     assert run(capsys, *arguments, str(tmp_path / "file")) == ""
@@ -54,20 +54,20 @@ def test_every_format_goes_to_a_file(
 
 
 def test_json(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON is the machine, without sources."""
+    """The JSON document is the machine without its sources."""
     document = json.loads(run(capsys, "show", "--root", server, "-o", "json"))
     assert document["schema"] == SCHEMA
     assert "sources" not in document
 
 
 def test_yaml_is_json_in_another_form(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both hold the same values."""
+    """YAML and JSON contain the same values."""
     document = json.loads(run(capsys, "show", "--root", server, "-o", "json"))
     assert yaml.safe_load(run(capsys, "show", "--root", server, "-o", "yaml")) == document
 
 
 def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The object is valid, and has the requested name."""
+    """The object is valid and has the requested name."""
     obj = yaml.safe_load(run(capsys, "show", "--root", server, "-o", "nrt", "--node-name", "node-7"))
     assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
     assert obj["metadata"]["name"] == "node-7"
@@ -76,7 +76,7 @@ def test_nrt(server: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_labels_with_the_device_plugins_configuration(
     server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file is read for the labels; one that cannot be used is an error in one line."""
+    """The file affects the labels; an unusable file is a one-line error."""
     config = tmp_path / "config.yaml"
     config.write_text("flags: {migStrategy: single}")
     assert run(capsys, "show", "--root", server, "-o", "labels", "--gfd-config", str(config))
@@ -86,7 +86,7 @@ def test_labels_with_the_device_plugins_configuration(
 
 
 def test_labels_with_the_workers_configuration(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keys that are not honoured are on standard error; a damaged file is an error in one line."""
+    """Keys that have no effect are listed on standard error; a damaged file is a one-line error."""
     config = tmp_path / "nfd-worker.conf"
     config.write_text("core: {labelSources: [system], klog: {v: 1}}")
     assert cli.main(["show", "--root", server, "-o", "labels", "--nfd-config", str(config)]) == 0
@@ -103,7 +103,7 @@ def test_labels_with_the_workers_configuration(server: str, tmp_path: Path, caps
 
 @pytest.mark.parametrize(("groups", "options"), [([], False), (["--features", "kernel.config"], True)])
 def test_node_feature(groups: list[str], options: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The object that the agent would write: labels, and features with the groups that are asked for."""
+    """The output is the object that the agent would write: labels, and the features of the requested groups."""
     tree = server_tree() | {"proc/config.gz": gzip.compress(b"CONFIG_NUMA=y\nCONFIG_XFS_FS=m\n")}
     root = str(lay_out(tree, tmp_path))
     obj = yaml.safe_load(run(capsys, "show", "--root", root, "-o", "nodefeature", "--node-name", "node-7", *groups))
@@ -114,38 +114,38 @@ def test_node_feature(groups: list[str], options: bool, tmp_path: Path, capsys: 
 
 
 def test_unknown_groups(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A group that does not exist is an error of the command line."""
+    """A group that does not exist is a usage error."""
     error = run_rejected(capsys, "show", "--root", server, "-o", "nodefeature", "--features", "kernel")
     assert "'kernel' is not a feature group" in error
 
 
 def test_svg_is_xml(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A browser can read it."""
+    """The picture is well-formed XML."""
     assert ElementTree.fromstring(run(capsys, "show", "--root", server, "-o", "svg")).tag.endswith("svg")  # noqa: S314
 
 
 def test_text_is_the_default(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without -o it is the picture."""
+    """Without -o, the command draws the picture."""
     arguments = ("show", "--root", server)
     assert run(capsys, *arguments) == run(capsys, *arguments, "-o", "text")
 
 
-def test_the_same_bytes_each_time(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_is_deterministic(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Two runs on the same machine print the same bytes."""
     arguments = ("show", "--root", server, "-o", "json")
     assert run(capsys, *arguments) == run(capsys, *arguments)
 
 
 def test_ascii(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """--ascii draws with nothing else."""
+    """With --ascii, the picture contains only ASCII characters."""
     assert run(capsys, "show", "--root", server, "--ascii").isascii()
     assert not run(capsys, "show", "--root", server).isascii()
 
 
-def test_ascii_where_the_output_takes_nothing_else(
+def test_ascii_if_the_output_supports_nothing_else(
     server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With LANG=C the picture is drawn in ASCII, without an option."""
+    """With LANG=C, the picture is drawn in ASCII without an option."""
     monkeypatch.setattr(output, "supports_unicode", lambda: False)
     assert run(capsys, "show", "--root", server).isascii()
 
@@ -153,7 +153,7 @@ def test_ascii_where_the_output_takes_nothing_else(
 def test_colour_only_when_it_helps(
     server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Colour is for terminals: never in a pipe, with NO_COLOR or on a dumb terminal, unless it is demanded."""
+    """Colour is for terminals. A pipe, NO_COLOR or a dumb terminal disables it unless an option forces it."""
     arguments = ("show", "--root", server)
     assert "\x1b[" not in run(capsys, *arguments)
     assert "\x1b[" in run(capsys, *arguments, "--color", "always")
@@ -168,7 +168,7 @@ def test_colour_only_when_it_helps(
 
 
 def test_width(server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The picture is as wide as requested, or as $COLUMNS."""
+    """The picture is as wide as requested, or as wide as $COLUMNS."""
     narrow = run(capsys, "show", "--root", server, "--width", "60")
     monkeypatch.setenv("COLUMNS", "60")
     assert run(capsys, "show", "--root", server) == narrow
@@ -177,7 +177,7 @@ def test_width(server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
 
 def test_timings_go_to_standard_error(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each collector has a line with its time, and the output stays what it was."""
+    """Each collector has a line with its time; standard output does not change."""
     assert cli.main(["show", "--root", server, "-o", "json", "--timings"]) == 0
     out, err = capsys.readouterr()
     json.loads(out)
@@ -190,7 +190,7 @@ def test_timings_go_to_standard_error(server: str, capsys: pytest.CaptureFixture
 
 
 def test_explain(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A fact with its file, the value read and the rule."""
+    """The explanation names the fact, its file, the text of the file and the rule."""
     text = run(capsys, "show", "--root", server, "--explain", "zones.1.memory")
     assert text.startswith("zones.1.memory: ")
     assert "\n  file   /sys/devices/system/node/node1/meminfo\n" in text
@@ -198,7 +198,7 @@ def test_explain(server: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_explain_in_json(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With -o json the machine has its sources: of one path, or of everything."""
+    """With -o json, the output includes the sources of one path or of the whole machine."""
     arguments = ("show", "--root", server, "-o", "json", "--explain")
     sources = json.loads(run(capsys, *arguments, "zones.1.memory"))["sources"]
     everything = json.loads(run(capsys, *arguments, "all"))["sources"]
@@ -214,65 +214,65 @@ def test_explaining_does_not_change_the_machine(server: str, capsys: pytest.Capt
     assert explained == json.loads(run(capsys, "show", "--root", server, "-o", "json"))
 
 
-def test_a_path_to_no_fact(server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error lists the names at that place, in text and in JSON."""
+def test_a_path_without_a_fact(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error lists the valid names at that position, in text and in JSON."""
     for more in ((), ("-o", "json")):
         message = run_rejected(capsys, "show", "--root", server, *more, "--explain", "zones.7.memory")
         assert 'there is no fact "zones.7.memory": below "zones" there is 0, 1, 2, 3' in message
 
 
 def test_a_damaged_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An archive that is cut is run_rejected, and not shown in part."""
+    """A truncated archive is rejected; no part of it is shown."""
     (tmp_path / "machine.tar.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
     assert "not a complete archive" in run_rejected(capsys, "show", "--root", str(tmp_path / "machine.tar.gz"))
 
 
-def test_a_directory_that_is_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder without sys and proc is run_rejected."""
+def test_a_directory_that_is_not_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory without sys and proc is rejected."""
     assert "contains neither sys/ nor proc/" in run_rejected(capsys, "show", "--root", str(tmp_path))
 
 
 def test_a_file_that_cannot_be_written(server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The system's reason is part of the error."""
+    """The error includes the operating system's reason."""
     message = run_rejected(capsys, "show", "--root", server, "-o", "json", str(tmp_path))
     assert message == f"cannot write to {tmp_path}: {os.strerror(errno.EISDIR)}"
 
 
 @pytest.mark.parametrize("name", ["Node_1", "-node", "node-", "a..b", "x" * 254, "node/1"])
-def test_no_name_of_a_node(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A name that the API server would reject is an error here, with the option that sets it."""
+def test_invalid_node_names(name: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that the API server would reject is an error that names the option."""
     assert "--node-name" in run_rejected(capsys, "show", "--root", server, "-o", "nrt", f"--node-name={name}")
 
 
 def test_a_node_without_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the capture has no hostname, the name is required: ours is another machine's."""
+    """If the capture has no hostname, --node-name is required: the local hostname belongs to another machine."""
     tree = {path: content for path, content in server_tree().items() if not path.endswith("kernel/hostname")}
     root = str(lay_out(tree, tmp_path))
     assert "set the node name with --node-name" in run_rejected(capsys, "show", "--root", root, "-o", "nrt")
 
 
 def test_the_name_of_the_pods_node(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """$NODE_NAME names the running machine, as in the pods of a DaemonSet, and no captured one."""
+    """$NODE_NAME is the name of the running machine, as in the pods of a DaemonSet, but not of a captured machine."""
     monkeypatch.setenv("NODE_NAME", "worker-3")
     assert yaml.safe_load(run(capsys, "show", "-o", "nrt"))["metadata"]["name"] == "worker-3"
 
 
-def test_another_machine_is_not_called_like_the_pods_node(
+def test_another_machine_does_not_get_the_name_of_the_pods_node(
     server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A capture is published under its own name or none, wherever it is read."""
+    """A capture never gets the name of the node on which it is read."""
     monkeypatch.setenv("NODE_NAME", "worker-3")
     cli.main(["show", "--root", server, "-o", "nrt"])
     assert "worker-3" not in capsys.readouterr().out
 
 
-def test_formats_are_those_that_are_documented() -> None:
-    """The list in the help is the list of this test."""
+def test_every_format_is_tested() -> None:
+    """The formats of the command are the formats that this module tests."""
     assert tuple(show.FORMATS) == FORMATS
 
 
 def test_feature_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those below the root count in labels and raw features."""
+    """Feature files below the root contribute labels and raw features."""
     lay_out({**server_tree(), f"{FEATURES_DIRECTORY}/rack": b"rack=r7\n# +no-label\nnote=a b\n"}, tmp_path)
     root = str(tmp_path)
     assert "feature.node.kubernetes.io/rack=r7\n" in run(capsys, "show", "--root", root, "-o", "labels")
