@@ -34,7 +34,7 @@ START, STOP, RELOAD, STATE = Reason.START, Reason.STOP, Reason.RELOAD, Reason.ST
 
 
 def run(loop: Loop, script: Iterable[tuple[float, Iterable[Reason]]], last: Reason = STOP) -> FakeEvents:
-    """Run the loop through a script; return what it waited for."""
+    """Run the loop through a script and return the events, which record the waits."""
     events = FakeEvents(loop.clock, script, last)
     assert last in loop.agent.run(events)
     return events
@@ -61,8 +61,8 @@ def test_the_published_object_matches_the_responses() -> None:
 
 
 @pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
-def test_an_earlier_report_stays(mood: str) -> None:
-    """While the kubelet fails, no report is submitted: unknown is not zero; labels are still published."""
+def test_an_earlier_report_remains(mood: str) -> None:
+    """While the kubelet fails, no report is submitted: unknown is not zero. Labels are still published."""
     loop = Loop()
     loop.run_once(START)
     before = loop.sink.published
@@ -84,16 +84,16 @@ HAPPENINGS = st.lists(st.tuples(st.integers(-4, 16), MOODS, REASONS), min_size=1
 
 
 @given(HAPPENINGS)
-@settings(deadline=None, max_examples=60)  # each example is up to a dozen whole rounds of the loop
+@settings(deadline=None, max_examples=60)  # each example is up to a dozen passes of the loop
 def test_no_report_without_responses(happenings: list[tuple[int, str, frozenset[Reason]]]) -> None:
-    """Whatever a kubelet does: after good responses their usage is published, and after others the previous one."""
+    """Valid responses are published as usage; after invalid ones, the previous report remains."""
     loop = Loop()
     published: dict[str, Any] | None = None
     for number, (cpus, mood, reasons) in enumerate(happenings):
         change(loop, number, cpus)
         loop.kubelet.mood = mood
         pause = loop.run_once(*reasons)
-        # under STATE alone a kubelet that has just restarted is not asked again what it can give
+        # under STATE alone, GetAllocatableResources is not called again for a kubelet that has just restarted
         if loop.sink.snapshots[-1].nrt is not None:
             assert mood in (OK, STARTING)
             published = justified(loop)
@@ -103,7 +103,7 @@ def test_no_report_without_responses(happenings: list[tuple[int, str, frozenset[
 
 
 def change(loop: Loop, number: int, cpus: int) -> None:
-    """Start a pod of so many CPUs; where the number is negative, let one end."""
+    """Start a pod with this number of CPUs; if the number is negative, remove a pod."""
     managers = loop.kubelet.managers
     if cpus > 0:
         try:
@@ -114,8 +114,8 @@ def change(loop: Loop, number: int, cpus: int) -> None:
         managers.remove([uid for uid in managers.pods if uid != OWN.uid][-cpus - 1])
 
 
-def test_a_kubelet_that_turns_ready_counts_at_once() -> None:
-    """Its responses while it was not ready are invalid, whatever wakes the loop then."""
+def test_a_kubelet_that_becomes_ready_counts_at_once() -> None:
+    """Its responses before that are invalid, so any wakeup requests everything again."""
     loop = Loop()
     loop.kubelet.mood = STARTING
     assert loop.run_once(START) is not None
@@ -125,7 +125,7 @@ def test_a_kubelet_that_turns_ready_counts_at_once() -> None:
 
 
 def test_problems_are_reported_together() -> None:
-    """That the kubelet is not ready does not hide what else is wrong, which may be the cause."""
+    """The problem that the kubelet is not ready does not hide the others, which may be its cause."""
     loop = Loop()
     loop.kubelet.mood = STARTING
     loop.config.problem = "the kubelet's policies are unknown"
@@ -136,7 +136,7 @@ def test_problems_are_reported_together() -> None:
 
 
 def test_exclusions() -> None:
-    """What an excluded pod holds is neither allocatable nor available, and excluded resources are not shown."""
+    """Resources of an excluded pod are neither allocatable nor available; excluded resources are not listed."""
     exclusions = Exclusions((("*", "memory"),), (PodPattern("lab", "hidden-*"),))
     loop = Loop(pod_exclusion(exclusions, None), NrtOptions(exclusions.resource_patterns(NODE)))
     loop.run_once(START)
@@ -152,15 +152,15 @@ def test_exclusions() -> None:
 
 
 def amounts(loop: Loop, resource: str) -> tuple[list[int], list[int]]:
-    """Return the allocatable and available amounts of a resource in each zone, as published."""
+    """Return the published allocatable and available amounts of a resource in each zone."""
     assert loop.sink.published is not None
     zones = [zone for zone in loop.sink.published["zones"] if zone["type"] == "Node"]
     matching = [amount for zone in zones for amount in zone["resources"] if amount["name"] == resource]
     return [int(amount["allocatable"]) for amount in matching], [int(amount["available"]) for amount in matching]
 
 
-def test_a_failing_sink_delays_no_other() -> None:
-    """While one publisher gets no response at all and another one fails, the third publishes."""
+def test_a_failing_sink_does_not_delay_the_others() -> None:
+    """One publisher gets no response and another fails; the third one still publishes."""
     loop = Loop()
     gate, failed, done = threading.Event(), threading.Event(), threading.Event()
 
@@ -192,19 +192,19 @@ def test_a_failing_sink_delays_no_other() -> None:
             sink.close()
 
 
-# --- when it looks
+# --- when it scans
 
 
 @pytest.mark.parametrize("reason", [STOP, RELOAD])
-def test_the_end(reason: Reason) -> None:
-    """A stop and a reload end the loop at once, whatever other reasons there are; no request follows."""
+def test_a_stop_or_reload_ends_the_loop(reason: Reason) -> None:
+    """A stop or a reload ends the loop at once, whatever the other reasons; no request follows."""
     loop = Loop()
     events = FakeEvents(loop.clock, [(1.0, {reason, STATE, Reason.TIMER})], STOP)
     assert loop.agent.run(events) == {reason, STATE, Reason.TIMER}
     assert len(loop.sink.snapshots) == 1
 
 
-def test_in_quiet_times_it_looks_once_in_an_interval() -> None:
+def test_without_events_the_machine_is_scanned_once_per_interval() -> None:
     loop = Loop()
     run(loop, [(3.5 * INTERVAL, {STATE})])
     assert loop.scanner.count == 1 + 3
@@ -212,16 +212,16 @@ def test_in_quiet_times_it_looks_once_in_an_interval() -> None:
     assert loop.count("zonewise_wakeups_total", reason="start") == 1
 
 
-def test_the_interval_is_kept_in_a_storm() -> None:
-    """Events of pods that never cease do not put off the look at the machine."""
+def test_pod_events_do_not_delay_the_scan_of_the_machine() -> None:
+    """A continuous stream of pod events does not delay the scan of the machine."""
     loop = Loop()
     run(loop, [(0.5, {STATE})] * int(2.5 * INTERVAL / 0.5))
     assert loop.count("zonewise_wakeups_total", reason="timer") == 2
     assert loop.scanner.count == 1 + 2
 
 
-def test_where_no_event_tells_the_end_of_a_pod_the_kubelet_is_polled() -> None:
-    """Without cgroups List is read several times a second; a report is made only where it changed."""
+def test_the_kubelet_is_polled_if_no_event_reports_the_end_of_a_pod() -> None:
+    """Without cgroups, List is called several times a second; a report is made only if the response changed."""
     loop = Loop()
     loop.cgroups.visible = False
     loop.kubelet.managers.admit(pod("a", 2))
@@ -238,7 +238,7 @@ def test_where_no_event_tells_the_end_of_a_pod_the_kubelet_is_polled() -> None:
 
 
 def test_a_kubelet_without_changes_is_polled_less_often() -> None:
-    """It costs CPU time; a change makes the polls frequent again."""
+    """Polls cost CPU time. A change makes them frequent again."""
     loop = Loop()
     loop.cgroups.visible = False
     waited = run(loop, [(14.9, {STATE})]).waited
@@ -249,7 +249,7 @@ def test_a_kubelet_without_changes_is_polled_less_often() -> None:
 
 
 def test_memory_that_the_kernel_initialises_late_is_one_change() -> None:
-    """Each scan has more of it, and the report is as before until it has stopped."""
+    """Each scan finds more memory; the report does not change until the size has settled."""
     loop = Loop()
     sizes: list[str] = []
     for gib in (4, 5, 7, 9, 9, 9):
@@ -263,7 +263,6 @@ def test_memory_that_the_kernel_initialises_late_is_one_change() -> None:
 
 
 def test_a_poll_that_fails_is_retried() -> None:
-    """As any other."""
     loop = Loop()
     loop.cgroups.visible = False
     loop.run_once(Reason.START)
@@ -273,7 +272,7 @@ def test_a_poll_that_fails_is_retried() -> None:
 
 
 def test_a_scan_of_the_machine_postpones_the_next() -> None:
-    """The interval is since the last look at the machine, for whatever reason it was."""
+    """The interval starts at the last scan of the machine, whatever its reason."""
     loop = Loop()
     events = run(loop, [(40.0, {Reason.HARDWARE}), (30.0, {STATE})])
     assert events.waited == [INTERVAL, INTERVAL, pytest.approx(30.0)]
@@ -282,7 +281,7 @@ def test_a_scan_of_the_machine_postpones_the_next() -> None:
 
 @pytest.mark.parametrize("mood", [DOWN, STARTING, FORGETFUL, GARBLED])
 def test_pauses_grow_while_the_kubelet_fails(mood: str) -> None:
-    """From a tenth of a second up to a few; a good response resets them."""
+    """The pauses grow from a tenth of a second to a few seconds; a valid response resets them."""
     loop = Loop()
     loop.kubelet.mood = mood
     pauses = [loop.run_once(Reason.RETRY) for _ in range(9)]
@@ -295,8 +294,8 @@ def test_pauses_grow_while_the_kubelet_fails(mood: str) -> None:
     assert loop.run_once(STATE if mood != STARTING else Reason.SOCKET) == pauses[0]
 
 
-def test_it_retries_by_itself() -> None:
-    """A kubelet that leaves no trace of its coming back is found by trying, without looking at the machine."""
+def test_it_retries_without_an_event() -> None:
+    """A kubelet that comes back without an event is found by a retry, without a scan of the machine."""
     loop = Loop()
     loop.kubelet.mood = DOWN
     run(loop, [(5.0, {STATE})])
@@ -305,7 +304,7 @@ def test_it_retries_by_itself() -> None:
 
 
 def test_a_defect_costs_one_scan(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged with its traceback, passes continue at growing pauses, and there is no heartbeat meanwhile."""
+    """The exception is logged with its traceback. Passes continue with growing pauses, and without a heartbeat."""
     loop = Loop()
     loop.run_once(START)
     before = loop.sink.published
@@ -320,7 +319,7 @@ def test_a_defect_costs_one_scan(monkeypatch: pytest.MonkeyPatch, caplog: pytest
 
 
 def test_heartbeat_and_readiness() -> None:
-    """The heart beats with each round, also while the kubelet is away; what is published grows old then."""
+    """Each pass of the loop is a heartbeat, even while the kubelet is down; the age of the published report grows."""
     loop = Loop()
     loop.status.expect(["nrt"])
     loop.run_once(START)
@@ -332,11 +331,11 @@ def test_heartbeat_and_readiness() -> None:
     assert (loop.status.silence(), loop.status.age()) == (0, 50)
 
 
-# --- what it says
+# --- what it logs
 
 
 def test_a_problem_is_logged_when_it_appears_and_when_it_is_resolved(caplog: pytest.LogCaptureFixture) -> None:
-    """Once each, however often the loop goes round in between."""
+    """Each is logged once, however many passes lie between them."""
     loop = Loop()
     loop.kubelet.mood = DOWN
     with caplog.at_level(logging.INFO, "zonewise"):
@@ -353,7 +352,7 @@ def test_a_problem_is_logged_when_it_appears_and_when_it_is_resolved(caplog: pyt
     ]
 
 
-def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
+def test_publishing_runs_in_its_own_thread() -> None:
     """The loop never waits for the API server."""
     loop = Loop()
     gate = threading.Event()
@@ -379,7 +378,7 @@ def test_publishing_goes_on_in_a_thread_of_its_own() -> None:
 
 
 def test_without_a_kubelet() -> None:
-    """Labels are published, no report is, and nothing is tried again."""
+    """Labels are published, reports are not, and nothing is retried."""
     loop = Loop()
     options = AgentOptions(NODE, NrtOptions(), exclude_none, INTERVAL)
     agent = Agent(loop.scanner, None, (loop.sink,), options, loop.status, loop.meters, clock=loop.clock)

@@ -1,4 +1,4 @@
-"""The labels and features that the loop publishes: when they are made anew, and what a defect costs."""
+"""The labels and features that the loop publishes: when they are recomputed, and the effect of an exception."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zonewise.objects.labels import LabelConfig
 START, STATE = Reason.START, Reason.STATE
 
 
-def test_labels_are_made_anew_only_for_another_machine() -> None:
+def test_labels_are_recomputed_only_if_the_machine_changes() -> None:
     loop = Loop()
     loop.run_once(START)
     loop.run_once(Reason.TIMER)
@@ -26,8 +26,8 @@ def test_labels_are_made_anew_only_for_another_machine() -> None:
     assert loop.sink.snapshots[-1].labels == first.labels
 
 
-def test_a_defect_while_labels_are_first_made_submits_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty labels would remove those on the Node; the labels come with the first pass that succeeds."""
+def test_no_labels_are_submitted_if_their_first_computation_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty labels would remove the existing ones from the Node. The labels follow in the first pass that succeeds."""
     loop = Loop()
     with monkeypatch.context() as broken:
         broken.setattr("zonewise.daemon.agent.build_labels", None)
@@ -41,7 +41,7 @@ def test_a_defect_while_labels_are_first_made_submits_none(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("function", ["node_features", "build_labels", "published_features"])
 def test_labels_follow_a_change_after_a_defect(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    """The next scan makes the labels of the changed machine and feature files."""
+    """The next scan computes the labels of the changed machine and feature files."""
     loop = Loop()
     loop.run_once(START)
     before = loop.sink.snapshots[-1]
@@ -61,7 +61,7 @@ def test_labels_follow_a_change_after_a_defect(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_labels_follow_a_changed_machine_after_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where no file has changed."""
+    """No feature file needs to have changed."""
     loop = Loop()
     loop.run_once(START)
     before = loop.sink.snapshots[-1].labels
@@ -75,7 +75,7 @@ def test_labels_follow_a_changed_machine_after_a_defect(monkeypatch: pytest.Monk
 
 
 def test_a_feature_file_that_changes_is_published() -> None:
-    """At the event, and not at one that says nothing about files; its problems are among the snapshot's."""
+    """It is published at its event, but not at events unrelated to files; its problems are part of the snapshot."""
     loop = Loop()
     loop.run_once(START)
     loop.local_features = LocalFeatures({"rack": "r7"}, {"rack": LocalLabel("r7", "/f:1")}, ("/f:2: is not UTF-8",))
@@ -92,7 +92,7 @@ def test_a_feature_file_that_changes_is_published() -> None:
 
 
 def test_a_changed_configuration_counts() -> None:
-    """At the event, with its problems, until it is repaired."""
+    """It applies at its event, and its problems remain until it is repaired."""
     loop = Loop()
     loop.run_once(START)
     loop.label_config = LabelConfig(None, problems=("/c: is no YAML; GFD's labels are left out",))
@@ -107,7 +107,7 @@ def test_a_changed_configuration_counts() -> None:
 
 @pytest.mark.parametrize("worker", [None, DEFAULT_WORKER_CONFIG._replace(no_publish=True)])
 def test_no_labels_are_published(worker: WorkerConfig | None) -> None:
-    """Where the worker's configuration says so or is unknown: labels that were written stay as they are."""
+    """The worker's configuration disables or does not determine labels; existing labels are not changed."""
     loop = Loop()
     loop.label_config = LabelConfig(worker=worker)
     loop.run_once(START)
@@ -118,7 +118,7 @@ def test_no_labels_are_published(worker: WorkerConfig | None) -> None:
 
 
 def test_features_that_are_not_published_still_have_labels() -> None:
-    """As in NFD: labels are made of all features."""
+    """As in NFD, all features contribute to labels."""
     loop = Loop()
     loop.run_once(START)
     plain = loop.sink.snapshots[-1]

@@ -1,4 +1,4 @@
-"""Which UIDs of the checkpoints are of pods that have ended."""
+"""Which UIDs in the checkpoints belong to pods that have ended."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ def device_checkpoint(**ids: str) -> Checkpoint:
     return DeviceCheckpoint(tuple(PodDevicesEntry(uid, "c", "r", {0: (one,)}) for uid, one in ids.items()), {})
 
 
-def test_a_pod_that_was_listed_by_a_cpu_and_is_not_any_more() -> None:
-    """Its entry is known to be stale; entries that were never listed are not."""
+def test_a_pod_with_a_cpu_that_is_no_longer_listed() -> None:
+    """The checkpoint entry of such a pod is stale; entries that were never listed are not."""
     seen, files = EndedPods(), cpu_files(a=(1, 2), b=(3,), never=(4,))
     assert seen.observe([with_cpu("a", 1, 2), with_cpu("b", 3)], files, None) == NO_PODS
     assert seen.observe([with_cpu("b", 3), IDLE], files, None) == {"a"}
     assert seen.observe([IDLE], files, None) == {"a", "b"}
 
 
-def test_by_a_device() -> None:
-    """An id of a device belongs to one pod as well."""
+def test_a_pod_with_a_device_that_is_no_longer_listed() -> None:
+    """The id of a device, too, belongs to only one pod."""
     seen, files = EndedPods(), StateFiles(devices=device_checkpoint(a="x", b="y"))
     assert seen.observe([with_device("a", "x"), with_device("b", "y")], files, None) == NO_PODS
     assert seen.observe([with_device("b", "y")], files, None) == {"a"}
 
 
-def test_a_new_pod_of_the_old_name_and_another_uid() -> None:
-    """The successor of a pod has other CPUs, since the old ones are recorded for the old UID."""
+def test_a_new_pod_with_the_old_name_and_another_uid() -> None:
+    """The successor of a pod has other CPUs, since its predecessor's are recorded under the old UID."""
     seen = EndedPods()
     assert seen.observe([with_cpu("web-0", 1)], cpu_files(old=(1,)), None) == NO_PODS
     assert seen.observe([with_cpu("web-0", 2)], cpu_files(old=(1,), new=(2,)), None) == {"old"}
 
 
-def test_what_is_in_no_file_any_more_is_forgotten() -> None:
-    """A pod that was released, and whose UID returns, begins anew."""
+def test_a_pod_that_is_no_longer_in_any_file_is_forgotten() -> None:
+    """If its UID appears again after the release, the pod counts as new."""
     seen = EndedPods()
     seen.observe([with_cpu("a", 1)], cpu_files(a=(1,)), None)
     assert seen.observe([IDLE], cpu_files(), None) == NO_PODS
@@ -75,7 +75,7 @@ def test_what_is_in_no_file_any_more_is_forgotten() -> None:
 
 
 def test_a_file_that_cannot_be_read_proves_nothing() -> None:
-    """The memory of a pod stays, though the file with its CPUs is damaged for a moment."""
+    """The history of a pod survives a temporarily damaged file with its CPUs."""
     memory = MemoryManagerState("Static", {}, {"a": {"c": ()}})
     seen, files = EndedPods(), cpu_files(a=(1,))._replace(memory=memory)
     assert seen.observe([with_cpu("a", 1)], files, None) == NO_PODS
@@ -84,7 +84,10 @@ def test_a_file_that_cannot_be_read_proves_nothing() -> None:
 
 
 def test_a_pod_that_lost_its_cgroup() -> None:
-    """Entries of init containers only are never listed; the cgroup tells. A pod that never had one may get one."""
+    """Entries of init containers alone are never listed, so the cgroup decides.
+
+    A pod that never had a cgroup may get one.
+    """
     seen, files = EndedPods(), cpu_files(a=(1,), b=(2,))
     assert seen.observe([IDLE], files, frozenset({"a"})) == NO_PODS
     assert seen.observe([IDLE], files, NO_PODS) == {"a"}
@@ -93,14 +96,14 @@ def test_a_pod_that_lost_its_cgroup() -> None:
 
 
 def test_a_listed_pod_without_a_cgroup_is_alive() -> None:
-    """List is believed where cgroups cannot be seen rightly."""
+    """List takes precedence, since the view of the cgroups may be incomplete."""
     seen, files = EndedPods(), cpu_files(a=(1,))
     seen.observe([with_cpu("a", 1)], files, frozenset({"a"}))
     assert seen.observe([with_cpu("a", 1)], files, NO_PODS) == NO_PODS
 
 
 def test_after_a_restart_cgroups_may_be_elsewhere() -> None:
-    """A kubelet with another driver makes them anew; its pods have not ended."""
+    """A kubelet with another driver creates new cgroups; its pods have not ended."""
     seen, files = EndedPods(), cpu_files(a=(1,))
     seen.observe([IDLE], files, frozenset({"a"}))
     seen.note_restart()
@@ -109,7 +112,7 @@ def test_after_a_restart_cgroups_may_be_elsewhere() -> None:
 
 @given(node_histories(), st.data())
 def test_no_listed_pod_has_ended(history: NodeHistory, data: st.DataObject) -> None:
-    """However pods end one after another: an alive pod has never ended, one that was seen with a CPU always has."""
+    """However pods end: no running pod counts as ended, and every ended pod that was listed with a CPU does."""
     alive = {record.uid for record in history.records}
     seen = EndedPods()
     while alive:

@@ -1,4 +1,4 @@
-"""Faults as metrics: nothing where health is off, zeros where nothing is wrong, one sample for each fault."""
+"""Faults as metrics: no samples if health checks are off, zeros without faults, and one sample per fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def samples(snapshot: Snapshot) -> dict[tuple[str, ...], float]:
     return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
 
 
-def test_off_and_healthy_and_faulty() -> None:
+def test_samples_of_disabled_checks_and_of_healthy_and_faulty_nodes() -> None:
     assert samples(Snapshot("n")) == {}
     none = {("zonewise_hardware_faults", severity): 0.0 for severity in ("note", "degraded", "failed")}
     assert samples(Snapshot("n", faults=())) == none

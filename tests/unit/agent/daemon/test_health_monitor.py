@@ -1,4 +1,4 @@
-"""The monitor: a kernel log written by the test, NVML's double, changed trees, pods that hold GPUs, and restarts."""
+"""The monitor: a kernel log that the test writes, simulated NVML, changed trees, pods that hold GPUs, and restarts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Node:
         return {"nvmlDeviceGetPciInfo": address, "nvmlDeviceGetUUID": UUIDS[address]}
 
     def start(self, **options: Any) -> HealthMonitor:
-        """Start the agent anew: its state file is all that it knows."""
+        """Start a new agent, which knows only its state file."""
         log = KernelLogChannel(KernelLog(str(self.log_file), started_at=lambda: 0.0))
         watch = NvmlWatch(lambda: collect_nvml(self.nvml), 3600.0, lambda: None)
         watch.start = lambda: None  # type: ignore[method-assign]
@@ -67,18 +67,18 @@ class Node:
         return self.monitor
 
     def restart(self) -> None:
-        """Stop and start."""
+        """Stop the agent and start a new one."""
         self.monitor.close()
         self.start()
 
     def print(self, message: str) -> None:
-        """Print a line to the kernel log, now."""
+        """Print a line to the kernel log with the current time."""
         self._sequence += 1
         with self.log_file.open("a") as file:
             file.write(f"4,{self._sequence},{int(self.now * 1e6)},-;{message}\n")
 
     def check(self, *pods: PodResources, reasons: frozenset[Reason] = TIMER, after: float = 1.0) -> list[str]:
-        """Scan; return the rules of the active faults."""
+        """Scan, and return the rules of the active faults."""
         self.now += after
         self._watch.facts = collect_nvml(self.nvml)
         machine = discover(MemoryFiles(self.tree.items()))
@@ -87,7 +87,7 @@ class Node:
 
 
 class _Changing:
-    """The files of the node's tree as they are now."""
+    """The current files of the node's tree."""
 
     live = True
 
@@ -111,7 +111,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node.monitor.close()
 
 
-def test_an_xid_is_attributed_kept_over_restarts_and_over_after_the_reboot(node: Node) -> None:
+def test_an_xid_is_attributed_and_lasts_over_restarts_until_the_reboot(node: Node) -> None:
     assert node.check(pod("train", "GPU-1"), pod("idle")) == []
     node.print("NVRM: Xid (PCI:0000:13:00): 79, pid=7, name=python, GPU has fallen off the bus.")
     assert node.check(pod("train", "GPU-1"), reasons=HEALTH) == ["xid-79"]
@@ -140,13 +140,13 @@ def test_a_program_is_at_fault_and_the_next_pod_is_not(node: Node) -> None:
     assert (fault.sign.verdict, [name.pod for name in fault.pods]) == (Verdict.APPLICATION, ["a"])
 
 
-def test_faults_of_the_double_and_of_the_tree(node: Node) -> None:
+def test_faults_of_nvml_and_of_the_tree(node: Node) -> None:
     node.check()
     node.nvml.lost.add(0)
     width = next(path for path in node.tree if path.endswith(f"{SECOND}/current_link_width"))
     node.tree[width] = line(4)
     node.check()
-    assert node.check(after=120.0) == ["pcie-width"]  # a lost GPU has no address either: PCI shows it
+    assert node.check(after=120.0) == ["pcie-width"]  # a lost GPU has no address in NVML either; PCI reports it
     node.nvml.lost.clear()
     node.nvml.gpus[0].results["nvmlDeviceGetRemappedRows"] = (0, 9, 0, 1)
     assert node.check() == ["row-remapping-failed", "pcie-width"]
@@ -155,7 +155,7 @@ def test_faults_of_the_double_and_of_the_tree(node: Node) -> None:
     assert node.check(after=120.0) == []
 
 
-def test_a_failed_gpu_is_withheld_where_that_is_configured(node: Node) -> None:
+def test_a_failed_gpu_is_withheld_if_configured(node: Node) -> None:
     node.check()
     node.nvml.gpus[0].results["nvmlDeviceGetRemappedRows"] = (0, 9, 0, 1)
     node.check()
@@ -171,18 +171,18 @@ def test_a_failed_gpu_is_withheld_where_that_is_configured(node: Node) -> None:
     assert node.monitor.device_health() == {FIRST: "failed: row-remapping-failed (hardware)"}
 
 
-def test_a_baseline_that_cannot_be_learned_is_told_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_baseline_that_cannot_be_learned_is_logged_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     node.nvml = SimulatedNvml([], {}, NvmlError(DRIVER_NOT_LOADED))
     node.check()
     node.check(after=60.0)
-    assert "no baseline" not in caplog.text  # NVML may have been asked for the first time just now
+    assert "no baseline" not in caplog.text  # NVML may have been queried for the first time only now
     for _ in range(3):
         node.check(after=400.0)
     assert caplog.text.count("no baseline is learned") == 1
     assert "because nvml cannot be read, so missing devices and lanes are not detected; make it readable" in caplog.text
 
 
-def test_a_flood_of_events_is_written_now_and_then(node: Node) -> None:
+def test_a_flood_of_events_causes_few_writes(node: Node) -> None:
     versions: set[int] = set()
     for _ in range(20):
         node.print("NVRM: Xid (PCI:0000:13:00): 31, pid=7, name=python, Ch 00000008")
@@ -196,7 +196,7 @@ def test_a_flood_of_events_is_written_now_and_then(node: Node) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100, None])
-def test_a_damaged_state_begins_anew(node: Node, content: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_state_is_replaced(node: Node, content: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     node.check()
     node.monitor.close()
     if content is None:
@@ -209,7 +209,7 @@ def test_a_damaged_state_begins_anew(node: Node, content: bytes | None, caplog: 
     assert ("health checks begin without earlier state" in caplog.text) == (content is not None)
 
 
-def test_a_state_that_cannot_be_written_is_told_once(
+def test_a_state_that_cannot_be_written_is_logged_once(
     node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -232,6 +232,6 @@ def test_a_log_that_cannot_be_read_and_a_wrong_baseline(tmp_path: Path) -> None:
         read_baseline(str(tmp_path / "none"))
 
 
-def test_ids_of_plugins_are_devices(node: Node) -> None:
+def test_plugin_ids_are_mapped_to_devices(node: Node) -> None:
     node.check(pod("sliced", "GPU-2::3"))
     assert [str(device) for device in node.monitor.state.holders] == [str(DeviceId(GPU, SECOND))]

@@ -1,4 +1,4 @@
-"""The kernel log as a source of events: a flood of records that are none leaves the loop asleep."""
+"""The kernel log as a source of events: a flood of irrelevant records does not wake the loop."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ LIST, ALLOCATABLE = "List", "GetAllocatableResources"
 
 @pytest.fixture
 def loop() -> Loop:
-    """A loop after its first pass, with every request made."""
+    """Return a loop after its first pass, which made every request."""
     agent_loop = Loop()
     agent_loop.run_once(Reason.START)
     assert agent_loop.kubelet.calls == [ALLOCATABLE, LIST]
@@ -40,13 +40,13 @@ def loop() -> Loop:
     ],
 )
 def test_requests(loop: Loop, reasons: set[Reason], requests: list[str], refresh: bool, scans: int) -> None:
-    """Pods that come and go cost one call; only what may change the machine costs a look at it."""
+    """Pods that start or end cost one call; only reasons that may change the machine cause a scan."""
     loop.run_once(*reasons)
     assert (loop.kubelet.calls, loop.config.refreshes, loop.scanner.count - 1) == (requests, [refresh], scans)
 
 
 def test_after_a_failure_everything_is_requested(loop: Loop) -> None:
-    """A kubelet that was down may have restarted, with other resources."""
+    """A kubelet that was down may have restarted with other resources."""
     loop.kubelet.mood = DOWN
     loop.run_once(Reason.STATE)
     loop.kubelet.mood = OK
@@ -56,7 +56,7 @@ def test_after_a_failure_everything_is_requested(loop: Loop) -> None:
 
 
 def test_calls_are_counted(loop: Loop) -> None:
-    """By method, and failures by their kind."""
+    """Calls are counted by method, and failures by kind."""
     loop.kubelet.mood = DOWN
     loop.run_once(Reason.STATE)
     assert loop.count("zonewise_kubelet_requests_total", method=LIST) == 2
@@ -65,7 +65,7 @@ def test_calls_are_counted(loop: Loop) -> None:
 
 
 def test_problems_of_every_source(loop: Loop) -> None:
-    """Problems of the client, the files and the configuration are reported together, and the rest is used."""
+    """Problems of the client, the files and the configuration are reported together; all other data is still used."""
     loop.kubelet.problems = ("List: something is odd",)
     loop.config.problem = "config.yaml: is empty; the last known one is used"
     loop.kubelet.managers.admit(pod("a", 2))

@@ -1,4 +1,4 @@
-"""Sources that are read one after the other, while pods come and go, are reported as of one moment."""
+"""Sources that are read one after another while pods start and end are reported as of one moment."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 STATE = frozenset({Reason.STATE})
 UNBORN, ADMITTED, RUNNING, ENDED, DELETED = range(5)
-"""The ages of a pod. Its cgroup appears a little after its admission, and vanishes a little after its end."""
+"""The ages of a pod. Its cgroup appears shortly after its admission and disappears shortly after its end."""
 
 
 class World:
-    """A node that changes before every response: files, client and cgroups of a kubelet in one."""
+    """The files, the client and the cgroups of one node, which changes before every response."""
 
     def __init__(self, history: NodeHistory, happenings: list[list[int]], *, cgroups: bool) -> None:
-        """Let pods, by their numbers, grow older: those of the first list before the first response, and so on."""
+        """Age the pods with these numbers: those of the first list before the first response, and so on."""
         self._history = history
         self._ages = [RUNNING if record.alive else DELETED for record in history.records]
         for number in {number for group in happenings[1:] for number in group if number < len(self._ages)}:
@@ -49,13 +49,13 @@ class World:
         self.listed_in = self.now()
 
     def now(self) -> NodeHistory:
-        """Return the history at this moment."""
+        """Return the current history."""
         ages = zip(self._history.records, self._ages, strict=True)
         records = tuple(record._replace(alive=ADMITTED <= age <= RUNNING) for record, age in ages if age != UNBORN)
         return self._history._replace(records=records)
 
     def begin(self) -> None:
-        """Let it begin to happen."""
+        """Start the changes."""
         self._happenings = list(self._to_come)
 
     def happen(self) -> None:
@@ -64,7 +64,7 @@ class World:
             if number < len(self._ages) and self._ages[number] < DELETED:
                 self._ages[number] += 1
 
-    # --- a state reader, a client, cgroups
+    # --- the interfaces of a state reader, a client and cgroups
 
     def read(self) -> StateReading:
         self.happen()
@@ -88,7 +88,7 @@ class World:
         return having if self._cgroups else None
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: the world caches nothing."""
 
 
 class Settings:
@@ -100,7 +100,7 @@ class Settings:
 
 
 def compute_usage(world: World, history: NodeHistory) -> Usage:
-    """Ask once while nothing happens, and then as it does."""
+    """Poll once before the changes and once during them; return the second usage."""
     sources = KubeletSources(
         cast("PodResourcesClient", world),
         cast("StateReader", world),
@@ -143,7 +143,7 @@ HAPPENINGS = st.lists(st.lists(st.integers(0, 6), max_size=2), max_size=2 * MAX_
 
 @given(node_histories(), HAPPENINGS)
 def test_usage_of_one_moment(history: NodeHistory, happenings: list[list[int]]) -> None:
-    """The usage is that of the moment of List, whichever pods come or go during the poll."""
+    """The usage is that of the moment of List, whichever pods start or end during the poll."""
     world = World(history, happenings, cgroups=False)
     try:
         usage = compute_usage(world, history)
@@ -155,8 +155,8 @@ def test_usage_of_one_moment(history: NodeHistory, happenings: list[list[int]]) 
 
 
 @given(node_histories(), HAPPENINGS)
-def test_nothing_held_is_available(history: NodeHistory, happenings: list[list[int]]) -> None:
-    """What is available was free in the moment of List, or at the end, when cgroups were read."""
+def test_nothing_in_use_is_available(history: NodeHistory, happenings: list[list[int]]) -> None:
+    """Whatever is available was free at the moment of List, or at the end, when cgroups were read."""
     world = World(history, happenings, cgroups=True)
     try:
         usage = compute_usage(world, history)
@@ -173,7 +173,7 @@ def test_nothing_held_is_available(history: NodeHistory, happenings: list[list[i
 
 @pytest.mark.parametrize("tries", [MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
 def test_pods_that_come_and_go_too_fast(tries: int) -> None:
-    """After so many attempts there is no report, and the loop tries again."""
+    """After MAX_ATTEMPTS there is no report, and the loop retries."""
     history = _many()
     world = World(history, [[], *(group for number in range(tries) for group in ([number], []))], cgroups=False)
     if tries < MAX_ATTEMPTS:
@@ -184,7 +184,7 @@ def test_pods_that_come_and_go_too_fast(tries: int) -> None:
 
 
 def _many() -> NodeHistory:
-    """Return a node with a pod for every try, each with a CPU."""
+    """Return a node with a pod for every attempt, each with a CPU."""
     pods = (
         PodResources("ns", f"p{number}", (ContainerResources("c", CpuSet((number + 1,))),))
         for number in range(MAX_ATTEMPTS)

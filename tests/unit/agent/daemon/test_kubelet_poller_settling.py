@@ -1,4 +1,4 @@
-"""For how long responses are rejected after a kubelet's start, and which pods count as new."""
+"""How long responses are rejected after a kubelet has started, and which pods count as new."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def believed(start: KubeletStart, report: KubeletReport) -> bool:
+def is_accepted(start: KubeletStart, report: KubeletReport) -> bool:
     try:
         start.check(report)
     except Unsettled:
@@ -52,112 +52,112 @@ def believed(start: KubeletStart, report: KubeletReport) -> bool:
 
 
 def test_a_running_kubelet_is_accepted(clock: Clock) -> None:
-    """Files that have more than List do not delay an agent that starts."""
-    assert believed(KubeletStart(clock, None), PART)
+    """Files with more entries than List do not delay the start of an agent."""
+    assert is_accepted(KubeletStart(clock, None), PART)
 
 
-def test_after_a_start_pods_are_waited_for(clock: Clock) -> None:
-    """Until they are all there, and no longer: what is missing after that has ended."""
+def test_after_a_start_the_poller_waits_for_all_pods(clock: Clock) -> None:
+    """Once all pods have been listed, the wait is over; pods missing after that have ended."""
     start = KubeletStart(clock, None)
     start.note_restart()
-    assert not believed(start, PART)
+    assert not is_accepted(start, PART)
     clock.advance(1.3)
-    assert believed(start, ALL)
-    assert believed(start, PART)
+    assert is_accepted(start, ALL)
+    assert is_accepted(start, PART)
 
 
 def test_the_wait_is_bounded(clock: Clock) -> None:
-    """It is accepted in the end, and the time runs from when its managers run."""
+    """List is accepted in the end; the time limit starts when the kubelet's managers run."""
     start = KubeletStart(clock, None)
     start.note_restart()
-    assert believed(start, UNREADY)
+    assert is_accepted(start, UNREADY)
     clock.advance(3 * SETTLING_SECONDS)
-    assert not believed(start, NONE)
+    assert not is_accepted(start, NONE)
     clock.advance(SETTLING_SECONDS - 0.1)
-    assert not believed(start, NONE)
+    assert not is_accepted(start, NONE)
     clock.advance(0.1)
-    assert believed(start, NONE)
+    assert is_accepted(start, NONE)
 
 
 @pytest.mark.parametrize("own", [None, ("ns", "a")])
 def test_a_list_without_new_pods_is_complete(clock: Clock, own: tuple[str, str] | None) -> None:
-    """The kubelet takes the API server's pods over in one step: what is still missing has ended while it was down."""
+    """The kubelet gets all pods of the API server in one step: pods still missing then ended while it was down."""
     start = KubeletStart(clock, own)
     start.note_restart()
-    assert not believed(start, PART)
+    assert not is_accepted(start, PART)
     clock.advance(STEADY_SECONDS - 0.1)
-    assert not believed(start, PART)
+    assert not is_accepted(start, PART)
     clock.advance(0.1)
     assert start.check(PART)
 
 
-def test_a_new_pod_begins_the_wait_anew(clock: Clock) -> None:
+def test_a_new_pod_restarts_the_wait(clock: Clock) -> None:
     start = KubeletStart(clock, None)
     start.note_restart()
-    assert not believed(start, PART_OF_THREE)
+    assert not is_accepted(start, PART_OF_THREE)
     clock.advance(STEADY_SECONDS - 0.1)
-    assert not believed(start, MOST_OF_THREE)
+    assert not is_accepted(start, MOST_OF_THREE)
     clock.advance(STEADY_SECONDS - 0.1)
-    assert not believed(start, MOST_OF_THREE)
+    assert not is_accepted(start, MOST_OF_THREE)
     clock.advance(0.1)
-    assert believed(start, MOST_OF_THREE)
+    assert is_accepted(start, MOST_OF_THREE)
 
 
 def test_static_pods_alone_prove_nothing(clock: Clock) -> None:
-    """They are listed before the API server's pods, and hold nothing that the checkpoints have."""
+    """They are listed before the API server's pods, and hold none of the resources in the checkpoints."""
     static = NONE._replace(pods=(PodResources("kube-system", "etcd", (ContainerResources("c"),)),))
     start = KubeletStart(clock, None)
     start.note_restart()
-    assert not believed(start, static)
+    assert not is_accepted(start, static)
     clock.advance(STEADY_SECONDS)
-    assert not believed(start, static)
+    assert not is_accepted(start, static)
 
 
 def test_managers_that_do_not_run_yet_are_a_start(clock: Clock) -> None:
-    """No event has to report the start."""
+    """The start is noticed without an event."""
     start = KubeletStart(clock, None)
-    assert believed(start, UNREADY)
-    assert not believed(start, PART)
+    assert is_accepted(start, UNREADY)
+    assert not is_accepted(start, PART)
 
 
 def test_without_our_own_pod(clock: Clock) -> None:
-    """A List without it is rejected, for as long as after a start, and only once."""
+    """A List without the agent's own pod is rejected once, for as long as after a start."""
     start = KubeletStart(clock, OWN)
-    assert not believed(start, ALL)
+    assert not is_accepted(start, ALL)
     clock.advance(SETTLING_SECONDS)
-    assert believed(start, ALL)
-    assert believed(start, PART)
-    assert believed(start, ALL._replace(pods=(*ALL.pods, PodResources(*OWN))))
-    assert not believed(start, ALL)
+    assert is_accepted(start, ALL)
+    assert is_accepted(start, PART)
+    assert is_accepted(start, ALL._replace(pods=(*ALL.pods, PodResources(*OWN))))
+    assert not is_accepted(start, ALL)
 
 
 def test_sources_that_are_not_ready(clock: Clock) -> None:
-    """A List that lost our own pod for good is of a kubelet that does not know the API server's pods yet."""
+    """If List no longer includes the agent's own pod, the kubelet does not know the API server's pods yet."""
     with_own = ALL._replace(pods=(*ALL.pods, PodResources(*OWN)))
     start = KubeletStart(clock, OWN)
     assert start.check(with_own)
     start.note_restart()
-    assert not believed(start, ALL)
+    assert not is_accepted(start, ALL)
     clock.advance(SETTLING_SECONDS)
     assert not start.check(ALL)
     clock.advance(100 * SETTLING_SECONDS)
     assert not start.check(ALL)
-    assert not believed(start, with_own._replace(pods=with_own.pods[1:]))
+    assert not is_accepted(start, with_own._replace(pods=with_own.pods[1:]))
     assert start.check(with_own)
 
 
-def test_sources_without_a_pod_of_our_own(clock: Clock) -> None:
-    """Where we are no pod of the node, only the time tells."""
+def test_sources_without_our_own_pod(clock: Clock) -> None:
+    """If the agent is not a pod of the node, only the time limit ends the wait."""
     start = KubeletStart(clock, None)
     start.note_restart()
-    assert not believed(start, PART)
+    assert not is_accepted(start, PART)
     clock.advance(SETTLING_SECONDS)
     assert start.check(PART)
 
 
 @given(st.lists(st.tuples(st.sampled_from([ALL, PART, UNREADY, None]), st.floats(0, SETTLING_SECONDS))))
-def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> None:
-    """However a kubelet behaves: after its last start it is accepted once the time is over."""
+def test_the_wait_never_exceeds_its_limit(happenings: list[tuple[KubeletReport | None, float]]) -> None:
+    """Whatever the kubelet does, it is accepted once the time since its last start has passed."""
     clock = Clock()
     start = KubeletStart(clock, OWN)
     for report, seconds in happenings:
@@ -165,10 +165,10 @@ def test_never_longer(happenings: list[tuple[KubeletReport | None, float]]) -> N
         if report is None:
             start.note_restart()
         else:
-            believed(start, report)
-    believed(start, PART)
+            is_accepted(start, report)
+    is_accepted(start, PART)
     clock.advance(SETTLING_SECONDS)
-    assert believed(start, PART)
+    assert is_accepted(start, PART)
 
 
 # --- in the loop
@@ -180,7 +180,10 @@ def incomplete(*_: object) -> str:
 
 @pytest.mark.parametrize("how", [DOWN, STARTING, "socket"])
 def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a call that fails, by managers that have nothing, by a new socket; until all is there an old report stays."""
+    """A failed call, idle managers or a new socket indicate a start.
+
+    Until all pods are listed, the old report remains.
+    """
     loop = Loop()
     loop.kubelet.managers.admit(pod("a", 2))
     loop.run_once(Reason.START)
@@ -203,7 +206,10 @@ def test_a_start_is_noticed(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_start_without_an_event_is_noticed(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client repeats calls over a restart. The socket is another one, also where its event has not come yet."""
+    """The client repeats calls across a restart.
+
+    The socket's identity has changed even if its event has not arrived yet.
+    """
     loop = Loop()
     loop.kubelet.managers.admit(pod("a", 2))
     loop.run_once(Reason.START)
@@ -228,7 +234,7 @@ def test_a_start_without_an_event_is_noticed(when: str, monkeypatch: pytest.Monk
 
 
 def test_a_pod_without_a_cgroup_counts_while_it_is_new(clock: Clock) -> None:
-    """Pods that existed from the start are old; a pod whose cgroup vanished is not new any more."""
+    """Pods that existed at the start are old. A pod whose cgroup has disappeared is no longer new."""
     newcomers = NewPods(clock)
     assert newcomers.active_uids(frozenset(), ["old"]) == frozenset()
     assert newcomers.active_uids(frozenset({"idle"}), ["old", "new", "other"]) == {"idle", "new", "other"}
@@ -238,7 +244,7 @@ def test_a_pod_without_a_cgroup_counts_while_it_is_new(clock: Clock) -> None:
     assert newcomers.active_uids(frozenset(), ["old", "new", "other"]) == frozenset()
 
 
-def test_unknown_stays_unknown(clock: Clock) -> None:
+def test_unknown_cgroups_give_unknown_pods(clock: Clock) -> None:
     newcomers = NewPods(clock)
     assert newcomers.active_uids(None, ["a"]) is None
     assert newcomers.active_uids(None, ["a", "b"]) is None

@@ -1,4 +1,4 @@
-"""The metrics that describe the node and the scans: from the last snapshot, unknown facts without samples."""
+"""The metrics of the node and of the scans come from the last snapshot; unknown facts have no samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USAGE = Usage(
 
 
 class Scrape:
-    """A status, and its metrics."""
+    """A status and its metrics."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -42,13 +42,13 @@ def scrape() -> Scrape:
 
 
 def test_before_the_first_scan(scrape: Scrape) -> None:
-    """A node without a scan has no samples, and nothing breaks."""
+    """A node without a scan has no samples, and the scrape does not fail."""
     assert "zonewise_zone_capacity{" not in scrape.text()
     assert "zonewise_build_info" in scrape.text()
 
 
 def test_zones(scrape: Scrape) -> None:
-    """Three amounts of each resource of each zone, with those of no zone under an empty name."""
+    """Each resource of each zone has three amounts; the zone label is empty for amounts outside any zone."""
     scrape.status.set_snapshot(Snapshot("n1", small_vm(), usage=USAGE))
     for field, cpus, dongles in (("capacity", 4, 2), ("allocatable", 3, 2), ("available", 1, 1)):
         assert scrape.value(f"zonewise_zone_{field}", zone="0", resource="cpu") == cpus
@@ -57,7 +57,7 @@ def test_zones(scrape: Scrape) -> None:
 
 
 def test_unknown_is_not_zero(scrape: Scrape) -> None:
-    """While the kubelet fails, its resources have no samples, and those of the machine stay."""
+    """While the kubelet fails, its resources have no samples; the machine still has its samples."""
     scrape.status.set_snapshot(Snapshot("n1", small_vm(), problems=("the kubelet is away",)))
     assert scrape.value("zonewise_zone_available", zone="0", resource="cpu") is None
     assert scrape.value("zonewise_cpus", state="online") == 4
@@ -65,7 +65,7 @@ def test_unknown_is_not_zero(scrape: Scrape) -> None:
 
 
 def test_hardware(scrape: Scrape) -> None:
-    """Counts of the parts, and an entry for each GPU, NIC and port."""
+    """The parts are counted, and each GPU, NIC and port has a sample."""
     machine = gpu_server()
     scrape.status.set_snapshot(Snapshot("n1", machine))
     assert scrape.value("zonewise_packages") == len(machine.packages)
@@ -82,7 +82,7 @@ def test_hardware(scrape: Scrape) -> None:
 
 
 def test_collectors(scrape: Scrape) -> None:
-    """How long each took, and that one failed; one without data has not failed."""
+    """Each collector has its duration and whether it failed; a collector without data has not failed."""
     runs = (Run("cpus", 0.25, "collected"), Run("gpus", 0.5, "failed", "KeyError"), Run("dax", 0.0, "no data"))
     machine = small_vm()._replace(problems=(Problem("f", "odd", "nothing"),) * 3)
     scrape.status.set_snapshot(Snapshot("n1", machine, runs))
@@ -92,8 +92,8 @@ def test_collectors(scrape: Scrape) -> None:
     assert scrape.value("zonewise_problems", source="machine") == 3
 
 
-def test_the_age_of_what_is_published(scrape: Scrape) -> None:
-    """Absent as long as nothing was published."""
+def test_the_age_of_published_objects(scrape: Scrape) -> None:
+    """The age is absent until something has been published."""
     scrape.status.expect(["nrt"])
     assert scrape.value("zonewise_published_age_seconds") is None
     scrape.status.published("nrt")
@@ -105,7 +105,7 @@ AGE = "zonewise_watch_age_seconds"
 
 
 def test_a_closed_watch_has_no_age(scrape: Scrape) -> None:
-    """It would grow without end, and raise an alert."""
+    """Its age would grow without end and raise an alert."""
     for resource in ("a", "b"):
         scrape.meters.watch_age(resource, lambda: 1.0)
     scrape.meters.remove_watch_age("a")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Nodes:
-    """An API server with one Node: its labels, or an error."""
+    """An API server with one Node; its value is the Node's labels or an error."""
 
     def __init__(self, labels: dict[str, str] | Exception | None) -> None:
         self.labels = labels
@@ -27,7 +27,7 @@ class Nodes:
         return {"metadata": {} if self.labels is None else {"labels": self.labels}}
 
 
-def test_the_label_is_requested_once_in_five_minutes() -> None:
+def test_the_label_is_requested_once_per_five_minutes() -> None:
     nodes, clock = Nodes({LABEL: "a100", "other": "x"}), Clock()
     name = NodeConfigName(nodes, "node-1", clock=clock)
     assert [name.get() for _ in range(3)] == ["a100"] * 3
@@ -38,8 +38,11 @@ def test_the_label_is_requested_once_in_five_minutes() -> None:
     assert nodes.requests == 2
 
 
-def test_an_outage_changes_no_name() -> None:
-    """Before the first response it is unknown, later the last one counts; requests are rare meanwhile."""
+def test_an_outage_does_not_change_the_name() -> None:
+    """Before the first response, the name is unknown; after it, the last one applies.
+
+    Requests are rare during an outage.
+    """
     nodes, clock = Nodes(TransportError("no route")), Clock()
     name = NodeConfigName(nodes, "node-1", clock=clock)
     assert [name.get(), name.get()] == [None, None]

@@ -1,4 +1,4 @@
-"""When rules are evaluated on a node, and over what."""
+"""When rules are evaluated on a node, and on which features."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_all_features_of_the_node_count() -> None:
     assert state.problems == (f"NodeFeatureRule rules: rule 'broken' failed: {field}: must be a string, not absent",)
 
 
-def test_evaluated_again_only_where_something_changed() -> None:
+def test_rules_are_evaluated_again_only_after_a_change() -> None:
     rules: list[tuple[RuleObject, ...] | None] = [(parse_object(DOCUMENT),)]
     node = NodeRules("node-1", lambda: rules[0])
     machine = gpu_server()
@@ -44,7 +44,7 @@ def test_evaluated_again_only_where_something_changed() -> None:
 
 
 def test_groups_of_the_node() -> None:
-    """Groups without rules are evaluated; a rule of a group that fails names its kind; unknown groups are not none."""
+    """Groups without rules are evaluated. Failing group rules name their kind. Unknown groups differ from no groups."""
     group = parse_object(rule_object({"matchFeatures": [NAME]}, {"matchFeatures": [{}]}, name="g", kind=GROUP))
     groups: list[tuple[RuleObject, ...] | None] = [(group,)]
     node = NodeRules("node-1", tuple, groups=lambda: groups[0])
@@ -63,7 +63,7 @@ def test_groups_of_the_node() -> None:
     assert "example.com/name" in evaluation.labels
 
 
-def test_labels_that_the_cluster_denies_are_told() -> None:
+def test_labels_that_the_cluster_denies_are_reported() -> None:
     node = NodeRules("node-1", lambda: (parse_object(DOCUMENT),), policy=((), ("example.com",), ""))
     state = node.state(gpu_server(), None)
     assert state.evaluation is not None
@@ -71,6 +71,6 @@ def test_labels_that_the_cluster_denies_are_told() -> None:
     assert "the namespace example.com is denied by rules.denyLabelNs" in state.problems[-1]
 
 
-def test_unknown_rules_are_not_none() -> None:
+def test_unknown_rules_differ_from_no_rules() -> None:
     assert NodeRules("node-1", lambda: None).state(gpu_server(), None) == (None, (UNKNOWN,))
     assert NodeRules("node-1", lambda: None, lambda: "no").state(gpu_server(), None).problems == (f"{UNKNOWN}: no",)

@@ -1,4 +1,4 @@
-"""NVML in a thread of its own: the loop is woken by what changed, and never waits."""
+"""NVML in its own thread: changes wake the loop, which never waits for NVML."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_facts_and_events_wake_the_loop_until_it_is_closed() -> None:
 
 def test_a_flood_of_events_causes_few_queries() -> None:
     starts: list[float] = []
-    watch = NvmlWatch(lambda: _noted(starts), 3600.0, lambda: None, min_interval=0.05)
+    watch = NvmlWatch(lambda: _record_start(starts), 3600.0, lambda: None, min_interval=0.05)
     watch.start()
-    eventually(lambda: _asked_again(watch) and len(starts) >= 4)
+    eventually(lambda: _request_query(watch) and len(starts) >= 4)
     watch.close()
     assert min(after - before for before, after in itertools.pairwise(starts)) >= 0.05
 
@@ -65,18 +65,18 @@ def test_a_query_that_raises_makes_the_facts_unknown() -> None:
     watch.close()
 
 
-def _noted(starts: list[float]) -> NvmlFacts:
+def _record_start(starts: list[float]) -> NvmlFacts:
     starts.append(time.monotonic())
     return NvmlFacts()
 
 
-def _asked_again(watch: NvmlWatch) -> bool:
+def _request_query(watch: NvmlWatch) -> bool:
     watch.query_soon()
     return True
 
 
 def test_lines_of_the_child_are_events() -> None:
-    """What a library prints between them is none, and the end of the child ends nothing."""
+    """Other output of a library between the lines is ignored; the end of the child does not end the watch."""
     program = "print('0000:3b:00.0 79'); print('a warning'); print('0000:3B:00.0 1', end='')"
     events: list[DeviceEvent] = []
     stopped = threading.Event()

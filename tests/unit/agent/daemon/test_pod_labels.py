@@ -34,7 +34,7 @@ class Pods:
 
 
 def test_patterns() -> None:
-    """A pod is excluded by namespace alone where the pattern has nothing else, and by its labels where it has."""
+    """A pattern with only a namespace excludes all its pods; one with labels excludes only pods that have them."""
     pods = Pods()
     pods.labels = {("kube-system", "a"): {"tier": "infra"}, ("kube-system", "b"): {"tier": "x"}, ("kube-x", "c"): {}}
     excluded = pod_exclusion(INFRA, PodLabels(pods))
@@ -44,13 +44,13 @@ def test_patterns() -> None:
 
 
 def test_without_an_api_server() -> None:
-    """Where labels cannot be requested, patterns without labels still hold, and the others exclude no pod."""
+    """If labels cannot be requested, patterns without labels still apply; the others exclude no pod."""
     excluded = pod_exclusion(INFRA, None)
     assert [excluded(PodResources("kube-system", "a")), excluded(PodResources("logs", "d"))] == [False, True]
 
 
 def test_labels_are_cached() -> None:
-    """Labels of a pod are requested once in five minutes."""
+    """Labels of a pod are requested once per five minutes."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
     labels = PodLabels(pods, clock=clock)
@@ -63,7 +63,7 @@ def test_labels_are_cached() -> None:
 
 @pytest.mark.parametrize("error", [NotFound(404, "NotFound", "no pod"), TransportError("refused")])
 def test_unknown_pods_are_counted(error: Exception) -> None:
-    """A pod whose labels cannot be read has none, and is requested again soon, not at every scan."""
+    """A pod with unreadable labels counts as unlabelled; its labels are requested again soon, not at every scan."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): error}
     labels = PodLabels(pods, clock=clock)
@@ -75,7 +75,7 @@ def test_unknown_pods_are_counted(error: Exception) -> None:
 
 
 def test_cached_labels_outlive_an_outage() -> None:
-    """A pod that was excluded stays so while the API server is away: not to know its labels is not that it has none."""
+    """A pod that was excluded remains excluded during an outage: unknown labels are not the same as no labels."""
     pods, clock = Pods(), Clock()
     pods.labels = {("a", "b"): {"c": "d"}}
     labels = PodLabels(pods, clock=clock)
@@ -89,7 +89,7 @@ def test_cached_labels_outlive_an_outage() -> None:
 
 
 def test_an_unavailable_server_gets_one_request_for_all_pods() -> None:
-    """Each question may last until its timeout, and the loop waits for it."""
+    """Each request may last until its timeout, and the loop waits for it."""
     pods, clock = Pods(), Clock()
     names = [str(number) for number in range(50)]
     pods.labels = {("a", name): TransportError("timed out") for name in names}
@@ -101,8 +101,8 @@ def test_an_unavailable_server_gets_one_request_for_all_pods() -> None:
     assert [labels.get("a", name) for name in names] == [{"c": name} for name in names]
 
 
-def test_bounded() -> None:
-    """However many pods pass by, no more than a node can hold are remembered."""
+def test_the_cache_is_bounded() -> None:
+    """The number of cached pods is limited to the pods that a node can hold, however many start and end."""
     pods = Pods()
     labels = PodLabels(pods)
     for number in range(5000):

@@ -1,4 +1,4 @@
-"""Settings: one name each, four layers, one precedence, and errors with a remedy."""
+"""Settings: one name each, four layers, one precedence, and errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(text: str | None = None, environment: dict[str, str] | None = None, **f
 
 @given(st.sets(st.sampled_from(LAYERS[1:])))
 def test_precedence(layers: set[str]) -> None:
-    """Flags win over the environment, the environment over the file, the file over the default."""
+    """Flags override the environment, the environment overrides the file, and the file overrides the defaults."""
     settings = read(
         "interval: 2s" if "file" in layers else None,
         {"ZONEWISE_INTERVAL": "3s"} if "environment" in layers else {},
@@ -30,12 +30,12 @@ def test_precedence(layers: set[str]) -> None:
 
 
 def test_every_option_is_a_setting() -> None:
-    """Every option has a field of its name, and every field but the nested one an option."""
+    """Every option is a field with its name, and every field except the nested one is an option."""
     assert {option.field for option in OPTIONS} == set(Settings._fields) - {"exclude"}
 
 
 def test_names_follow_from_one() -> None:
-    """The flag and the variable are the key in other spellings."""
+    """The flag and the variable are other spellings of the key."""
     option = next(option for option in OPTIONS if option.key == "tls.clientCa")
     assert (option.field, option.flag, option.variables) == (
         "tls_client_ca",
@@ -45,18 +45,18 @@ def test_names_follow_from_one() -> None:
 
 
 def test_downward_api_names() -> None:
-    """The variables that manifests customarily set are read, after our own."""
+    """The variables that manifests customarily set are read after the agent's own."""
     assert read(environment={"NODE_NAME": "a"}).node_name == "a"
     assert read(environment={"NODE_NAME": "a", "ZONEWISE_NODE_NAME": "b"}).node_name == "b"
 
 
-def test_an_empty_variable_is_none() -> None:
-    """A variable that is set to nothing, as a template without a value leaves it, does not count."""
+def test_an_empty_variable_is_unset() -> None:
+    """An empty variable, as a template without a value leaves it, counts as unset."""
     assert read(environment={"ZONEWISE_INTERVAL": ""}).interval == 60.0
 
 
 def test_nodes_with_equal_settings_have_one_digest() -> None:
-    """The names and addresses of node and pod make no difference; any other setting does."""
+    """The names and addresses of the node and the pod do not affect the digest; any other setting does."""
     digests = {
         read("interval: 30s", {"NODE_NAME": name, "NODE_IP": address, "POD_NAME": f"agent-{name}"}).digest()
         for name, address in (("a", "10.0.0.1"), ("b", "10.0.0.2"))
@@ -67,7 +67,7 @@ def test_nodes_with_equal_settings_have_one_digest() -> None:
 
 
 def test_derived_settings() -> None:
-    """Sockets lie below the kubelet's directory, and /configz is at the node's address where that is known."""
+    """Sockets are below the kubelet's directory; /configz is at the node's address if that is known."""
     settings = read("kubeletDir: /k")
     assert settings.podresources_socket == "/k/pod-resources/kubelet.sock"
     assert settings.kubelet_config == "/k/config.yaml"
@@ -87,7 +87,7 @@ def test_derived_settings() -> None:
     ],
 )
 def test_a_configured_location_is_the_only_one(text: str, instead: str) -> None:
-    """Only where /configz was derived, the file counts as long as that does not respond."""
+    """The file is a fallback for /configz only if the URL was derived, and only until /configz responds."""
     assert read(text).kubelet_config_fallback() == instead
 
 
@@ -122,14 +122,14 @@ def test_a_configured_location_is_the_only_one(text: str, instead: str) -> None:
     ],
 )
 def test_errors(text: str, message: str) -> None:
-    """An error names the place, the key, the value, and what it may be."""
+    """An error names the position, the key, the value, and the valid values."""
     with pytest.raises(SettingsError) as caught:
         read(text)
     assert str(caught.value).startswith(message)
 
 
 def test_errors_of_other_layers() -> None:
-    """A bad flag or variable is named as it was written."""
+    """An error about a flag or a variable names it as the user wrote it."""
     with pytest.raises(SettingsError, match=r"^--interval: 'x' must be a duration"):
         read(interval="x")
     with pytest.raises(SettingsError, match=r"^environment: ZONEWISE_INTERVAL: 'x' must be"):
@@ -137,17 +137,17 @@ def test_errors_of_other_layers() -> None:
 
 
 def test_off_is_a_word() -> None:
-    """YAML 1.1 reads off as false, and the setting reads it back."""
+    """YAML 1.1 parses off as false; the setting converts it back."""
     assert read("publish: {labels: off}").publish_labels == "off"
 
 
 def test_an_empty_file_is_defaults() -> None:
-    """A file of comments only changes nothing."""
+    """A file that contains only comments changes nothing."""
     assert read("# nothing\n") == read()
 
 
 def test_exclusions() -> None:
-    """Resources for all nodes or by node, and pods by patterns."""
+    """Resources are excluded for all nodes or per node, and pods by patterns."""
     text = """
     exclude:
       resources: {"*": [memory], "login-*": ["example.com/*"]}
@@ -175,14 +175,14 @@ def test_exclusions() -> None:
         (("default", "monitor-12", {"tier": "infra"}), False),
     ],
 )
-def test_a_pattern_wants_everything(pod: tuple[str, str, dict[str, str]], matches: bool) -> None:
-    """A pod is excluded only where every field of a pattern matches it."""
+def test_every_field_of_a_pattern_must_match(pod: tuple[str, str, dict[str, str]], matches: bool) -> None:
+    """A pod is excluded only if every field of a pattern matches it."""
     assert PodPattern(name="monitor-?", labels=(("tier", "infra"),)).matches(*pod) is matches
 
 
 @given(st.floats(0.1, 1e6), st.sampled_from(["", "s", "ms", "m", "h"]))
 def test_durations(number: float, unit: str) -> None:
-    """A duration is its number in its unit; none below a tenth of a second is accepted."""
+    """A duration is a number with a unit; values below a tenth of a second are rejected."""
     text = f"{number:.3f}{unit}"
     seconds = float(f"{number:.3f}") * {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}[unit]
     if seconds < 0.1:

@@ -26,8 +26,8 @@ def sizes(machine: Machine) -> tuple[int | None, ...]:
     return tuple(zone.memory for zone in machine.zones)
 
 
-def test_steps_are_not_shown_and_the_last_one_is() -> None:
-    """Of a zone that grows the first size counts until it has stopped; other zones change at once with it."""
+def test_only_the_final_size_of_a_growing_zone_is_shown() -> None:
+    """A growing zone has its first size until it has stopped growing; other zones are not affected."""
     settled = SettledMemory()
     steps = [(4, 8), (5, 8), (6, 8), (15, 8), (15, 8), (15, 8)]
     shown = [sizes(settled.apply(with_memory(*(size * GIB for size in step)))) for step in steps]
@@ -36,7 +36,7 @@ def test_steps_are_not_shown_and_the_last_one_is() -> None:
 
 
 def test_a_zone_that_is_plugged_in_is_shown_at_once() -> None:
-    """It has no earlier size; one that was removed is forgotten."""
+    """It has no earlier size. A removed zone is forgotten."""
     settled = SettledMemory()
     settled.apply(with_memory(4 * GIB))
     assert sizes(settled.apply(with_memory(4 * GIB, 2 * GIB))) == (4 * GIB, 2 * GIB)
@@ -44,16 +44,16 @@ def test_a_zone_that_is_plugged_in_is_shown_at_once() -> None:
     assert sizes(settled.apply(with_memory(4 * GIB, 3 * GIB))) == (4 * GIB, 3 * GIB)
 
 
-def test_a_machine_without_changes_is_the_same_value() -> None:
-    """So that nothing is computed anew."""
+def test_a_machine_without_changes_is_the_same_object() -> None:
+    """Identity lets callers skip recomputation."""
     settled, machine = SettledMemory(), with_memory(4 * GIB, None)
     assert settled.apply(machine) is machine
     assert settled.apply(machine) is machine
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=30))
-def test_what_stays_is_shown_and_each_shown_size_was_there(steps: list[int]) -> None:
-    """After two equal scans the size is that of the scans; changes are at most as many as pairs of equal scans."""
+def test_a_size_is_shown_after_two_equal_scans(steps: list[int]) -> None:
+    """After two equal scans, the shown size is theirs; otherwise, it does not change."""
     settled = SettledMemory()
     shown = [sizes(settled.apply(with_memory(step)))[0] for step in steps]
     for i in range(1, len(steps)):

@@ -1,4 +1,4 @@
-"""Where snapshots go: files that are whole at every moment, and workers that are counted."""
+"""Sinks of snapshots: files that are complete at every moment, and publishers whose writes are counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def a_status() -> Status:
 
 
 def test_file(tmp_path: Path) -> None:
-    """The file holds the objects as YAML documents, and is replaced only when they change."""
+    """The file contains the objects as YAML documents and is replaced only if they change."""
     path = tmp_path / "out.yaml"
     sink = FileSink(str(path), a_status())
     sink.submit(SNAPSHOT)
@@ -55,8 +55,8 @@ def test_file(tmp_path: Path) -> None:
     assert [name.name for name in tmp_path.iterdir()] == ["out.yaml"]
 
 
-def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
-    """A FIFO, as a device, is written to and stays; a link stays, and what it leads to is written."""
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    """A FIFO or a device is written to but not replaced; a link remains, and its target is written."""
     fifo, link, file = tmp_path / "fifo", tmp_path / "link", tmp_path / "file"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -73,13 +73,13 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    """A dash is standard output."""
+    """A dash stands for standard output."""
     FileSink("-", a_status()).submit(SNAPSHOT)
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == documents(SNAPSHOT)
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged once, nothing breaks, nothing counts as published, and the next submit tries again."""
+    """The error is logged once and counts as no publication; the next submit tries again."""
     path, status = tmp_path / "missing" / "out.yaml", a_status()
     sink = FileSink(str(path), status)
     sink.submit(SNAPSHOT)
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_nothing_is_left_beside_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
-    """A directory in its place, for one."""
+    """One reason is a directory with the same name."""
     (tmp_path / "out.yaml").mkdir()
     FileSink(str(tmp_path / "out.yaml"), a_status()).submit(SNAPSHOT)
     assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
@@ -126,8 +126,8 @@ def test_without_reports_labels_alone_count_as_published(tmp_path: Path) -> None
     assert status.age() == 0.0
 
 
-def test_the_file_keeps_the_last_report(tmp_path: Path) -> None:
-    """While the kubelet is away the last report stays beside newer labels, and does not count as known to be right."""
+def test_the_last_report_remains_in_the_file(tmp_path: Path) -> None:
+    """While the kubelet is down, the last report remains beside newer labels, but is not confirmed to be current."""
     path, status = tmp_path / "out.yaml", a_status()
     sink = FileSink(str(path), status)
     sink.submit(SNAPSHOT._replace(nrt=None))
@@ -138,7 +138,7 @@ def test_the_file_keeps_the_last_report(tmp_path: Path) -> None:
 
 
 def test_documents_without_a_report() -> None:
-    """Before the first report of the kubelet there is no NodeResourceTopology, but there are labels."""
+    """Before the first report, there are labels but no NodeResourceTopology."""
     (node,) = documents(SNAPSHOT._replace(nrt=None))
     assert node == {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "b"}}}
 
@@ -153,8 +153,8 @@ def value(meters: AgentMetrics, name: str, **labels: str) -> float | None:
     return meters.registry.get_sample_value(name, labels)
 
 
-def test_what_is_sent_is_counted() -> None:
-    """Writes and bytes by operation; what needed no write counts as known to be right all the same."""
+def test_writes_are_counted() -> None:
+    """Writes and bytes are counted by operation. An object that needs no write is also confirmed to be current."""
     results = [WriteResult("apply", 4000), WriteResult("patch", 600), NO_WRITE]
     sink, status, meters = publishing(lambda snapshot: results.pop(0))
     assert status.age() is None
@@ -168,8 +168,11 @@ def test_what_is_sent_is_counted() -> None:
     assert status.age() == 0.0
 
 
-def test_what_is_repaired_or_unknown() -> None:
-    """A repair counts by its cause; an object that is not right has no age of this moment."""
+def test_repairs_and_unknown_objects() -> None:
+    """Repairs are counted by cause.
+
+    The age of an object that is not current is unknown or that of its last confirmation.
+    """
     results = [NO_WRITE._replace(age=None), WriteResult("patch", 1, ForeignChange(EDITED, "kubectl"), 5.0)]
     sink, status, meters = publishing(lambda snapshot: results.pop(0))
     ages: list[float | None] = []
@@ -184,14 +187,14 @@ def test_what_is_repaired_or_unknown() -> None:
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    """A client of a server that has the Node n1."""
+    """Return a client of a server that has the Node n1."""
     with ApiServer(crds=[CRD]) as server, contextlib.closing(Client(server.client_config())) as made:
         made.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
         yield made
 
 
 def test_the_topology_is_repaired_whatever_is_done_to_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Edits and deletions are undone without a new snapshot. Another program that goes on is answered with pauses."""
+    """Edits and deletions are undone without a new snapshot; repeated changes by another program delay the repairs."""
     nrt = {
         "apiVersion": NODE_RESOURCE_TOPOLOGIES.api_version, "kind": "NodeResourceTopology",
         "metadata": {"name": "n1"}, "attributes": [{"name": "a", "value": "b"}], "zones": [],
@@ -202,7 +205,7 @@ def test_the_topology_is_repaired_whatever_is_done_to_it(client: Client, caplog:
     watching = NODE_RESOURCE_TOPOLOGIES.plural
 
     def version(attributes: object) -> int:
-        """Return the version of the object, 0 where it is not there or has other attributes."""
+        """Return the version of the object, or 0 if it does not exist or has other attributes."""
         try:
             current = client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
         except NotFound:
@@ -237,7 +240,7 @@ def repairs(meters: AgentMetrics, cause: str) -> float | None:
     ("error", "reason"), [(ApiError(403, "Forbidden", "no"), "Forbidden"), (TransportError("x"), "TransportError")]
 )
 def test_failures_are_counted(error: Exception, reason: str) -> None:
-    """A failure counts by its reason, and nothing is known to be right."""
+    """Failures are counted by reason, and the object is not confirmed to be current."""
     failures = [error]
 
     def publish(snapshot: Snapshot) -> WriteResult:
@@ -253,7 +256,7 @@ def test_failures_are_counted(error: Exception, reason: str) -> None:
 
 
 def test_nothing_to_publish() -> None:
-    """A snapshot without the object is passed over."""
+    """A snapshot without the object is skipped."""
     published: list[Snapshot] = []
     sink, _, _ = publishing(lambda snapshot: published.append(snapshot) or NO_WRITE)
     sink.submit(SNAPSHOT._replace(nrt=None))

@@ -1,4 +1,4 @@
-"""The agent's pages, over real sockets: probes, metrics, and its state."""
+"""The agent's HTTP pages, over real sockets: probes, metrics, and its state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USAGE = Usage(
 
 
 class Agent(NamedTuple):
-    """The site, with its status and its clock."""
+    """The site with its status and its clock."""
 
     clock: Clock
     status: Status
@@ -60,7 +60,7 @@ def test_health(agent: Agent, port: int) -> None:
 
 
 def test_readiness(agent: Agent, port: int) -> None:
-    """The agent is ready from its first successful publish on, until the last one is too old."""
+    """The agent is ready from its first successful publication until the last one is too old."""
     assert get(port, "/readyz").body == "nothing has been published yet\n"
     agent.status.published("nrt")
     assert get(port, "/readyz").status == 200
@@ -70,7 +70,7 @@ def test_readiness(agent: Agent, port: int) -> None:
 
 
 def test_metrics(agent: Agent, port: int) -> None:
-    """Prometheus gets the amounts of zones, those without a zone, and problems, in its text format."""
+    """Prometheus gets the amounts inside and outside zones, and the problems, in its text format."""
     agent.status.published("nrt")
     agent.clock.advance(2)
     response = get(port, "/metrics")
@@ -88,14 +88,14 @@ def test_metrics(agent: Agent, port: int) -> None:
 
 
 def test_openmetrics(port: int) -> None:
-    """A scraper that prefers OpenMetrics gets it."""
+    """A scraper that prefers OpenMetrics gets OpenMetrics."""
     response = get(port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert response.headers["Content-Type"].startswith("application/openmetrics-text")
     assert response.body.endswith("# EOF\n")
 
 
 def test_state(port: int) -> None:
-    """The state is JSON."""
+    """The state is a JSON document."""
     state = json.loads(get(port, "/debug/state").body)
     assert state["node"] == "n1"
     assert state["usage"]["zones"][0]["amounts"]["cpu"] == {"capacity": 16, "allocatable": 15, "available": 9}

@@ -1,4 +1,4 @@
-"""How old what is published is, and for how long nothing has happened."""
+"""The age of the published objects, and the time since the last heartbeat."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_a_snapshot_is_stored_whole() -> None:
 
 @given(STEPS)
 def test_ages(steps: list[tuple[float, str]]) -> None:
-    """The age is that of the object that was right longest ago, and the silence is since the last beat.
+    """The age is that of the least recently confirmed object; the silence is the time since the last heartbeat.
 
-    The age is unknown as long as one object never was right.
+    The age is unknown until every object has been confirmed once.
     """
     clock = Clock()
     status = Status(clock)
@@ -45,8 +45,8 @@ def test_ages(steps: list[tuple[float, str]]) -> None:
         assert status.age() == (clock() - min(known) if len(known) == len(NAMES) else None)
 
 
-def test_what_was_seen_some_time_ago() -> None:
-    """The age is since the object was seen to be right, not since it was written."""
+def test_a_confirmation_some_time_ago() -> None:
+    """The age is the time since the object was last confirmed, not since it was written."""
     clock = Clock()
     status = Status(clock)
     status.expect(["nrt"])
@@ -56,7 +56,7 @@ def test_what_was_seen_some_time_ago() -> None:
 
 
 def test_a_reload_forgets_only_what_is_no_longer_published() -> None:
-    """What stays to be published stays known to be right; what is new never was."""
+    """Objects that are still published remain confirmed; new ones have never been."""
     clock = Clock()
     status = Status(clock)
     status.expect(["nrt", "labels"])

@@ -1,4 +1,4 @@
-"""Watched files, with the kernel's own inotify: renames, removed and recreated directories, overflows and failures."""
+"""File watches on the kernel's own inotify: renames, removed and recreated directories, overflows and failures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """Watches, and what they report within a while."""
+    """File watches and the reasons that they report within a time limit."""
 
     def __init__(self, *rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> None:
         self.watches = FileWatches(rules, open_queue)
 
     def wait_for(self, expected: Reason | None = None) -> set[Reason]:
-        """Return the reasons reported until the expected one comes; the pending ones where none is expected."""
+        """Return the reasons reported until `expected` arrives; without `expected`, return the pending reasons."""
         poll = select.poll()
         poll.register(self.watches.fileno(), select.POLLIN)
         reasons: set[Reason] = set()
@@ -49,7 +49,7 @@ class Watching:
 
 @pytest.fixture
 def watching() -> Iterator[Callable[..., Watching]]:
-    """Makes watches that are closed at the end."""
+    """Return a function that makes watches; they are closed at the end."""
     opened: list[Watching] = []
 
     def make(*rules: WatchRule, open_queue: Callable[[], Inotify] = Inotify) -> Watching:
@@ -62,7 +62,7 @@ def watching() -> Iterator[Callable[..., Watching]]:
 
 
 def test_a_replaced_file_is_reported_each_time(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """By the kubelet's temporary file and rename, over and over; the temporary file itself is none of our names."""
+    """The kubelet writes a temporary file and renames it, repeatedly; the temporary file itself matches no rule."""
     files = watching(WatchRule(str(tmp_path), ("cpu_manager_state",), Reason.STATE))
     for _ in range(3):
         replace(tmp_path / "cpu_manager_state")
@@ -73,7 +73,7 @@ def test_a_replaced_file_is_reported_each_time(watching: Callable[..., Watching]
 
 
 def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """Written in place, removed, made, linked, moved away."""
+    """A file is written in place, removed, created, linked or moved away."""
     path = tmp_path / "config.yaml"
     files = watching(WatchRule(str(tmp_path), ("config.yaml",), Reason.CONFIG))
     for change in (
@@ -89,8 +89,8 @@ def test_each_way_to_change_a_file(watching: Callable[..., Watching], tmp_path: 
     assert files.wait_for() == set()
 
 
-def test_touching_counts_where_requested(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """Attributes, and writing to a file that stays open."""
+def test_touched_files_are_reported_if_requested(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """With `touched`, changes of attributes and writes to an open file are reported."""
     path = tmp_path / "notify"
     path.touch()
     files = watching(
@@ -112,7 +112,7 @@ def test_touching_counts_where_requested(watching: Callable[..., Watching], tmp_
 
 
 def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """The kubelet's directory holds its state, and often its configuration."""
+    """The kubelet's directory contains its state, and often its configuration."""
     files = watching(
         WatchRule(str(tmp_path), ("cpu_manager_state", "memory_manager_state"), Reason.STATE),
         WatchRule(str(tmp_path), ("*.yaml",), Reason.CONFIG),
@@ -122,8 +122,11 @@ def test_several_reasons_in_one_directory(watching: Callable[..., Watching], tmp
     assert files.wait_for() == {Reason.STATE, Reason.CONFIG}
 
 
-def test_a_directory_that_comes_late(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """Several levels of it; its creation is reported once, since files may have come with it, and then each file."""
+def test_a_directory_that_is_created_later(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """Several levels are created.
+
+    The new directory is reported once, since it may already contain files; then each file is.
+    """
     directory = tmp_path / "kubelet" / "device-plugins"
     files = watching(WatchRule(str(directory), ("*.sock",), Reason.DEVICES))
     (tmp_path / "unrelated").mkdir()
@@ -136,7 +139,7 @@ def test_a_directory_that_comes_late(watching: Callable[..., Watching], tmp_path
 
 
 def test_a_directory_is_removed_and_recreated(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """Removed, moved, replaced, with all parents: files of the new one are reported, old ones are not."""
+    """A directory is removed, moved or replaced, with all its parents. Only files in the new directory are reported."""
     top = tmp_path / "lib"
     directory = top / "kubelet"
     directory.mkdir(parents=True)
@@ -158,10 +161,10 @@ def test_a_directory_is_removed_and_recreated(watching: Callable[..., Watching],
     assert files.wait_for(Reason.STATE) == {Reason.STATE}
 
 
-def test_a_directory_above_that_is_exchanged_is_seen_at_the_next_settling(
+def test_a_replaced_parent_directory_is_noticed_at_the_next_settle(
     watching: Callable[..., Watching], tmp_path: Path
 ) -> None:
-    """No event reports that, as none reports a mount; the wait begins with a settling."""
+    """Neither this nor a mount causes an event of inotify. Each wait therefore begins with settle()."""
     top = tmp_path / "lib"
     directory = top / "kubelet"
     directory.mkdir(parents=True)
@@ -177,8 +180,8 @@ def test_a_directory_above_that_is_exchanged_is_seen_at_the_next_settling(
     assert files.wait_for() == {Reason.STATE}
 
 
-def test_a_socket_that_is_made_anew(watching: Callable[..., Watching], tmp_path: Path) -> None:
-    """The kubelet removes its old one and binds a new one when it starts."""
+def test_a_recreated_socket(watching: Callable[..., Watching], tmp_path: Path) -> None:
+    """The kubelet removes the old socket and binds a new one when it starts."""
     import socket
 
     path = tmp_path / "kubelet.sock"
@@ -191,7 +194,7 @@ def test_a_socket_that_is_made_anew(watching: Callable[..., Watching], tmp_path:
 
 
 class Overflowing(Inotify):
-    """A queue that overflows once."""
+    """An inotify queue that overflows once."""
 
     full = True
 
@@ -209,8 +212,8 @@ def test_an_overflow_is_a_change_everywhere(watching: Callable[..., Watching], t
     assert files.watches.read() == set()
 
 
-class Refusing(Inotify):
-    """A queue that rejects watches until it may accept them."""
+class RejectingWatches(Inotify):
+    """An inotify queue that rejects watches until `allowed` is set."""
 
     allowed = False
 
@@ -223,8 +226,8 @@ class Refusing(Inotify):
 def test_without_kernel_watches_files_are_polled(
     watching: Callable[..., Watching], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged once, each settling polls, and tries again."""
-    queue = Refusing()
+    """The failure is logged once. Each settle() polls the files and tries to watch them again."""
+    queue = RejectingWatches()
     late = tmp_path / "late"
     files = watching(
         WatchRule(str(tmp_path), ("state",), Reason.STATE), WatchRule(str(late), ("*",), Reason.DEVICES),
@@ -274,7 +277,7 @@ EVENTS = st.lists(
 
 @given(EVENTS, st.integers(0, 15))
 def test_events_decode_as_the_kernel_lays_them_out(events: list[InotifyEvent], padding: int) -> None:
-    """Names are ended by NULs, of which there may be many, or none for the directory itself."""
+    """Names are padded with any number of NULs; an event of the directory itself has no name."""
     buffer = b"".join(
         struct.pack("iIII", event.watch, event.mask, 0, len(name)) + name
         for event in events
@@ -326,7 +329,7 @@ def test_watched_files(path: str, reasons: set[Reason]) -> None:
     ],
 )
 def test_irrelevant_files(path: str) -> None:
-    """Its configuration files are irrelevant where /configz is used."""
+    """The kubelet's configuration files are irrelevant if /configz is used."""
     assert reasons_for(path, SETTINGS) == set()
 
 
@@ -346,8 +349,8 @@ def test_configured_files() -> None:
     assert [rule.directory for rule in watch_rules(settings) if rule.touched] == ["/n"]
 
 
-def test_the_notification_file_is_made(tmp_path: Path) -> None:
-    """With its directory, for its owner and group; what is there already stays."""
+def test_the_notification_file_is_created(tmp_path: Path) -> None:
+    """The file is created with its directory, for its owner and group; an existing file is not changed."""
     path = tmp_path / "run" / "zonewise" / "notify"
     ensure_notify_file(str(path))
     assert path.read_bytes() == b""
@@ -357,7 +360,7 @@ def test_the_notification_file_is_made(tmp_path: Path) -> None:
     assert path.read_bytes() == b"kept"
 
 
-def test_a_notification_path_that_is_no_file_is_rejected(tmp_path: Path) -> None:
+def test_a_notification_path_that_is_not_a_file_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for name in (".", "fifo"):
         with pytest.raises(OSError, match=r"Is a directory|is not a regular file|No such device"):
@@ -365,7 +368,7 @@ def test_a_notification_path_that_is_no_file_is_rejected(tmp_path: Path) -> None
 
 
 def test_cgroups_of_pods(tmp_path: Path, watching: Callable[..., Watching]) -> None:
-    """A pod's cgroup that comes or goes is heard of, in whatever class of service."""
+    """A pod's cgroup that appears or disappears is reported, in every QoS class."""
     mount = tmp_path / "sys" / "fs" / "cgroup"
     burstable = mount / "kubepods.slice" / "kubepods-burstable.slice"
     burstable.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""One wait for everything: files, threads and signals; bursts as one, silence for nothing, and no event lost."""
+"""One wait for files, threads and signals: a burst is one wait, an idle node wakes nothing, and no event is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zonewise.daemon.events.inotify import Inotify
 
 LONG = 30.0
-"""Seconds, for waits that end long before."""
+"""A timeout in seconds for waits that end long before it."""
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def rules(directory: Path) -> tuple[WatchRule, ...]:
     )
 
 
-def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
-    """The timeout is respected, with hardly any CPU time."""
+def test_an_idle_wait_lasts_for_its_timeout(tmp_path: Path) -> None:
+    """The wait lasts for its timeout and uses hardly any CPU time."""
     with open_event_source(rules(tmp_path)) as events:
         began, used = time.monotonic(), time.thread_time()
         assert events.wait(0.2) == frozenset()
@@ -61,7 +61,7 @@ def test_nothing_comes_when_nothing_happens(tmp_path: Path) -> None:
 
 
 def test_events_before_the_wait_are_returned(tmp_path: Path, wake: Wake) -> None:
-    """While a scan runs, events gather."""
+    """Events accumulate during a scan."""
     with open_event_source(rules(tmp_path), [wake]) as events:
         replace(tmp_path / "cpu_manager_state")
         wake(Reason.PODS)
@@ -70,7 +70,7 @@ def test_events_before_the_wait_are_returned(tmp_path: Path, wake: Wake) -> None
 
 
 def test_files_written_together_are_one_wait(tmp_path: Path) -> None:
-    """As at a pod's admission; the last one is not left for a wait of its own."""
+    """The kubelet writes several files when it admits a pod; the last one does not cause another wait."""
     (tmp_path / "device-plugins").mkdir()
 
     def admit() -> None:
@@ -86,7 +86,7 @@ def test_files_written_together_are_one_wait(tmp_path: Path) -> None:
 
 
 class EventSourceOf:
-    """A source with a burst's times of its own."""
+    """An event source with its own quiet time and maximum length of a burst."""
 
     def __init__(self, directory: Path, *, quiet: float, patience: float) -> None:
         self.watches = FileWatches(rules(directory))
@@ -99,8 +99,8 @@ class EventSourceOf:
         self.watches.close()
 
 
-def test_an_endless_burst_is_cut_by_the_patience(tmp_path: Path) -> None:
-    """A directory that never rests delays a scan by no more than that."""
+def test_the_patience_ends_an_endless_burst(tmp_path: Path) -> None:
+    """A directory that changes all the time delays a scan by no more than the patience."""
     stop = threading.Event()
 
     def write() -> None:
@@ -121,7 +121,7 @@ def test_an_endless_burst_is_cut_by_the_patience(tmp_path: Path) -> None:
 
 
 def test_a_restart_of_the_kubelet(tmp_path: Path) -> None:
-    """It clears its directory of plugins and binds its sockets anew: each of the directories may be new, too."""
+    """The kubelet clears its plugin directory and binds its sockets again; each directory may be a new one."""
     for name in ("device-plugins", "pod-resources"):
         (tmp_path / name).mkdir()
     with open_event_source(rules(tmp_path)) as events:
@@ -136,7 +136,7 @@ def test_a_restart_of_the_kubelet(tmp_path: Path) -> None:
 
 
 def test_other_threads_wake_it(tmp_path: Path, wake: Wake) -> None:
-    """Every reason of every thread comes, in one wait or several."""
+    """Every reason of every thread is returned, by one wait or by several."""
     expected = set(Reason) - {Reason.STOP}
     with open_event_source((), [wake]) as events:
         threads = [threading.Thread(target=wake, args=(reason,)) for reason in expected]
@@ -152,7 +152,7 @@ def test_other_threads_wake_it(tmp_path: Path, wake: Wake) -> None:
 
 
 def test_hardware_wakes_it() -> None:
-    """By messages of the kernel, here from a socket in its place."""
+    """Messages of the kernel wake it; a socket stands in for the kernel here."""
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
         watches = FileWatches(())
@@ -167,7 +167,7 @@ def test_hardware_wakes_it() -> None:
     [(signal.SIGTERM, Reason.STOP), (signal.SIGINT, Reason.STOP), (signal.SIGHUP, Reason.RELOAD)],
 )
 def test_signals_wake_it(number: signal.Signals, reason: Reason, signals: Signals) -> None:
-    """One that comes before the wait as well as one within."""
+    """A signal before the wait and a signal during the wait both wake it."""
     with open_event_source((), [signals]) as events:
         os.kill(os.getpid(), number)
         assert events.wait(LONG) == {reason}
@@ -178,8 +178,8 @@ def test_signals_wake_it(number: signal.Signals, reason: Reason, signals: Signal
         assert events.wait(0) == frozenset()
 
 
-def test_signals_between_two_sources_are_kept(signals: Signals) -> None:
-    """A reload makes the source anew; a stop in between must not be lost."""
+def test_signals_between_two_sources_are_not_lost(signals: Signals) -> None:
+    """A reload opens a new source; a stop signal before that must not be lost."""
     with open_event_source((), [signals]):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -187,7 +187,7 @@ def test_signals_between_two_sources_are_kept(signals: Signals) -> None:
         assert events.wait(LONG) == {Reason.STOP}
 
 
-def test_signals_do_afterwards_what_they_did_before() -> None:
+def test_closing_restores_the_signal_handlers() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     Signals().close()
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
@@ -206,7 +206,7 @@ def test_a_stop_does_not_wait_for_the_end_of_a_burst(tmp_path: Path, wake: Wake)
 
 
 def test_files_without_a_kernel_watch_are_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the polling interval, though nothing is readable; and threads wake it as ever."""
+    """The poll comes within its interval although no descriptor becomes readable; threads still wake the wait."""
     monkeypatch.setattr("zonewise.daemon.events.source.POLL_INTERVAL", 0.02)
 
     def fail() -> Inotify:

@@ -1,4 +1,4 @@
-"""When a burst is over: no event is lost, and no event waits longer than MAX_BURST."""
+"""The end of a burst: no event is lost, and no event waits longer than MAX_BURST."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAPS = st.lists(st.tuples(st.floats(0, 0.01), st.sets(st.sampled_from(Reason), m
 
 
 class Events:
-    """Events at given times after one another; waiting for them advances a clock."""
+    """Events with given gaps between them; waiting for them advances a clock."""
 
     def __init__(self, gaps: list[tuple[float, set[Reason]]], clock: Clock) -> None:
         self.clock = clock
@@ -36,7 +36,7 @@ class Events:
 
 @given(GAPS, st.floats(0.0001, 0.01), st.floats(0.0001, 0.05))
 def test_no_event_is_lost_or_late(gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float) -> None:
-    """Bursts one after another return every reason that came, each by the patience after its first event."""
+    """Consecutive bursts return every reason that arrived, each within the patience after its first event."""
     clock = Clock(0.0)
     events = Events(gaps, clock)
     expected = {reason for _, reasons in gaps for reason in reasons}
@@ -51,10 +51,10 @@ def test_no_event_is_lost_or_late(gaps: list[tuple[float, set[Reason]]], quiet: 
 
 
 @given(GAPS, st.floats(0.0001, 0.01), st.floats(0.0001, 0.05))
-def test_a_burst_ends_by_quiet_or_by_its_limit_or_by_a_stop(
+def test_quiet_or_the_limit_or_a_stop_ends_a_burst(
     gaps: list[tuple[float, set[Reason]]], quiet: float, patience: float
 ) -> None:
-    """Else the next scan would begin amid a burst."""
+    """Otherwise, the next scan would begin in the middle of a burst."""
     clock = Clock(0.0)
     events = Events(gaps, clock)
     event_times = [0.0]
@@ -78,7 +78,7 @@ def test_the_end_is_bounded_by_both(first: float, later: float, quiet: float, pa
 
 
 def test_a_stop_is_returned_at_once() -> None:
-    """Whether it begins the burst or comes within."""
+    """A stop may begin the burst or arrive during it."""
     clock = Clock(0.0)
     assert gather({Reason.STOP}, Events([(0.001, {Reason.STATE})], clock).more, clock) == {Reason.STOP}
     assert clock() == 0.0
@@ -87,8 +87,8 @@ def test_a_stop_is_returned_at_once() -> None:
     assert clock() == 0.001
 
 
-def test_events_without_a_reason_prolong_nothing() -> None:
-    """The kubelet's temporary files are such."""
+def test_events_without_a_reason_do_not_prolong_a_burst() -> None:
+    """The kubelet's temporary files cause such events."""
     clock = Clock(0.0)
     nothing: list[tuple[float, set[Reason]]] = [(0.002, set()) for _ in range(50)]
     assert gather({Reason.STATE}, Events(nothing, clock).more, clock, 0.003, 0.02) == {Reason.STATE}

@@ -1,4 +1,4 @@
-"""The kernel's messages about hardware: their format, which matter, and a socket of them."""
+"""The kernel's messages about hardware: their format, which of them matter, and a socket that receives them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PCI = "/devices/pci0000:00/0000:00:01.0"
 
 
 def message(action: str, subsystem: str, path: str) -> bytes:
-    """As lib/kobject_uevent.c alloc_uevent_skb() and add_uevent_var() make it."""
+    """Return a message as alloc_uevent_skb() and add_uevent_var() in lib/kobject_uevent.c build it."""
     keys = (f"ACTION={action}", f"DEVPATH={path}", f"SUBSYSTEM={subsystem}", "SEQNUM=4711")
     return "\0".join((f"{action}@{path}", *keys, "")).encode()
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, Uevents]]:
-    """A sender in place of the kernel, and its receiver."""
+    """Return a sender that stands in for the kernel, and its receiver."""
     sender, receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with sender, receiver:
         yield sender, Uevents(receiver)
@@ -38,13 +38,13 @@ def pair() -> Iterator[tuple[socket.socket, Uevents]]:
     st.from_regex("[a-z_]{1,10}", fullmatch=True),
     st.from_regex("/[a-z0-9:@./]{0,30}", fullmatch=True),
 )
-def test_a_message_reads_as_it_was_made(action: str, subsystem: str, path: str) -> None:
-    """Paths may hold any character that ends nothing, an at sign too."""
+def test_a_message_parses_to_its_parts(action: str, subsystem: str, path: str) -> None:
+    """Paths may contain any character except NUL, even an at sign."""
     assert parse_uevent(message(action, subsystem, path)) == Uevent(action, subsystem, path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"libudev\0\xfe\xed\xca\xfe", b"add", b"add@relative", b"\xff\xfe"])
-def test_what_the_kernel_does_not_send_is_nothing(content: bytes) -> None:
+def test_messages_that_the_kernel_does_not_send_are_ignored(content: bytes) -> None:
     """Messages of udevd have a header of their own."""
     assert parse_uevent(content) is None
 
@@ -76,13 +76,13 @@ def test_no_bytes_break_the_parser(content: bytes) -> None:
         (Uevent("add", "", "/module/nvme"), False),
     ],
 )
-def test_what_matters_is_hardware(event: Uevent, matters: bool) -> None:
-    """A pod's network and a mounted image come and go with each pod, and are none."""
+def test_only_hardware_matters(event: Uevent, matters: bool) -> None:
+    """The network interface of a pod and a mounted image come and go with each pod; they are not hardware."""
     assert event.matters is matters
 
 
-def test_messages_are_drained_at_one_reading(pair: tuple[socket.socket, Uevents]) -> None:
-    """All that came is one reason; what does not matter is none; nothing more is nothing."""
+def test_one_read_drains_all_messages(pair: tuple[socket.socket, Uevents]) -> None:
+    """All pending messages are one reason; irrelevant messages and an empty socket are none."""
     sender, uevents = pair
     assert uevents.read() == set()
     sender.send(message("add", "net", "/devices/virtual/net/veth1"))
@@ -100,7 +100,7 @@ def test_a_message_of_udevd_is_ignored(pair: tuple[socket.socket, Uevents]) -> N
 
 
 class PreparedMessages(socket.socket):
-    """A socket that returns prepared messages, as a netlink socket of the kernel does."""
+    """A socket that returns prepared messages like a netlink socket of the kernel."""
 
     def __init__(self, *messages: OSError | tuple[bytes, object]) -> None:
         super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -116,13 +116,13 @@ class PreparedMessages(socket.socket):
 
 
 def test_a_full_queue_is_a_reason_to_scan() -> None:
-    """The kernel then drops messages and returns ENOBUFS once (man 7 netlink); a dropped message may have mattered."""
+    """The kernel then drops messages and returns ENOBUFS once (man 7 netlink). A dropped message may have mattered."""
     with PreparedMessages(OSError(errno.ENOBUFS, "No buffer space available")) as messages:
         assert Uevents(messages).read() == {Reason.HARDWARE}
 
 
 def test_only_messages_of_the_kernel_count() -> None:
-    """Its port id is 0, and its group 1; a process has an id of its own."""
+    """Messages of the kernel have port id 0 and group 1; those of a process have its own port id."""
     good = message("add", "pci", PCI)
     with PreparedMessages((good, (4711, 1)), (good, (0, 2))) as messages:
         assert Uevents(messages).read() == set()
@@ -147,7 +147,7 @@ def test_without_permission_there_are_no_messages(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_kernels_own_socket() -> None:
-    """Where it may be bound, it has nothing to read at first."""
+    """A socket that can be bound has nothing to read at first."""
     uevents = open_uevents()
     if uevents is None:
         pytest.skip("this kernel lets us bind no socket for its messages")
