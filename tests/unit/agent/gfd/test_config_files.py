@@ -18,8 +18,8 @@ def config_file(path: object, name: str = "", strategy: str = "") -> DevicePlugi
     return DevicePluginConfigFile(DirectoryFiles("/"), str(path), name, strategy)
 
 
-def test_none_is_configured() -> None:
-    """Then nothing is shared; the strategy may be a setting."""
+def test_without_a_configuration() -> None:
+    """Without a configuration, nothing is shared; the strategy may be a setting."""
     assert config_file("").read() == (NO_DEVICE_PLUGIN_CONFIG, ())
     assert config_file("", strategy="single").read()[0] == DevicePluginConfig("single")
 
@@ -42,7 +42,7 @@ def test_the_setting_overrides_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_directory_of_a_configmap(names: tuple[str, ...], name: str, strategy: str | None, tmp_path: Path) -> None:
-    """Links to ..data, as the kubelet mounts them; the configuration of the name, "default", or the only one."""
+    """The kubelet mounts links to ..data. The configuration is the named one, "default", or the only one."""
     (tmp_path / "..data").mkdir()
     for file in names:
         content = "" if file == "default" else f"flags: {{migStrategy: {file}}}"
@@ -57,7 +57,7 @@ def test_directory_of_a_configmap(names: tuple[str, ...], name: str, strategy: s
 
 @pytest.mark.parametrize(("selected", "strategy"), [("single", "single"), ("", "mixed"), ("other", None), (None, None)])
 def test_the_node_selects_before_the_setting(selected: str | None, strategy: str | None, tmp_path: Path) -> None:
-    """A name that is absent is an error, whatever else is there; so is a Node that cannot be read."""
+    """An unknown name is an error even if other configurations exist; so is a Node that cannot be read."""
     for name in ("mixed", "single", "default"):
         (tmp_path / name).write_text(f"flags: {{migStrategy: {'none' if name == 'default' else name}}}")
     files = DirectoryFiles("/")
@@ -67,8 +67,8 @@ def test_the_node_selects_before_the_setting(selected: str | None, strategy: str
     assert DevicePluginConfigFile(files, str(tmp_path / "single"), selected=lambda: None).read()[1] == ()
 
 
-def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
-    """At the start there is none, so GFD's labels are unknown; a repaired file counts at once."""
+def test_the_last_good_content_survives_damage(tmp_path: Path) -> None:
+    """At the start, no good content exists, so GFD's labels are unknown. A repaired file applies at once."""
     path = tmp_path / "config.yaml"
     file = config_file(path)
     assert file.read() == (None, (f"{path}: cannot be read: No such file or directory; GFD's labels are left out",))

@@ -1,4 +1,4 @@
-"""The configuration of NVIDIA's device plugin: what its own parser accepts is read, what it rejects is rejected."""
+"""The configuration of NVIDIA's device plugin: the agent accepts and rejects what the plugin's own parser does."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ sharing:
         ("version: v1\nflags: {migStrategy: single}", DevicePluginConfig("single")),
         ('{"version": "v1", "Flags": {"MIGSTRATEGY": "mixed"}}', DevicePluginConfig("mixed")),
         ("flags: {migStrategy: null, failOnInitError: true}\nresources: {gpus: []}", DevicePluginConfig("none")),
-        # the first entry of a resource counts; other names than the default one, and devices, are ignored
+        # only the first entry of a resource counts; names other than the default one, and devices, are ignored
         (TIME_SLICED, DevicePluginConfig("mixed", TIME_SLICING, {"nvidia.com/gpu": 4, "nvidia.com/mig-1g.10gb": 2})),
         (BOTH, DevicePluginConfig("none", MPS, {"nvidia.com/gpu": 10}, renamed=True)),
         ("sharing: {mps: null}", DevicePluginConfig("none")),
     ],
 )
 def test_accepted(content: str, config: DevicePluginConfig) -> None:
-    """YAML or JSON; field names of any case outside of lists of resources; MPS before time slicing."""
+    """YAML and JSON are accepted, and field names of any case outside lists of resources; MPS precedes time slicing."""
     assert parse_device_plugin_config(content.encode()) == config
 
 
@@ -73,12 +73,12 @@ def test_accepted(content: str, config: DevicePluginConfig) -> None:
         ("sharing: {mps: {resources: [{name: gpu, replicas: 2, rename: A}]}}", "rename: 'A' is not a resource name"),
         ("sharing: {mps: {renameByDefault: 1, resources: []}}", "sharing.mps.renameByDefault: 1 must be true or false"),
         ("sharing: {mps: {failRequestsGreaterThanOne: 'a'}}", "failRequestsGreaterThanOne: 'a' must be true or false"),
-        # time slicing is checked although MPS wins
+        # time slicing is validated although MPS takes precedence
         (BOTH.replace("replicas: 4", "replicas: 1"), "sharing.timeSlicing.resources[0].replicas: 1"),
     ],
 )
 def test_rejected(content: str, message: str) -> None:
-    """The message has the field, its value and what is valid."""
+    """The message contains the field, its value and the valid values."""
     with pytest.raises(DevicePluginConfigError) as error:
         parse_device_plugin_config(content.encode())
     assert message in str(error.value)
@@ -107,7 +107,7 @@ UUID = "b1028956-cfa2-0990-bf4a-5da9abb51763"
         (f"[{UUID}]", False),
     ],
 )
-def test_the_choice_of_devices_is_ignored_and_yet_checked(devices: str, valid: bool) -> None:
+def test_the_selection_of_devices_is_ignored_but_validated(devices: str, valid: bool) -> None:
     content = f"sharing: {{mps: {{resources: [{{name: gpu, replicas: 2, devices: {devices}}}]}}}}".encode()
     if valid:
         assert parse_device_plugin_config(content).replicas == {"nvidia.com/gpu": 2}
@@ -116,7 +116,7 @@ def test_the_choice_of_devices_is_ignored_and_yet_checked(devices: str, valid: b
             parse_device_plugin_config(content)
 
 
-def test_an_absent_flag_and_one_that_is_null_are_false() -> None:
+def test_absent_and_null_flags_are_false() -> None:
     flags = "renameByDefault: null, failRequestsGreaterThanOne: null"
     content = f"sharing: {{mps: {{{flags}, resources: [{{name: gpu, replicas: 2}}]}}}}".encode()
     assert not parse_device_plugin_config(content).renamed
@@ -124,6 +124,6 @@ def test_an_absent_flag_and_one_that_is_null_are_false() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
-    """Either a configuration or its error."""
+    """Any content is either a configuration or an error."""
     with contextlib.suppress(DevicePluginConfigError):
         assert parse_device_plugin_config(content).mig_strategy in MIG_STRATEGIES

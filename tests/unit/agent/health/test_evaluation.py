@@ -1,4 +1,4 @@
-"""Faults begin, last, end and survive a restart; each belongs to the pods that held the device at the time."""
+"""Faults begin, last, end and survive a restart; each is attributed to the pods that held the device at the time."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def test_a_condition_is_raised_and_cleared_over_restarts(rule: str, changes: dic
     if fault.sign.clearing is Clearing.QUIET:
         assert story.rules == []
         return
-    assert story.rules == [] or cleared == ()  # the driver itself wants no recovery, or the fault stays
+    assert story.rules == [] or cleared == ()  # the driver itself reports no recovery action, or the fault remains
 
 
 @pytest.mark.parametrize(("rule", "changes", "verdict"), CONDITIONS, ids=lambda value: str(value)[:24])
-def test_a_flap_is_no_fault_where_a_rule_waits(rule: str, changes: dict[str, Any], verdict: Verdict) -> None:
+def test_a_flap_is_not_a_fault_if_the_rule_waits(rule: str, changes: dict[str, Any], verdict: Verdict) -> None:
     story = Story()
     waits = not story.observe(**changes).raised
     story.observe()
@@ -86,7 +86,7 @@ def test_a_flap_is_no_fault_where_a_rule_waits(rule: str, changes: dict[str, Any
     assert not waits or story.state.faults == ()
 
 
-def test_the_first_boot_with_a_fault_teaches_nothing() -> None:
+def test_no_baseline_is_learned_from_a_first_boot_with_a_fault() -> None:
     first = evaluate(HealthState(), HEALTHY._replace(**gpu(ecc_uncorrected=3)))
     assert first.state.baseline is None
     assert evaluate(first.state, HEALTHY._replace(silent=frozenset({"nvml"}))).state.baseline is None
@@ -113,7 +113,7 @@ def test_counters_that_rise_and_counters_that_were_reset() -> None:
     assert story.rules == []
 
 
-def test_the_speed_of_an_idle_gpu_is_no_sign() -> None:
+def test_the_speed_of_an_idle_gpu_is_not_a_fault() -> None:
     slow = {"links": {**HEALTHY.links, FIRST: LinkReading(2.5, 16)}}
     story = Story()
     story.last(600.0, **slow)
@@ -157,14 +157,14 @@ def test_an_event_belongs_to_the_pod_of_its_time_and_not_to_the_next() -> None:
     assert (fault.sign.verdict, fault.sign.severity, fault.pods) == (Verdict.APPLICATION, Severity.NOTE, (POD,))
 
 
-def test_an_event_of_a_time_when_nobody_looked_belongs_to_no_pod() -> None:
+def test_an_event_from_an_unobserved_time_belongs_to_no_pod() -> None:
     story = Story()
     story.held = {FIRST_GPU: [POD]}
     story.observe()
     down = story.now + 600
     story.held = {FIRST_GPU: [PodName("team", "next")]}
     fault = story.observe(1200.0, events=xid(31, down)).raised
-    assert fault == ()  # older than it lasts
+    assert fault == ()  # older than the time for which it lasts
     assert story.observe(events=xid(109, down)).raised[0].pods == ()
 
 
@@ -185,7 +185,7 @@ def test_one_error_under_different_workloads_is_suspicious() -> None:
     assert story.rules == []
 
 
-def test_both_readers_of_one_event_count_it_once() -> None:
+def test_an_event_from_both_readers_counts_once() -> None:
     story = Story()
     story.observe(events=xid(119, story.now + 1))
     by_nvml = xid(119, story.now + 1.5)[0]._replace(reader="nvml-events")
@@ -209,7 +209,7 @@ STEPS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_a_restart_between_any_two_observations_changes_nothing(steps: list[tuple[float, Any]]) -> None:
-    """And evaluating the same once more raises nothing, and clears nothing that was just raised."""
+    """A second evaluation of the same observation raises nothing and clears nothing that was just raised."""
     always, never = Story(restarts=True), Story()
     for after, step in steps:
         changes: dict[str, Any] = dict(step) if isinstance(step, dict) else {}  # pyright: ignore[reportUnknownArgumentType]

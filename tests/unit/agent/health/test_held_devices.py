@@ -1,4 +1,4 @@
-"""Ids of device plugins and of Dynamic Resource Allocation as devices of the machine."""
+"""The mapping of ids of device plugins and of Dynamic Resource Allocation to devices of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who held a device when, with any number of pods on one GPU; and names of workloads behind names of pods."""
+"""Which pods held a device when, with any number of pods on one GPU; and workload names derived from pod names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zonewise.health.types import GPU, MAX_PODS, DeviceId, PodName
 
 DEVICE = DeviceId(GPU, "0000:3b:00.0")
 SHARED = frozenset(range(3 * MAX_HOLDERS))
-"""The pods of a GPU that is shared in time."""
+"""The pods of a GPU that is shared by time slicing."""
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ SHARED = frozenset(range(3 * MAX_HOLDERS))
         ("a", "a"), ("train-a", "train-a"), ("0", "0"), ("resnet-50-eval", "resnet-50-eval"),
     ],
 )  # fmt: skip
-def test_what_controllers_append_is_left_out(pod: str, workload: str) -> None:
+def test_suffixes_of_controllers_are_removed(pod: str, workload: str) -> None:
     assert workload_name(PodName("ns", pod)) == f"ns/{workload}"
 
 
 @given(st.lists(st.one_of(st.just(SHARED), st.frozensets(st.sampled_from(sorted(SHARED)))), max_size=6))
-def test_a_holder_is_the_same_as_long_as_it_holds(steps: list[frozenset[int]]) -> None:
+def test_a_holder_does_not_change_while_it_holds_the_device(steps: list[frozenset[int]]) -> None:
     holders: Holders = {}
     for number, step in enumerate(steps, 1):
         now, before = 60.0 * number, {holder.pod: holder for holder in holders.get(DEVICE, ()) if holder.until is None}

@@ -48,7 +48,7 @@ def test_a_line_is_an_event_of_a_device(line: str, device: str, rule: str) -> No
 
 @pytest.mark.parametrize("word", ["Uncorrected", "Uncorrectable"])
 @pytest.mark.parametrize(("kind", "severity"), [("Fatal", Severity.FAILED), ("Non-Fatal", Severity.DEGRADED)])
-def test_old_and_new_kernels_say_whether_an_error_is_fatal(word: str, kind: str, severity: Severity) -> None:
+def test_the_severity_of_an_error_in_old_and_new_kernels(word: str, kind: str, severity: Severity) -> None:
     line = f"nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity={word} ({kind}), type=Transaction Layer"
     (event,) = device_events(parse_records(line, None))
     assert event_sign(event, 1.0).severity is severity
@@ -59,7 +59,7 @@ def test_old_and_new_kernels_say_whether_an_error_is_fatal(word: str, kind: str,
     "nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
     "pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0", "usb 1-1: new device", "", ";",
 ])  # fmt: skip
-def test_other_lines_are_none(line: str) -> None:
+def test_other_lines_are_not_events(line: str) -> None:
     assert list(device_events(parse_records(line, None))) == []
 
 

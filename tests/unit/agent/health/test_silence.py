@@ -1,4 +1,4 @@
-"""A condition lasts while its source has no value, whatever the source; and ends when the value is right again."""
+"""A condition lasts while its source has no value, whatever the source, and ends when the value is normal again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("faulty", "silent"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_source_without_a_value_ends_no_fault(faulty: dict[str, Any], silent: dict[str, Any]) -> None:
+def test_a_source_without_a_value_does_not_end_a_fault(faulty: dict[str, Any], silent: dict[str, Any]) -> None:
     story = Story(restarts=True)
     story.last(360.0, **faulty)
     before = story.rules

@@ -1,4 +1,4 @@
-"""The file of the state and of a baseline: whole, of this version, bounded, with errors that name the field."""
+"""The state file and the baseline file: written atomically, versioned and bounded, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from support.health_stories import FIRST_GPU, POD, Story, xid
 from zonewise.health.state import HealthState, StateError, decode_baseline, decode_state, encode_baseline, encode_state
 
 
-def test_a_state_comes_back() -> None:
+def test_a_state_survives_encoding() -> None:
     story = Story()
     story.observe(events=xid(79, story.now))
     assert decode_state(encode_state(story.state)) == story.state
 
 
-def test_a_state_of_an_agent_that_did_not_know_since_when_devices_are_held_is_read() -> None:
+def test_a_state_without_holding_times_is_read() -> None:
     story = Story()
     story.held = {FIRST_GPU: [POD]}
     story.observe()
@@ -42,7 +42,7 @@ def test_a_state_of_another_version_is_an_error() -> None:
         decode_state(content)
 
 
-def test_a_baseline_comes_back_and_wrong_fields_are_named() -> None:
+def test_a_baseline_survives_encoding_and_wrong_fields_are_named() -> None:
     baseline = Story().state.baseline
     assert baseline is not None
     assert decode_baseline(encode_baseline(baseline)) == baseline

@@ -1,4 +1,4 @@
-"""The rules of XIDs against NVIDIA's catalogue, gpud and the device plugin, where these are beside the project."""
+"""The rules of XIDs match NVIDIA's catalogue, gpud and the device plugin, if these are beside the project."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CATALOG = SNAPSHOTS / "xid-catalog.json"
 
 
 @pytest.mark.skipif(not CATALOG.exists(), reason=ABSENT)
-def test_actions_and_judgements_are_those_of_the_sources() -> None:
+def test_actions_and_verdicts_match_the_sources() -> None:
     catalog = json.loads(CATALOG.read_text())["xids"]
     wrong = {
         code: (rule, entry)
@@ -32,7 +32,7 @@ def test_actions_and_judgements_are_those_of_the_sources() -> None:
         for code, entry in catalog.items()
         if entry.get("immediate") and "Unused" not in entry.get("description", "")
     } - {str(code) for code in XID_RULES}
-    assert unexplained == {"142", "152", "153", "159"}  # display engines, DLA, CHI: on no GPU of a data centre
+    assert unexplained == {"142", "152", "153", "159"}  # display engines, DLA and CHI, which no data-centre GPU has
 
 
 @pytest.mark.parametrize("code", [32, 38, 44, 63, 68, 94, 109, 121])
@@ -41,11 +41,11 @@ def test_a_contradiction_of_the_sources_is_named(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 48, 74, 79, 95, 119])
-def test_sources_that_agree_are_not(code: int) -> None:
+def test_no_contradiction_is_named_if_the_sources_match(code: int) -> None:
     assert xid_rule(code).disagreement == ""
 
 
-def test_programs_cause_notes_only() -> None:
+def test_application_errors_are_only_notes() -> None:
     for rule in XID_RULES.values():
         assert rule.verdict is not Verdict.APPLICATION or rule.severity is Severity.NOTE
 

@@ -1,4 +1,4 @@
-"""What the readers see of a server, of changed trees, and of NVML's double; and the faults that follow."""
+"""What the readers observe on a server, on changed trees and in simulated NVML, and the resulting faults."""
 
 from __future__ import annotations
 
@@ -95,20 +95,20 @@ def test_a_changed_tree_is_a_fault(rule: str, changes: dict[str, Any]) -> None:
     {f"{PORT}/state": line("?")}, {f"{PORT}/rate": line("fast")}, {f"{NETDEV}/carrier": None}, {f"{MC}/ue_count": b""},
     {f"{GPU_PATH}/current_link_width": line("")}, {f"{SYSTEM}/cpu/online": None}, {"proc/meminfo": b"\xff\n"},
 ])  # fmt: skip
-def test_what_cannot_be_read_is_no_fault(changes: dict[str, Any]) -> None:
+def test_a_file_that_cannot_be_read_is_not_a_fault(changes: dict[str, Any]) -> None:
     state = evaluate(HealthState(), look({})).state
     for now in (1010.0, 9000.0):
         state = evaluate(state, look(changes, now=now)).state
     assert state.active == ()
 
 
-def test_silent_nvml_is_no_healthy_gpu() -> None:
+def test_a_gpu_is_not_healthy_because_nvml_is_silent() -> None:
     for facts in (None, NvmlFacts(problem="the nvidia driver did not respond within 10 s")):
         silent = look({}, facts)
         assert (silent.gpus, silent.silent) == (None, {"nvml"})
 
 
-def test_gpus_of_the_double() -> None:
+def test_gpus_of_simulated_nvml() -> None:
     double = stub_twin()
     double.gpus[0].results["nvmlDeviceGetFieldValues", 52] = 7
     double.gpus[0].results["nvmlDeviceGetFieldValues", 38] = 1
