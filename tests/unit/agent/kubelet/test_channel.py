@@ -1,4 +1,4 @@
-"""gRPC's errors become one readable sentence, and gRPC logs nothing by itself."""
+"""gRPC errors become one readable sentence, and gRPC itself logs nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLDER = f"failed to connect to all addresses; last error: UNKNOWN: {PATH}: Faile
 
 
 class RpcFailure(grpc.RpcError):
-    """What a call raises: an RpcError that is a Call as well."""
+    """The exception of a failed call: an RpcError that is also a Call."""
 
     def __init__(self, code: grpc.StatusCode, details: str | None) -> None:
         self._code = code
@@ -51,7 +51,7 @@ class RpcFailure(grpc.RpcError):
     ],
 )  # fmt: skip
 def test_errors(code: grpc.StatusCode, details: str | None, kind: type[KubeletError], sentence: str) -> None:
-    """The call, the socket once, and the innermost reason, in one line of bounded length."""
+    """One line of bounded length names the call, the socket once, and the innermost reason."""
     error = kubelet_error(RpcFailure(code, details), "List on /k/kubelet.sock")
     assert (type(error), str(error)) == (kind, f"List on /k/kubelet.sock: {sentence}")
 
@@ -66,7 +66,7 @@ def test_errors(code: grpc.StatusCode, details: str | None, kind: type[KubeletEr
     ],
 )
 def test_grpc_logging_is_disabled_before_its_import(module: str) -> None:
-    """Whichever of our modules imports it."""
+    """It does not matter which of the modules imports gRPC."""
     program = (
         "import builtins, os\n"
         "load = builtins.__import__\n"

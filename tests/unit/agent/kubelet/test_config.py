@@ -1,4 +1,4 @@
-"""The fields of a kubelet's configuration: defaults, errors by field and value, and the recorded configurations."""
+"""The fields of a kubelet's configuration: defaults, errors that name field and value, and recorded configurations."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def parsed(**fields: Any) -> KubeletConfig:
         {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "somethingNew": {"a": 1}},
     ],
 )
-def test_what_is_absent_has_the_kubelets_defaults(document: dict[str, Any]) -> None:
-    """Null and the empty text are as good as absent; unknown fields are fine."""
+def test_absent_fields_have_the_kubelets_defaults(document: dict[str, Any]) -> None:
+    """Null and the empty string count as absent; unknown fields are ignored."""
     assert parse_config(document, origin="x") == KubeletConfig()
     assert KubeletConfig().max_allowable_numa_nodes() == 8
 
 
 def test_every_field() -> None:
-    """All fields together, sorted where the type is."""
+    """All fields are read together, and sorted if their type is sorted."""
     config = parsed(
         cpuManagerPolicy="static",
         cpuManagerPolicyOptions={"strict-cpu-reservation": "1", "full-pcpus-only": "True"},
@@ -73,7 +73,7 @@ def test_a_list_of_reserved_cpus_replaces_reserved_time() -> None:
 
 
 def test_options_of_a_policy_that_is_none_are_not_read() -> None:
-    """The kubelet runs with a bad option there, and so we can read it."""
+    """The kubelet starts with an invalid option if the policy is none, so the agent must accept it."""
     assert parsed(topologyManagerPolicyOptions={"max-allowable-numa-nodes": "x"}).topology_manager_options == ()
 
 
@@ -128,7 +128,7 @@ FIELDS = (
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4))
 def test_any_document_is_a_configuration_or_an_error(document: dict[str, Any]) -> None:
-    """Whatever the fields, the error is one line of ours; and an accepted configuration is usable."""
+    """Any document is either a usable configuration or a one-line error."""
     try:
         assert parse_config(document, origin="x").max_allowable_numa_nodes() >= 8
     except KubeletConfigError as error:
@@ -137,7 +137,7 @@ def test_any_document_is_a_configuration_or_an_error(document: dict[str, Any]) -
 
 @pytest.mark.skipif(not TRACES.exists(), reason=f"{TRACES.name} is not beside the project")
 def test_the_configurations_of_real_kubelets() -> None:
-    """Each of the traces reads, with what its kubelet then did."""
+    """Every trace is read, and matches what its kubelet then did."""
     for trace in json.loads(TRACES.read_text()):
         fields = trace["kubelet_config"]
         config = parse_config(fields, origin=trace["name"])

@@ -1,4 +1,4 @@
-"""The configuration in files: merged as the kubelet merges, re-read when it changes, preserved when unreadable."""
+"""The configuration in files: merged as the kubelet merges, re-read after a change, preserved while unreadable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 
 def write(path: Path, text: str, age: float = 10.0) -> str:
-    """Write a configuration, with a stamp of so many seconds ago; return its path."""
+    """Write a configuration with a modification time of `age` seconds ago; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(HEAD + text)
     os.utime(path, (time.time() - age, time.time() - age))
@@ -31,7 +31,7 @@ def write(path: Path, text: str, age: float = 10.0) -> str:
 
 
 def settle(*paths: str) -> None:
-    """Wait until files are no longer too fresh to be known again."""
+    """Wait until the files are old enough to be recognised as unchanged."""
     eventually(lambda: all(time.time_ns() - os.stat(path).st_ctime_ns >= 60_000_000 for path in paths))
 
 
@@ -39,7 +39,7 @@ def settle(*paths: str) -> None:
 
 
 def test_yaml_and_json_are_equal() -> None:
-    """JSON with tabs too, which YAML rejects."""
+    """JSON may contain tabs, which YAML rejects."""
     text = HEAD + "cpuManagerPolicy: static\nreservedSystemCPUs: 0,16\nfeatureGates: {PodsAPI: true}\n"
     document = parse_document(text.encode(), "f")
     assert document["reservedSystemCPUs"] == "0,16"
@@ -59,7 +59,7 @@ def test_yaml_and_json_are_equal() -> None:
         (b"kind: KubeProxyConfiguration\napiVersion: v1\n", "f: apiVersion: 'v1', kind: 'KubeProxyConfiguration'"),
     ],
 )
-def test_what_is_no_configuration_is_named(content: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_configuration_is_named(content: bytes, message: str) -> None:
     with pytest.raises(KubeletConfigError) as caught:
         parse_document(content, "f")
     assert str(caught.value).startswith(message)
@@ -83,8 +83,8 @@ def without_null(value: Any) -> Any:
 
 
 @given(DOCUMENTS.map(without_null), DOCUMENTS)
-def test_a_merge_patch_is_that_of_rfc_7386(base: dict[str, Any], patch: dict[str, Any]) -> None:
-    """Names of the patch win, null removes, objects merge inside, and all else of the base stays."""
+def test_merging_follows_rfc_7386(base: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Names in the patch take precedence, null removes, objects are merged recursively, and the rest remains."""
     merged = merge(base, patch)
     for name in set(base) | set(patch):
         value: Any = patch.get(name)
@@ -108,7 +108,7 @@ def test_merging_changes_neither_side(base: dict[str, Any], patch: dict[str, Any
 
 
 def test_drop_ins_are_merged_in_the_kubelets_order(tmp_path: Path) -> None:
-    """By name as bytes, subdirectories at the place of their name, only *.conf; maps merge and lists are replaced."""
+    """Only *.conf counts, sorted by name as bytes, subdirectories included. Maps are merged and lists replaced."""
     base = write(tmp_path / "config.yaml", "topologyManagerScope: pod\nfeatureGates: {A: true, B: true}\n"
                  "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n")  # fmt: skip
     drop_ins = tmp_path / "d"
@@ -129,7 +129,10 @@ def test_drop_ins_are_merged_in_the_kubelets_order(tmp_path: Path) -> None:
 
 
 def test_drop_ins_of_a_mounted_config_map(tmp_path: Path) -> None:
-    """Its names are links to files beside; links are read, and linked directories not entered, as Go does."""
+    """Names in a mounted ConfigMap are links to files beside them.
+
+    Like Go, the agent reads links but not linked directories.
+    """
     base = write(tmp_path / "config.yaml", "")
     write(tmp_path / "d" / "..2026_11" / "10.conf", "cpuManagerPolicy: static\n")
     (tmp_path / "d" / "..data").symlink_to("..2026_11")
@@ -139,7 +142,7 @@ def test_drop_ins_of_a_mounted_config_map(tmp_path: Path) -> None:
     assert config.cpu_manager_policy == "static"
 
 
-# --- again and again
+# --- repeated reads
 
 
 def source_of(path: str, drop_ins: str = "") -> ConfigSource:
@@ -157,7 +160,7 @@ def test_unchanged_files_are_not_read_again(tmp_path: Path) -> None:
 
 
 def test_a_changed_policy_is_noticed(tmp_path: Path) -> None:
-    """In the file, in a drop-in that appears, and in one that goes."""
+    """The change may be in the file, in a new drop-in, or in a drop-in that is removed."""
     path = write(tmp_path / "config.yaml", "cpuManagerPolicy: static\n")
     drop_ins = tmp_path / "d"
     drop_ins.mkdir()
@@ -189,8 +192,8 @@ def test_a_changed_policy_is_noticed(tmp_path: Path) -> None:
         (f"{HEAD}cpuManagerPolicy: dynamic\n", "cpuManagerPolicy: 'dynamic': must be one of"),
     ],
 )
-def test_what_was_read_well_stays_when_a_reading_fails(tmp_path: Path, content: str | None, problem: str) -> None:
-    """The failure is a problem; before the first good reading the policies are unknown, and not the defaults."""
+def test_a_failed_read_leaves_the_last_configuration_in_force(tmp_path: Path, content: str | None, problem: str) -> None:
+    """The failure is a problem. Before the first successful read, the policies are unknown, not the defaults."""
     path = tmp_path / "config.yaml"
     source = source_of(write(path, "cpuManagerPolicy: static\n"))
     good = source.read()
@@ -210,8 +213,8 @@ def test_what_was_read_well_stays_when_a_reading_fails(tmp_path: Path, content: 
     assert (mended.config.cpu_manager_policy, mended.problem) == ("none", None)
 
 
-def test_one_bad_drop_in_spoils_the_whole_reading(tmp_path: Path) -> None:
-    """No kubelet starts with it, so that the merge without it is in force nowhere."""
+def test_one_bad_drop_in_invalidates_the_whole_configuration(tmp_path: Path) -> None:
+    """No kubelet starts with it, so a merge without it would not be in force anywhere."""
     path = write(tmp_path / "config.yaml", "cpuManagerPolicy: static\n")
     write(tmp_path / "d" / "1.conf", "topologyManagerPolicy: restricted\n")
     (tmp_path / "d" / "2.conf").write_text("topologyManagerPolicy: none\n")

@@ -1,4 +1,4 @@
-"""A primary location of the configuration, and a fallback until the primary has succeeded once."""
+"""A primary location of the configuration, with a fallback until the primary has succeeded once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nt
 
 
 class Location:
-    """A location that returns its policy, or fails."""
+    """A location that returns its policy or fails."""
 
     def __init__(self, origin: str, policy: str) -> None:
         self.origin = origin
@@ -62,10 +62,10 @@ def test_the_primary_is_used(source: ConfigSource) -> None:
     )
 
 
-def test_the_fallback_is_used_where_the_primary_fails(
+def test_the_fallback_is_used_if_the_primary_fails(
     source: ConfigSource, first: Location, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is no problem, and is logged once with its reason, and again for another reason."""
+    """Its use is not a problem. It is logged once with its reason, and again for another reason."""
     first.error = "not verified"
     with caplog.at_level(logging.INFO, "zonewise"):
         readings = [source.read() for _ in range(3)]
@@ -78,8 +78,8 @@ def test_the_fallback_is_used_where_the_primary_fails(
     ]
 
 
-def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Location, second: Location) -> None:
-    """Both reasons are in the error."""
+def test_it_is_a_problem_only_if_both_fail(source: ConfigSource, first: Location, second: Location) -> None:
+    """The error contains both reasons."""
     first.error, second.error = "not verified", "cannot be read"
     reading = source.read()
     assert reading.config is None
@@ -87,8 +87,8 @@ def test_only_where_both_fail_it_is_a_problem(source: ConfigSource, first: Locat
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=8))
-def test_what_holds(steps: list[tuple[bool, bool]]) -> None:
-    """The primary if it works, or its last document once it has worked; else the fallback, now or last."""
+def test_which_configuration_applies(steps: list[tuple[bool, bool]]) -> None:
+    """The last document of the primary applies; the fallback's applies until the primary has succeeded once."""
     first, second = Location("first", "restricted"), Location("second", "best-effort")
     source = ConfigSource(ConfigWithFallback(first, second))
     primary_succeeded = fallback_succeeded = False
@@ -103,8 +103,8 @@ def test_what_holds(steps: list[tuple[bool, bool]]) -> None:
         assert (reading.problem is None) == good
 
 
-def test_a_kubelet_that_signed_for_itself(tmp_path: Path) -> None:
-    """The default of kubeadm: the file is used, and nothing is sent to a server that is not verified."""
+def test_a_kubelet_with_a_self_signed_certificate(tmp_path: Path) -> None:
+    """This is kubeadm's default: the file is used, and nothing is sent to an unverified server."""
     (tmp_path / "config.yaml").write_text(FILE)
     with KubeletServer(trustme.CA(), "127.0.0.1") as kubelet:
         source = open_config(
@@ -121,7 +121,7 @@ def test_a_kubelet_that_signed_for_itself(tmp_path: Path) -> None:
 
 
 def test_the_file_is_not_read_while_configz_works(tmp_path: Path) -> None:
-    """Its response includes command-line flags."""
+    """The response of /configz reflects command-line flags, which the file does not."""
     ca = trustme.CA()
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         files = write_ca(tmp_path, ca), write_token(tmp_path)

@@ -1,4 +1,4 @@
-"""/configz over real TLS: always verified, the token read each time, and every failure names a remedy."""
+"""/configz over real TLS: the server is verified, the token is read for each request, and errors name a remedy."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_the_configuration_is_inside_the_response(kubelet: KubeletServer, ca: tr
 
 
 def test_an_authority_without_key_identifiers(tmp_path: Path) -> None:
-    """Those of many clusters have none; Python verifies by stricter rules from 3.13 on."""
+    """The CAs of many clusters have none, but Python verifies more strictly since 3.13."""
     authority = plain_authority(tmp_path)
     with KubeletServer(authority, "127.0.0.1") as server:  # type: ignore[arg-type]
         assert Configz(server.url, str(authority.ca), write_token(tmp_path), "node-1").read()
 
 
 class PlainAuthority(NamedTuple):
-    """A CA with the two files of a certificate that it has issued to 127.0.0.1."""
+    """A CA, and the certificate that it has issued for 127.0.0.1."""
 
     ca: Path
     chain: Path
@@ -90,7 +90,7 @@ def plain_authority(directory: Path) -> PlainAuthority:
 
 
 def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA, tmp_path: Path) -> None:
-    """A ServiceAccount's token is replaced every hour."""
+    """The token of a ServiceAccount is replaced every hour."""
     token = write_token(tmp_path)
     configz = Configz(kubelet.url, write_ca(tmp_path, ca), token)
     Path(token).write_text("old")
@@ -100,8 +100,8 @@ def test_the_token_is_read_at_each_fetch(kubelet: KubeletServer, ca: trustme.CA,
     assert kubelet.authorizations == ["Bearer old", "Bearer let-me-in"]
 
 
-def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path) -> None:
-    """A self-signed kubelet, or an impostor: rejected, with the three remedies, and nothing was sent to it."""
+def test_an_unverified_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path) -> None:
+    """A self-signed kubelet or an impostor is rejected; the error has three remedies, and nothing was sent to it."""
     message = error_of(Configz(kubelet.url, write_ca(tmp_path, trustme.CA()), write_token(tmp_path), "node-1"))
     assert "certificate cannot be verified: " in message
     assert all(word in message for word in ("serverTLSBootstrap: true", "kubeletCa", "kubeletConfig"))
@@ -109,7 +109,10 @@ def test_an_unknown_kubelet_gets_no_token(kubelet: KubeletServer, tmp_path: Path
 
 
 def test_a_certificate_may_name_the_node_instead_of_its_address(ca: trustme.CA, tmp_path: Path) -> None:
-    """The name of another node is rejected, that of this node accepted; without a name only the address counts."""
+    """The name of this node is accepted, that of another node is rejected.
+
+    Without a node name, only the address counts.
+    """
     files = write_ca(tmp_path, ca), write_token(tmp_path)
     with KubeletServer(ca, "node-1") as kubelet:
         assert Configz(kubelet.url, *files, "node-1").read() == {"cpuManagerPolicy": "static"}
@@ -158,8 +161,8 @@ def test_files_that_are_missing_are_named(kubelet: KubeletServer, ca: trustme.CA
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:10255/configz", "https:///configz", "unix:///configz"])
-def test_only_https_will_do(url: str) -> None:
-    """Plain HTTP would send the token to anyone."""
+def test_only_https_is_accepted(url: str) -> None:
+    """Plain HTTP would expose the token to anyone."""
     with pytest.raises(KubeletConfigError, match="must be an https URL"):
         open_config(url)
 
@@ -170,8 +173,8 @@ def test_a_damaged_url_is_named(url: str) -> None:
         open_config(url)
 
 
-def test_what_was_in_force_stays_while_the_kubelet_restarts(ca: trustme.CA, tmp_path: Path) -> None:
-    """A failed request preserves the last configuration and is a problem; events of pods alone cause no request."""
+def test_the_last_configuration_remains_while_the_kubelet_restarts(ca: trustme.CA, tmp_path: Path) -> None:
+    """A failed request is a problem but leaves the configuration in force. Events of pods alone cause no request."""
     with KubeletServer(ca, "127.0.0.1") as kubelet:
         source = open_config(kubelet.url, ca=write_ca(tmp_path, ca), token=write_token(tmp_path))
         first = source.read()

@@ -1,4 +1,4 @@
-"""The kubelet's state files: real ones, all forms that kubelets have written, damaged ones, and cheap re-reading."""
+"""The kubelet's state files: real and damaged ones, every format that kubelets have written, and cheap re-reads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def encoded(document: Any) -> bytes:
 
 
 def wrapped(inner: Any, checksum: int | None = None) -> bytes:
-    """dra_manager_state as kubelets write it since 1.32."""
+    """Return dra_manager_state as kubelets have written it since 1.32."""
     data = inner if isinstance(inner, str) else json.dumps(inner)
     return encoded({"Data": data, "Checksum": zlib.crc32(data.encode()) if checksum is None else checksum})
 
@@ -69,7 +69,7 @@ def wrapped(inner: Any, checksum: int | None = None) -> bytes:
 
 
 def test_cpus_by_pod_and_container() -> None:
-    """v2; an exclusive set may be all there is, so that the shared pool is empty."""
+    """This is format v2. If all CPUs are exclusive, the shared pool is empty."""
     content = encoded({"policyName": "static", "defaultCpuSet": "", "entries": {"u": {"c": "1-2,17", "d": "3"}}})
     assert parse_cpu_manager_state(content, "f") == ParsedCheckpoint(
         CpuManagerState("static", EMPTY, {"u": {"c": CpuSet([1, 2, 17]), "d": CpuSet([3])}})
@@ -77,7 +77,7 @@ def test_cpus_by_pod_and_container() -> None:
 
 
 def test_cpus_by_container_id() -> None:
-    """v1 has no pods."""
+    """Format v1 has no pods."""
     content = encoded({**POLICY, "entries": {"cri-1": "1", "cri-2": "2-3"}, "checksum": 7})
     assert parse_cpu_manager_state(content, "f").value == CpuManagerState(
         "static", CpuSet([0, 4, 5, 6, 7]), {UNKNOWN_POD: {"cri-1": CpuSet([1]), "cri-2": CpuSet([2, 3])}}
@@ -85,7 +85,7 @@ def test_cpus_by_container_id() -> None:
 
 
 def test_pod_level_cpus_replace_those_of_containers() -> None:
-    """v3: what the containers have are parts of it."""
+    """In format v3, the CPUs of the containers are a part of the pod's."""
     entries = {"u": {"c": "1"}, "other": {"c": "3"}}
     content = encoded({**POLICY, "entries": entries, "podEntries": {"u": {"cpuSet": "1-2"}, "empty": {}}})
     parsed = parse_cpu_manager_state(content, "f")
@@ -136,7 +136,7 @@ def test_devices_by_zone() -> None:
 
 
 def test_devices_as_a_plain_list() -> None:
-    """Before 1.20 the checkpoint has no zones; null is how Go writes an unset field."""
+    """Before 1.20, the checkpoint has no zones. Go writes null for an unset field."""
     entry = {**DEVICE, "DeviceIDs": ["b", "a"]}
     content = encoded({"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": None}, "Checksum": 1})
     assert parse_device_checkpoint(content, "f") == ParsedCheckpoint(
@@ -154,7 +154,7 @@ def parse_claims(content: bytes) -> tuple[ClaimInfoState, ...] | None:
 
 
 def test_claims() -> None:
-    """The claims inside the text, and the same in the file itself as before 1.32."""
+    """Since 1.32, the claims are inside a string; before, they were in the file itself."""
     expected = (
         ClaimInfoState("lab", "gpu", ("p1", "p2"), (
             ClaimedDevice("d.io", "node", "gpu0", "lab/gpu", "s"),
@@ -166,8 +166,8 @@ def test_claims() -> None:
     assert parse_claims(encoded({"version": "v1", "entries": [CLAIM], "checksum": 1})) == expected
 
 
-def test_no_claims_is_known_to_be_none() -> None:
-    """A kubelet without claims writes null, which is not unknown."""
+def test_null_means_no_claims() -> None:
+    """A kubelet without claims writes null; this means none, not unknown."""
     assert parse_claims(wrapped({"kind": "DRACheckpoint", "ClaimInfoStateList": None})) == ()
 
 
@@ -202,7 +202,7 @@ def test_claims_with_a_wrong_checksum_are_rejected() -> None:
     ],
 )  # fmt: skip
 def test_a_bad_entry_costs_only_itself(parse: Any, content: dict[str, Any], problem: str) -> None:
-    """What is beside it is there, and the problem names file, field and value."""
+    """The other entries are read, and the problem names the file, the field and the value."""
     value, problems = parse(encoded(content), "f")
     assert problems == (problem,)
     assert any(word in repr(value) for word in ("CpuSet('3')", "MemoryBlock", "MemoryTable", "PodDevicesEntry", "gpu0"))
@@ -210,7 +210,7 @@ def test_a_bad_entry_costs_only_itself(parse: Any, content: dict[str, Any], prob
 
 @pytest.mark.parametrize("parse", PARSERS)
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b"{}", b'{"a": 1}'])
-def test_what_is_no_checkpoint_is_unknown(parse: Any, content: bytes) -> None:
+def test_a_file_that_is_not_a_checkpoint_is_unknown(parse: Any, content: bytes) -> None:
     """The value is None, and each problem is one line."""
     value, problems = parse(content, "f")
     assert value is None
@@ -226,7 +226,7 @@ JSON = st.recursive(
 
 
 def keys(value: Any) -> list[Any]:
-    """What can be replaced inside a value."""
+    """Return the keys or indexes of a value whose items can be replaced."""
     if isinstance(value, dict):
         return list(cast("dict[str, Any]", value))
     return list(range(len(cast("list[Any]", value)))) if isinstance(value, list) else []
@@ -234,7 +234,7 @@ def keys(value: Any) -> list[Any]:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> Any:
-    """A good document with something in it replaced by anything."""
+    """Return a valid document in which one value is replaced by an arbitrary one."""
     entries: list[Any] = [{"u": {"c": "3"}}, {"u": {"c": [BLOCK]}}, [CLAIM]]
     good: dict[str, Any] = {
         **POLICY, "entries": draw(st.sampled_from(entries)), "checksum": 1,
@@ -253,8 +253,8 @@ def damaged(draw: st.DrawFn) -> Any:
 
 @given(damaged())
 @example({**POLICY, "entries": {"\n": False}, "podEntries": {"u\r\n": {"cpuSet": 1}}})
-def test_damage_never_stops_a_reading(document: Any) -> None:
-    """Whatever a field holds, each parser returns a value or None, and one-line problems."""
+def test_damage_never_raises(document: Any) -> None:
+    """Whatever a field contains, each parser returns a value or None, and one-line problems."""
     for parse in PARSERS:
         for content in (encoded(document), wrapped(document)):
             assert all("\n" not in problem for problem in parse(content, "f").problems)
@@ -264,7 +264,7 @@ def test_damage_never_stops_a_reading(document: Any) -> None:
 
 
 def write(directory: Path, name: str, content: bytes, age: float = 10.0) -> Path:
-    """Write a file as the kubelet does, by a temporary file and a rename, so many seconds ago."""
+    """Write a file like the kubelet, by a temporary file and a rename; its time is `age` seconds ago."""
     path = directory / name
     path.parent.mkdir(exist_ok=True)
     temporary = path.parent / ".tmp1"
@@ -276,7 +276,7 @@ def write(directory: Path, name: str, content: bytes, age: float = 10.0) -> Path
 
 
 def test_files_that_are_absent_are_no_problem(tmp_path: Path) -> None:
-    """Managers that are off write none; a kubelet's directory may not be there yet."""
+    """Disabled managers write no file, and the kubelet's directory may not exist yet."""
     assert read_state(str(tmp_path)) == (StateFiles(), ())
     assert read_state(str(tmp_path / "later")) == (StateFiles(), ())
 
@@ -298,7 +298,7 @@ def test_all_files(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file_is_a_problem_of_its_own(tmp_path: Path) -> None:
-    """A directory in the file's place, and an empty file: None, each with its problem, and the others are read."""
+    """A directory in place of a file, or an empty file, is None with its own problem; the other files are read."""
     (tmp_path / "cpu_manager_state").mkdir()
     write(tmp_path, "memory_manager_state", b"")
     write(tmp_path, "dra_manager_state", wrapped({"ClaimInfoStateList": []}))
@@ -311,19 +311,19 @@ def test_an_unreadable_file_is_a_problem_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
-    """As for want of permission; here for a link to itself, which stops root as well."""
+    """Permission may be missing. Here, the file is a link to itself, which even root cannot open."""
     (tmp_path / "cpu_manager_state").symlink_to("cpu_manager_state")
     problem = f"{tmp_path}/cpu_manager_state: cannot be read: Too many levels of symbolic links"
     assert read_state(str(tmp_path)) == (StateFiles(), (problem,))
 
 
 def settled(path: Path) -> None:
-    """Wait until a file is no longer too fresh to be known again."""
+    """Wait until the file is old enough to be recognised as unchanged."""
     eventually(lambda: time.time_ns() - path.stat().st_ctime_ns >= 60_000_000)
 
 
 def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
-    """The very same value comes back, its problems with it, until the file is replaced."""
+    """The same object is returned, with its problems, until the file is replaced."""
     reader = StateReader(str(tmp_path))
     settled(write(tmp_path, "cpu_manager_state", encoded({**POLICY, "entries": {"u": {"c": "x"}}})))
     first = reader.read()
@@ -341,7 +341,7 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
 
 
 def test_a_fresh_file_is_read_again(tmp_path: Path) -> None:
-    """A file written twice within one tick of the clock, with equal length and inode, has the last content."""
+    """The last content is read from a file that is written twice within one clock tick, with equal length and inode."""
     reader = StateReader(str(tmp_path))
     path = write(tmp_path, "cpu_manager_state", encoded({**POLICY, "entries": {"u": {"c": "3"}}}))
     stamp = path.stat().st_mtime_ns
@@ -355,7 +355,7 @@ def test_a_fresh_file_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not TRACES.exists(), reason=f"{TRACES.name} is not beside the project")
 def test_the_files_of_real_kubelets() -> None:
-    """They read without a problem, and every CPU is either in the shared pool or with one container."""
+    """They are read without a problem, and every CPU is in the shared pool or belongs to one container."""
     for trace in json.loads(TRACES.read_text()):
         cpu = parse_cpu_manager_state(encoded(trace["cpu_manager_state"]), "cpu")
         memory = parse_memory_manager_state(encoded(trace["memory_manager_state"]), "memory")

@@ -1,4 +1,4 @@
-"""Devices that only the checkpoint has."""
+"""Devices that are only in the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPORTED = Allocatable(devices=(ContainerDevices(GPU, ("a",), (0,)),))
 
 
 class Files:
-    """A kubelet's socket and checkpoint, created at given seconds."""
+    """A kubelet's socket and checkpoint, created at given times in seconds."""
 
     def __init__(self, directory: Path) -> None:
         self.socket, self.checkpoint = directory / "socket", directory / "checkpoint"
@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_a_registered_device_that_is_not_reported(files: Files) -> None:
-    """It is allocatable, and has no zone."""
+    """The device is allocatable and has no zone."""
     registered = {GPU: ("b", "a"), NIC: ("x",)}
     more = (ContainerDevices(GPU, ("b",)), ContainerDevices(NIC, ("x",)))
     assert files.unreported.added_to(REPORTED, registered) == REPORTED._replace(devices=(*REPORTED.devices, *more))
@@ -52,7 +52,7 @@ def test_all_are_reported(files: Files) -> None:
 
 
 def test_a_checkpoint_of_before_the_start(files: Files) -> None:
-    """What is registered there waits for its plugin, until the kubelet writes it anew."""
+    """A device registered in such a checkpoint does not count until the kubelet rewrites the checkpoint."""
     files.write(socket=3, checkpoint=2)
     assert files.unreported.added_to(Allocatable(), {GPU: ("b",)}) == Allocatable()
     files.write(socket=3, checkpoint=4)
@@ -60,7 +60,7 @@ def test_a_checkpoint_of_before_the_start(files: Files) -> None:
 
 
 def test_a_plugin_disconnects(files: Files) -> None:
-    """A device that was reported once does not lose its zone when it is reported no more."""
+    """A device that was reported before is not added without its zone when it is no longer reported."""
     files.unreported.added_to(REPORTED, {GPU: ("a",)})
     assert files.unreported.added_to(Allocatable(), {GPU: ("a",)}) == Allocatable()
 
@@ -74,7 +74,7 @@ def test_files_that_are_absent(tmp_path: Path) -> None:
     st.sets(st.tuples(st.sampled_from([GPU, NIC]), st.sampled_from("abc"))),
 )
 def test_any(registered: dict[str, list[str]], reported: set[tuple[str, str]]) -> None:
-    """Told and untold together are all, and none is both."""
+    """The unreported devices are exactly the registered ones that are not reported."""
     unreported = {
         (devices.resource, device_id)
         for devices in unreported_devices(registered, reported)

@@ -1,4 +1,4 @@
-"""The PodResources client against a server on a real socket: responses, faults, restarts."""
+"""The PodResources client against a server on a real socket: responses, faults and restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def clients() -> Iterator[list[PodResourcesClient]]:
-    """Clients that are closed at the end."""
+    """Return an empty list; the clients that a test adds are closed at the end."""
     opened: list[PodResourcesClient] = []
     yield opened
     for client in opened:
@@ -41,7 +41,7 @@ def make_client(path: Path, clients: list[PodResourcesClient], timeout: float = 
 
 
 def test_responses(clients: list[PodResourcesClient]) -> None:
-    """Both methods, of a node with a pod."""
+    """Both methods return the resources of a node with a pod."""
     with simulated() as kubelet:
         kubelet.start(pod("a", 2, memory=GIB, gpus=1))
         client = make_client(kubelet.socket, clients)
@@ -54,7 +54,7 @@ def test_responses(clients: list[PodResourcesClient]) -> None:
 
 
 def test_a_path_may_look_like_a_url(clients: list[PodResourcesClient]) -> None:
-    """Per cent signs, spaces and question marks are part of a path."""
+    """Percent signs, spaces and question marks are part of the path."""
     with short_directory() as directory:
         path = directory / "a%41 b?c#d" / "k.sock"
         server = serve(path, "v1.PodResourcesLister", {"List": Calls(Faults()).unary("List", lambda _, __: b"")})
@@ -65,7 +65,7 @@ def test_a_path_may_look_like_a_url(clients: list[PodResourcesClient]) -> None:
 
 
 def test_the_start_of_a_kubelet(clients: list[PodResourcesClient]) -> None:
-    """An empty response is returned as it is: the client does not judge it."""
+    """The client returns an empty response unchanged; it does not judge it."""
     with simulated(Faults(empty_allocatable=1, empty_lists=1)) as kubelet:
         kubelet.start(pod("a"))
         client = make_client(kubelet.socket, clients)
@@ -78,8 +78,8 @@ def test_the_start_of_a_kubelet(clients: list[PodResourcesClient]) -> None:
 # --- restarts
 
 
-def test_a_socket_that_is_created_anew(clients: list[PodResourcesClient]) -> None:
-    """After a restart the next call succeeds."""
+def test_a_recreated_socket(clients: list[PodResourcesClient]) -> None:
+    """The next call after a restart succeeds."""
     with simulated() as kubelet:
         client = make_client(kubelet.socket, clients)
         for _ in range(3):
@@ -88,8 +88,8 @@ def test_a_socket_that_is_created_anew(clients: list[PodResourcesClient]) -> Non
         assert client.list() == ()
 
 
-def test_a_socket_that_comes_late(clients: list[PodResourcesClient]) -> None:
-    """A call made while there is no socket succeeds as soon as there is one."""
+def test_a_socket_that_is_created_later(clients: list[PodResourcesClient]) -> None:
+    """A call that begins before the socket exists succeeds as soon as the socket is created."""
     with simulated() as kubelet:
         client = make_client(kubelet.socket, clients)
         client.list()
@@ -104,7 +104,7 @@ def test_a_socket_that_comes_late(clients: list[PodResourcesClient]) -> None:
 
 
 def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
-    """It is unavailable, and the path is named; the deadline is respected."""
+    """The kubelet is unavailable, and the error names the path. The call ends by its deadline."""
     with short_directory() as directory:
         client = make_client(directory / "none.sock", clients, timeout=0.4)
         begun = time.monotonic()
@@ -116,7 +116,7 @@ def test_no_socket_at_all(clients: list[PodResourcesClient]) -> None:
 
 
 def test_a_retry_timeout_shorter_than_the_timeout() -> None:
-    """An absent kubelet fails after the retry timeout, while a present one has the whole timeout to respond."""
+    """A call to an absent kubelet fails after the retry timeout; a running kubelet has the whole timeout to respond."""
     with (
         simulated(Faults(delay=0.3)) as kubelet,
         contextlib.closing(PodResourcesClient(str(kubelet.socket), timeout=PATIENCE, retry_timeout=0)) as client,
@@ -129,8 +129,8 @@ def test_a_retry_timeout_shorter_than_the_timeout() -> None:
         assert time.monotonic() - begun < PATIENCE / 2
 
 
-def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]) -> None:
-    """A kubelet that stops during a response is called again when it is back."""
+def test_an_interrupted_call_is_repeated(clients: list[PodResourcesClient]) -> None:
+    """If the kubelet stops during a response, the call is repeated when the kubelet is back."""
     with simulated(Faults(delay=4 * PATIENCE)) as kubelet:
         client = make_client(kubelet.socket, clients)
         responses: list[object] = []
@@ -146,7 +146,7 @@ def test_a_call_that_is_broken_off_is_repeated(clients: list[PodResourcesClient]
 
 
 def test_a_kubelet_that_does_not_respond(clients: list[PodResourcesClient]) -> None:
-    """The deadline is respected, and the error differs from that of an absent kubelet."""
+    """The call ends at its deadline, and the error differs from that of an absent kubelet."""
     with simulated(Faults(delay=30)) as kubelet:
         client = make_client(kubelet.socket, clients, timeout=2)
         with pytest.raises(KubeletTimeout, match=r"no response in time$"):
@@ -154,7 +154,7 @@ def test_a_kubelet_that_does_not_respond(clients: list[PodResourcesClient]) -> N
 
 
 def test_a_server_without_a_handshake(clients: list[PodResourcesClient]) -> None:
-    """A socket that listens and never responds delays a call until its deadline at most."""
+    """A socket that listens but never responds delays a call at most until its deadline."""
     with short_directory() as directory, socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(directory / "mute.sock"))
         mute.listen()
@@ -163,7 +163,7 @@ def test_a_server_without_a_handshake(clients: list[PodResourcesClient]) -> None
             client.list()
 
 
-def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
+def test_throttling_by_calls_of_other_clients(clients: list[PodResourcesClient]) -> None:
     """A throttled call is repeated until it succeeds."""
     with simulated(Faults(rate=10, burst=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
@@ -171,8 +171,8 @@ def test_too_many_calls_of_others(clients: list[PodResourcesClient]) -> None:
             assert client.list() == ()
 
 
-def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
-    """Throttling until the deadline is raised as such."""
+def test_throttling_that_does_not_end(clients: list[PodResourcesClient]) -> None:
+    """Throttling until the deadline raises its own error."""
     with simulated(Faults(rate=0.001, burst=1)) as kubelet:
         client = make_client(kubelet.socket, clients, timeout=2)
         client.list()
@@ -180,8 +180,8 @@ def test_a_limit_that_does_not_end(clients: list[PodResourcesClient]) -> None:
             client.list()
 
 
-def test_our_own_limit(clients: list[PodResourcesClient]) -> None:
-    """A kubelet with the real limits never throttles a client that calls as often as it can."""
+def test_the_client_limits_its_own_rate(clients: list[PodResourcesClient]) -> None:
+    """A kubelet with the real limits never throttles a client that calls as often as possible."""
     with simulated() as kubelet:
         client = make_client(kubelet.socket, clients)
         begun = time.monotonic()
@@ -191,9 +191,9 @@ def test_our_own_limit(clients: list[PodResourcesClient]) -> None:
         assert kubelet.calls() == {"List": BURST + 5}
 
 
-def test_a_queue_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_would_be_sent_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that could not be sent before its deadline is not sent."""
-    rate = 0.05  # so that the timeout, which gRPC measures, is long
+    rate = 0.05  # so that the timeout, which gRPC measures in real time, is long
     monkeypatch.setattr(podresources_client, "RATE", rate)
     with simulated() as kubelet:
         client = PodResourcesClient(str(kubelet.socket), timeout=3.8 / rate, clock=lambda: 0.0, wait=lambda _: None)
@@ -205,7 +205,7 @@ def test_a_queue_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
-    """It is not repeated, and the kubelet's message is part of the error; the next call is a new one."""
+    """It is not repeated, and its message is part of the error. The next call is a new one."""
     with simulated(Faults(failing_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
         with pytest.raises(BadResponse, match="UNKNOWN: the simulated kubelet was told to fail"):
@@ -214,7 +214,7 @@ def test_an_error_of_the_kubelet(clients: list[PodResourcesClient]) -> None:
 
 
 def test_garbage(clients: list[PodResourcesClient], caplog: pytest.LogCaptureFixture) -> None:
-    """A response that is no message is an error of ours, without a traceback of gRPC in the log."""
+    """A response that cannot be decoded is an error of the client, without a traceback of gRPC in the log."""
     with simulated(Faults(garbled_lists=1)) as kubelet:
         client = make_client(kubelet.socket, clients)
         with pytest.raises(BadResponse, match=r"4 bytes are no v1\.ListPodResourcesResponse"):
@@ -234,7 +234,7 @@ def test_an_absent_method(clients: list[PodResourcesClient]) -> None:
 
 
 def test_a_response_of_many_megabytes(clients: list[PodResourcesClient]) -> None:
-    """18 MB have been seen; gRPC's own limit is 4 MiB."""
+    """Responses of 18 MB have been observed; gRPC's default limit is 4 MiB."""
     with simulated(Faults(ballast=18_000_000)) as kubelet:
         kubelet.start(pod("a", 1))
         ((claimed,),) = [container.claimed for container in make_client(kubelet.socket, clients).list()[0].containers]
@@ -242,7 +242,7 @@ def test_a_response_of_many_megabytes(clients: list[PodResourcesClient]) -> None
 
 
 def test_malformed_values_are_reported(clients: list[PodResourcesClient]) -> None:
-    """It is among the problems as long as the kubelet sends it, with the name of its call."""
+    """The value is among the problems, with the name of the call, as long as the kubelet sends it."""
     message = pb.PodResources(namespace="lab", name="a", containers=[pb.ContainerResources(name="c", cpu_ids=[-3])])
     responses = [pb.ListPodResourcesResponse(pod_resources=[message])] * 2 + [pb.ListPodResourcesResponse()]
     with short_directory() as directory:
@@ -258,11 +258,11 @@ def test_malformed_values_are_reported(clients: list[PodResourcesClient]) -> Non
     assert problems == [(problem,), (problem,), ()]
 
 
-# --- the end
+# --- closing
 
 
 def test_closing_ends_a_call(clients: list[PodResourcesClient]) -> None:
-    """A call under way, even one that waits for a socket, ends at once; later ones are not made."""
+    """A call in progress ends at once, even one that waits for a socket; later calls are not sent."""
     with short_directory() as directory:
         client = make_client(directory / "none.sock", clients, timeout=4 * PATIENCE)
         raised: list[BaseException] = []

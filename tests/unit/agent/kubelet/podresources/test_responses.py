@@ -1,4 +1,4 @@
-"""Decoding the PodResources API's responses: recorded, random and damaged ones."""
+"""Decoding of PodResources API responses: recorded, random and damaged ones."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ GIB = 1 << 30
 
 
 def traces() -> list[dict[str, Any]]:
-    """Answers of a real kubelet 1.36; none where they are not beside the project."""
+    """Return responses of a real kubelet 1.36; empty if they are not beside the project."""
     return json.loads(TRACES.read_text()) if TRACES.exists() else []
 
 
 def listed(*containers: pb.ContainerResources, **pod: Any) -> tuple[tuple[ContainerResources, ...], tuple[str, ...]]:
-    """The entry of one pod in List."""
+    """Return the decoded containers and problems of a List with one pod."""
     message = pb.PodResources(namespace="lab", name="a", containers=containers, **pod)
     pods, problems = decode_list(pb.ListPodResourcesResponse(pod_resources=[message]).SerializeToString())
     return pods[0].containers, problems
@@ -55,13 +55,13 @@ def block(kind: str, size: int, *zones: int) -> pb.ContainerMemory:
     )
 
 
-# --- what a real kubelet says
+# --- what a real kubelet sends
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
 @pytest.mark.parametrize("trace", traces(), ids=lambda trace: trace["name"][:40])
 def test_recorded_responses_are_consistent(trace: dict[str, Any]) -> None:
-    """Nothing of a recorded response is dropped, and CPUs are those of its state file."""
+    """Nothing in a recorded response is dropped, and its CPUs are those in the state file."""
     response = json_format.ParseDict(trace["list"], pb.ListPodResourcesResponse())
     pods, problems = decode_list(response.SerializeToString())
     assert problems == ()
@@ -80,7 +80,7 @@ def test_recorded_responses_are_consistent(trace: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(not TRACES.exists(), reason="the kubelet's traces are not beside the project")
 def test_real_devices() -> None:
-    """A device of two zones is one, -1 stays where it is alone, and so does a device without topology."""
+    """A device in two zones is one device. -1 remains if it is the only zone, as does a device without a topology."""
     (trace,) = [trace for trace in traces() if trace["name"].startswith("devices:")]
     response = json_format.ParseDict(trace["get_allocatable"], pb.AllocatableResourcesResponse())
     assert decode_allocatable(response.SerializeToString()).allocatable.devices == (
@@ -94,11 +94,11 @@ def test_real_devices() -> None:
     )
 
 
-# --- quirks
+# --- special cases
 
 
 def test_pods_are_sorted_and_containers_are_not() -> None:
-    """By namespace and name; the order of containers means something, that of pods does not."""
+    """Pods are sorted by namespace and name. The order of containers is significant, that of pods is not."""
     messages = [
         pb.PodResources(
             namespace=namespace, name=name, containers=[pb.ContainerResources(name=letter) for letter in "zam"]
@@ -110,16 +110,16 @@ def test_pods_are_sorted_and_containers_are_not() -> None:
     assert [container.name for container in pods[0].containers] == ["z", "a", "m"]
 
 
-def test_devices_are_joined() -> None:
-    """Zones of one device are joined, a device that is listed twice is one, whatever the order."""
+def test_entries_of_a_device_are_merged() -> None:
+    """Entries of one device are merged, in any order: its zones are combined, and it is listed once."""
     devices = [device("gpu", "b", 1), device("gpu", "a", 0), device("gpu", "b", 0), device("gpu", "a", 0)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
     assert container.devices == (ContainerDevices("gpu", ("a",), (0,)), ContainerDevices("gpu", ("b",), (0, 1)))
     assert problems == ()
 
 
-def test_zones_that_cannot_be() -> None:
-    """-1 is a plugin's way to write "none", and any other impossible zone counts as it does, and is reported."""
+def test_impossible_zones() -> None:
+    """A plugin may write -1 for "none". Any other impossible zone is treated alike and reported."""
     devices = [device("gpu", "a", -1), device("gpu", "b", -1, 2), device("nic", "c", -7, 1 << 40)]
     (container,), problems = listed(pb.ContainerResources(name="c", devices=devices))
     assert container.devices == (
@@ -130,8 +130,8 @@ def test_zones_that_cannot_be() -> None:
     assert problems == ("pod lab/a, container c: nic: NUMA node -7, 1099511627776 outside 0..1023; left out",)
 
 
-def test_cpus_that_cannot_be() -> None:
-    """Ids that no CPU has are dropped and reported, at most a few by name; the others count."""
+def test_impossible_cpus() -> None:
+    """Impossible CPU ids are dropped and reported, with a few of them by name; the others are used."""
     (container,), problems = listed(pb.ContainerResources(name="c", cpu_ids=[5, -1, 2, 8192, *range(70000, 70008)]))
     assert container.cpus == CpuSet([2, 5])
     (problem,) = problems
@@ -140,7 +140,7 @@ def test_cpus_that_cannot_be() -> None:
 
 
 def test_memory_is_sorted() -> None:
-    """Zones ascend, blocks come by type."""
+    """Zones are in ascending order, and blocks are sorted by type."""
     (container,), _ = listed(
         pb.ContainerResources(name="c", memory=[block("memory", 9 * GIB, 1, 0), block("hugepages-2Mi", GIB, 1)])
     )
@@ -148,7 +148,7 @@ def test_memory_is_sorted() -> None:
 
 
 def test_claimed_devices_that_repeat_are_one() -> None:
-    """The kubelet repeats them (kubernetes#141335); a share is a device of its own."""
+    """The kubelet repeats claimed devices (kubernetes#141335); a share is a separate device."""
     resources = [
         pb.ClaimResource(driver_name="d", pool_name="p", device_name="gpu-0", cdi_devices=[pb.CDIDevice(name="x")]),
         pb.ClaimResource(driver_name="d", pool_name="p", device_name="gpu-0"),
@@ -161,7 +161,7 @@ def test_claimed_devices_that_repeat_are_one() -> None:
 
 
 def test_what_containers_of_a_pod_share() -> None:
-    """From 1.37 on the pod has all its resources; those beyond its containers are one more container."""
+    """Since 1.37, a pod lists all its resources. Those beyond its containers become an additional container."""
     own = pb.ContainerResources(name="own", cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
     containers, problems = listed(
         own, pb.ContainerResources(name="shares"), cpu_ids=[5, 4, 3, 2], memory=[block("memory", 5 * GIB, 0)]
@@ -174,35 +174,35 @@ def test_what_containers_of_a_pod_share() -> None:
 
 
 def test_nothing_shared() -> None:
-    """Where the containers hold all that the pod holds, there is no container more."""
+    """If the containers hold everything that the pod holds, no container is added."""
     own = pb.ContainerResources(name="own", cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
     containers, _ = listed(own, cpu_ids=[2, 3], memory=[block("memory", 2 * GIB, 0)])
     assert [container.name for container in containers] == ["own"]
 
 
 def test_unknown_fields_are_ignored() -> None:
-    """A field number that is not in our definition does no harm."""
+    """A field number outside the agent's definition is ignored."""
     response = encode_list([PodResources("lab", "a")]).SerializeToString()
     assert decode_list(response + bytes([15 << 3 | 2, 3]) + b"new").pods == (PodResources("lab", "a"),)
 
 
 def test_allocatable_of_a_kubelet_that_starts() -> None:
-    """An empty response is an empty value, no error."""
+    """An empty response is an empty value, not an error."""
     assert decode_allocatable(b"") == (Allocatable(), ())
 
 
-# --- whatever the answer
+# --- arbitrary responses
 
 
 @given(PODS)
-def test_pods_survive(pods: tuple[PodResources, ...]) -> None:
-    """Whatever a kubelet can report of pods, is decoded without a problem."""
+def test_any_pods_are_decoded(pods: tuple[PodResources, ...]) -> None:
+    """Any pods that a kubelet can report are decoded without a problem."""
     assert decode_list(encode_list(reversed(pods)).SerializeToString()) == (pods, ())
 
 
 @given(ALLOCATABLES)
-def test_allocatable_survives(allocatable: Allocatable) -> None:
-    """So does what is allocatable."""
+def test_any_allocatable_resources_are_decoded(allocatable: Allocatable) -> None:
+    """Any allocatable resources are decoded without a problem."""
     assert decode_allocatable(encode_allocatable(allocatable).SerializeToString()) == (allocatable, ())
 
 
@@ -211,14 +211,14 @@ def test_allocatable_survives(allocatable: Allocatable) -> None:
     | st.tuples(PODS, st.integers(0, 10**6), st.integers(0, 255)).map(lambda made: garbled(*made))
 )
 def test_damage_is_an_error_or_a_response(response: bytes) -> None:
-    """Whatever the bytes, nothing but BadResponse is raised."""
+    """Whatever the bytes are, the only exception is BadResponse."""
     for decode in (decode_list, decode_allocatable):
         with contextlib.suppress(BadResponse):
             decode(response)
 
 
 def garbled(pods: tuple[PodResources, ...], position: int, byte: int) -> bytes:
-    """A response with one byte changed."""
+    """Return a response with one byte changed."""
     content = bytearray(encode_list(pods).SerializeToString() or b"\n")
     content[position % len(content)] = byte
     return bytes(content)

@@ -1,4 +1,4 @@
-"""The watch of pods against a server on a real socket."""
+"""The watch of the kubelet's pods, against a server on a real socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def watching(socket: Path, on_event: Callable[[bytes], object]) -> Generator[PodWatch]:
-    """A watch that retries soon."""
+    """Run a watch that retries soon."""
     watch = PodWatch(str(socket), on_event, first_pause=0.02, longest_pause=0.1)
     watch.start()
     try:
@@ -31,7 +31,7 @@ def watching(socket: Path, on_event: Callable[[bytes], object]) -> Generator[Pod
 
 
 def test_events() -> None:
-    """What is there, that it is all, and then what comes, changes and goes."""
+    """The watch reports the existing pods, the end of that list, and then each added, changed and removed pod."""
     events: list[bytes] = []
     with simulated(pods_api=True) as kubelet:
         kubelet.start(pod("a"))
@@ -49,8 +49,8 @@ def test_events() -> None:
     ]
 
 
-def test_a_restart_is_a_new_beginning() -> None:
-    """After the kubelet's restart all pods are sent again."""
+def test_a_restart_sends_all_pods_again() -> None:
+    """After a restart, the kubelet sends all pods again."""
     events: list[bytes] = []
     with simulated(pods_api=True) as kubelet, watching(kubelet.pods_socket, events.append):
         eventually(lambda: len(events) == 1)
@@ -59,8 +59,8 @@ def test_a_restart_is_a_new_beginning() -> None:
     assert {decode_pod_event(event) for event in events} == {("INITIAL_SYNC_COMPLETE", "")}
 
 
-def test_a_socket_that_comes_late(caplog: pytest.LogCaptureFixture) -> None:
-    """A watch without a socket waits for one, and logs it once, however often it retries."""
+def test_a_socket_that_is_created_later(caplog: pytest.LogCaptureFixture) -> None:
+    """The watch waits for the socket and logs this once, however often it retries."""
     events: list[bytes] = []
     with caplog.at_level(logging.DEBUG, "zonewise"), simulated(pods_api=True) as kubelet:
         kubelet.close()
@@ -74,7 +74,7 @@ def test_a_socket_that_comes_late(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_kubelet_without_the_api(caplog: pytest.LogCaptureFixture) -> None:
-    """A socket that lacks the method is like no socket."""
+    """A socket without the method is treated like no socket."""
     with caplog.at_level(logging.INFO), short_directory() as directory:
         server = serve(directory / "p.sock", "v1alpha1.Pods", {})
         try:
@@ -85,7 +85,7 @@ def test_a_kubelet_without_the_api(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_stopping_is_prompt() -> None:
-    """A watch that waits for events, one that waits to look again, and one that was never started stop at once."""
+    """A watch stops at once while it waits for events, while it waits for a retry, and before it was started."""
     with simulated(pods_api=True) as kubelet, short_directory() as directory:
         for socket in (kubelet.pods_socket, directory / "none.sock"):
             watch = PodWatch(str(socket), lambda _: None, first_pause=60)
@@ -97,7 +97,7 @@ def test_stopping_is_prompt() -> None:
 
 
 def test_a_callback_may_stop_the_watch() -> None:
-    """It runs in the watch's own thread, which cannot wait for itself."""
+    """The callback runs in the watch's own thread, which cannot wait for itself."""
     events: list[bytes] = []
 
     def stop(event: bytes) -> None:
@@ -112,7 +112,7 @@ def test_a_callback_may_stop_the_watch() -> None:
 
 
 def test_a_callback_that_fails(caplog: pytest.LogCaptureFixture) -> None:
-    """Its error is logged, and the watch begins anew."""
+    """The error is logged, and the watch starts again."""
     calls: list[bytes] = []
 
     def fail_once(event: bytes) -> None:
