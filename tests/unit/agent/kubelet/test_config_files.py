@@ -192,7 +192,7 @@ def test_a_changed_policy_is_noticed(tmp_path: Path) -> None:
         (f"{HEAD}cpuManagerPolicy: dynamic\n", "cpuManagerPolicy: 'dynamic': must be one of"),
     ],
 )
-def test_a_failed_read_leaves_the_last_configuration_in_force(tmp_path: Path, content: str | None, problem: str) -> None:
+def test_a_failed_read_leaves_the_configuration_in_force(tmp_path: Path, content: str | None, problem: str) -> None:
     """The failure is a problem. Before the first successful read, the policies are unknown, not the defaults."""
     path = tmp_path / "config.yaml"
     source = source_of(write(path, "cpuManagerPolicy: static\n"))

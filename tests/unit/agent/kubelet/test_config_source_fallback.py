@@ -104,7 +104,7 @@ def test_which_configuration_applies(steps: list[tuple[bool, bool]]) -> None:
 
 
 def test_a_kubelet_with_a_self_signed_certificate(tmp_path: Path) -> None:
-    """This is kubeadm's default: the file is used, and nothing is sent to an unverified server."""
+    """With kubeadm's default, the file is used, and nothing is sent to an unverified server."""
     (tmp_path / "config.yaml").write_text(FILE)
     with KubeletServer(trustme.CA(), "127.0.0.1") as kubelet:
         source = open_config(

@@ -69,7 +69,7 @@ def wrapped(inner: Any, checksum: int | None = None) -> bytes:
 
 
 def test_cpus_by_pod_and_container() -> None:
-    """This is format v2. If all CPUs are exclusive, the shared pool is empty."""
+    """The entries have format v2. If all CPUs are exclusive, the shared pool is empty."""
     content = encoded({"policyName": "static", "defaultCpuSet": "", "entries": {"u": {"c": "1-2,17", "d": "3"}}})
     assert parse_cpu_manager_state(content, "f") == ParsedCheckpoint(
         CpuManagerState("static", EMPTY, {"u": {"c": CpuSet([1, 2, 17]), "d": CpuSet([3])}})
