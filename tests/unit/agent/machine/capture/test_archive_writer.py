@@ -1,4 +1,4 @@
-"""Capturing a machine: a replay is the same machine, nothing identifies it, and the archive is whole or absent."""
+"""Captures: a replay gives the same machine, nothing identifies it, and the archive is complete or absent."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ def facts(files: Files) -> str:
 
 
 def facts_of_snapshot(name: str) -> str:
-    """The facts of a captured machine, from the scan that other tests use."""
+    """Return the facts of a captured machine, from the scan that other tests share."""
     return render_json(machine_to_json(scan_of(name).machine))
 
 
 @pytest.mark.parametrize("tree", [server_tree(), machine_tree(Shape(packages=1, zones=1, adjacent=True, offline=(3,)))])
 def test_a_replay_is_the_same_machine(tree: Entries) -> None:
-    """With identifiers, the replay gives the same JSON to the byte."""
+    """With identifiers, the replay gives the same JSON byte for byte."""
     files = MemoryFiles(tree.items())
     assert facts(MemoryFiles(capture_entries(files, with_identifiers=True).items())) == facts(files)
 
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 @pytest.mark.parametrize("name", snapshots())
-def test_each_captured_machine_replays(name: str) -> None:
-    """On every captured machine too, with identifiers; without them, where it has none."""
+def test_every_captured_machine_replays(name: str) -> None:
+    """With identifiers, every captured machine replays exactly."""
     replay = MemoryFiles(capture_entries(files_of(name), with_identifiers=True).items())
     assert facts(replay) == facts_of_snapshot(name)
 
 
 @pytest.mark.skipif(not snapshots(), reason=ABSENT)
 @pytest.mark.parametrize("name", snapshots())
-def test_scrubbing_costs_no_fact(name: str) -> None:
-    """Without identifiers every fact is there that was there: only addresses and names are others."""
+def test_scrubbing_removes_no_fact(name: str) -> None:
+    """Without identifiers, every fact remains; only addresses and names differ."""
     before = json.loads(facts_of_snapshot(name))
     after = json.loads(facts(MemoryFiles(capture_entries(files_of(name)).items())))
     assert _shape(after) == _shape(before)
@@ -71,7 +71,7 @@ def test_scrubbing_costs_no_fact(name: str) -> None:
 
 
 def _shape(value: Any) -> object:
-    """What is left of a document without its texts."""
+    """Return a document with its strings replaced by their type."""
     if isinstance(value, dict):
         return [_shape(part) for part in cast("dict[str, Any]", value).values()]
     if isinstance(value, list):
@@ -80,15 +80,15 @@ def _shape(value: Any) -> object:
 
 
 def test_the_running_machine(tmp_path: Path) -> None:
-    """What is captured from the machine that the test runs on can be shown elsewhere."""
+    """A capture of the machine that runs the test can be shown elsewhere."""
     archive = str(tmp_path / "live.tar.gz")
     summary = capture(DirectoryFiles("/"), archive)
     assert summary.files > 10
     assert json.loads(facts(open_root(archive)))["cpus"]["online"]
 
 
-def test_capturing_twice_is_capturing_once() -> None:
-    """A capture can be captured again, and is the same: nothing is lost on the way."""
+def test_a_capture_of_a_capture_is_the_same() -> None:
+    """The capture of a capture is the same, so nothing is lost."""
     once = capture_entries(SERVER)
     assert facts(MemoryFiles(capture_entries(with_recorded_errors(MemoryFiles(once.items()))).items())) == facts(
         MemoryFiles(once.items())
@@ -96,7 +96,7 @@ def test_capturing_twice_is_capturing_once() -> None:
 
 
 def test_an_unpacked_capture(tmp_path: Path) -> None:
-    """Unpacked by tar into a directory it is the same machine as the archive."""
+    """A capture unpacked by tar gives the same machine as the archive."""
     archive = str(tmp_path / "m.tar.gz")
     capture(SERVER, archive)
     with tarfile.open(archive) as tar:
@@ -106,7 +106,7 @@ def test_an_unpacked_capture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [".tar.gz", ".tgz", ".tar.zst"])
 def test_archive_is_deterministic(ending: str, tmp_path: Path) -> None:
-    """Two captures of one machine are equal, so that they can be compared and stored once."""
+    """Two captures of one machine are equal, so they can be compared and deduplicated."""
     for name in ("a", "b"):
         capture(SERVER, str(tmp_path / f"{name}{ending}"))
     assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
@@ -114,7 +114,7 @@ def test_archive_is_deterministic(ending: str, tmp_path: Path) -> None:
 
 
 def test_archive_has_no_time_and_no_owner(tmp_path: Path) -> None:
-    """No time, no owner; members sorted by name."""
+    """Members have no time and no owner, and are sorted by name."""
     capture(SERVER, str(tmp_path / "m.tar.gz"))
     with tarfile.open(tmp_path / "m.tar.gz") as tar:
         members = tar.getmembers()
@@ -153,7 +153,7 @@ SECRETS = {
 
 
 def tree_with_identifiers() -> Entries:
-    """A server with its name in files of every kind."""
+    """Return a server with its name in files of every kind."""
     tree: Entries = dict(server_tree())
     nic = next(path.removesuffix("/address") for path in tree if path.endswith("net/ib0/address"))
     hca = nic.replace("net/ib0", "infiniband/mlx5_0")
@@ -181,7 +181,7 @@ def everything(entries: Entries) -> str:
 
 
 def test_nothing_that_names_the_machine_is_left() -> None:
-    """No address, name, id, server or password of the machine is in any path, link or content, in any form."""
+    """No path, link or content contains an address, name, id, server or password of the machine, in any form."""
     text = everything(capture_entries(MemoryFiles(tree_with_identifiers().items())))
     for secret in SECRETS.values():
         assert secret not in text
@@ -190,14 +190,14 @@ def test_nothing_that_names_the_machine_is_left() -> None:
 
 
 def test_with_identifiers_retains_them() -> None:
-    """With `with_identifiers` the capture has them."""
+    """With `with_identifiers`, the capture contains the identifiers."""
     text = everything(capture_entries(MemoryFiles(tree_with_identifiers().items()), with_identifiers=True))
     assert SECRETS["hostname"] in text
     assert SECRETS["mac"] in text
 
 
 def test_facts_of_the_hardware_remain() -> None:
-    """Addresses on the bus, models, sizes and the settings of the kernel are the point of a capture."""
+    """Bus addresses, models, sizes and kernel settings remain: they are the purpose of a capture."""
     entries = capture_entries(MemoryFiles(tree_with_identifiers().items()))
     machine = Scanner(MemoryFiles(entries.items())).scan().machine
     assert machine._replace(hostname=None, kernel=machine.kernel, nics=(), infiniband=()) == (
@@ -209,7 +209,7 @@ def test_facts_of_the_hardware_remain() -> None:
 
 
 def test_capture_fails_if_an_identifier_would_remain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No archive is better than one with an identifier."""
+    """No archive is written rather than one with an identifier."""
 
     def leaky(self: Scrubber, entries: Entries) -> Entries:
         raise NotScrubbed("/x would still contain an identifier (b8:c...)")
@@ -224,12 +224,12 @@ def test_capture_fails_if_an_identifier_would_remain(monkeypatch: pytest.MonkeyP
 
 
 def test_the_endings(tmp_path: Path) -> None:
-    """The name decides the compression; another name is rejected before anything is read."""
+    """The file name selects the compression; an unknown ending is rejected before anything is read."""
     with pytest.raises(CaptureError, match=r"must end with \.tar\.zst, \.tar\.gz, \.tgz"):
         capture(SERVER, str(tmp_path / "machine.zip"))
 
 
-def test_a_file_is_not_replaced_unasked(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_replaced(tmp_path: Path) -> None:
     """The existing file is unchanged."""
     (tmp_path / "m.tgz").write_bytes(b"precious")
     with pytest.raises(CaptureError, match="the file exists"):
@@ -238,8 +238,8 @@ def test_a_file_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "m.tgz").read_bytes())
 
 
-def test_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full while writing leaves neither a part nor a damaged file in the place of the old one."""
+def test_the_archive_is_complete_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk leaves neither a partial file nor damage to the old one."""
     (tmp_path / "m.tar.gz").write_bytes(b"precious")
 
     def full(entries: Entries, file: io.BytesIO, destination: str) -> None:
@@ -254,7 +254,7 @@ def test_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_destination_that_cannot_be_written(tmp_path: Path) -> None:
-    """The message has the system's reason."""
+    """The message contains the operating system's reason."""
     with pytest.raises(CaptureError, match=r"cannot write .*: No such file or directory"):
         capture(SERVER, str(tmp_path / "no" / "m.tar.gz"))
 
@@ -263,7 +263,7 @@ def test_destination_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_also_captured_files_are_read() -> None:
-    """Files that no collector reads are captured where they are, among them those that a star stands for."""
+    """Files that no collector reads are captured at their paths, including those that match a wildcard."""
     tree: Entries = {
         **server_tree(),
         "etc/os-release": b"ID=debian\n",
@@ -275,25 +275,25 @@ def test_also_captured_files_are_read() -> None:
     assert "etc/hostname" not in entries
 
 
-def test_no_process_is_looked_at() -> None:
-    """Nothing of any process is read but of our own."""
+def test_no_other_process_is_read() -> None:
+    """Only files of the own process are read."""
     assert not any(path.startswith("proc/[0-9*]") or "/fd" in path for path in ALSO_CAPTURED)
 
 
 def test_nvml_is_not_called_without_an_nvidia_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVML is called on a running machine with the driver, and nowhere else."""
+    """NVML is called only on a running machine that has the driver."""
     monkeypatch.setitem(__import__("sys").modules, "zonewise.machine.nvml.child_process", None)
     assert "zonewise/nvml.json" not in capture_entries(SERVER)
 
 
 class Live(MemoryFiles):
-    """Files that pretend to be the running machine's."""
+    """Files that pretend to be those of the running machine."""
 
     live = True
 
 
 def test_nvml_is_called_once_and_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVML's facts are a file of the capture, and the replay reads it."""
+    """NVML's facts are stored as a file, which the replay reads."""
     from zonewise.machine.nvml import child_process
     from zonewise.machine.nvml.facts import NvmlFacts
 
@@ -310,12 +310,12 @@ def test_nvml_is_called_once_and_captured(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(calls) == 1
 
 
-def test_recorded_files_are_no_live_machine() -> None:
-    """Discovery does nothing behind the recording's back."""
+def test_recorded_files_are_not_a_live_machine() -> None:
+    """Otherwise, discovery could make queries that bypass the recording."""
     assert not RecordingFiles(Live([]), {}).live
 
 
-def test_a_directory_is_captured_like_memory(tmp_path: Path) -> None:
-    """Files on a disk and the same in memory give the same capture."""
+def test_a_directory_gives_the_same_capture_as_memory(tmp_path: Path) -> None:
+    """Files on disk give the same capture as the same files in memory."""
     build: Callable[[], Entries] = server_tree
     assert capture_entries(DirectoryFiles(str(lay_out(build(), tmp_path)))) == capture_entries(SERVER)

@@ -1,4 +1,4 @@
-"""Identifiers and what stands for them: every form is found, the same has the same, and relations survive."""
+"""Identifiers and their stand-ins: every form is found, equal ones have equal stand-ins, and relations remain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def replaced(*texts: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_every_form(text: str, stands: str) -> None:
-    """MAC addresses, GUIDs, GIDs of three kinds, InfiniBand addresses, UUIDs and ids of containers."""
+    """MAC addresses, GUIDs, three kinds of GIDs, InfiniBand addresses, UUIDs and container ids are replaced."""
     assert replaced(text) == [stands]
 
 
@@ -60,12 +60,12 @@ def test_every_form(text: str, stands: str) -> None:
     ],
 )
 def test_text_without_identifiers_is_unchanged(text: str) -> None:
-    """Zeros and ones mean "none" to the reader, and addresses, masks and versions are facts."""
+    """Zeros and ones mean "none"; IP addresses, masks and versions are facts."""
     assert replaced(text, MAC)[0] == text
 
 
-def test_the_same_has_the_same() -> None:
-    """Whatever its case and wherever it is."""
+def test_equal_identifiers_have_one_stand_in() -> None:
+    """Equal identifiers have one stand-in, in any case and at any position."""
     assert len(set(replaced(MAC, MAC.upper()))) == 1
     assert (
         replaced(f"a {UUID}", f"b {UUID.upper()}")[0][2:].upper() == replaced(f"a {UUID}", f"b {UUID}")[1][2:].upper()
@@ -73,14 +73,14 @@ def test_the_same_has_the_same() -> None:
 
 
 def test_stand_ins_sort_like_the_originals() -> None:
-    """A list that was sorted by an address remains sorted."""
+    """A list that was sorted by address remains sorted."""
     macs = ["b8:ce:f6:00:00:09", "04:3f:72:00:00:01", "b8:ce:f6:00:00:01"]
     stands = replaced(*macs)
     assert sorted(stands) == [stands[index] for index in (1, 2, 0)]
 
 
 def test_derived_addresses_remain_derived() -> None:
-    """A GUID made of a MAC address, by EUI-64 or as Mellanox makes it, is made of that address's stand-in."""
+    """A GUID that EUI-64 or Mellanox derives from a MAC address is derived from that address's stand-in."""
     mac, mellanox, eui64, gid = replaced(MAC, MELLANOX_GUID, EUI64, f"fe80:0000:0000:0000:{EUI64}")
     assert mac == "02:00:00:00:00:01"
     assert mellanox == "0200:0003:0000:0001"
@@ -89,12 +89,12 @@ def test_derived_addresses_remain_derived() -> None:
 
 
 def test_an_address_in_a_name() -> None:
-    """Interfaces are called after their address; the name follows it."""
+    """Interfaces are named after their address, so the name changes with it."""
     assert replaced(MAC, "enxb8cef6123456")[1] == "enx020000000001"
 
 
-def test_a_small_number_is_no_address_without_colons() -> None:
-    """A port with GUID 1 does not cost us every number of 16 digits that is 1."""
+def test_a_small_number_without_colons_is_not_an_address() -> None:
+    """A port with GUID 1 does not cause every 16-digit number 1 to be replaced."""
     assert replaced("0000:0000:0000:0001", "0x0000000000000001")[1] == "0x0000000000000001"
 
 
@@ -112,7 +112,7 @@ def test_words() -> None:
      "0000:0000:0000:0000:0000:ffff:0a01:0203", f"fe80:0000:0000:0000:{EUI64}", "serial-0815"],
 )  # fmt: skip
 def test_remaining_identifiers_are_reported(left: str) -> None:
-    """The check finds an original in every form, and nothing in what was replaced."""
+    """The check finds an original in every form, and nothing after the replacement."""
     texts = [MAC, MELLANOX_GUID, EUI64, UUID, CONTAINER, "0000:0000:0000:0000:0000:ffff:0a01:0203"]
     identifiers = Identifiers(texts, ["serial-0815"])
     assert identifiers.left_in(f"before {left} behind") is not None
@@ -131,7 +131,7 @@ ADDRESSES = st.one_of(colons(12, 2), colons(16, 4), colons(32, 4), colons(40, 2)
 
 @given(st.lists(ADDRESSES, max_size=8), st.lists(st.sampled_from([" ", "\n", "name=", "("]), min_size=8, max_size=8))
 def test_nothing_is_left(addresses: list[str], between: list[str]) -> None:
-    """Of any addresses in any text none remains, the length of the text is the same, and equal ones remain equal."""
+    """No address remains in any text, the length of the text does not change, and equal addresses remain equal."""
     texts = [f"{before}{address};" for before, address in zip(between, addresses, strict=False)]
     identifiers = Identifiers(texts)
     stands = [identifiers.replaced(text) for text in texts]

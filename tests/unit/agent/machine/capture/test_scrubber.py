@@ -28,7 +28,7 @@ def content(path: str, before: bytes) -> bytes:
 
 
 def test_command_line_retains_hardware_parameters() -> None:
-    """Parameters of CPUs, memory and devices stay; values that name disks, servers or passwords go."""
+    """Parameters of CPUs, memory and devices remain; values that name disks, servers or passwords are removed."""
     line = (
         b"BOOT_IMAGE=/vmlinuz-6.8 root=UUID=6f1c2a4e-93bd-4c1b-8e55-0123456789ab ip=10.1.2.3::10.1.2.1 ro quiet "
         b"nfsroot=10.0.0.5:/export isolcpus=2-7 nohz_full=2-7 hugepagesz=1G hugepages=16 intel_iommu=on "
@@ -41,13 +41,16 @@ def test_command_line_retains_hardware_parameters() -> None:
 
 
 def test_hostname_is_removed_and_its_file_remains() -> None:
-    """The file exists and has a content, as on the machine."""
+    """The file still exists, and has content if it had content."""
     assert content("proc/sys/kernel/hostname", b"gpu-07.example.com\n") == b"removed\n"
     assert content("proc/sys/kernel/hostname", b"\n") == b"\n"
 
 
-def test_a_distinctive_hostname_goes_everywhere() -> None:
-    """It appears in descriptions and in paths of services; a name that is a word remains there: it reveals nothing."""
+def test_a_distinctive_hostname_is_removed_everywhere() -> None:
+    """A hostname also occurs in descriptions and service paths.
+
+    One that is a common word reveals nothing and remains there.
+    """
     entries: Entries = {
         "proc/sys/kernel/hostname": b"gpu-07\n",
         "sys/class/x/text": b"gpu-07 mlx5_0\n",
@@ -57,14 +60,14 @@ def test_a_distinctive_hostname_goes_everywhere() -> None:
     assert scrubbed({**entries, "sys/class/x/text": b"intel gpu\n"})["sys/class/x/text"] == b"intel gpu\n"
 
 
-def test_a_machine_called_like_a_file() -> None:
-    """A hostname that is a name in the tree does not cost us the tree."""
+def test_a_hostname_that_is_also_a_file_name() -> None:
+    """A hostname that is also a name in the tree does not damage the tree."""
     entries: Entries = {"proc/sys/kernel/hostname": b"node1\n", "sys/devices/system/node/node1/cpulist": b"0-3\n"}
     assert scrubbed(entries) == {**entries, "proc/sys/kernel/hostname": b"removed\n"}
 
 
 def test_serial_numbers() -> None:
-    """They go from their own files, and from wherever else they stand."""
+    """They are removed from their own files and from all other texts."""
     entries: Entries = {
         "sys/class/nvme/nvme0/serial": b"S4NTNA0R500123      \n",
         "sys/class/nvme/nvme0/address": b"0000:05:00.0\n",
@@ -100,20 +103,20 @@ def test_lines_that_name_the_machine(path: str, before: bytes, after: bytes) -> 
     b"Memory failure: 0x1f: Sending SIGBUS to <my:app>:77 due to hardware memory corruption",
 ])  # fmt: skip
 def test_the_kernel_log_names_neither_parts_nor_processes(line: bytes) -> None:
-    """What is in angle brackets here is removed, and nothing else."""
+    """The text in angle brackets is removed, and nothing else."""
     before, after = re.sub(rb"[<>]", b"", line), re.sub(rb"<.*>", b"removed", line)
     assert content("zonewise/kernel.log", before + b"\n") == after + b"\n"
 
 
 def test_mounts() -> None:
-    """Mounts of the kernel remain, disks, servers and overlays of containers are removed."""
+    """Mounts of the kernel remain; those of disks, servers and container overlays are removed."""
     retained = b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\nhugetlbfs /dev/hugepages hugetlbfs rw 0 0\n"
     removed = b"server.example:/home/jane /home nfs4 rw,addr=10.0.0.5 0 0\n/dev/mapper/secret / ext4 rw 0 0\n"
     assert content("proc/42/mounts", removed + retained) == retained
 
 
 def test_mountinfo() -> None:
-    """The type is behind the dash, after a number of optional fields."""
+    """The type follows the dash, after a varying number of optional fields."""
     retained = b"29 22 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n"
     removed = (
         b"30 22 0:27 / /home rw - nfs4 server.example:/home rw\n"
@@ -134,14 +137,14 @@ def test_names_links_and_contents_agree() -> None:
     }
 
 
-def test_bytes_that_are_no_text_are_unchanged() -> None:
-    """Binary files come back byte for byte where they hold no identifier."""
+def test_bytes_that_are_not_text_are_unchanged() -> None:
+    """Binary files are unchanged byte for byte unless they contain an identifier."""
     everything = bytes(range(256))
     assert content("sys/bus/pci/devices/0000:00:00.0/config", everything) == everything
 
 
-def test_nothing_is_written_if_something_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should a rule fail, the check behind it raises."""
+def test_nothing_is_written_if_an_identifier_remains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a rule fails, the final check raises an error."""
 
     def unchanged(self: Identifiers, text: str) -> str:
         return text
