@@ -1,4 +1,4 @@
-"""Caches: each once, with its sharers, whatever the kernel leaves out and whatever is damaged."""
+"""Caches: each is listed once, with its sharers, whatever the kernel omits and whatever is damaged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SINGLES = [str(cpu) for cpu in range(8)]
 
 
 def quad(online: str = "0-7", *, size: bool = True) -> Contents:
-    """Eight CPUs with L1d and L1i each, an L2 for each two, an L3 for each four."""
+    """Return a tree of eight CPUs with an L1d and an L1i each, an L2 per two CPUs and an L3 per four."""
     tree = bare_tree(online)
     add_cache(tree, 0, 1, "Data", "32K" if size else None, SINGLES)
     add_cache(tree, 1, 1, "Instruction", "64K" if size else None, SINGLES)
@@ -46,12 +46,12 @@ def quad(online: str = "0-7", *, size: bool = True) -> Contents:
 
 
 def index(cpu: int, number: int, name: str = "") -> str:
-    """The path of a cache's directory at a CPU, or of a file in it."""
+    """Return the path of a cache's directory at a CPU, or of a file in it."""
     return f"{CPU}/cpu{cpu}/cache/index{number}" + (f"/{name}" if name else "")
 
 
 def rows(actual: tuple[Cache, ...]) -> list[tuple[int, str, int | None, str]]:
-    """Caches without their ids."""
+    """Return caches without their ids."""
     return [(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in actual]
 
 
@@ -59,7 +59,7 @@ QUAD = healthy(quad(), ONLY).caches
 
 
 def test_every_cache_once_in_order() -> None:
-    """Ascending by first CPU, then level, then type."""
+    """Caches are sorted by first CPU, then level, then type."""
     assert rows(QUAD)[:5] == [
         (1, "Data", 32768, "0"),
         (1, "Instruction", 65536, "0"),
@@ -71,7 +71,7 @@ def test_every_cache_once_in_order() -> None:
 
 
 def test_each_cache_is_read_once() -> None:
-    """Level, size, type and sharers are read at the first CPU of a cache, and nowhere else."""
+    """Level, size, type and sharers are read only at the first CPU of a cache."""
     read = [path for path in reads(quad(), ONLY) if "/cache/" in path]
     assert len(read) == len(set(read)) == 4 * len(QUAD)
     assert [path for path in read if "index3" in path] == [
@@ -80,7 +80,7 @@ def test_each_cache_is_read_once() -> None:
 
 
 def test_offline_cpus_share_nothing() -> None:
-    """Masks are clipped to the CPUs that are online."""
+    """Masks are restricted to online CPUs."""
     tree = {path: content for path, content in quad("0-2,4-7").items() if "/cpu3/" not in path}
     tree |= {f"{CPU}/cpu3/online": b"0\n", f"{CPU}/present": b"0-7\n", f"{CPU}/possible": b"0-7\n"}
     assert (2, "Unified", 1 << 20, "2") in rows(healthy(tree, ONLY).caches)
@@ -88,20 +88,20 @@ def test_offline_cpus_share_nothing() -> None:
 
 
 def test_masks_without_lists() -> None:
-    """Old kernels have no lists, and no ids."""
+    """Old kernels have neither lists nor ids."""
     tree = {path: content for path, content in quad().items() if not path.endswith("shared_cpu_list")}
     assert healthy(tree, ONLY).caches == QUAD
     lists = {path: content for path, content in quad().items() if not path.endswith("shared_cpu_map")}
     assert healthy(lists, ONLY).caches == QUAD
 
 
-def test_sizes_that_no_cache_has() -> None:
-    """Many ARM and RISC-V kernels do not know sizes: None, and nothing is damaged."""
+def test_unknown_sizes() -> None:
+    """Many ARM and RISC-V kernels do not know sizes: None, without a problem."""
     assert {cache.size for cache in healthy(quad(size=False), ONLY).caches} == {None}
 
 
 def test_ids() -> None:
-    """The id is a name; caches of different types, as on s390, may have the same."""
+    """Ids need not be unique: caches of different types may share one, as on s390."""
     tree = quad() | {index(cpu, number, "id"): line(cpu) for cpu in range(8) for number in range(4)}
     assert {(cache.type, cache.id) for cache in healthy(tree, ONLY).caches if cache.level == 1} == {
         (kind, cpu) for kind in ("Data", "Instruction") for cpu in range(8)
@@ -109,21 +109,21 @@ def test_ids() -> None:
 
 
 def test_levels_without_ids() -> None:
-    """ARM firmware numbers some levels only: the others have no id, and nothing is damaged."""
+    """ARM firmware numbers only some levels. The others have no id, without a problem."""
     tree = quad() | {index(cpu, 3, "id"): line(cpu // 4) for cpu in range(8)}
     assert {(cache.level, cache.id) for cache in healthy(tree, ONLY).caches} == {(1, None), (2, None), (3, 0), (3, 1)}
 
 
-def test_an_empty_mask_is_the_cpu_alone() -> None:
-    """ia64 kernels leave the mask empty for a cache that only one CPU has."""
+def test_an_empty_mask_means_the_cpu_itself() -> None:
+    """On ia64, kernels leave the mask empty for a cache that only one CPU has."""
     tree = bare_tree("0-1")
     add_cache(tree, 0, 1, "Data", "16K", ["0", "1"])
     tree |= {index(cpu, 0, "shared_cpu_map"): b"00000000,00000000\n" for cpu in (0, 1)}
     assert rows(healthy(tree, ONLY).caches) == [(1, "Data", 16384, "0"), (1, "Data", 16384, "1")]
 
 
-def test_an_empty_mask_is_the_core_where_it_is_known() -> None:
-    """A core with several threads has one such cache, not each thread one."""
+def test_an_empty_mask_means_the_core_if_it_is_known() -> None:
+    """A core with several threads has one such cache, not one per thread."""
     tree = topology_tree({"0,2": 0, "1,3": 1}, {"0-3": 0})
     add_cache(tree, 0, 3, "Unified", "9M", ["0", "1", "2", "3"])
     tree |= {index(cpu, 0, "shared_cpu_map"): b"00000000,00000000\n" for cpu in range(4)}
@@ -133,12 +133,12 @@ def test_an_empty_mask_is_the_core_where_it_is_known() -> None:
 
 
 def test_cpus_with_different_caches() -> None:
-    """CPUs with another list of caches may have other caches at the same index: theirs are read from their own."""
+    """CPUs with another number of caches may have other caches at the same index, so their own files are read."""
     tree = bare_tree("0-3")
     add_cache(tree, 0, 1, "Data", "32K", ["0", "1", "2", "3"])
     add_cache(tree, 1, 1, "Instruction", "32K", ["0", "1"])
     add_cache(tree, 2, 2, "Unified", "512K", ["0-3"])
-    for cpu in (2, 3):  # without an instruction cache of their own, the L2 is at index 1
+    for cpu in (2, 3):  # without an instruction cache of its own, a CPU has the L2 at index 1
         for name in ("level", "type", "size", "shared_cpu_map", "shared_cpu_list"):
             tree[index(cpu, 1, name)] = tree.pop(index(cpu, 2, name))
     assert rows(healthy(tree, ONLY).caches) == [
@@ -153,7 +153,7 @@ def test_cpus_with_different_caches() -> None:
 
 
 def test_the_same_cache_twice() -> None:
-    """VirtualBox lists one L1 twice: it counts once."""
+    """VirtualBox lists one L1 twice; it counts once."""
     tree = bare_tree("0-1")
     for number in (0, 1):
         add_cache(tree, number, 1, "Data", "32K", ["0", "1"])
@@ -161,7 +161,7 @@ def test_the_same_cache_twice() -> None:
 
 
 def test_a_gap_in_the_numbers() -> None:
-    """A missing index is a loss: what is left is used, and the gap is reported."""
+    """A missing index is a loss: the other caches are used, and the gap is reported."""
     tree = {path: content for path, content in quad().items() if not path.startswith(index(0, 1))}
     machine = found(tree, ONLY)
     assert machine.caches == tuple(cache for cache in QUAD if (cache.type, cache.cpus) != ("Instruction", cpuset("0")))
@@ -169,7 +169,7 @@ def test_a_gap_in_the_numbers() -> None:
 
 
 def test_a_single_cpu_without_caches() -> None:
-    """Its own are lost, and reported; the files of other CPUs have those that it shares."""
+    """Its private caches are lost, and this is reported. The files of other CPUs list the caches that it shares."""
     tree = {path: content for path, content in quad().items() if not path.startswith(f"{CPU}/cpu2/cache")}
     machine = found(tree, ONLY)
     assert machine.caches == tuple(cache for cache in QUAD if cache.cpus != cpuset("2"))
@@ -197,8 +197,8 @@ def test_level_and_type_from_sharing_cpus(name: str, damage: Damage) -> None:
 
 
 @pytest.mark.parametrize("name", ["level", "type"])
-def test_levels_or_types_that_no_cache_has(name: str) -> None:
-    """A cache without level or type in any file cannot be listed; reported once for each index, not for each CPU."""
+def test_levels_or_types_that_are_lost_everywhere(name: str) -> None:
+    """A cache without a level or type in any file cannot be listed; this is reported once per index, not per CPU."""
     tree = {path: content for path, content in quad().items() if not path.endswith(f"index2/{name}")}
     machine = found(tree, ONLY)
     assert machine.caches == tuple(cache for cache in QUAD if cache.level != 2)
@@ -206,7 +206,7 @@ def test_levels_or_types_that_no_cache_has(name: str) -> None:
 
 
 def test_a_lost_size() -> None:
-    """A sharer's file has the size; for an unshared cache it is unknown, and not zero."""
+    """A sharer's file has the size. The size of an unshared cache is unknown, not zero."""
     machine = found(quad(), ONLY, {index(0, 3, "size"): Damage(DELETE)})
     assert machine.caches == QUAD
     assert machine.problems[0].used == f"/{index(1, 3, 'size')}"
@@ -216,7 +216,7 @@ def test_a_lost_size() -> None:
 
 
 def test_lost_sharers() -> None:
-    """The list replaces the mask; without both a cache in no other file is lost, and reported."""
+    """The list replaces the mask. Without both, a cache that no other file lists is lost, and this is reported."""
     machine = found(quad(), ONLY, {index(0, 0, "shared_cpu_map"): Damage("content", 0, b"zz\n")})
     assert machine.caches == QUAD
     assert machine.problems[0].used == f"/{index(0, 0, 'shared_cpu_list')}"
@@ -231,7 +231,7 @@ def test_lost_sharers() -> None:
 
 
 def test_conflicting_sharers() -> None:
-    """A cache that claims CPUs of another is dropped with the one that it contradicts; the rest remains."""
+    """A cache that claims CPUs of another is dropped together with that one; the rest remains."""
     machine = found(quad() | {index(0, 3, "shared_cpu_map"): b"0000001f\n"}, ONLY)
     assert [str(cache.cpus) for cache in machine.caches if cache.level == 3] == ["4-7"]
     assert len(machine.caches) == len(QUAD) - 1
@@ -239,7 +239,7 @@ def test_conflicting_sharers() -> None:
 
 
 def test_conflicts_between_lists_of_caches() -> None:
-    """Caches of one level and type that overlap are dropped also where the CPUs have different lists."""
+    """Overlapping caches of one level and type are dropped even if the CPUs have different lists of caches."""
     tree = bare_tree("0-3")
     add_cache(tree, 0, 2, "Unified", "1M", ["0-1", "2-3"])
     add_cache(tree, 1, 3, "Unified", "8M", ["0-1"])
@@ -251,7 +251,7 @@ def test_conflicts_between_lists_of_caches() -> None:
 
 
 def test_machines_without_caches() -> None:
-    """Many virtual machines list none: no data, and nothing is damaged."""
+    """Many virtual machines list none: no data, without a problem."""
     scan_result = scan(bare_tree("0-1"), ONLY)
     assert scan_result.runs[1].outcome == "no data"
     assert scan_result.machine.problems == ()
@@ -259,7 +259,7 @@ def test_machines_without_caches() -> None:
 
 
 def test_sparc() -> None:
-    """Sizes of each CPU in files of its own, in bytes; the threads of a core share them."""
+    """Each CPU has its own files with sizes in bytes; the threads of a core share caches."""
     tree = topology_tree({"6-7": 0, "10": 1}, {"6-7": 0, "10": 1})
     for cpu in (6, 7, 10):
         sizes = {"l1_dcache_size": 16384, "l1_icache_size": 32768, "l2_cache_size": 1 << 20}
@@ -280,7 +280,7 @@ def test_sources() -> None:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """A machine of any shape."""
+    """Return a machine of any shape."""
     l3_cores = draw(st.integers(1, 3))
     return Shape(
         packages=draw(st.integers(1, 2)),
@@ -295,7 +295,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 @settings(max_examples=25, deadline=None)
 @given(shapes())
 def test_any_shape(shape: Shape) -> None:
-    """Each core has its L1 and L2, each group of cores its L3, and each is read once."""
+    """Each core has its L1 and L2, each group of cores has its L3, and each cache is read once."""
     tree = machine_tree(shape)
     core_cpus = [str(shape.of_core(core)) for core in range(shape.all_cores)]
     l3_cpus = [str(shape.of_cores(core, shape.l3_cores)) for core in range(0, shape.all_cores, shape.l3_cores)]
@@ -315,7 +315,7 @@ def test_any_shape(shape: Shape) -> None:
     )
 )
 def test_no_noise_makes_caches_overlap(noise: dict[str, bytes]) -> None:
-    """Whatever files contain, a CPU has at most one cache of a level and type, and every loss is reported."""
+    """Whatever the files contain, a CPU has at most one cache of each level and type, and every loss is reported."""
     machine = found(quad() | noise, ONLY)
     served = [(cache.level, cache.type, cpu) for cache in machine.caches for cpu in cache.cpus]
     assert len(served) == len(set(served))
@@ -325,5 +325,5 @@ def test_no_noise_makes_caches_overlap(noise: dict[str, bytes]) -> None:
 
 
 def test_the_whole_server() -> None:
-    """All CPU collectors together find nothing wrong with a whole machine."""
+    """All CPU collectors together report no problem for a complete machine."""
     assert len(healthy(machine_tree(SERVER), ALL).caches) == 8 * 3 + 4

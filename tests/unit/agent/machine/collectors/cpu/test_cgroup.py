@@ -22,25 +22,25 @@ STATUS = b"Name:\tzonewise\nCpus_allowed:\t00f0\nCpus_allowed_list:\t4-7\nMems_a
 
 
 def allowed(tree: Contents) -> str | None:
-    """The CPUs that the files of a tree allow."""
+    """Return the CPUs that the files of a tree allow."""
     permitted = allowed_cpus(reader(tree), ONLINE)
     return None if permitted is None else str(permitted)
 
 
 def v2_tree(group: str, files: dict[str, str]) -> Contents:
-    """A process in a cgroup of v2."""
+    """Return the tree of a process in a cgroup of v2."""
     tree: Contents = {"proc/mounts": V2_MOUNT, "proc/self/cgroup": line(f"0::{group}")}
     return tree | {f"sys/fs/cgroup{path}": line(text) for path, text in files.items()}
 
 
 def test_v2() -> None:
-    """The effective CPUs of the process's own cgroup."""
+    """The effective CPUs of the process's own cgroup apply."""
     files = {"/cpuset.cpus.effective": "0-15", "/kubepods/pod1/cpuset.cpus.effective": "2-5"}
     assert allowed(v2_tree("/kubepods/pod1", files)) == "2-5"
 
 
 def test_v2_without_the_controller() -> None:
-    """Where the controller is not enabled for the cgroup, the nearest one above that has it counts."""
+    """If the controller is not enabled for the cgroup, its nearest ancestor with the controller applies."""
     files = {"/cpuset.cpus.effective": "0-15", "/a/cpuset.cpus.effective": "0-7", "/a/b/c/cgroup.procs": "1"}
     assert allowed(v2_tree("/a/b/c", files)) == "0-7"
 
@@ -51,7 +51,7 @@ def test_v2_in_a_cgroup_namespace() -> None:
 
 
 def test_v2_at_an_odd_mount() -> None:
-    """The mount table has the path of the hierarchy; a blank in a path is written as an octal escape."""
+    """The mount table names the path of the hierarchy; a blank in a path is an octal escape."""
     tree: Contents = {
         "proc/mounts": b"none /c\\040groups/unified cgroup2 rw 0 0\n",
         "proc/self/cpuset": b"/job_7/step_0\n",
@@ -69,7 +69,7 @@ def test_v2_at_an_odd_mount() -> None:
     ],
 )
 def test_v1(mount: str, name: str) -> None:
-    """The hierarchy that has cpusets, among others and beside an empty v2, with and without prefixes."""
+    """The hierarchy with cpusets applies, among others and beside an empty v2, with and without prefixes."""
     tree: Contents = {
         "proc/mounts": f"cgroup2 /unified cgroup2 rw 0 0\ncgroup /m cgroup rw,memory 0 0\n{mount}\n".encode(),
         "proc/self/cgroup": b"9:memory:/elsewhere\n4:cpuset:/pod\n1:name=systemd:/x\n0::/x\n",
@@ -80,7 +80,7 @@ def test_v1(mount: str, name: str) -> None:
 
 
 def test_v1_in_a_container_without_namespace() -> None:
-    """The mount shows a part of the hierarchy only; mountinfo names it, and the cgroup's path starts above it."""
+    """The mount shows only a part of the hierarchy. Its name is in mountinfo, and the cgroup's path starts above it."""
     tree: Contents = {
         "proc/self/mountinfo": b"36 35 0:29 /docker/c1 /sys/fs/cgroup/cpuset ro shared:8 - cgroup cgroup rw,cpuset\n",
         "proc/mounts": b"none /wrong cgroup rw,cpuset 0 0\n",
@@ -90,7 +90,7 @@ def test_v1_in_a_container_without_namespace() -> None:
     assert allowed(tree) == "6"
 
 
-def test_the_name_of_a_mounted_cgroup_may_begin_that_of_another() -> None:
+def test_the_name_of_a_mounted_cgroup_may_be_a_prefix_of_another() -> None:
     """The process is in /docker/c10, which is not below the mounted /docker/c1."""
     tree: Contents = {
         "proc/self/mountinfo": b"36 35 0:29 /docker/c1 /sys/fs/cgroup/cpuset ro shared:8 - cgroup cgroup rw,cpuset\n",
@@ -102,7 +102,7 @@ def test_the_name_of_a_mounted_cgroup_may_begin_that_of_another() -> None:
 
 
 def test_an_unset_v1_cpuset() -> None:
-    """An empty cpuset.cpus is unset and permits no process: it has no CPUs of ours."""
+    """An empty cpuset.cpus is unset. It permits no process, so it does not apply."""
     tree: Contents = {
         "proc/mounts": b"cgroup /c cgroup rw,cpuset 0 0\n",
         "proc/self/cgroup": b"4:cpuset:/\n",
@@ -113,13 +113,13 @@ def test_an_unset_v1_cpuset() -> None:
 
 
 def test_status() -> None:
-    """Without a cgroup to be read, the process's own affinity."""
+    """If no cgroup can be read, the process's own affinity applies."""
     assert allowed({"proc/self/status": STATUS}) == "4-7"
     assert allowed(v2_tree("/a", {}) | {"proc/self/status": STATUS}) == "4-7"
 
 
 def test_no_restriction() -> None:
-    """Where nothing restricts the process, it may use every online CPU."""
+    """A process without restrictions may use every online CPU."""
     assert allowed({"proc/uptime": b"1\n"}) == "0-15"
     assert allowed(v2_tree("/user.slice", {})) == "0-15"
 
@@ -130,7 +130,7 @@ def test_offline_cpus_are_not_usable() -> None:
 
 
 def test_damage_is_reported_and_replaced() -> None:
-    """A cpuset that cannot be understood: the affinity replaces it, and the problem names it."""
+    """The affinity replaces a cpuset that cannot be parsed, and the problem names the cpuset."""
     read = reader(v2_tree("/", {"/cpuset.cpus.effective": "0-x"}) | {"proc/self/status": STATUS})
     assert allowed_cpus(read, ONLINE) == cpuset("4-7")
     assert [(problem.path, problem.used) for problem in read.problems] == [
@@ -139,13 +139,13 @@ def test_damage_is_reported_and_replaced() -> None:
 
 
 def test_damage_without_a_replacement() -> None:
-    """A cpuset that cannot be understood is unknown, not everything."""
+    """A cpuset that cannot be parsed is unknown; it does not mean all CPUs."""
     assert allowed(v2_tree("/", {"/cpuset.cpus.effective": "0-x"})) is None
     assert allowed({"proc/self/status": STATUS.replace(b"4-7", b"7-4")}) is None
 
 
 def test_the_source() -> None:
-    """The fact names the file, its text and the cgroup."""
+    """The source of the fact names the file, its text and the cgroup."""
     read = reader(v2_tree("/pod", {"/pod/cpuset.cpus.effective": "2"}))
     allowed_cpus(read, ONLINE)
     assert read.sources is not None
@@ -154,7 +154,7 @@ def test_the_source() -> None:
 
 
 class Spy:
-    """Files that record the paths read, and have only the process's files."""
+    """Files of the process that record each path that is read."""
 
     live = False
 
@@ -175,7 +175,7 @@ class Spy:
 
 @given(st.text("/.ab\0", max_size=20), st.text("/.ab", max_size=20), st.text("/.ab", max_size=10))
 def test_no_path_leaves_the_root(group: str, point: str, root: str) -> None:
-    """Whatever cgroup and mount are called, nothing outside of the machine's root is read."""
+    """Whatever the names of cgroup and mount, nothing outside the machine's root is read."""
     mount = f"36 35 0:29 {root or '/'} {point or '/'} rw - cgroup2 cgroup2 rw\n"
     spy = Spy({"proc/self/mountinfo": mount.encode(), "proc/self/cgroup": f"0::{group}\n".encode()})
     allowed_cpus(Reader(spy), ONLINE)
@@ -184,14 +184,14 @@ def test_no_path_leaves_the_root(group: str, point: str, root: str) -> None:
 
 @given(st.binary(max_size=80), st.binary(max_size=80), st.binary(max_size=80))
 def test_noise(mounts: bytes, groups: bytes, status: bytes) -> None:
-    """Noise in any of the files ends in a set of online CPUs or in none."""
+    """Noise in any of the files gives a set of online CPUs or none."""
     tree: Contents = {"proc/mounts": mounts, "proc/self/cgroup": groups, "proc/self/status": status}
     permitted = allowed_cpus(reader(tree), ONLINE)
     assert permitted is None or permitted <= ONLINE
 
 
 def test_the_line_of_status() -> None:
-    """The list, not the mask, and only where the line is whole."""
+    """The list counts, not the mask, and only if its line is complete."""
     assert cpus_allowed_line(STATUS.decode()) == "4-7"
     assert cpus_allowed_line("xCpus_allowed_list:\t1\n") is None
     assert cpus_allowed_line("Cpus_allowed_list:\t\n") is None

@@ -1,4 +1,4 @@
-"""Performance and efficiency cores of every make, and machines that have no such thing."""
+"""Performance and efficiency cores of every vendor, and machines without such kinds."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SINGLES = {str(cpu): cpu for cpu in range(8)}
 
 
 def eight_cpus(cores: dict[str, int] | None = None) -> Contents:
-    """Eight CPUs in one package, by default each a core."""
+    """Return a tree of eight CPUs in one package, by default one core each."""
     return topology_tree(cores or SINGLES, {"0-7": 0})
 
 
 def with_frequencies(tree: Contents, khz: dict[str, tuple[int, int | None]]) -> Contents:
-    """The tree with the highest and the base frequency of CPUs."""
+    """Add the highest and the base frequency of CPUs to a tree."""
     tree = dict(tree)
     for text, (maximum, base) in khz.items():
         for cpu in cpuset(text):
@@ -41,13 +41,13 @@ def with_frequencies(tree: Contents, khz: dict[str, tuple[int, int | None]]) -> 
 
 
 def with_capacities(tree: Contents, capacities: dict[str, int]) -> Contents:
-    """The tree with capacities."""
+    """Add capacities to a tree."""
     more = {f"{CPU}/cpu{cpu}/cpu_capacity": line(value) for text, value in capacities.items() for cpu in cpuset(text)}
     return {**tree, **more}
 
 
 def with_parts(tree: Contents, parts: dict[str, str]) -> Contents:
-    """The tree with ARM cores of these part numbers."""
+    """Add ARM cores with these part numbers to a tree."""
     lines = "".join(
         f"processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: 0x{part}\n\n"
         for text, part in parts.items()
@@ -57,12 +57,12 @@ def with_parts(tree: Contents, parts: dict[str, str]) -> Contents:
 
 
 def kinds(machine: Machine) -> list[tuple[str | None, str]]:
-    """What each kind is for, and its CPUs."""
+    """Return the purpose of each kind and its CPUs."""
     return [(kind.kind, str(kind.cpus)) for kind in machine.core_kinds]
 
 
 def core_labels(machine: Machine) -> list[str | None]:
-    """What each core is for."""
+    """Return the purpose of each core."""
     return [core.kind for core in machine.cores]
 
 
@@ -72,7 +72,10 @@ HYBRID_CORES = {"0-1": 0, "2-3": 4, "4": 8, "5": 9, "6": 10, "7": 11}
 
 
 def test_intel_names_its_kinds() -> None:
-    """The PMUs name the kinds, whatever the frequencies; favoured cores are of their kind, which all reach less."""
+    """The PMUs name the kinds, whatever the frequencies.
+
+    Favoured cores belong to their kind, as do its slower cores.
+    """
     tree = with_frequencies(
         eight_cpus(HYBRID_CORES) | PMUS,
         {"0-1": (5_000_000, 1_900_000), "2-3": (5_200_000, 1_900_000), "4-7": (3_900_000, 1_400_000)},
@@ -86,44 +89,44 @@ def test_intel_names_its_kinds() -> None:
 
 
 def test_low_power_cores() -> None:
-    """The cores of the SoC tile are a kind of their own, also where cpu_atom lists them too."""
+    """The cores of the SoC tile are a separate kind, even if cpu_atom lists them too."""
     tree = eight_cpus() | PMUS | {"sys/devices/cpu_lowpower/cpus": b"6-7\n"}
     assert kinds(healthy(tree)) == [("performance", "0-3"), ("efficiency", "4-5"), ("efficiency", "6-7")]
 
 
 def test_a_hybrid_with_a_single_online_kind() -> None:
-    """A hybrid processor with efficiency cores switched off in the BIOS is no hybrid any more."""
+    """A hybrid processor whose efficiency cores are disabled in the BIOS is no longer hybrid."""
     tree = eight_cpus() | {"sys/devices/cpu_core/cpus": b"0-7\n"}
     assert kinds(healthy(tree)) == [(None, "0-7")]
 
 
 @pytest.mark.parametrize("pmu", ["cpu_core", "cpu_atom"])
 @pytest.mark.parametrize("damage", [Damage(DELETE), Damage("content", 0, b"x\n"), Damage("deny")])
-def test_a_lost_pmu_is_the_rest(pmu: str, damage: Damage) -> None:
-    """CPUs that the one PMU leaves out are of the other, whose file is lost; and that is reported."""
+def test_a_lost_pmu_gets_the_remaining_cpus(pmu: str, damage: Damage) -> None:
+    """CPUs that one PMU omits belong to the other, whose file is lost; the loss is reported."""
     machine = found(eight_cpus() | PMUS, damages={f"sys/devices/{pmu}/cpus": damage})
     assert kinds(machine) == [("performance", "0-3"), ("efficiency", "4-7")]
     assert set(paths(machine.problems)) == {f"sys/devices/{pmu}/cpus"}
 
 
 def test_cpus_that_no_pmu_lists() -> None:
-    """With both PMUs there, a CPU that none lists has no kind, nor has its core."""
+    """If both PMUs exist, a CPU that neither lists has no kind, nor has its core."""
     machine = found(eight_cpus() | PMUS | {"sys/devices/cpu_atom/cpus": b"4-6\n"})
     assert kinds(machine) == [("performance", "0-3"), ("efficiency", "4-6")]
     assert core_labels(machine)[-1] is None
     assert len(machine.problems) == 1
 
 
-def test_intel_before_the_names() -> None:
-    """Kernels that do not name the kinds: base and highest frequency differ, and the caches show two designs."""
+def test_intel_kernels_without_names_of_kinds() -> None:
+    """Kernels without names of the kinds: base and highest frequency differ, and the caches show two designs."""
     tree = with_frequencies(eight_cpus(), {"0-3": (2_800_000, 1_400_000), "4-7": (3_000_000, 2_000_000)})
     add_cache(tree, 0, 1, "Data", "32K", ["0", "1", "2", "3"])
     add_cache(tree, 0, 1, "Data", "48K", ["4", "5", "6", "7"])
     assert kinds(healthy(tree)) == [("efficiency", "0-3"), ("performance", "4-7")]
 
 
-def test_speed_select_is_no_hybrid() -> None:
-    """Cores of one design with a higher base frequency are distinguished and not labelled."""
+def test_speed_select_is_not_hybrid() -> None:
+    """Cores of one design with a higher base frequency are a separate kind, but have no label."""
     tree = with_frequencies(eight_cpus(), {"0-3": (3_700_000, 2_700_000), "4-7": (3_700_000, 2_100_000)})
     add_cache(tree, 0, 1, "Data", "32K", list(SINGLES))
     machine = healthy(tree)
@@ -132,8 +135,8 @@ def test_speed_select_is_no_hybrid() -> None:
     assert set(core_labels(machine)) == {None}
 
 
-def test_favoured_cores_are_no_kind() -> None:
-    """Turbo bins within a tenth leave the machine with one kind."""
+def test_favoured_cores_are_not_a_kind() -> None:
+    """Turbo frequencies within 10% leave the machine with one kind."""
     tree = with_frequencies(eight_cpus(), {"0-5": (4_700_000, 2_600_000), "6-7": (5_000_000, 2_600_000)})
     machine = healthy(tree)
     assert kinds(machine) == [(None, "0-7")]
@@ -141,7 +144,7 @@ def test_favoured_cores_are_no_kind() -> None:
 
 
 def test_arm() -> None:
-    """Designs and capacities: the weakest are for efficiency, all others for performance, each design a kind."""
+    """Each design is a kind. The kind with the lowest capacity is for efficiency, all others are for performance."""
     tree = with_capacities(
         with_parts(eight_cpus(), {"0-2": "d46", "3-4": "d4d", "5-6": "d47", "7": "d4e"}),
         {"0-2": 280, "3-6": 855, "7": 1024},
@@ -156,7 +159,7 @@ def test_arm() -> None:
 
 
 def test_arm_without_cpuinfo() -> None:
-    """The register of each core has the design where /proc/cpuinfo lacks it."""
+    """If /proc/cpuinfo lacks the design, the register of each core has it."""
     tree = with_capacities(eight_cpus(), {"0-3": 446, "4-7": 1024}) | {
         "proc/cpuinfo": cpuinfo({"BogoMIPS": "1"}, range(8))
     }
@@ -169,7 +172,10 @@ def test_arm_without_cpuinfo() -> None:
 
 
 def test_capacities_alone() -> None:
-    """Without other traits capacities decide; of equal ones the base frequency makes kinds, and no labels."""
+    """Without other traits, capacities decide.
+
+    For equal capacities, the base frequency separates kinds but gives no labels.
+    """
     tree = with_frequencies(
         with_capacities(eight_cpus(), {"0-3": 234, "4-7": 1024}),
         {"0-1": (3_000_000, 2_500_000), "2-3": (3_000_000, 1_200_000), "4-7": (2_000_000, 1_200_000)},
@@ -184,14 +190,14 @@ def test_designs_of_equal_strength() -> None:
 
 
 def test_an_ordinary_server() -> None:
-    """One kind, with its limits, and cores without a label."""
+    """There is one kind with its limits, and cores have no label."""
     machine = healthy(machine_tree(SERVER))
     assert machine.core_kinds == (CoreKind(None, SERVER.online, None, None, 3800, 3800, 800, None),)
     assert set(core_labels(machine)) == {None}
 
 
 def test_a_lost_value_leaves_a_cpu_in_its_kind() -> None:
-    """A CPU that lost its capacity is of the kind of its design; the loss is reported."""
+    """A CPU that lost its capacity belongs to the kind of its design; the loss is reported."""
     tree = with_capacities(with_parts(eight_cpus(), {"0-3": "d46", "4-7": "d4e"}), {"0-3": 280, "4-7": 1024})
     machine = found(tree, damages={f"{CPU}/cpu5/cpu_capacity": Damage("content", 0, b"x\n")})
     assert machine.core_kinds == healthy(tree).core_kinds
@@ -199,7 +205,7 @@ def test_a_lost_value_leaves_a_cpu_in_its_kind() -> None:
 
 
 def test_a_cpu_of_unknown_kind() -> None:
-    """Where only the lost value distinguished kinds, the CPU and its core have none, rather than a wrong one."""
+    """If only the lost value separated the kinds, the CPU and its core have no kind rather than a wrong one."""
     tree = with_capacities(eight_cpus(), {"0-3": 280, "4-7": 1024})
     machine = found(tree, damages={f"{CPU}/cpu5/cpu_capacity": Damage(DELETE)})
     assert kinds(machine) == [("efficiency", "0-3"), ("performance", "4,6-7")]
@@ -219,7 +225,7 @@ def test_sources() -> None:
 
 
 def test_a_rescan_keeps_the_labels() -> None:
-    """Cores keep their labels where nothing changed, and boost that is switched makes the limits be read again."""
+    """Cores retain their labels; a change of the boost setting causes the limits to be read again."""
     tree = eight_cpus(HYBRID_CORES) | PMUS | {f"{CPU}/cpufreq/boost": b"1\n"}
     files = MemoryFiles(tree.items())
     scanner = Scanner(files, collectors=ALL)
@@ -243,7 +249,7 @@ def test_a_rescan_keeps_the_labels() -> None:
     )
 )
 def test_noise(noise: dict[str, bytes]) -> None:
-    """Whatever files contain, kinds are disjoint and of online CPUs, and labels are the two that exist."""
+    """Whatever the files contain, kinds are disjoint and consist of online CPUs, and each label is one of the two."""
     machine = found(eight_cpus(HYBRID_CORES) | noise)
     members = [cpu for kind in machine.core_kinds for cpu in kind.cpus]
     assert len(members) == len(set(members))

@@ -1,4 +1,4 @@
-"""Telling kinds of cores apart, from values alone."""
+"""Classification of cores into kinds, from values alone."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ TRAITS = st.builds(
 
 
 def test_turbo_bins_share_a_class() -> None:
-    """Favoured cores a few percent above the rest are no other kind; efficient ones a fifth below are."""
+    """Favoured cores a few percent above the others are not a separate kind; efficient ones 20% below are."""
     turbo = {0: 5000, 1: 5200, 2: 5000, 3: 5400, 4: 3900, 5: 3900}
     assert classes(turbo) == {0: 1, 1: 1, 2: 1, 3: 1, 4: 0, 5: 0}
     assert classes({}) == {}
 
 
 def test_a_class_does_not_creep() -> None:
-    """A class reaches a tenth above its lowest value, not above its last: many small steps do not join far ends."""
+    """A class extends 10% above its lowest value, not its last one: many small steps do not connect distant values."""
     steps = {cpu: 1000 * 1.05**cpu for cpu in range(5)}
     assert classes(steps) == {0: 0, 1: 0, 2: 1, 3: 1, 4: 2}
 
 
 @given(VALUES)
 def test_classes_keep_the_order(values: dict[int, int]) -> None:
-    """Equal values have one class, a class spans a tenth at most, and higher values have no lower class."""
+    """Equal values share a class, a class spans at most 10%, and a higher value never has a lower class."""
     grouped = classes(values)
     assert grouped.keys() == values.keys()
     for a in values:
@@ -47,15 +47,15 @@ def test_classes_keep_the_order(values: dict[int, int]) -> None:
     assert set(grouped.values()) == set(range(len(set(grouped.values()))))
 
 
-def test_kinds_by_any_trait() -> None:
-    """CPUs that differ in anything are of different kinds, ascending by first CPU."""
+def test_any_trait_separates_kinds() -> None:
+    """CPUs that differ in any trait are of different kinds, in ascending order of their first CPUs."""
     slow, fast = Traits(design="A", maximum=0), Traits(design="A", maximum=1)
     assert kinds({0: fast, 1: fast, 2: slow, 3: fast}) == [CpuKind(fast, cpuset("0-1,3")), CpuKind(slow, cpuset("2"))]
     assert kinds({}) == []
 
 
 def test_a_cpu_with_fewer_traits() -> None:
-    """It belongs to the one kind that agrees with what is known; where several do, to none."""
+    """The CPU belongs to the only kind that matches its known traits, or to none if several match."""
     slow, fast = Traits(design="A", capacity=0, maximum=0), Traits(design="B", capacity=1, maximum=0)
     assert kinds({0: slow, 1: fast, 2: Traits(design="B", maximum=0)}) == [
         CpuKind(slow, cpuset("0")),
@@ -65,13 +65,13 @@ def test_a_cpu_with_fewer_traits() -> None:
 
 
 def test_a_machine_without_traits_has_a_single_kind() -> None:
-    """Without any trait all CPUs are alike."""
+    """Without any trait, all CPUs are alike."""
     assert kinds(dict.fromkeys(range(4), Traits())) == [CpuKind(Traits(), cpuset("0-3"))]
 
 
 @given(st.dictionaries(st.integers(0, 15), TRAITS, max_size=16))
-def test_kinds_are_disjoint_and_true(traits: dict[int, Traits]) -> None:
-    """No CPU is of two kinds, none is of a kind that its traits deny, and a CPU that is wholly known is of one."""
+def test_kinds_are_disjoint_and_match_the_traits(traits: dict[int, Traits]) -> None:
+    """No CPU has two kinds or a kind that contradicts its traits, and a CPU with all traits known has one kind."""
     grouped = kinds(traits)
     members = [cpu for kind in grouped for cpu in kind.cpus]
     assert len(members) == len(set(members))

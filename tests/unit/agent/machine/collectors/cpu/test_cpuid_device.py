@@ -1,4 +1,4 @@
-"""CPUID by the kernel's device: only leaves that the processor has, and nothing where it cannot be read."""
+"""CPUID from the kernel's device: only leaves that the processor has, and nothing if it cannot be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def processor(highest: int, highest_extended: int) -> Callable[[int], bytes]:
-    """Return the reads of a processor that repeats its highest leaf above it."""
+    """Return the read function of a processor that repeats its highest leaf for higher numbers."""
 
     def read_at(position: int) -> bytes:
         leaf, subleaf = position & 0xFFFFFFFF, position >> 32
@@ -37,7 +37,7 @@ LOW = [(7, 0), (7, 1), (7, 2)]
     ],
 )
 def test_known_leaves(highest: int, extended: int, leaves: list[tuple[int, int]]) -> None:
-    """A leaf beyond the highest one would have the content of another."""
+    """A leaf beyond the highest one would have the content of another leaf."""
     read = known_leaves(processor(highest, extended))
     assert [(leaf.leaf, leaf.subleaf) for leaf in read] == leaves
     assert all((leaf.eax, leaf.ebx, leaf.ecx, leaf.edx) == (leaf.leaf, leaf.subleaf, 3, 4) for leaf in read)
@@ -49,6 +49,6 @@ def test_a_cpu_that_cannot_be_read() -> None:
 
 @pytest.mark.skipif(not os.access("/dev/cpu/0/cpuid", os.R_OK), reason="/dev/cpu/0/cpuid cannot be read here")
 def test_this_machine() -> None:
-    """Its leaves come in order, and twice the same."""
+    """The leaves are in order, and two reads are equal."""
     assert read_cpuid(0) == read_cpuid(0)
     assert read_cpuid(0)

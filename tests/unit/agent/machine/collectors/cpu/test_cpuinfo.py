@@ -1,4 +1,4 @@
-"""/proc/cpuinfo of each architecture, whole and damaged. The samples are shortened to the lines that matter."""
+"""/proc/cpuinfo of each architecture, whole and damaged. The samples contain only the relevant lines."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ TWO = cpuset("0-1")
 
 
 def model(text: str, cpus: CpuSet = TWO) -> Model:
-    """The model in a text."""
+    """Return the model that a text describes."""
     return cpu_model(parse_cpuinfo(text), cpus)
 
 
@@ -173,13 +173,13 @@ def model(text: str, cpus: CpuSet = TWO) -> Model:
     ids=["x86", "arm64", "arm32", "power", "s390", "ia64", "sparc", "riscv", "loongarch"],
 )
 def test_each_dialect(text: str, expected: Model) -> None:
-    """Vendor, name, family, model, stepping and features, wherever the architecture prints them."""
+    """Vendor, name, family, model, stepping and features are read wherever the architecture prints them."""
     variants = (Variant(TWO, expected.name),) if expected.name else ()
     assert model(text) == expected._replace(variants=variants)
 
 
 def test_arm_hybrid() -> None:
-    """CPUs of one name make a variant; which revision a core is makes no other."""
+    """CPUs with one name form a variant; the revision of a core does not make another."""
     parts = ((0, "d46"), (0, "d46"), (0, "d4d"), (1, "d4d"), (0, "d4e"))
     text = "".join(ARM64.format(cpu, variant, part) for cpu, (variant, part) in enumerate(parts))
     parsed = model(text, cpuset("0-4"))
@@ -192,24 +192,24 @@ def test_arm_hybrid() -> None:
 
 
 def test_an_unknown_arm_core_keeps_its_numbers() -> None:
-    """A part that is in no table has no name; an implementer that is in none has its number for a name."""
+    """A part that is in no table has no name; an implementer that is in no table is named by its number."""
     text = ARM64.format(0, 0, "fff").replace("0x41", "0xee")
     assert model(text, cpuset("0")) == Model("0xee", None, "8", "0xfff", "r0p1", ("fp", "asimd", "sve"))
 
 
 def test_only_online_cpus_make_variants() -> None:
-    """A CPU that is described but not online is no part of the machine's variants."""
+    """A CPU that is described but not online is not part of the machine's variants."""
     assert model(X86.format(0) + X86.format(7), cpuset("0")).variants[0].cpus == cpuset("0")
 
 
 def test_blanks_around_names() -> None:
-    """Intel pads names in front, AMD behind; blanks inside belong to the name."""
+    """Intel pads names at the front, AMD at the end; inner blanks belong to the name."""
     text = X86.format(0).replace("Intel(R) Xeon(R) Platinum 8480+", "      Xeon(TM) CPU   2.60GHz     ")
     assert model(text).name == "Xeon(TM) CPU   2.60GHz"
 
 
 def test_machine_type_and_shared_caches_of_s390() -> None:
-    """The machine's number, and the caches that only /proc/cpuinfo lists; a size that is none is unknown."""
+    """The machine's number and its caches are only in /proc/cpuinfo; an invalid size is unknown."""
     info = parse_cpuinfo(S390)
     assert info.machine_type() == "3906"
     assert info.shared_caches() == (SharedCache(3, "Unified", 256 << 20), SharedCache(4, "Unified", None))
@@ -218,7 +218,7 @@ def test_machine_type_and_shared_caches_of_s390() -> None:
 
 
 def test_midr() -> None:
-    """The register agrees with the two lines of /proc/cpuinfo."""
+    """The register agrees with the two lines in /proc/cpuinfo."""
     assert midr_core_name(0x411FD461) == core_name(0x41, 0xD46) == "Cortex-A510"
     assert midr_core_name(0x481FD010) == "TaiShan-v110"
     assert midr_core_name(0) is None
@@ -234,34 +234,34 @@ def test_absent_cpuinfo() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\0\0\0", b"nothing\n", b"\xff\xfe\x80\n", b"1 2 3\n\n\n"])
 def test_noise(content: bytes) -> None:
-    """Noise describes no CPU, and is reported as damage."""
+    """Noise describes no CPU and is reported as damage."""
     read = reader({PATH: content})
     assert cpu_model(read_cpuinfo(read), TWO).variants == ()
     assert {problem.path for problem in read.problems} == {f"/{PATH}"}
 
 
 def test_a_cut_file() -> None:
-    """The lines before the cut count, and the cut is reported."""
+    """The lines before the cut are used, and the cut is reported."""
     read = reader({PATH: (X86.format(0) + X86.format(1))[:-60].encode()})
     info = read_cpuinfo(read)
     assert set(info.own) == {0, 1}
     assert "cut short" in read.problems[0].problem
 
 
-def test_bytes_that_are_no_text() -> None:
-    """A name in another encoding is shown with its bytes escaped, and reported as damaged."""
+def test_bytes_that_are_not_text() -> None:
+    """A name in another encoding is shown with its bytes escaped and reported as damaged."""
     read = reader({PATH: X86.format(0).encode().replace(b"Xeon(R)", b"X\xe9on")})
     assert cpu_model(read_cpuinfo(read), cpuset("0")).name == "Intel(R) X\\xe9on Platinum 8480+"
     assert "UTF-8" in read.problems[0].problem
 
 
-def test_control_characters_are_no_name() -> None:
-    """A value with a NUL inside is no text."""
+def test_control_characters_are_not_a_name() -> None:
+    """A value with a NUL inside is not text."""
     assert model(X86.format(0).replace("8480+", "84\0")).name is None
 
 
 @pytest.mark.parametrize("number", ["-1", "x", "99999999999999999999", str(MAX_CPUS), "", "٣", "1_0"])
-def test_processor_numbers_that_are_none(number: str) -> None:
+def test_invalid_processor_numbers(number: str) -> None:
     """Lines of a processor that cannot exist belong to no CPU."""
     assert parse_cpuinfo(X86.format(number)).own == {}
     assert parse_cpuinfo(X86.format(number)).common == {}
@@ -269,7 +269,7 @@ def test_processor_numbers_that_are_none(number: str) -> None:
 
 @given(st.text(max_size=200) | st.text("processor\t :0123456789\nabcdef", max_size=200))
 def test_anything_is_read_without_error(text: str) -> None:
-    """Whatever stands there, the ids are within bounds and a model can be made of it."""
+    """For any content, the ids are within bounds, and a model can be built."""
     info = parse_cpuinfo(text)
     assert all(0 <= cpu < MAX_CPUS for cpu in info.own)
     assert cpu_model(info, TWO).variants is not None
@@ -278,7 +278,7 @@ def test_anything_is_read_without_error(text: str) -> None:
 
 @given(st.sets(st.integers(0, 300), min_size=1, max_size=30))
 def test_every_described_cpu_is_listed(cpus: set[int]) -> None:
-    """Each block is one CPU, in whatever order and with whatever gaps they are numbered."""
+    """Each block is one CPU, whatever the order and the gaps of the numbers."""
     info = parse_cpuinfo("".join(X86.format(cpu) for cpu in cpus))
     assert set(info.own) == cpus
     assert cpu_model(info, CpuSet(cpus)).variants == (Variant(CpuSet(cpus), "Intel(R) Xeon(R) Platinum 8480+"),)

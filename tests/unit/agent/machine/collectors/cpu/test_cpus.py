@@ -1,4 +1,4 @@
-"""Which CPUs there are: lists, directories, contradictions between them, and damage to either."""
+"""Which CPUs exist: lists, directories, contradictions between them, and damage to either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLY = (COLLECTOR,)
 
 
 def old_tree(online: dict[int, str | None]) -> Contents:
-    """A kernel without lists: the content of each CPU's file `online`, None for an absent file."""
+    """Return the tree of a kernel without lists; `online` has the content of each CPU's file, None for no file."""
     tree: Contents = {
         "proc/cpuinfo": cpuinfo({"model name": "P"}, [cpu for cpu, state in online.items() if state != "0"])
     }
@@ -37,7 +37,7 @@ def old_tree(online: dict[int, str | None]) -> Contents:
 
 
 def with_offline(tree: Contents, cpus: str) -> Contents:
-    """The tree with further CPUs that are present and switched off."""
+    """Add CPUs that are present but offline to a tree."""
     off = cpuset(cpus)
     present = cpuset(tree[f"{CPU}/present"].decode().strip()) | off  # type: ignore[union-attr]
     more = {f"{CPU}/cpu{cpu}/online": line(0) for cpu in off}
@@ -45,14 +45,14 @@ def with_offline(tree: Contents, cpus: str) -> Contents:
 
 
 def test_lists() -> None:
-    """The kernel's lists, sparse ids included; an absent list is None."""
+    """The kernel's lists are read, including sparse ids; an absent list is None."""
     assert healthy(bare_tree("0-3,88-91", possible="0-175"), ONLY).cpus == Cpus(
         cpuset("0-3,88-91"), EMPTY, cpuset("0-175"), None, None, cpuset("0-3,88-91")
     )
 
 
 def test_offline_cpus_exist() -> None:
-    """Offline are the CPUs that have a directory and are not online; possible ones without a directory are not."""
+    """CPUs with a directory that are not online are offline; possible CPUs without a directory are not."""
     tree = with_offline(bare_tree("0-1,4"), "2-3") | {f"{CPU}/offline": b"2-3,5-511\n", f"{CPU}/possible": b"0-511\n"}
     cpus = healthy(tree, ONLY).cpus
     assert (str(cpus.online), str(cpus.offline)) == ("0-1,4", "2-3")
@@ -60,13 +60,13 @@ def test_offline_cpus_exist() -> None:
 
 
 def test_directories_of_cpus_that_are_not_present() -> None:
-    """POWER registers possible CPUs too: one that is not present is not offline, it does not exist yet."""
+    """POWER also registers possible CPUs. One that is not present does not exist yet, so it is not offline."""
     tree = bare_tree("0-1") | {f"{CPU}/cpu7/online": line(0)}
     assert healthy(tree, ONLY).cpus.offline == EMPTY
 
 
 def test_isolated_and_without_tick() -> None:
-    """isolcpus= and nohz_full=."""
+    """The lists are those of isolcpus= and nohz_full=."""
     tree = bare_tree("0-7") | {f"{CPU}/isolated": b"4-7\n", f"{CPU}/nohz_full": b"5-7\n"}
     cpus = healthy(tree, ONLY).cpus
     assert (str(cpus.isolated), str(cpus.nohz_full)) == ("4-7", "5-7")
@@ -74,39 +74,39 @@ def test_isolated_and_without_tick() -> None:
 
 @pytest.mark.parametrize(("content", "expected"), [(b"\n", EMPTY), (b"        (null)\n", None)])
 def test_nohz_full_of_older_kernels(content: bytes, expected: object) -> None:
-    """Kernels print "(null)" where the option is compiled in and not used."""
+    """Kernels print "(null)" if the option is compiled in but not used."""
     tree = bare_tree("0-7") | {f"{CPU}/isolated": b"\n", f"{CPU}/nohz_full": content}
     assert healthy(tree, ONLY).cpus.nohz_full == expected
 
 
 def test_a_kernel_without_full_dynticks() -> None:
-    """Built without CONFIG_NO_HZ_FULL a kernel has no such CPUs; one too old for the list of isolated ones may."""
+    """Without CONFIG_NO_HZ_FULL, a kernel has no such CPUs; one too old for the list of isolated CPUs may have some."""
     assert healthy(bare_tree("0") | {f"{CPU}/isolated": b"\n"}, ONLY).cpus.nohz_full == EMPTY
     assert healthy(bare_tree("0"), ONLY).cpus.nohz_full is None
 
 
 def test_the_cgroup_restricts_nothing() -> None:
-    """What the reading process may use is a fact of its own; the machine is whole."""
+    """The CPUs that the reading process may use are a separate fact; the machine has all its CPUs."""
     cpus = healthy(bare_tree("0-7") | {"proc/self/status": b"Cpus_allowed_list:\t2-3\n"}, ONLY).cpus
     assert (str(cpus.online), str(cpus.allowed)) == ("0-7", "2-3")
 
 
 def test_old_kernels() -> None:
-    """Without lists the CPUs with a directory are online, except for those with 0 in `online`."""
+    """Without lists, the CPUs with a directory are online, except those with 0 in `online`."""
     machine = healthy(old_tree({0: None, 1: "1", 2: "0", 3: None}), ONLY)
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0-1,3", "2")
     assert machine.cpus.possible is None
 
 
 def test_old_kernels_without_topology() -> None:
-    """Where no CPU has a topology, having none does not make a CPU offline."""
+    """If no CPU has a topology, its absence does not mean that a CPU is offline."""
     tree: Contents = {f"{CPU}/cpu{cpu}/crash_notes": line(0) for cpu in range(4)}
     assert healthy(tree | {"proc/cpuinfo": cpuinfo({}, range(4))}, ONLY).cpus.online == cpuset("0-3")
 
 
 @pytest.mark.parametrize("content", [b"", b"(null)\n", b"7\n", b"\xff\n"])
 def test_old_kernels_damaged(content: bytes) -> None:
-    """A CPU with neither 0 nor 1 is online if it has a topology, which offline ones do not have."""
+    """A CPU with neither 0 nor 1 is online if it has a topology, which offline CPUs do not have."""
     tree = old_tree({0: None, 1: "1", 2: "0"})
     damages = {f"{CPU}/cpu{cpu}/online": Damage("content", 0, content) for cpu in (1, 2)}
     machine = found(tree, ONLY, damages)
@@ -115,7 +115,7 @@ def test_old_kernels_damaged(content: bytes) -> None:
 
 
 def test_old_kernels_and_a_cpu_without_state() -> None:
-    """With neither a state nor a topology, unlike all others, a CPU does not count as online; reported."""
+    """A CPU with neither a state nor a topology, unlike all others, does not count as online; this is reported."""
     tree = {path: content for path, content in old_tree({0: None, 1: None}).items() if "cpu1/topology" not in path}
     machine = found(tree, ONLY)
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0", "1")
@@ -123,7 +123,7 @@ def test_old_kernels_and_a_cpu_without_state() -> None:
 
 
 def test_lists_without_directories() -> None:
-    """Lists alone are enough; the absence of every directory is reported."""
+    """Lists suffice; the absence of every directory is reported."""
     tree = {path: content for path, content in bare_tree("0-3").items() if "/cpu/cpu" not in path}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
@@ -131,14 +131,14 @@ def test_lists_without_directories() -> None:
 
 
 def test_only_cpuinfo() -> None:
-    """Without sysfs the processors of /proc/cpuinfo, and nothing else, are known."""
+    """Without sysfs, only the processors of /proc/cpuinfo are known."""
     machine = found({"proc/cpuinfo": cpuinfo({"model name": "P"}, [0, 2])}, ONLY)
     assert machine.cpus == Cpus(cpuset("0,2"), EMPTY, allowed=cpuset("0,2"))
     assert machine.model.name == "P"
 
 
-def test_nothing_at_all() -> None:
-    """A tree without any CPU: no data, and reported."""
+def test_no_cpus_at_all() -> None:
+    """A tree without any CPU gives no data, and this is reported."""
     scan_result = scan({"sys/class/net": None}, ONLY)
     assert scan_result.runs[0].outcome == "no data"
     assert CPU in paths(scan_result.machine.problems)
@@ -146,7 +146,7 @@ def test_nothing_at_all() -> None:
 
 
 def test_a_list_with_cpus_that_do_not_exist() -> None:
-    """A list that grew by damage invents no CPU: one without a directory and not present is left out."""
+    """A list that has grown by damage invents no CPU: CPUs without a directory that are not present are omitted."""
     tree = bare_tree("0-3") | {f"{CPU}/online": b"0-355\n"}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
@@ -156,15 +156,15 @@ def test_a_list_with_cpus_that_do_not_exist() -> None:
 
 
 def test_a_cpu_that_lost_its_directory() -> None:
-    """A CPU that is listed as online and as present exists, though its directory is gone; that is a problem."""
+    """A CPU that is listed as online and present exists although its directory is missing; this is a problem."""
     tree = {path: content for path, content in bare_tree("0-3").items() if "/cpu2/" not in path}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
     assert machine.problems[0].problem == "lists CPUs 2, which have no directory"
 
 
-def test_a_list_that_leaves_cpus_out() -> None:
-    """CPUs with 1 in `online` are online, whatever the list has."""
+def test_a_list_that_omits_cpus() -> None:
+    """CPUs with 1 in `online` are online, whatever the list contains."""
     tree = bare_tree("0-3") | {f"{CPU}/online": b"0-1\n"} | {f"{CPU}/cpu{cpu}/online": b"1\n" for cpu in (1, 2, 3)}
     machine = found(tree, ONLY)
     assert machine.cpus.online == cpuset("0-3")
@@ -173,7 +173,7 @@ def test_a_list_that_leaves_cpus_out() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"0-\n", b"0-3", b"\xff\n", b"0-99999999999\n", b"3-0\n"])
 def test_a_damaged_list(content: bytes) -> None:
-    """A list that cannot be understood, or has lost its end: the directories decide, and the problem names it."""
+    """If a list cannot be parsed or is cut off, the directories decide, and the problem names the list."""
     tree = with_offline(bare_tree("0-15"), "16-17")
     machine = found(tree, ONLY, {f"{CPU}/online": Damage("content", 0, content)})
     assert (str(machine.cpus.online), str(machine.cpus.offline)) == ("0-15", "16-17")
@@ -191,21 +191,24 @@ def test_losses_of_newer_kernels_are_reported() -> None:
 
 
 def test_ids_that_no_kernel_has() -> None:
-    """Directories such as cpufreq, cpuidle or a garbled cpu99999999 are no CPUs."""
+    """Directories such as cpufreq, cpuidle or a garbled cpu99999999 are not CPUs."""
     names = ("cpufreq", "cpuidle", "cpu99999999", "cpu-1", "cpu1x", "cpu٣")
     tree = bare_tree("0-1") | {f"{CPU}/{name}/x": b"" for name in names}
     assert healthy(tree, ONLY).cpus.offline == EMPTY
 
 
-def test_cpuinfo_that_leaves_cpus_out() -> None:
-    """A container may see a part of /proc/cpuinfo only; the model of the others is not made up."""
+def test_cpuinfo_that_omits_cpus() -> None:
+    """A container may see only a part of /proc/cpuinfo; no model is invented for the others."""
     machine = found(bare_tree("0-3") | {"proc/cpuinfo": cpuinfo({"model name": "P"}, [0, 1])}, ONLY)
     assert machine.model.variants[0].cpus == cpuset("0-1")
     assert machine.problems[0].problem == "describes no CPUs 2-3"
 
 
 def test_byte_order() -> None:
-    """As the kernel has it, from 6.2 on; before, as the architecture has it; None where neither is known."""
+    """The kernel prints the byte order since 6.2; before that, it follows from the architecture.
+
+    It is None if both are unknown.
+    """
     for content, expected in ((b"little\n", "little"), (b"big\n", "big")):
         assert healthy(bare_tree("0") | {"sys/kernel/cpu_byteorder": content}, ONLY).byte_order == expected
     assert healthy(bare_tree("0"), ONLY).byte_order is None
@@ -225,8 +228,8 @@ def test_byte_order() -> None:
         ({"proc/meminfo": b"MemFree: 1\n"}, "unchanged"),
     ],
 )
-def test_what_makes_a_rescan(change: Contents, again: str) -> None:
-    """CPUs that come and go and a new cpuset do, counters that always change do not."""
+def test_what_causes_a_rescan(change: Contents, again: str) -> None:
+    """CPUs that appear or disappear and a new cpuset cause a rescan; counters that always change do not."""
     tree = bare_tree("0-3") | {"proc/self/status": b"VmRSS:\t1\nCpus_allowed_list:\t0-3\n", f"{CPU}/isolated": b"\n"}
     files = MemoryFiles(tree.items())
     scanner = Scanner(files, collectors=ONLY)
@@ -237,7 +240,7 @@ def test_what_makes_a_rescan(change: Contents, again: str) -> None:
 
 
 def test_a_rescan_of_an_old_kernel() -> None:
-    """Without lists each CPU's own file is looked at."""
+    """Without lists, each CPU's own file is checked."""
     files = MemoryFiles(old_tree({0: None, 1: "1"}).items())
     scanner = Scanner(files, collectors=ONLY)
     assert scanner.scan().machine.cpus.online == cpuset("0-1")
@@ -256,7 +259,7 @@ def test_sources() -> None:
 
 @given(st.binary(max_size=30), st.binary(max_size=30), st.binary(max_size=30))
 def test_no_noise_invents_a_cpu(online: bytes, present: bytes, possible: bytes) -> None:
-    """Whatever the lists contain, only CPUs with a directory, or listed twice, are online."""
+    """Whatever the lists contain, only CPUs with a directory or in two lists are online."""
     noise = {"online": online, "present": present, "possible": possible}
     tree = bare_tree("0-3") | {f"{CPU}/{name}": content for name, content in noise.items()}
     machine = found(tree, ONLY)

@@ -21,12 +21,12 @@ ONLINE = cpuset("0-7")
 
 
 def cell(*values: int) -> bytes:
-    """A property of 32-bit cells, big endian."""
+    """Return a property of 32-bit cells in big-endian order."""
     return b"".join(value.to_bytes(4, "big") for value in values)
 
 
 def power_tree(root: str = ROOTS[0], handle: str = "ibm,phandle") -> Contents:
-    """Two cores of four threads, an L2 for each, one L3 for both."""
+    """Return a tree of two cores with four threads each, an L2 per core and one L3."""
     tree: Contents = {f"{root}/cpus/name": b"cpus\0"}
     for core in (0, 1):
         node = f"{root}/cpus/PowerPC,POWER7@{4 * core:x}"
@@ -40,7 +40,7 @@ def power_tree(root: str = ROOTS[0], handle: str = "ibm,phandle") -> Contents:
 
 
 def rows(read: Reader) -> set[tuple[int, str, int | None, str]]:
-    """The caches of a tree."""
+    """Return the caches of a tree."""
     tree_caches = (entry.cache for entry in device_tree_caches(read, ONLINE))
     return {(cache.level, cache.type, cache.size, str(cache.cpus)) for cache in tree_caches}
 
@@ -51,27 +51,27 @@ EXPECTED = {(2, "Unified", 256 << 10, "0-3"), (2, "Unified", 256 << 10, "4-7"), 
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("handle", ["ibm,phandle", "linux,phandle", "phandle"])
 def test_each_level_points_to_the_next(root: str, handle: str) -> None:
-    """A core's node points to its L2, that to the L3; CPUs that reach a cache share it."""
+    """A core's node points to its L2, which points to the L3. CPUs that reach the same cache share it."""
     read = reader(power_tree(root, handle))
     assert rows(read) == EXPECTED
     assert read.problems == []
 
 
 def test_numbers_of_the_hardware() -> None:
-    """The device tree counts threads as the hardware does; sysfs maps them to the CPUs of the kernel."""
+    """The device tree numbers threads like the hardware; sysfs maps them to the kernel's CPUs."""
     physical: Contents = {f"{CPU}/cpu{cpu}/physical_id": line((cpu + 4) % 8) for cpu in range(8)}
     tree = power_tree() | physical | {f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size": cell(1 << 20)}
     assert (2, "Unified", 1 << 20, "4-7") in rows(reader(tree))
 
 
 def test_split_caches() -> None:
-    """A cache that is not unified is one for data and one for instructions."""
+    """A cache that is not unified is one data and one instruction cache."""
     tree = {path: content for path, content in power_tree().items() if not path.endswith("@2000/cache-unified")}
     assert rows(reader(tree)) >= {(2, "Data", 256 << 10, "0-3"), (2, "Instruction", 256 << 10, "0-3")}
 
 
 def test_a_ring_of_handles_ends() -> None:
-    """Caches that point to each other in a ring are no endless hierarchy."""
+    """Caches that point to each other in a ring do not form an endless hierarchy."""
     tree = power_tree() | {f"{ROOTS[0]}/cpus/l3-cache@3000/l2-cache": cell(0x2000)}
     assert max(level for level, _, _, _ in rows(reader(tree))) <= 8
 
@@ -91,7 +91,7 @@ def test_device_trees_without_caches() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"junk!", b"\xff" * 9])
 def test_damage(content: bytes) -> None:
-    """A handle or size of another length is reported; what it points to is lost, the rest remains."""
+    """A handle or size of another length is reported; its target is lost, the rest remains."""
     read = reader(power_tree() | {f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size": content})
     assert rows(read) == {row if row[3] != "0-3" else (2, "Unified", None, "0-3") for row in EXPECTED}
     assert paths(read.problems) == [f"{ROOTS[0]}/cpus/l2-cache@2000/d-cache-size"]
@@ -101,7 +101,7 @@ def test_damage(content: bytes) -> None:
 
 
 def test_lost_threads() -> None:
-    """A core with unreadable thread numbers has no caches, and that is reported."""
+    """A core with unreadable thread numbers has no caches, and this is reported."""
     path = f"{ROOTS[0]}/cpus/PowerPC,POWER7@0/ibm,ppc-interrupt-server#s"
     read = Reader(Damaged(MemoryFiles(power_tree().items()), {path: Damage("deny")}))
     assert (2, "Unified", 256 << 10, "0-3") not in rows(read)
@@ -110,8 +110,8 @@ def test_lost_threads() -> None:
     assert (2, "Unified", 256 << 10, "4-7") in rows(read)
 
 
-def test_only_where_sysfs_lacks_caches() -> None:
-    """The device tree adds what sysfs leaves out beside an L1; where sysfs lists an L2, sysfs counts."""
+def test_it_applies_only_if_sysfs_lacks_caches() -> None:
+    """The device tree adds the caches that sysfs omits beside an L1. If sysfs lists an L2, sysfs applies."""
     collectors = (cpus.COLLECTOR, caches.COLLECTOR)
     tree = bare_tree("0-7") | power_tree()
     add_cache(tree, 0, 1, "Data", "32K", ["0-3", "4-7"])

@@ -19,7 +19,7 @@ CPUS = cpuset("0-3")
 
 
 def policies(*together: str, base: int | None = 2_000_000) -> Contents:
-    """CPUs clocked together, the first of them 100 MHz faster at most than the next."""
+    """Return groups of CPUs that are clocked together; each group has a maximum 100 MHz above that of the next."""
     tree: Contents = {}
     for number, text in enumerate(together):
         for cpu in cpuset(text):
@@ -33,7 +33,7 @@ def policies(*together: str, base: int | None = 2_000_000) -> Contents:
 
 
 def test_limits_in_mhz() -> None:
-    """The kernel counts in kHz."""
+    """The kernel prints kHz."""
     frequency_limits = read_limits(reader(policies("0-1", "2-3")), CPUS)
     assert frequency_limits == dict.fromkeys((0, 1), Limits(3000, 800, 2000)) | dict.fromkeys(
         (2, 3), Limits(2900, 800, 2000)
@@ -48,8 +48,8 @@ def test_a_policy_is_read_once() -> None:
     assert len(files.reads) == len(set(files.reads)) == 2 * 4
 
 
-def test_kernels_that_do_not_scale() -> None:
-    """Without cpufreq nothing is known, nothing is damaged, and next to nothing is looked for."""
+def test_kernels_without_frequency_scaling() -> None:
+    """Without cpufreq, nothing is known, nothing is reported, and hardly any file is looked up."""
     files = Recording(MemoryFiles({f"{CPU}/cpu{cpu}/online": b"1\n" for cpu in CPUS}.items()))
     read = Reader(files)
     assert read_limits(read, CPUS) == {}
@@ -57,8 +57,8 @@ def test_kernels_that_do_not_scale() -> None:
     assert (read.problems, files.reads) == ([], [])
 
 
-def test_the_nominal_frequency_stands_in_for_the_base() -> None:
-    """Drivers other than Intel's have it from ACPI CPPC, in MHz, and 0 where the firmware has none."""
+def test_the_nominal_frequency_replaces_the_base() -> None:
+    """Drivers other than Intel's get it in MHz from ACPI CPPC; it is 0 if the firmware has none."""
     tree = policies("0", "1", "2", "3", base=None)
     tree |= {f"{CPU}/cpu{cpu}/acpi_cppc/nominal_freq": line(mhz) for cpu, mhz in enumerate((2450, 2450, 0, 2450))}
     assert [limits.base for limits in read_limits(reader(tree), CPUS).values()] == [2450, 2450, None, 2450]
@@ -67,8 +67,8 @@ def test_the_nominal_frequency_stands_in_for_the_base() -> None:
 
 
 @pytest.mark.parametrize("content", [b"-1\n", b"0\n", b"junk\n", b"", b"4294967295\n", b"9" * 60 + b"\n"])
-def test_frequencies_that_cannot_be(content: bytes) -> None:
-    """No frequency is negative, zero or a terahertz: it is unknown, and that is reported."""
+def test_impossible_frequencies(content: bytes) -> None:
+    """No frequency is negative, zero or a terahertz: such a value is unknown and reported."""
     for name, field in (("cpuinfo_max_freq", "maximum"), ("cpuinfo_min_freq", "minimum"), ("base_frequency", "base")):
         path = f"{CPU}/cpu2/cpufreq/{name}"
         read = reader(policies("0-1", "2-3") | {path: content})
@@ -77,7 +77,7 @@ def test_frequencies_that_cannot_be(content: bytes) -> None:
 
 
 def test_a_lost_file_is_reported() -> None:
-    """A file that other CPUs have is a loss."""
+    """The absence of a file that other CPUs have is a loss."""
     path = f"{CPU}/cpu1/cpufreq/cpuinfo_max_freq"
     read = Reader(Damaged(MemoryFiles(policies("0", "1", "2", "3").items()), {path: Damage(DELETE)}))
     assert read_limits(read, CPUS)[1] == Limits(None, 800, 2000)
@@ -85,20 +85,20 @@ def test_a_lost_file_is_reported() -> None:
 
 
 @pytest.mark.parametrize("content", [b"0 x\n", b"0 99999999\n", b"-1\n"])
-def test_damaged_company(content: bytes) -> None:
-    """Which CPUs share a clock is unknown: each CPU is read by itself, and nothing is lost."""
+def test_damaged_related_cpus(content: bytes) -> None:
+    """If it is unknown which CPUs share a clock, each CPU is read separately, and nothing is lost."""
     read = reader(policies("0-1", "2-3") | {f"{CPU}/cpu0/cpufreq/related_cpus": content})
     assert read_limits(read, CPUS) == read_limits(reader(policies("0-1", "2-3")), CPUS)
     assert paths(read.problems) == [f"{CPU}/cpu0/cpufreq/related_cpus"]
 
 
-def test_company_that_is_not_online() -> None:
-    """Limits are of online CPUs only."""
+def test_related_cpus_that_are_not_online() -> None:
+    """Only online CPUs have limits."""
     assert set(read_limits(reader(policies("0-3")), cpuset("1,3"))) == {1, 3}
 
 
 def test_capacities() -> None:
-    """Of each CPU; a capacity that cannot be, or is lost, is unknown and reported."""
+    """Each CPU has a capacity; an impossible or lost one is unknown and reported."""
     tree: Contents = {f"{CPU}/cpu{cpu}/cpu_capacity": line(446 if cpu < 2 else 1024) for cpu in CPUS}
     assert read_capacities(reader(tree), CPUS) == {0: 446, 1: 446, 2: 1024, 3: 1024}
     for content in (b"0\n", b"-5\n", b"4294967295\n", b"x\n"):
@@ -108,5 +108,4 @@ def test_capacities() -> None:
 
 
 def test_unknown() -> None:
-    """Nothing known is no number."""
     assert Limits(None, None, None) == UNKNOWN

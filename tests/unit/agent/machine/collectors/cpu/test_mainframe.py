@@ -26,7 +26,7 @@ SHARED = (SharedCache(3, "Unified", 64 << 20),)
 
 
 def test_a_whole_machine() -> None:
-    """Machine type, dispatching, the software's counts of containers, and the caches without known sharers."""
+    """Machine type, dispatching, the software's numbers of containers, and caches without known sharers are read."""
     read = reader(TREE)
     assert read_mainframe(read, INFO) == Mainframe("2964", "vertical", 4, 2, 3, 8, SHARED)
     assert read.problems == []
@@ -40,21 +40,21 @@ def test_a_whole_machine() -> None:
 
 
 def test_another_architecture() -> None:
-    """Other machines are no mainframes, and nothing of theirs is missing."""
+    """Other machines are not mainframes, and no file is missing."""
     read = reader({"proc/uptime": b""})
     assert read_mainframe(read, parse_cpuinfo("processor\t: 0\n")) is None
     assert read.problems == []
 
 
 def test_without_topology() -> None:
-    """A guest of KVM does not see containers: they are unknown, and nothing is damaged."""
+    """A KVM guest does not see containers; they are unknown, without a problem."""
     read = reader(TREE | {"proc/sysinfo": b"Manufacturer:         IBM\nType:                 2964\n"})
     assert read_mainframe(read, INFO) == Mainframe("2964", "vertical", shared_caches=SHARED)
     assert read.problems == []
 
 
 def test_losses_are_reported() -> None:
-    """Files that every such machine has: their absence or noise in them is a problem, and no number is made up."""
+    """Every such machine has these files. Their absence or noise in them is a problem, and no number is invented."""
     for content in (None, b"-1\n", b"\xff\xfe\n"):
         tree: Contents = {"proc/uptime": b""}
         tree |= dict.fromkeys(TREE, content)
@@ -63,7 +63,7 @@ def test_losses_are_reported() -> None:
         assert set(paths(read.problems)) == set(TREE)
 
 
-def test_a_mode_that_is_none() -> None:
+def test_an_invalid_mode() -> None:
     """Dispatching is 0 or 1."""
     read = reader(TREE | {f"{CPU}/dispatching": b"2\n"})
     mainframe = read_mainframe(read, INFO)

@@ -1,4 +1,4 @@
-"""Idle states and frequency scaling: drivers, modes, governors."""
+"""Idle states and frequency scaling: drivers, modes and governors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zonewise.machine.model.host import Power
 
 
 def xeon() -> Contents:
-    """Intel's drivers, two CPUs online and one offline."""
+    """Return a tree with Intel's drivers, two CPUs online and one offline."""
     tree: Contents = {
         f"{IDLE}/current_driver": line("intel_idle"),
         f"{IDLE}/current_governor_ro": line("menu"),
@@ -38,33 +38,33 @@ def scan(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 
 def test_a_xeon() -> None:
-    """Every file exists, and the policy of an offline CPU is not read: the kernel would return EBUSY."""
+    """Every file exists. The policy of an offline CPU is not read, since the kernel would return EBUSY."""
     machine = scan(xeon()).machine
     assert machine.power == Power("intel_idle", 9, "active", True, ("performance",))
     assert machine.problems == ()
 
 
 def test_governors_that_differ() -> None:
-    """Each governor in use is named once."""
+    """Each governor in use is listed once."""
     tree = xeon() | {f"{POLICIES}/policy1/scaling_governor": line("powersave")}
     assert scan(tree).machine.power.governors == ("performance", "powersave")
 
 
 @pytest.mark.parametrize(("driver", "depth"), [("acpi_idle", None), ("none", None), ("intel_idle", 9)])
 def test_the_limit_is_that_of_its_driver(driver: str, depth: int | None) -> None:
-    """intel_idle's parameter means nothing while another driver is in charge."""
+    """The parameter of intel_idle means nothing while another driver is active."""
     power = scan(xeon() | {f"{IDLE}/current_driver": line(driver)}).machine.power
     assert (power.idle_driver, power.max_cstate) == (driver, depth)
 
 
 def test_a_driver_that_is_off() -> None:
-    """Off, Intel's driver does not control turbo."""
+    """While it is off, Intel's driver does not control turbo."""
     power = scan(xeon() | {f"{PSTATE}/status": line("off")}).machine.power
     assert (power.pstate, power.turbo) == ("off", None)
 
 
 def test_other_machines() -> None:
-    """Without any of it nothing is known, and nothing is wrong."""
+    """Without any of the files, nothing is known, and nothing is reported."""
     machine = scan({"sys/devices/system/cpu": None}).machine
     assert (machine.power, machine.problems) == (Power(), ())
 
@@ -82,18 +82,18 @@ def test_other_machines() -> None:
     ],
 )
 def test_damage_is_reported(path: str, content: bytes) -> None:
-    """What cannot be is a problem that names its file."""
+    """An impossible value is a problem that names its file."""
     assert f"/{path}" in {problem.path for problem in scan(xeon() | {path: content}).machine.problems}
 
 
 @given(st.dictionaries(st.sampled_from(sorted(xeon())), DAMAGES, min_size=1, max_size=5))
-def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever happens to the files, the collector goes on."""
+def test_damage_does_not_fail_the_collector(damages: dict[str, Damage]) -> None:
+    """Whatever happens to the files, the collector does not fail."""
     assert [run for run in scan(xeon(), damages).runs if run.outcome == "failed"] == []
 
 
-def test_switching_is_noticed() -> None:
-    """Turbo, mode and governor are switched while the machine runs."""
+def test_a_switched_setting_is_noticed() -> None:
+    """Turbo, mode and governor can be switched while the machine runs."""
 
     def signature(tree: Contents) -> object:
         return COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))

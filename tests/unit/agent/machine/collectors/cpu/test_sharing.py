@@ -1,4 +1,4 @@
-"""Which CPUs share what: from the files of each CPU, as few as possible, and with any contradictions."""
+"""Which CPUs share something: from the files of each CPU, as few as possible, and with any contradictions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ KNOWN = cpuset("0-15")
 CPUS = range(16)
 
 
-def parted(
+def partition_views(
     views: Mapping[int, CpuSet | None], read: Reader | None = None, within: CpuSet | None = None
 ) -> tuple[list[CpuSet], list[int]]:
-    """The sets that CPUs with these views share, and the CPUs that were read, in order."""
+    """Return the sets that CPUs with these views share, and the CPUs that were read, in order."""
     calls: list[int] = []
 
     def own(cpu: int) -> Shared | None:
@@ -41,39 +41,39 @@ def parted(
 
 @st.composite
 def partitions(draw: st.DrawFn) -> list[CpuSet]:
-    """A partition of some CPUs."""
+    """Draw a partition of some CPUs."""
     owners = draw(st.lists(st.integers(0, 5), min_size=1, max_size=16))
     sets = [CpuSet(cpu for cpu, owner in enumerate(owners) if owner == owner_id) for owner_id in set(owners)]
     return sorted(sets, key=CpuSet.first)
 
 
 def consistent_views(sets: list[CpuSet]) -> dict[int, CpuSet | None]:
-    """The files of each CPU where nothing is wrong."""
+    """Return the view of each CPU if nothing is damaged."""
     return {cpu: each for each in sets for cpu in each}
 
 
 @given(partitions())
 def test_consistent_sets_are_returned(sets: list[CpuSet]) -> None:
-    """Any partition is found as it is, ascending, and without a problem."""
+    """Any partition is returned unchanged, in ascending order and without a problem."""
     read = reader({"x": b""})
-    assert parted(consistent_views(sets), read)[0] == sets
+    assert partition_views(consistent_views(sets), read)[0] == sets
     assert read.problems == []
 
 
 @given(st.integers(1, 8), st.integers(1, 2))
 def test_a_single_file_is_read_for_each_set(sets: int, size: int) -> None:
-    """Where sets are alike, only the first CPU of each is read."""
+    """If the sets have equal size, only the first CPU of each is read."""
     blocks = [CpuSet(range(first * size, (first + 1) * size)) for first in range(sets)]
-    assert parted(consistent_views(blocks))[1] == [each.first() for each in blocks]
+    assert partition_views(consistent_views(blocks))[1] == [each.first() for each in blocks]
 
 
 @given(partitions(), st.data())
-def test_lost_files_cost_nothing_that_siblings_have(sets: list[CpuSet], data: st.DataObject) -> None:
-    """A set is found as long as the file of one of its CPUs has it, and a CPU that is in none is reported."""
+def test_siblings_replace_lost_files(sets: list[CpuSet], data: st.DataObject) -> None:
+    """A set is returned if the file of one of its CPUs has it; a CPU in no set is reported."""
     views = consistent_views(sets)
     mute = data.draw(st.sets(st.sampled_from(sorted(views)), max_size=4))
     read = reader({"x": b""})
-    actual, _ = parted({cpu: None if cpu in mute else view for cpu, view in views.items()}, read)
+    actual, _ = partition_views({cpu: None if cpu in mute else view for cpu, view in views.items()}, read)
     assert actual == [each for each in sets if not each <= CpuSet(mute)]
     reported = {problem.path: problem.used for problem in read.problems}
     lost = [cpu for cpu in views if not any(cpu in each for each in actual)]
@@ -83,44 +83,50 @@ def test_lost_files_cost_nothing_that_siblings_have(sets: list[CpuSet], data: st
 
 @given(st.dictionaries(st.sampled_from(CPUS), st.none() | st.frozensets(st.sampled_from(CPUS)), min_size=1))
 def test_sets_are_disjoint_whatever_the_files_contain(noise: dict[int, frozenset[int] | None]) -> None:
-    """Any contradictions: a listed set overlaps no other one, is in a member's file, and holds no stranger."""
+    """For any contradictions, a returned set overlaps no other and is in a member's file."""
     views = {cpu: None if noise_cpus is None else CpuSet({cpu, *noise_cpus}) for cpu, noise_cpus in noise.items()}
-    actual, _ = parted(views)
+    actual, _ = partition_views(views)
     assert sum(len(each) for each in actual) == len({cpu for each in actual for cpu in each})
     clipped = {view & CpuSet(views) for view in views.values() if view is not None}
     assert all(each in clipped for each in actual)
 
 
 def test_a_set_that_a_cpu_contradicts_is_dropped() -> None:
-    """One CPU of the second package claims CPUs of the first: neither its word nor what it denies is listed."""
+    """A CPU of the second package claims CPUs of the first: neither its set nor the contradicted one is returned."""
     views: dict[int, CpuSet | None] = {cpu: cpuset("0-3") for cpu in range(4)}
     views |= {cpu: cpuset("4-7") for cpu in range(4, 8)} | {cpu: cpuset("8-11") for cpu in range(8, 12)}
     read = reader({"x": b""})
-    actual, _ = parted(views | {5: cpuset("3-5")}, read)
-    assert actual == [cpuset("0-3"), cpuset("4-7"), cpuset("8-11")]  # CPU 5 is never asked, and nothing is wrong
-    actual, _ = parted(views | {4: cpuset("3-4")}, read)
+    actual, _ = partition_views(views | {5: cpuset("3-5")}, read)
+    assert actual == [cpuset("0-3"), cpuset("4-7"), cpuset("8-11")]  # CPU 5 is never read, so nothing is wrong
+    actual, _ = partition_views(views | {4: cpuset("3-4")}, read)
     assert actual == [cpuset("0-3"), cpuset("8-11")]
     assert [problem.path for problem in read.problems] == ["/cpu4/mask", "/cpu5/mask"]
     assert read.problems[0].used == "no thing of these CPUs"
 
 
-def test_damage_that_reads_as_a_set_stands_out_by_its_size() -> None:
-    """A garbled mask swallows CPUs that would not be read: its unusual size makes all CPUs of the set be read."""
+def test_a_garbled_set_is_recognised_by_its_size() -> None:
+    """A garbled mask includes CPUs that would then not be read.
+
+    Its unusual size causes all CPUs of the set to be read.
+    """
     views: dict[int, CpuSet | None] = {cpu: CpuSet((cpu,)) for cpu in range(8)}
-    actual, calls = parted(views | {0: cpuset("0,3-4")})
+    actual, calls = partition_views(views | {0: cpuset("0,3-4")})
     assert actual == [CpuSet((cpu,)) for cpu in range(1, 8)]
     assert set(calls) == set(range(8))
 
 
-def test_sets_may_reach_beyond_the_cpus_read() -> None:
-    """With `within`, CPUs that are not read themselves remain in the sets of those that are."""
+def test_sets_may_include_cpus_that_are_not_read() -> None:
+    """With `within`, CPUs that are not read themselves remain in the sets of the CPUs that are."""
     views: dict[int, CpuSet | None] = {0: cpuset("0-3"), 1: cpuset("0-3")}
-    assert parted(views)[0] == [cpuset("0-1")]
-    assert parted(views, within=cpuset("0-2"))[0] == [cpuset("0-2")]
+    assert partition_views(views)[0] == [cpuset("0-1")]
+    assert partition_views(views, within=cpuset("0-2"))[0] == [cpuset("0-2")]
 
 
 def test_the_first_notation_that_can_be_read() -> None:
-    """Masks before lists, newer names before older; a damaged one is replaced by the next, and reported."""
+    """Masks precede lists, and newer names precede older ones.
+
+    The next one replaces a damaged one, which is reported.
+    """
     tree: Contents = {"d/new": b"zz\n", "d/old": mask("0-1"), "d/new_list": line("0-7"), "d/old_list": line("0-7")}
     read = reader(tree)
     assert own_set(read, "d", BOTH, 0, KNOWN) == Shared(cpuset("0-1"), "d/old")
@@ -130,30 +136,30 @@ def test_the_first_notation_that_can_be_read() -> None:
     assert read.problems == []
 
 
-def test_sets_that_cannot_be() -> None:
-    """A set without its own CPU, or with one that does not exist, is damage."""
+def test_impossible_sets() -> None:
+    """A set without its own CPU, or with a CPU that does not exist, is damage."""
     for wrong in (mask("1-2"), b"00000000\n", b"ffffffff,00000001\n"):
         read = reader({"d/new": wrong, "d/old_list": line("0-3")})
         assert own_set(read, "d", BOTH, 0, KNOWN) == Shared(cpuset("0-3"), "d/old_list")
         assert [problem.used for problem in read.problems] == ["/d/old_list"]
 
 
-def test_an_empty_set_may_stand_for_another() -> None:
-    """Only on request."""
+def test_an_empty_set_may_be_replaced() -> None:
+    """An empty set is replaced only on request."""
     read = reader({"d/new": b"00000000\n"})
     assert own_set(read, "d", BOTH, 3, KNOWN, when_empty=cpuset("2-3")) == Shared(cpuset("2-3"), "d/new")
     assert own_set(read, "d", BOTH, 3, KNOWN) is None
 
 
 def test_notations_of_a_directory() -> None:
-    """Only the files that are there are tried; the first of them gives its name to what is missing."""
+    """Only existing files are tried; problems about missing files use the name of the first notation."""
     assert BOTH.among(frozenset({"old", "new_list", "other"})) == Notations(("old",), ("new_list",))
     assert BOTH.among(frozenset()).first() == ""
     assert BOTH.first() == "new"
 
 
 def test_messages_are_short() -> None:
-    """A set of thousands of CPUs does not fill a screen; what was used is noted once."""
+    """A set of thousands of CPUs does not fill the screen; the value used instead is noted once."""
     assert shown(cpuset("0-3")) == "0-3"
     assert len(shown(CpuSet(range(0, 8000, 2)))) < 80
     assert shown(EMPTY) == ""

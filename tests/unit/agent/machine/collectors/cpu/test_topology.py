@@ -44,7 +44,7 @@ TWO_SOCKETS = topology_tree({"0,4": 0, "1,5": 1, "2,6": 0, "3,7": 1}, {"0-1,4-5"
 
 
 def zones_collector(*zones: str) -> Collector:
-    """A collector that gives zones with these CPUs."""
+    """Return a collector that gives zones with these CPUs."""
     scan_result = tuple(
         Zone(number, cpuset(text), cpuset(text), None, {}, {}, "cpu") for number, text in enumerate(zones)
     )
@@ -59,12 +59,12 @@ def zones_collector(*zones: str) -> Collector:
 
 
 def core_ids(machine: Machine) -> list[tuple[int | None, int | None, str]]:
-    """Id, package and CPUs of every core."""
+    """Return the id, the package and the CPUs of every core."""
     return [(core.id, core.package, str(core.cpus)) for core in machine.cores]
 
 
 def test_masks_of_old_kernels() -> None:
-    """Masks only, threads apart from each other, the same ids in each package."""
+    """The kernel has only masks, threads of a core have distant numbers, and ids repeat in each package."""
     machine = healthy(TWO_SOCKETS, ONLY)
     assert machine.packages == (
         Package(0, cpuset("0-1,4-5"), "Processor"),
@@ -75,7 +75,7 @@ def test_masks_of_old_kernels() -> None:
 
 
 def test_lists_alone() -> None:
-    """A tree that has lists and no masks says the same."""
+    """A tree with lists and no masks gives the same result."""
     tree = {path: content for path, content in machine_tree(SERVER).items() if not path.endswith(("cpus", "siblings"))}
     machine = healthy(tree, ONLY)
     assert package_sets(machine) == {str(SERVER.of_package(package)) for package in range(2)}
@@ -84,14 +84,14 @@ def test_lists_alone() -> None:
 
 @pytest.mark.parametrize("number", [-1, 0])
 def test_ids_without_meaning(number: int) -> None:
-    """POWER, sparc and s390 print -1 for every package, ia64 prints 0: masks distinguish the packages."""
+    """POWER, sparc and s390 print -1 for every package, ia64 prints 0; masks distinguish the packages."""
     machine = healthy(topology_tree({"0-3": 0, "4-7": 4}, {"0-3": number, "4-7": number}), ONLY)
     assert [(package.id, str(package.cpus)) for package in machine.packages] == [(number, "0-3"), (number, "4-7")]
     assert [core.package for core in machine.cores] == [number, number]
 
 
 def test_offline_threads() -> None:
-    """A core keeps the threads that are online, one without any is not there, and their files are not looked for."""
+    """A core has only its online threads, or is absent without any; files of offline threads are not looked up."""
     tree = {path: content for path, content in TWO_SOCKETS.items() if "/cpu4/" not in path and "/cpu1/" not in path}
     tree = {path: content for path, content in tree.items() if "/cpu5/" not in path}
     tree |= {f"{CPU}/{name}": line("0,2-3,6-7") for name in ("online", "present", "possible")}
@@ -107,7 +107,7 @@ def test_offline_threads() -> None:
     [("AuthenticAMD", "21", 4), ("AuthenticAMD", "23", 2), ("GenuineIntel", "6", 2), (None, None, 4)],
 )
 def test_bulldozer(vendor: str | None, family: str | None, cores: int) -> None:
-    """Thread siblings with ids of their own are cores of an AMD module; other processors have no such thing."""
+    """Thread siblings with separate ids are cores of an AMD module; other processors have no modules."""
     tree = topology_tree({"0-1": 0, "2-3": 2}, {"0-3": 0}) | {
         f"{CPU}/cpu1/topology/core_id": line(1),
         f"{CPU}/cpu3/topology/core_id": line(3),
@@ -122,13 +122,13 @@ def test_bulldozer(vendor: str | None, family: str | None, cores: int) -> None:
 
 
 def test_threads_of_a_processor_without_modules() -> None:
-    """Siblings with one id are threads, on AMD's family 15h too."""
+    """Siblings with the same id are threads, even on AMD's family 15h."""
     tree = TWO_SOCKETS | {"proc/cpuinfo": cpuinfo({"vendor_id": "AuthenticAMD", "cpu family": "21"}, range(8))}
     assert core_sets(healthy(tree, ONLY)) == {"0,4", "1,5", "2,6", "3,7"}
 
 
 def test_dies_and_clusters() -> None:
-    """Dies with the same ids in each package, and clusters, each with the package that holds it."""
+    """Ids of dies may repeat in each package; each die and cluster has the package that contains it."""
     tree = topology_tree({str(cpu): cpu for cpu in range(8)}, {"0-3": 0, "4-7": 1})
     add_level(tree, "die_cpus", "die_id", {"0-1": 0, "2-3": 1, "4-5": 0, "6-7": 1})
     add_level(tree, "cluster_cpus", "cluster_id", {"0-1": 56, "2-3": 57, "4-5": 58, "6-7": 59})
@@ -140,7 +140,7 @@ def test_dies_and_clusters() -> None:
 
 
 def test_levels_that_an_architecture_does_not_define() -> None:
-    """Id -1 and a mask of the CPU itself are the kernel's stand-ins: no dies, no clusters."""
+    """Id -1 and a mask of only the CPU itself are the kernel's placeholders: no dies, no clusters."""
     tree = topology_tree({str(cpu): cpu for cpu in range(4)}, {"0-3": 0})
     for stem, id_name in (("die_cpus", "die_id"), ("cluster_cpus", "cluster_id")):
         add_level(tree, stem, id_name, {str(cpu): -1 for cpu in range(4)})
@@ -151,15 +151,15 @@ def test_levels_that_an_architecture_does_not_define() -> None:
     }
 
 
-def test_a_level_that_some_cores_are_without() -> None:
-    """Cores outside of any cluster have id -1 and stand alone: the clusters of the others are there."""
+def test_a_level_that_some_cores_lack() -> None:
+    """Cores outside any cluster have id -1 and a mask of their own; the clusters of the other cores are listed."""
     tree = topology_tree({str(cpu): cpu for cpu in range(4)}, {"0-3": 0})
     add_level(tree, "cluster_cpus", "cluster_id", {"0": -1, "1": -1, "2-3": 7})
     assert [(cluster.id, str(cluster.cpus)) for cluster in healthy(tree, ONLY).clusters] == [(7, "2-3")]
 
 
 def test_books_and_drawers() -> None:
-    """The levels of s390 above the socket, the outer one first."""
+    """The levels of s390 above the socket are listed, the outermost first."""
     tree = topology_tree({str(cpu): cpu for cpu in range(4)}, {"0-1": 2, "2-3": 3})
     for name, objects in (("book", {"0-1": 0, "2-3": 1}), ("drawer", {"0-3": 4})):
         for text, number in objects.items():
@@ -174,14 +174,14 @@ def test_books_and_drawers() -> None:
 
 
 def test_zones_of_cores() -> None:
-    """A core is in the zone that holds all of its CPUs; without zones, or across two, in none."""
+    """A core is in the zone that contains all of its CPUs; without zones, or across two zones, it is in none."""
     zoned = (cpus.COLLECTOR, zones_collector("0-1,4-5", "2,6-7"), topology.COLLECTOR)
     assert [core.zone for core in healthy(TWO_SOCKETS, zoned).cores] == [0, 0, 1, None]
     assert {core.zone for core in healthy(TWO_SOCKETS, ONLY).cores} == {None}
 
 
 def test_models_of_packages() -> None:
-    """A package has the model of its CPUs, none where they have several or none is known."""
+    """A package has the model of its CPUs, or none if they have several models or none is known."""
     parts = ("d46", "d46", "d46", "d4d", "d47", "d4e")
     lines = "".join(
         f"processor\t: {cpu}\nCPU implementer\t: 0x41\nCPU part\t: 0x{part}\n\n" for cpu, part in enumerate(parts)
@@ -192,8 +192,8 @@ def test_models_of_packages() -> None:
     assert {package.model for package in found(tree, ONLY, {"proc/cpuinfo": Damage(DELETE)}).packages} == {None}
 
 
-def test_each_file_once_for_each_object() -> None:
-    """A package's, a die's and a core's files are read from its first CPU only."""
+def test_each_file_is_read_once_per_object() -> None:
+    """The files of a package, die or core are read only from its first CPU."""
     tree = machine_tree(SERVER)
     names = [path.split("/", 4)[-1] for path in reads(tree, ONLY) if "/topology/" in path]
     counts = {name: sum(path.endswith(f"topology/{name}") for path in names) for name in ("core_cpus", "package_cpus")}
@@ -206,7 +206,7 @@ def test_each_file_once_for_each_object() -> None:
     "content", [b"", b"zz\n", b"000000", b"00000000\n", b"\xff\xfe\n", b"9" * 60 + b"\n", b"00000002\n"]
 )
 def test_a_damaged_mask_is_replaced_by_the_older_name(content: bytes) -> None:
-    """A mask that is none, is cut, or leaves its own CPU out: the next notation says it, and the problem names both."""
+    """A mask that is invalid, cut off or lacks its own CPU is replaced by the next notation; the problem names both."""
     tree = machine_tree(SERVER)
     intact = healthy(tree, ONLY)
     for name, fallback in (("package_cpus", "core_siblings"), ("core_cpus", "thread_siblings")):
@@ -219,7 +219,7 @@ def test_a_damaged_mask_is_replaced_by_the_older_name(content: bytes) -> None:
 
 
 def test_a_cpu_without_files_is_placed_by_its_siblings() -> None:
-    """The siblings of CPU 0 have what CPU 0 lacks; the CPU with a core of its own is lost, and reported."""
+    """The siblings of CPU 0 have the missing data. A CPU that is a core by itself is lost and reported."""
     tree = topology_tree({"0,4": 0, "1,5": 1, "2": 2, "3": 3}, {"0-5": 0})
     damages = {f"{CPU}/cpu{cpu}/topology/thread_siblings": Damage(DELETE) for cpu in (0, 2)}
     machine = found(tree, ONLY, damages)
@@ -232,7 +232,7 @@ def test_a_cpu_without_files_is_placed_by_its_siblings() -> None:
 
 @pytest.mark.parametrize("damage", [Damage(DELETE), Damage("deny"), Damage("content", 0, b"x\n"), Damage("loop")])
 def test_a_lost_id_is_taken_from_a_sibling(damage: Damage) -> None:
-    """The next CPU of a core or package has its id as well; a core of one CPU keeps its place without an id."""
+    """The next CPU of a core or package has the same id. A core with one CPU is listed without an id."""
     machine = found(TWO_SOCKETS, ONLY, {f"{CPU}/cpu0/topology/core_id": damage})
     assert machine.cores == healthy(TWO_SOCKETS, ONLY).cores
     assert [problem.used for problem in machine.problems] == [f"/{CPU}/cpu4/topology/core_id"]
@@ -243,7 +243,7 @@ def test_a_lost_id_is_taken_from_a_sibling(damage: Damage) -> None:
 
 
 def test_conflicting_packages() -> None:
-    """A package that claims CPUs of others is dropped with the one that it denies; their cores have no package."""
+    """A package that claims CPUs of another is dropped together with that one; their cores have no package."""
     tree = topology_tree({str(cpu): cpu for cpu in range(12)}, {"0-3": 0, "4-7": 1, "8-11": 2})
     tree[f"{CPU}/cpu8/topology/core_siblings"] = mask("0-8")
     machine = found(tree, ONLY)
@@ -254,14 +254,14 @@ def test_conflicting_packages() -> None:
 
 
 def test_a_core_across_packages() -> None:
-    """A core in two packages is in none, and that is reported."""
+    """A core in two packages has no package, and this is reported."""
     machine = found(topology_tree({"0": 0, "1-2": 1, "3": 3}, {"0-1": 0, "2-3": 1}), ONLY)
     assert core_ids(machine) == [(0, 0, "0"), (1, None, "1-2"), (3, 1, "3")]
     assert "several packages" in machine.problems[0].problem
 
 
 def test_kernels_with_fewer_levels() -> None:
-    """Without package masks the machine has no packages, without thread masks no cores: each reported once."""
+    """Without package masks there are no packages, without thread masks no cores; each is reported once."""
     for stem, field in (("core_siblings", "packages"), ("thread_siblings", "cores")):
         tree = {path: content for path, content in TWO_SOCKETS.items() if not path.endswith(stem)}
         machine = found(tree, ONLY)
@@ -270,7 +270,7 @@ def test_kernels_with_fewer_levels() -> None:
 
 
 def test_no_topology_at_all() -> None:
-    """CPUs without any topology: no data, and reported."""
+    """CPUs without any topology give no data, and this is reported."""
     scan_result = scan(bare_tree("0-3"), ONLY)
     assert scan_result.runs[1].outcome == "no data"
     assert len(scan_result.machine.problems) == 1
@@ -287,7 +287,7 @@ def test_sources() -> None:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """A machine of any shape."""
+    """Return a machine of any shape."""
     cores = draw(st.integers(1, 3))
     return Shape(
         packages=draw(st.integers(1, 3)),
@@ -302,7 +302,7 @@ def shapes(draw: st.DrawFn) -> Shape:
 @settings(max_examples=30, deadline=None)
 @given(shapes())
 def test_any_shape(shape: Shape) -> None:
-    """Cores and packages of a machine of any shape are those it was made of, and every CPU is in one of each."""
+    """The cores and packages of any machine are those it was built from, and every CPU is in one of each."""
     machine = healthy(machine_tree(shape), ONLY)
     assert core_sets(machine) == {str(shape.of_core(core)) for core in range(shape.all_cores)}
     assert package_sets(machine) == {str(shape.of_package(package)) for package in range(shape.packages)}
@@ -311,7 +311,7 @@ def test_any_shape(shape: Shape) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(machine_tree(SERVER))), st.binary(max_size=20), max_size=5))
 def test_no_noise_invents_a_core(noise: dict[str, bytes]) -> None:
-    """Whatever files contain, cores and packages are disjoint and of online CPUs only."""
+    """Whatever the files contain, cores and packages are disjoint and contain only online CPUs."""
     tree: Contents = machine_tree(SERVER) | {path: content for path, content in noise.items() if "/topology/" in path}
     machine = found(tree, ONLY)
     for objects in (machine.cores, machine.packages):
