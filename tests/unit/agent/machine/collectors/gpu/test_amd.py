@@ -1,4 +1,4 @@
-"""Facts of AMD's GPUs from amdgpu: their attributes, and the topology for compute of captured machines."""
+"""Facts of AMD GPUs from amdgpu: their attributes, and the compute topology of captured machines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def amd(*addresses: str) -> list[Any]:
 
 
 def node(number: int, **properties: int) -> Contents:
-    """A GPU node of the topology for compute."""
+    """Return a GPU node of the compute topology."""
     default = {
         "cpu_cores_count": 0,
         "simd_count": 416,
@@ -51,7 +51,7 @@ def node(number: int, **properties: int) -> Contents:
 
 
 def link(number: int, from_node: int, to: int, kind: int = 11, slowest: int = 50000, every: int = 100000) -> Contents:
-    """A link of a node."""
+    """Return a link of a node."""
     values = {
         "type": kind,
         "node_from": number,
@@ -73,7 +73,7 @@ CPU_NODE: Contents = {
 
 
 def test_the_attributes_of_a_gpu() -> None:
-    """Model, memory, identity, partition mode, error counts and the numbers of its devices."""
+    """Model, memory, identity, partition mode, error counts and device numbers are read."""
     tree = {**amd_tree(ADDRESS), "sys/module/amdgpu/version": line("6.8.5")}
     discovered = GpuScan(amd(ADDRESS), tree)
     gpu = discovered.gpus[0]
@@ -86,7 +86,7 @@ def test_the_attributes_of_a_gpu() -> None:
 
 
 def test_attributes_absent_from_a_kernel_are_unknown() -> None:
-    """Attributes that older kernels and simpler GPUs lack are no problem; memory, which all of them have, is one."""
+    """Attributes that older kernels and simpler GPUs lack are not a problem; memory, which every GPU has, is one."""
     names = "product_name product_number unique_id pcie_replay_count ras/umc_err_count current_memory_partition"
     names += " current_compute_partition available_compute_partition"
     discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **dict.fromkeys(names.split())))
@@ -96,26 +96,26 @@ def test_attributes_absent_from_a_kernel_are_unknown() -> None:
 
 
 def test_an_attribute_lost_beside_its_sibling_is_reported() -> None:
-    """The driver creates some attributes together, so that one implies the other."""
+    """The driver creates some attributes together, so one implies the other."""
     discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, product_name=None))
     assert discovered.said("product_name")
     assert discovered.gpus[0].model is None
 
 
 @pytest.mark.parametrize("content", ["ue: x", "ue: 1", "garbage"])
-def test_counts_that_are_no_numbers_are_reported(content: str) -> None:
-    """Half a count is no count of the other half."""
+def test_counts_that_are_not_numbers_are_reported(content: str) -> None:
+    """A partly readable count does not give the other part."""
     discovered = GpuScan(amd(ADDRESS), amd_tree(ADDRESS, **{"ras/umc_err_count": content}))
     assert discovered.said("does not count errors")
     assert discovered.gpus[0].health is not None
     assert discovered.gpus[0].health.ecc_corrected is None
 
 
-# --- the topology for compute
+# --- the compute topology
 
 
 def test_the_topology_fills_what_attributes_lack() -> None:
-    """Instruction set, architecture, compute units; identity and memory where the attributes are too old for them."""
+    """It adds instruction set, architecture and compute units, and identity and memory if attributes are missing."""
     discovered = GpuScan(amd(ADDRESS), {**CPU_NODE, **node(1)})
     gpu = discovered.gpus[0]
     assert (gpu.compute_capability, gpu.architecture, gpu.compute_units, gpu.simds) == ("gfx90a", "cdna2", 104, 416)
@@ -139,14 +139,14 @@ def test_the_topology_fills_what_attributes_lack() -> None:
     ],
 )
 def test_instruction_sets(version: int, target: str | None, architecture: str | None) -> None:
-    """The number is major, minor and stepping; the name has the last two as hexadecimal digits."""
+    """The number consists of major, minor and stepping; in the name, the last two are hexadecimal digits."""
     gpu = GpuScan(amd(ADDRESS), node(1, gfx_target_version=version)).gpus[0]
     assert (gpu.compute_capability, gpu.architecture) == (target, architecture)
 
 
 @pytest.mark.parametrize("locations", [(0x6300, 0x6301, 0x6302), (0x6300, 0x10006300, 0x20006300)])
 def test_partitions_form_a_single_gpu(locations: tuple[int, ...]) -> None:
-    """Old and new kernels number the partitions in other bits of their place; all of them are one PCI function."""
+    """Old and new kernels number the partitions in different bits of the location; all of them are one PCI function."""
     tree: Contents = {}
     for number, location in enumerate(locations):
         tree |= node(number + 1, location_id=location, drm_render_minor=128 + number, simd_count=152)
@@ -156,7 +156,7 @@ def test_partitions_form_a_single_gpu(locations: tuple[int, ...]) -> None:
 
 
 def test_xgmi_reaches_the_gpus_of_the_hive() -> None:
-    """Links side by side are counted by bandwidth; links to a GPU's own partitions and over PCIe are none."""
+    """Parallel links are counted by bandwidth. Links to a GPU's own partitions and links over PCIe do not count."""
     second_address = "0000:43:00.0"
     tree: Contents = {
         **node(1, hive_id=0xABC),
@@ -173,8 +173,8 @@ def test_xgmi_reaches_the_gpus_of_the_hive() -> None:
     assert {gpu.hive for gpu in gpus.values()} == {"0000000000000abc"}
 
 
-def test_a_gpu_that_pci_does_not_have_is_not_invented() -> None:
-    """A garbled place in the topology makes no GPU; where PCI is not there at all, the driver's word counts."""
+def test_a_gpu_that_pci_does_not_list_is_not_invented() -> None:
+    """A garbled location in the topology does not add a GPU. If there is no PCI at all, the driver's data is used."""
     discovered = GpuScan(amd(ADDRESS), {**node(1), **node(2, location_id=0x7700)})
     assert [gpu.address for gpu in discovered.gpus] == [ADDRESS]
     assert discovered.said("names a GPU at 0000:77:00.0")
@@ -184,14 +184,14 @@ def test_a_gpu_that_pci_does_not_have_is_not_invented() -> None:
 
 
 def test_two_gpus_cannot_share_an_address() -> None:
-    """A node with the address of another GPU is left out, and reported."""
+    """A node with the address of another GPU is omitted and reported."""
     discovered = GpuScan(amd(ADDRESS), {**node(1), **node(2, unique_id=5)})
     assert discovered.gpus[0].partitions == ()
     assert discovered.said("is another GPU")
 
 
-def test_whole_lines_of_a_cut_file_count() -> None:
-    """A place that is cut short is another place: the last line of a cut file is not believed."""
+def test_only_whole_lines_of_a_truncated_file_count() -> None:
+    """A truncated location is another location, so the last line of a truncated file is ignored."""
     text = node(1)[f"{TOPOLOGY}/nodes/1/properties"]
     assert isinstance(text, bytes)
     cut = text[: text.index(b"25344") + 3]
@@ -201,7 +201,7 @@ def test_whole_lines_of_a_cut_file_count() -> None:
 
 
 def test_the_topology_is_not_read_without_need() -> None:
-    """On a machine with PCI and no GPU of AMD's, which may have the driver for its processors, nothing is read."""
+    """A machine with PCI but without an AMD GPU may have the driver for its processors; nothing is read there."""
     discovered = GpuScan([pci("0000:3b:00.0", driver="nvidia")], {f"{TOPOLOGY}/nodes/1/properties": b"garbage"})
     assert discovered.problems == []
 
@@ -211,7 +211,7 @@ def test_the_topology_is_not_read_without_need() -> None:
 
 @functools.cache
 def captured(name: str) -> Contents:
-    """The topology of a captured machine, below the root of a machine."""
+    """Return the topology of a captured machine as a tree below the root of a machine."""
     files = open_kfd(name)
     tree: Contents = {}
 
@@ -228,7 +228,7 @@ def captured(name: str) -> Contents:
 
 
 def open_kfd(name: str) -> Any:
-    """Open an archive whose files lie below a directory `nodes`, as if that were in `sys`."""
+    """Open an archive whose files are below a directory `nodes`, as if it were in `sys`."""
     import lzma
     import tarfile
 
@@ -243,7 +243,7 @@ def open_kfd(name: str) -> Any:
 
 
 def gpu_nodes(tree: Contents) -> dict[int, dict[str, int]]:
-    """The properties of the GPU nodes, read in the simplest way."""
+    """Return the properties of the GPU nodes, read in the simplest way."""
     discovered: dict[int, dict[str, int]] = {}
     for path, content in tree.items():
         parts = path.removeprefix(f"{TOPOLOGY}/nodes/").split("/")
@@ -255,7 +255,7 @@ def gpu_nodes(tree: Contents) -> dict[int, dict[str, int]]:
 
 
 def whole_gpus(tree: Contents) -> list[str]:
-    """The addresses of the PCI functions that carry the nodes of a tree."""
+    """Return the addresses of the PCI functions that contain the nodes of a tree."""
     own = {
         f"{slowest.get('domain', 0):04x}:{slowest['location_id'] >> 8 & 0xFF:02x}:00.0"
         for slowest in gpu_nodes(tree).values()
@@ -277,12 +277,12 @@ needs_captures = pytest.mark.skipif(not (SNAPSHOTS / "amd-kfd").exists(), reason
     ],
 )
 def test_captured_machines(name: str, gpus: int, partitions: int, units: int, target: str, peers: int) -> None:
-    """8 GPUs each: a pair of XGMI groups of 4; 8 in partitions of 1/8; 8 in partitions of 1/4."""
+    """Each has 8 GPUs: two XGMI groups of 4; 8 in partitions of 1/8; 8 in partitions of 1/4."""
     tree = captured(name)
     discovered = GpuScan(amd(*whole_gpus(tree)), tree)
     assert [gpu.address for gpu in discovered.gpus] == whole_gpus(tree)
     assert len(discovered.gpus) == gpus
-    # of one of the partitioned captures one node was lost
+    # one of the partitioned captures lacks one node
     nodes = len(gpu_nodes(tree))
     assert sum(max(1, len(gpu.partitions)) for gpu in discovered.gpus) == nodes
     assert max(len(gpu.partitions) for gpu in discovered.gpus) == partitions
@@ -293,8 +293,8 @@ def test_captured_machines(name: str, gpus: int, partitions: int, units: int, ta
 
 
 @needs_captures
-def test_hives_are_what_xgmi_joins() -> None:
-    """On every captured machine each GPU reaches exactly the others with its hive id."""
+def test_xgmi_connects_exactly_the_gpus_of_a_hive() -> None:
+    """On every captured machine, each GPU reaches exactly the others with its hive id."""
     for name in CAPTURES:
         tree = captured(name)
         gpus = GpuScan(amd(*whole_gpus(tree)), tree).gpus
@@ -305,7 +305,7 @@ def test_hives_are_what_xgmi_joins() -> None:
 
 @needs_captures
 def test_memory_of_partitions_adds_up() -> None:
-    """The 4 partitions of an MI308 have a quarter of its 192 GB each."""
+    """Each of the 4 partitions of an MI308 has a quarter of its 192 GB."""
     tree = captured("topology-parsing-mi308")
     for gpu in GpuScan(amd(*whole_gpus(tree)), tree).gpus:
         assert gpu.memory == sum(part.memory or 0 for part in gpu.partitions)
@@ -314,7 +314,7 @@ def test_memory_of_partitions_adds_up() -> None:
 
 @needs_captures
 def test_a_copy_of_a_node_is_noticed() -> None:
-    """One capture was made of a machine with one GPU by copying its node: the copy is at the same place."""
+    """One capture shows a machine with one GPU whose node was copied; the copy has the same location."""
     tree = captured("topology-parsing")
     discovered = GpuScan(amd(*whole_gpus(tree)), tree)
     assert len(discovered.gpus) == 1
@@ -326,7 +326,7 @@ def test_a_copy_of_a_node_is_noticed() -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.data())
 def test_damage_invents_nothing(data: st.DataObject) -> None:
-    """Whatever happens to the files: the same GPUs, no exception, and losses are reported."""
+    """Whatever happens to the files, the GPUs are the same, no exception is raised, and losses are reported."""
     tree = {**captured("topo-mi210-xgmi-pcie"), **amd_tree("0000:63:00.0")}
     functions = tuple(amd(*whole_gpus(tree)))
     damages = data.draw(st.dictionaries(st.sampled_from(sorted(tree)), DAMAGES, min_size=1, max_size=5))
@@ -348,7 +348,7 @@ def damaged_machine(tree: Contents, functions: tuple[Any, ...], damages: dict[st
 
 
 def test_the_directory_is_that_of_the_pci_function() -> None:
-    """Attributes are read where PCI has the GPU, whichever card number it got."""
+    """Attributes are read where PCI lists the GPU, whatever its card number is."""
     assert GpuScan(amd(ADDRESS), amd_tree(ADDRESS)).sources[f"gpus.{ADDRESS}.memory"].file == (
         f"/{DEVICES}/{ADDRESS}/mem_info_vram_total"
     )
@@ -356,7 +356,7 @@ def test_the_directory_is_that_of_the_pci_function() -> None:
 
 @pytest.mark.skipif(not (SNAPSHOTS / "prometheus").exists(), reason=ABSENT)
 def test_a_real_directory_of_amdgpu() -> None:
-    """The attributes of a captured workstation GPU: 8 GB, no product name, no partitions."""
+    """A captured workstation GPU has 8 GB, no product name and no partitions."""
     files = open_root(str(SNAPSHOTS / "prometheus" / "procfs-fixtures.tar.gz"))
     source, address = "sys/class/drm/card0/device", "0000:09:00.0"
     tree: Contents = {}

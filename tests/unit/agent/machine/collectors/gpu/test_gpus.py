@@ -1,4 +1,4 @@
-"""Which PCI functions are GPUs, and what /proc and NVML add to NVIDIA's."""
+"""Which PCI functions are GPUs, and what /proc and NVML add to NVIDIA's GPUs."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FIRST, SECOND = "0000:3b:00.0", "10000:3b:00.0"
 
 
 def driven(*addresses: str, **more: Any) -> list[Any]:
-    """GPUs of NVIDIA with its driver."""
+    """Return NVIDIA GPUs with their driver."""
     return [pci(address, driver="nvidia", **more) for address in addresses]
 
 
 def nvml(*gpus: NvmlGpu, driver: str = "570.86.10") -> Any:
-    """Someone to ask NVML of."""
+    """Return a query of NVML that lists these GPUs."""
     return lambda: NvmlFacts(driver_version=driver, gpus=gpus)
 
 
-# --- what is a GPU
+# --- which functions are GPUs
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def nvml(*gpus: NvmlGpu, driver: str = "570.86.10") -> Any:
         ("1002", "1200", {}, "amd"),
         ("8086", "0300", {}, "intel"),
         ("8086", "0380", {}, "intel"),
-        ("10de", "0403", {}, None),  # the sound of a GPU
+        ("10de", "0403", {}, None),  # the audio function of a GPU
         ("10de", "0680", {}, None),  # an NVSwitch
-        ("8086", "1200", {"driver": "intel_vpu"}, None),  # an NPU
+        ("8086", "1200", {"driver": "intel_vpu"}, None),  # ES1000, part of a management controller
         ("1002", "0300", {"device": "515e"}, None),  # ES1000, of a management controller
         ("1a03", "0300", {"driver": "ast"}, None),  # ASPEED
         ("102b", "0300", {"driver": "mgag200"}, None),  # Matrox
@@ -60,14 +60,16 @@ def nvml(*gpus: NvmlGpu, driver: str = "570.86.10") -> Any:
         ("1414", "0300", {"driver": "hyperv_drm"}, None),
         ("15ad", "0300", {"driver": "vmwgfx"}, None),
         ("10de", "0302", {"driver": "vfio-pci"}, "nvidia"),
-        (None, "0302", {"driver": "amdgpu"}, "amd"),  # the file of the vendor is damaged
+        (None, "0302", {"driver": "amdgpu"}, "amd"),  # the vendor file is damaged
         (None, "0302", {"driver": "vfio-pci"}, None),
-        ("10de", None, {"driver": "nvidia"}, "nvidia"),  # the file of the class is damaged
+        ("10de", None, {"driver": "nvidia"}, "nvidia"),  # the class file is damaged
         ("8086", None, {"driver": "e1000e"}, None),
     ],
 )
-def test_what_is_a_gpu(vendor: str | None, pci_class: str | None, more: dict[str, str], discovered: str | None) -> None:
-    """A display controller or processing accelerator of a maker of GPUs is one, and nothing that shows a console."""
+def test_which_functions_are_gpus(
+    vendor: str | None, pci_class: str | None, more: dict[str, str], discovered: str | None
+) -> None:
+    """Display controllers and processing accelerators of GPU makers are GPUs; devices for a console are not."""
     function = pci(FIRST, vendor or "", pci_class or "", **more)._replace(vendor=vendor, pci_class=pci_class)
     if discovered is None:
         with pytest.raises(NoData, match="no GPU"):
@@ -85,7 +87,7 @@ def test_what_is_a_gpu(vendor: str | None, pci_class: str | None, more: dict[str
     )
 )
 def test_gpus_are_pci_functions_in_order(drawn: list[tuple[int, str, str]]) -> None:
-    """Whatever is on the bus: each GPU is one of its functions, once, in the order of addresses, with its zone."""
+    """Whatever is on the bus, each GPU is one of its functions, listed once in order of addresses, with its zone."""
     functions = [pci(f"0000:{bus:02x}:00.0", vendor, f"{base}02") for bus, vendor, base in drawn]
     expected = sorted(each.address for each in functions if each.vendor != "1a03" and each.pci_class == "0302")
     try:
@@ -99,7 +101,7 @@ def test_gpus_are_pci_functions_in_order(drawn: list[tuple[int, str, str]]) -> N
 
 
 def test_a_virtual_function_is_a_part_of_its_gpu() -> None:
-    """A GPU that is shared by SR-IOV counts once on the host; a machine that is given a virtual one sees that one."""
+    """On the host, a GPU shared by SR-IOV counts once; in a guest, its virtual function is the GPU."""
     whole, part = pci("0000:3b:00.0"), pci("0000:3b:02.0", physical_function="0000:3b:00.0")
     assert [gpu.address for gpu in GpuScan([whole, part]).gpus] == ["0000:3b:00.0"]
     assert [gpu.address for gpu in GpuScan([part._replace(physical_function=None)]).gpus] == ["0000:3b:02.0"]
@@ -118,7 +120,7 @@ def test_the_driver_implies_a_lost_vendor() -> None:
 
 
 def test_gpus_without_a_driver_are_a_single_problem() -> None:
-    """They are listed with the facts of PCI, and one line has the remedy, however many they are."""
+    """The GPUs are listed with their PCI facts; one line has the remedy for all of them."""
     discovered = GpuScan([pci(f"0000:{bus:02x}:00.0") for bus in range(8)])
     assert len(discovered.gpus) == 8
     (problem,) = discovered.problems
@@ -127,8 +129,8 @@ def test_gpus_without_a_driver_are_a_single_problem() -> None:
     )
 
 
-def test_a_driver_that_is_loaded_and_does_not_drive_is_named() -> None:
-    """To load a module again does not help; the problem has that it is loaded."""
+def test_a_loaded_driver_without_the_gpu_is_named() -> None:
+    """Loading the module again does not help, so the problem notes that it is loaded."""
     machine = Machine(kernel=Kernel("6.8", modules=("amdgpu",)))
     discovered = GpuScan([pci("0000:3b:00.0", "1002", "1200")], machine=machine)
     assert "amdgpu is loaded and does not drive it" in discovered.problems[0].problem
@@ -137,8 +139,8 @@ def test_a_driver_that_is_loaded_and_does_not_drive_is_named() -> None:
 @pytest.mark.parametrize(
     "function", [pci(FIRST, driver="vfio-pci"), pci(FIRST, "8086", "0300"), pci(FIRST, "1002", "0300")]
 )
-def test_no_driver_may_be_as_it_should(function: Any) -> None:
-    """A GPU kept for a virtual machine, and the graphics of a server's processor, are no problem."""
+def test_a_gpu_may_have_no_driver_on_purpose(function: Any) -> None:
+    """A GPU reserved for a virtual machine and the integrated graphics of a server processor are not a problem."""
     assert GpuScan([function]).problems == []
 
 
@@ -146,7 +148,7 @@ def test_no_driver_may_be_as_it_should(function: Any) -> None:
 
 
 def test_proc_describes_gpus_without_nvml() -> None:
-    """Model, UUID, minor and versions are known without NVML."""
+    """Model, UUID, minor number and versions are known without NVML."""
     discovered = GpuScan(driven(FIRST), proc_tree(FIRST))
     gpu = discovered.gpus[0]
     assert (gpu.model, gpu.uuid, gpu.minor, gpu.vbios) == ("Stub S1", "GPU-0", 0, "96.00.30.00.01")
@@ -165,13 +167,13 @@ def test_proc_describes_gpus_without_nvml() -> None:
     ],
 )
 def test_the_version_of_the_kernel_module(text: str, version: str) -> None:
-    """The closed and the open module print it in different places."""
+    """The closed and the open module print it at different positions."""
     tree = {"proc/driver/nvidia/version": text.encode()}
     assert GpuScan(driven(FIRST), {**tree}).gpus[0].driver_version == version
 
 
 def test_an_unreadable_version_is_reported() -> None:
-    """Noise in its place is a problem, and no version; the module's own file stands in for an absent one."""
+    """Noise in place of the version is a problem. If the file is absent, the module's own file replaces it."""
     discovered = GpuScan(driven(FIRST), {"proc/driver/nvidia/version": b"\xff\xfe\n"})
     assert discovered.gpus[0].driver_version is None
     assert discovered.said("names no version")
@@ -179,7 +181,7 @@ def test_an_unreadable_version_is_reported() -> None:
 
 
 def test_a_gpu_that_nothing_has_used_has_no_uuid_yet() -> None:
-    """The driver prints question marks until it has initialised a GPU; that is unknown, and no UUID."""
+    """The driver prints question marks until it has initialised a GPU; the UUID is then unknown."""
     tree = proc_tree(FIRST)
     tree[f"{GPUS}/{FIRST}/information"] = information("GPU-????????-????-????-????-????????????", Video_BIOS="??.??.??")
     gpu = GpuScan(driven(FIRST), tree).gpus[0]
@@ -197,8 +199,8 @@ def test_lost_information_of_a_single_gpu_is_reported() -> None:
     assert GpuScan(driven(FIRST), {f"{GPUS}/{FIRST}/information": b"\xff\xfe\n"}).said("is not information")
 
 
-def test_whole_lines_of_a_cut_file_count() -> None:
-    """Half a UUID is another UUID: the cut line is ignored, and its facts and the rest are reported as lost."""
+def test_only_whole_lines_of_a_truncated_file_count() -> None:
+    """A truncated UUID is another UUID: the last line is ignored, and it and the rest are reported as lost."""
     tree = proc_tree(FIRST, SECOND)
     whole = tree[f"{GPUS}/{FIRST}/information"]
     assert isinstance(whole, bytes)
@@ -216,7 +218,7 @@ def test_whole_lines_of_a_cut_file_count() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damage_to_files_of_the_driver(data: st.DataObject) -> None:
-    """Whatever happens to its files: the same GPUs, no exception, nothing made up, and losses are reported."""
+    """Whatever happens to its files: the same GPUs, no exception, nothing invented, and losses are reported."""
     facts = collect_nvml(stub_twin())
     tree = {**proc_tree(FIRST, SECOND), CAPTURED: to_json(facts).encode()}
     functions = tuple(driven(FIRST, SECOND))
@@ -238,14 +240,14 @@ def test_damage_to_files_of_the_driver(data: st.DataObject) -> None:
 
 
 def test_nvml_is_called_on_the_running_machine_only() -> None:
-    """A snapshot of a machine with GPUs must not be described by the GPUs of the machine that looks at it."""
+    """The GPUs of the local machine must not describe the GPUs of a snapshot."""
     assert GpuScan(driven(FIRST)).gpus[0].uuid is None
     assert GpuScan(driven(FIRST), {}, nvml(NvmlGpu(0, FIRST, "GPU-9"))).gpus[0].uuid == "GPU-9"
 
 
 @pytest.mark.parametrize("driver", [None, "vfio-pci", "nouveau"])
 def test_nvml_is_not_called_without_its_driver(driver: str | None) -> None:
-    """Where no GPU is driven by nvidia the library could only fail, and is not touched."""
+    """If nvidia drives no GPU, the library could only fail, so it is not called."""
 
     def query_nvml() -> NvmlFacts:
         raise AssertionError("asked")
@@ -254,8 +256,8 @@ def test_nvml_is_not_called_without_its_driver(driver: str | None) -> None:
     assert GpuScan([pci(FIRST, "1002", "1200", driver="amdgpu")], {}, query_nvml).gpus[0].vendor == "amd"
 
 
-def test_what_stops_nvml_is_a_single_problem() -> None:
-    """The GPUs have the facts of PCI and /proc, with one line on why NVML has none."""
+def test_a_failure_of_nvml_is_a_single_problem() -> None:
+    """The GPUs have the facts of PCI and /proc; one line gives the reason why NVML's are missing."""
     discovered = GpuScan(
         driven(FIRST), proc_tree(FIRST), lambda: NvmlFacts(problem="NVML cannot be used: library not found")
     )
@@ -265,14 +267,14 @@ def test_what_stops_nvml_is_a_single_problem() -> None:
 
 
 def test_gpus_that_cannot_be_counted_are_not_lost() -> None:
-    """Where NVML fails to count, nothing follows for the GPUs."""
+    """If NVML fails to count GPUs, nothing follows for the individual GPUs."""
     discovered = GpuScan(driven(FIRST), {}, lambda: NvmlFacts(absent={"gpus": "unknown error"}))
     assert discovered.gpus[0].state is None
     assert discovered.said("does not count the GPUs: unknown error")
 
 
 def test_a_capture_replays_nvml() -> None:
-    """A capture holds NVML's facts, and has the same GPUs as the machine."""
+    """A capture contains NVML's facts and has the same GPUs as the machine."""
     facts = collect_nvml(stub_twin())
     live = GpuScan(driven(FIRST, SECOND), {}, lambda: facts)
     replayed = GpuScan(driven(FIRST, SECOND), {CAPTURED: to_json(facts).encode()})
@@ -285,23 +287,23 @@ def test_a_capture_replays_nvml() -> None:
     "content", [b"", b"{", b"\xff", b"[]", b'{"gpus":[{}]}', b'{"gpus":[{"place":"0"}]}', b"[" * 9999]
 )
 def test_a_damaged_replay_is_reported_and_unused(content: bytes) -> None:
-    """A part of the facts could mislead: PCI and /proc are used."""
+    """A part of the facts could mislead, so PCI and /proc are used."""
     discovered = GpuScan(driven(FIRST), {CAPTURED: content})
     assert discovered.said("is not whole")
     assert discovered.gpus[0].uuid is None
 
 
 def test_a_replay_of_a_problem_is_a_problem() -> None:
-    """A capture of a machine whose NVML failed says so again."""
+    """A capture of a machine on which NVML failed reports the same problem."""
     discovered = GpuScan(driven(FIRST), {CAPTURED: to_json(NvmlFacts(problem="did not answer")).encode()})
     assert discovered.said("did not answer")
 
 
-# --- GPUs that NVML and the system do not agree on
+# --- GPUs on which NVML and the system disagree
 
 
 def test_a_gpu_that_nvml_does_not_list_is_lost() -> None:
-    """The driver has it on the bus, and reaches it no more."""
+    """The driver lists it on the bus but can no longer reach it."""
     discovered = GpuScan(driven(FIRST, SECOND), proc_tree(FIRST, SECOND), nvml(NvmlGpu(0, FIRST, "GPU-0")))
     assert [gpu.state for gpu in discovered.gpus] == [None, "lost"]
     assert discovered.gpus[1].uuid == "GPU-1"
@@ -309,7 +311,7 @@ def test_a_gpu_that_nvml_does_not_list_is_lost() -> None:
 
 
 def test_a_gpu_that_nvml_calls_lost_is_lost() -> None:
-    """It has its address and place; the failed query is among its health and the problems."""
+    """It has its address and location; the failed query is in its health and among the problems."""
     fake = stub_twin()
     fake.lost.add(1)
     fake.gpus[1].results["nvmlDeviceGetPciInfo"] = "00010000:3B:00.0"
@@ -318,8 +320,8 @@ def test_a_gpu_that_nvml_calls_lost_is_lost() -> None:
     assert discovered.said(SECOND)
 
 
-def test_a_gpu_known_by_uuid_alone_is_matched_by_it() -> None:
-    """Where NVML has no address, the UUID that the driver prints identifies the GPU."""
+def test_a_gpu_is_matched_by_uuid_if_nvml_has_no_address() -> None:
+    """If NVML has no address, the UUID that the driver prints identifies the GPU."""
     nvml_gpu = NvmlGpu(0, None, "GPU-0", "Stub S1", lost=True, faults=("nvmlDeviceGetPciInfo: GPU is lost",))
     discovered = GpuScan(driven(FIRST), proc_tree(FIRST), nvml(nvml_gpu))
     assert [gpu.state for gpu in discovered.gpus] == ["lost"]
@@ -328,7 +330,7 @@ def test_a_gpu_known_by_uuid_alone_is_matched_by_it() -> None:
 
 
 def test_an_excluded_gpu_is_not_lost() -> None:
-    """A GPU that the driver's settings leave out is not listed by NVML, by intent."""
+    """NVML omits GPUs that the driver's settings exclude."""
     tree = proc_tree(FIRST)
     tree[f"{GPUS}/{FIRST}/information"] = information(GPU_Excluded="Yes")
     discovered = GpuScan(driven(FIRST), tree, nvml())
@@ -336,7 +338,7 @@ def test_an_excluded_gpu_is_not_lost() -> None:
 
 
 def test_a_gpu_hidden_from_this_container_is_not_lost() -> None:
-    """A container is given some GPUs: the driver's files, or its devices, are those of these only."""
+    """A container may have only some GPUs: the driver's files, or the device files, are only those of these GPUs."""
     nvml_gpu = nvml(NvmlGpu(0, FIRST, "GPU-0"))
     by_files = GpuScan(driven(FIRST, SECOND), proc_tree(FIRST), nvml_gpu)
     tree = {**proc_tree(FIRST, SECOND), "dev/nvidia0": b"", "dev/nvidiactl": b""}
@@ -347,14 +349,14 @@ def test_a_gpu_hidden_from_this_container_is_not_lost() -> None:
 
 
 def test_a_gpu_that_only_nvml_lists_is_added() -> None:
-    """The driver lists only GPUs that exist; that PCI does not show one is a problem."""
+    """The driver lists only existing GPUs, so its absence from PCI is a problem."""
     discovered = GpuScan(driven(FIRST), {}, nvml(NvmlGpu(0, FIRST, "GPU-0"), NvmlGpu(1, SECOND, "GPU-1")))
     assert [(gpu.address, gpu.uuid) for gpu in discovered.gpus] == [(FIRST, "GPU-0"), (SECOND, "GPU-1")]
     assert discovered.said("PCI does not")
 
 
 def test_versions_that_contradict_are_reported() -> None:
-    """A library that speaks of another driver than is loaded is a mixture of two installations."""
+    """A library with another version than the loaded driver indicates a mixture of two installations."""
     assert GpuScan(driven(FIRST), proc_tree(FIRST), nvml(NvmlGpu(0, FIRST), driver="580.1.1")).said("580.1.1")
 
 
@@ -362,7 +364,7 @@ def test_versions_that_contradict_are_reported() -> None:
 
 
 def test_nvml_has_a_zone_that_the_kernel_lacks() -> None:
-    """Firmware that gives the kernel no zone may give the driver one; GPU and PCI function both get it."""
+    """Firmware that gives the kernel no zone may give one to the driver; the GPU and its PCI function both get it."""
     discovered = GpuScan(driven(FIRST, zone=None), {}, nvml(NvmlGpu(0, FIRST, memory_affinity=(1,))))
     assert discovered.gpus[0].zone == 1
     assert (discovered.machine.pci[0].zone, discovered.machine.pci[0].zone_source) == (1, "nvml")
@@ -371,30 +373,30 @@ def test_nvml_has_a_zone_that_the_kernel_lacks() -> None:
 
 @pytest.mark.parametrize("affinity", [None, (), (0, 1), (5,)])
 def test_an_unknown_zone_remains_unknown(affinity: tuple[int, ...] | None) -> None:
-    """In a flat virtual machine NVML lists all zones, or none: no zone is guessed, and none that does not exist."""
+    """In a flat virtual machine, NVML lists all zones or none. No zone is guessed, and no missing zone is used."""
     discovered = GpuScan(driven(FIRST, zone=None), {}, nvml(NvmlGpu(0, FIRST, memory_affinity=affinity)))
     assert (discovered.gpus[0].zone, discovered.machine.pci[0].zone_source) == (None, None)
 
 
 def test_nvml_does_not_overrule_the_kernel() -> None:
-    """A zone that is known stays."""
+    """A known zone is not changed."""
     discovered = GpuScan(driven(FIRST, zone=0), {}, nvml(NvmlGpu(0, FIRST, memory_affinity=(1,))))
     assert (discovered.gpus[0].zone, discovered.machine.pci[0].zone_source) == (0, "numa_node")
 
 
 def test_the_zone_of_its_own_memory_has_no_cpus() -> None:
-    """NVML's NUMA node id is the GPU's own memory, and counts where the kernel has such a zone."""
+    """NVML's NUMA node id is the GPU's own memory; it applies if the kernel has such a zone."""
     machine = Machine(zones=zones("0-3", "4-7", ""))
     for node, expected in ((2, 2), (0, None), (9, None)):
         discovered = GpuScan(driven(FIRST), {}, nvml(NvmlGpu(0, FIRST, numa_node=node)), machine=machine)
         assert (discovered.gpus[0].memory_zone, discovered.gpus[0].zone) == (expected, 0)
 
 
-# --- provenance, and when to look again
+# --- provenance and rescans
 
 
 def test_every_known_fact_has_a_source() -> None:
-    """For each fact of each GPU there is a file or question that it is from, its own or its parent's."""
+    """Each fact of each GPU has a source, its own or its parent's: a file or a query."""
     discovered = GpuScan(driven(FIRST, SECOND), proc_tree(FIRST, SECOND), lambda: collect_nvml(stub_twin()))
     for gpu in discovered.gpus:
         known = [name for name, value in gpu._asdict().items() if value not in (None, ())]
@@ -404,7 +406,7 @@ def test_every_known_fact_has_a_source() -> None:
 
 
 def test_an_unknown_fact_has_an_explanation() -> None:
-    """NVML's own reason is kept."""
+    """The explanation is NVML's own reason."""
     discovered = GpuScan(driven(FIRST, SECOND), {}, lambda: collect_nvml(stub_twin()))
     assert discovered.sources[f"gpus.{FIRST}.board"].rule == "NVML nvmlDeviceGetBoardPartNumber: function not found"
     assert discovered.sources[f"gpus.{SECOND}.mig"].rule == "NVML nvmlDeviceGetMigMode: not supported"
@@ -424,7 +426,7 @@ def test_an_unknown_fact_has_an_explanation() -> None:
     ids=str,
 )
 def test_changes_are_noticed(change: dict[str, Any]) -> None:
-    """Another driver, GPU, MIG instance, partition: each makes the collector run again; nothing else does."""
+    """Another driver, GPU, MIG instance or partition causes the collector to run again; nothing else does."""
     tree = {
         **proc_tree(FIRST),
         "proc/driver/nvidia/capabilities/gpu0/mig/gi7/access": b"\n",
@@ -436,7 +438,7 @@ def test_changes_are_noticed(change: dict[str, Any]) -> None:
 
 
 def test_the_collector_queries_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Discovery itself uses the one child process of this process, and asks again only after it did not answer."""
+    """Discovery uses the only NVML child process, and queries it again only after it has failed to respond."""
     queries: list[int] = []
 
     class Child:
@@ -461,8 +463,8 @@ def test_the_collector_queries_the_child(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(queries) == 2
 
 
-def test_discovery_loads_nothing_that_it_may_not_need() -> None:
-    """Neither the NVML package, nor what starts processes, nor JSON: most machines have no GPU of NVIDIA's."""
+def test_discovery_imports_nothing_that_it_may_not_need() -> None:
+    """Most machines have no NVIDIA GPU, so neither the NVML package, nor subprocess, nor JSON is imported."""
     code = "import sys, zonewise.machine.discover; print(*({'pynvml', 'subprocess', 'json'} & set(sys.modules)))"
     completed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=300)
     assert completed.stdout.split() == []

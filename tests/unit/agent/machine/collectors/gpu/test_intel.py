@@ -1,4 +1,4 @@
-"""Facts of Intel's GPUs from i915 and xe."""
+"""Facts of Intel GPUs from i915 and xe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def intel(driver: str | None, pci_class: str = "0380") -> list[Any]:
 
 
 def test_a_discrete_gpu_of_i915() -> None:
-    """Memory, tiles (a GT each), the numbers of its devices, and the version of a driver that has one."""
+    """Memory, tiles (one GT each), device numbers, and the version of a driver that has one, are read."""
     tree: Contents = {
         **DRM,
         f"{PATH}/drm/card1/lmem_total_bytes": line(137438953472),
@@ -35,15 +35,15 @@ def test_a_discrete_gpu_of_i915() -> None:
     assert discovered.sources[f"gpus.{ADDRESS}.memory"].file == f"/{PATH}/drm/card1/lmem_total_bytes"
 
 
-def test_a_gpu_on_a_processor_has_no_memory_of_its_own() -> None:
-    """Its memory is unknown, not 0; and a second GT, for media, is no second tile."""
+def test_an_integrated_gpu_has_no_memory_of_its_own() -> None:
+    """Its memory is unknown, not 0. A second GT for media is not a second tile."""
     tree: Contents = {**DRM, f"{PATH}/drm/card1/gt/gt0/id": line(0), f"{PATH}/drm/card1/gt/gt1/id": line(1)}
     discovered = GpuScan(intel("i915", "0300"), tree)
     assert (discovered.gpus[0].memory, discovered.gpus[0].tiles, discovered.problems) == (None, None, [])
 
 
 def test_xe_lists_memory_by_tile() -> None:
-    """The memory of a GPU is that of all its tiles."""
+    """The memory of a GPU is the sum of its tiles."""
     tree: Contents = {
         **DRM,
         **{f"{PATH}/tile{tile}/physical_vram_size_bytes": line(64 << 30) for tile in range(2)},
@@ -55,7 +55,7 @@ def test_xe_lists_memory_by_tile() -> None:
 
 
 def test_a_tile_without_its_memory_makes_the_sum_unknown() -> None:
-    """Half of the memory is not the memory."""
+    """A part of the memory is not used as the total."""
     tree: Contents = {
         f"{PATH}/tile0/physical_vram_size_bytes": line(64 << 30),
         f"{PATH}/tile1/physical_vram_size_bytes": b"garbage\n",
@@ -67,19 +67,19 @@ def test_a_tile_without_its_memory_makes_the_sum_unknown() -> None:
 
 @pytest.mark.parametrize("content", [b"-1\n", b"", b"9" * 50 + b"\n", b"\xff\n"])
 def test_damage_is_reported(content: bytes) -> None:
-    """A size that is none is a problem, and no size."""
+    """An invalid size is a problem and gives no size."""
     discovered = GpuScan(intel("i915"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": content})
     assert discovered.gpus[0].memory is None
     assert discovered.said("lmem_total_bytes")
 
 
 def test_a_gpu_of_another_driver_has_only_pci_facts() -> None:
-    """For a GPU that a virtual machine uses none of these files mean anything."""
+    """For a GPU that a virtual machine uses, none of these files is meaningful."""
     discovered = GpuScan(intel("vfio-pci"), {**DRM, f"{PATH}/drm/card1/lmem_total_bytes": line(1)})
     assert (discovered.gpus[0].memory, discovered.gpus[0].minor) == (None, None)
 
 
 def test_old_kernels_have_few_facts() -> None:
-    """Without its numbers a GPU is still one, and nothing is wrong."""
+    """A GPU without device numbers is still a GPU, without a problem."""
     discovered = GpuScan(intel("i915"))
     assert (discovered.gpus[0].driver, discovered.gpus[0].number, discovered.problems) == ("i915", None, [])
