@@ -1,4 +1,4 @@
-"""Host name, architecture and kernel; what the firmware calls the machine; and what must not leave either."""
+"""Host name, architecture and kernel; the firmware's name of the machine; and secrets that are never published."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DMI = "sys/class/dmi/id"
 
 
 def host_tree() -> Contents:
-    """A running kernel."""
+    """Return the tree of a running kernel."""
     return {
         "proc/sys/kernel/osrelease": line(RELEASE),
         "proc/sys/kernel/version": line(VERSION),
@@ -58,7 +58,7 @@ def discover_host(tree: Contents) -> Machine:
 
 
 def test_a_running_kernel() -> None:
-    """Every fact is in the kernel's file, and nothing is a problem."""
+    """Every fact is read from the kernel's file, without a problem."""
     machine = discover_host(host_tree())
     kernel = machine.kernel
     assert (machine.hostname, machine.architecture) == ("node-7", "x86_64")
@@ -72,7 +72,7 @@ def test_a_running_kernel() -> None:
 
 
 def test_the_banner() -> None:
-    """A capture without the kernel's parameters has the release and the version in /proc/version."""
+    """In a capture without kernel parameters, /proc/version has the release and the version."""
     text = f"Linux version {RELEASE} (builder@host (a)) (gcc (Debian 12) 12.2, GNU ld (GNU Binutils) 2.40) {VERSION}\n"
     kernel = discover_host({"proc/version": text.encode()}).kernel
     assert (kernel.release, kernel.version) == (RELEASE, VERSION)
@@ -91,7 +91,7 @@ def test_facts_of_uname() -> None:
 
 
 def test_an_empty_root_has_no_facts() -> None:
-    """An empty tree is no damage, and no fact."""
+    """An empty tree gives neither a fact nor a problem."""
     machine = discover_host({"sys": None})
     assert (machine.hostname, machine.architecture, machine.kernel.release) == (None, None, None)
     assert machine.kernel.modules is None
@@ -103,7 +103,7 @@ def test_an_empty_root_has_no_facts() -> None:
     "name", ["proc/sys/kernel/osrelease", "proc/sys/kernel/version", "proc/sys/kernel/hostname", "proc/cmdline"]
 )
 def test_a_parameter_that_is_lost(name: str) -> None:
-    """Where the kernel's parameters are, the absence of one is a loss."""
+    """If the directory of kernel parameters exists, a missing parameter is a loss."""
     assert [problem.path for problem in scan_host(host_tree(), {name: Damage(DELETE)}).machine.problems] == [f"/{name}"]
 
 
@@ -124,12 +124,12 @@ def test_a_parameter_that_is_lost(name: str) -> None:
     ],
 )
 def test_secrets(parameter: str, expected: str) -> None:
-    """A password, token or key in the kernel's parameters is replaced; the rest is unchanged."""
+    """Passwords, tokens and keys in the kernel's parameters are replaced; the rest is unchanged."""
     assert redacted(parameter) == expected
 
 
 def test_secrets_are_not_in_the_sources_either() -> None:
-    """The source of a fact is shown as well, and holds no secret; nor do the words for init behind "--"."""
+    """The sources, which are shown as well, contain no secret; nor do the arguments for init after "--"."""
     tree = host_tree() | {"proc/cmdline": b"ro rd.iscsi.password=hunter2 -- --token hunter2\n"}
     scan = scan_host(tree)
     assert scan.machine.kernel.command_line == ("ro", f"rd.iscsi.password={REDACTED}")
@@ -138,14 +138,14 @@ def test_secrets_are_not_in_the_sources_either() -> None:
 
 @pytest.mark.parametrize("content", [b"99999999\n", b"\xff\xfe\0\x80\n", b"ro root=/dev/s"])
 def test_a_garbled_list_of_parameters_is_reported(content: bytes) -> None:
-    """Noise, and a list that ends without a line end, are damage."""
+    """Noise and a list without a line end are damage."""
     machine = discover_host(host_tree() | {"proc/cmdline": content})
     assert [problem.path for problem in machine.problems] == ["/proc/cmdline"]
 
 
 @pytest.mark.parametrize("directory", ["lib", "usr/lib"])
 def test_modules_in_the_kernel(directory: str) -> None:
-    """The build leaves a list of files behind, beside the modules that can be loaded."""
+    """The build writes a list of these files beside the loadable modules."""
     content = b"kernel/fs/ext4/ext4.ko\nkernel/drivers/nvme/host/nvme-core.ko\n\nkernel/no-module\n"
     tree = host_tree() | {f"{directory}/modules/{RELEASE}/modules.builtin": content}
     assert discover_host(tree).kernel.builtin_modules == ("ext4", "nvme-core")
@@ -153,7 +153,7 @@ def test_modules_in_the_kernel(directory: str) -> None:
 
 
 def test_configuration_beside_the_kernel() -> None:
-    """Without /proc/config.gz the configuration is where distributions put it, for this release and no other."""
+    """Without /proc/config.gz, the configuration is read from the path that distributions use for this release."""
     tree = host_tree() | {f"boot/config-{RELEASE}": CONFIG, "boot/config-5.4.0": b"CONFIG_NUMA=n\n"}
     del tree["proc/config.gz"]
     scan = scan_host(tree)
@@ -161,8 +161,8 @@ def test_configuration_beside_the_kernel() -> None:
     assert scan.sources["kernel.config"].file == f"/boot/config-{RELEASE}"
 
 
-def test_a_release_is_no_path() -> None:
-    """A release that would lead elsewhere reads nothing."""
+def test_a_release_is_not_a_path() -> None:
+    """A release that is a path to another directory reads nothing."""
     tree = host_tree() | {"proc/sys/kernel/osrelease": b"../../etc/passwd\n", "etc/passwd": CONFIG}
     del tree["proc/config.gz"]
     assert discover_host(tree).kernel.config is None
@@ -170,14 +170,14 @@ def test_a_release_is_no_path() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"noise", gzip.compress(b"no option at all\n", mtime=0)])
 def test_configurations_that_are_damaged(content: bytes) -> None:
-    """What cannot be unpacked, or holds no option, is unknown and reported."""
+    """A file that cannot be decompressed or contains no option is unknown and reported."""
     machine = discover_host(host_tree() | {"proc/config.gz": content})
     assert machine.kernel.config is None
     assert [problem.path for problem in machine.problems] == ["/proc/config.gz"]
 
 
 def test_a_configuration_that_would_fill_the_memory() -> None:
-    """Unpacking ends at a bound, whatever the file would give."""
+    """Decompression stops at a limit, whatever the file contains."""
     bomb = gzip.compress(CONFIG + b"#" * (4 * MAX_CONFIG))
     assert len(bomb) < MAX_CONFIG // 100
     assert (discover_host(host_tree() | {"proc/config.gz": bomb}).kernel.config or {})["NUMA"] == "y"
@@ -188,7 +188,7 @@ def test_a_configuration_that_would_fill_the_memory() -> None:
     [(b"CONFIG_PAGE_SHIFT=16\n", 65536), (b"CONFIG_ARM64_PAGE_SHIFT=12\n", 4096), (b"CONFIG_PAGE_SHIFT=99\n", None)],
 )
 def test_page_sizes_by_option(options: bytes, size: int | None) -> None:
-    """Where an architecture has several page sizes, the kernel's option decides, within reason."""
+    """If an architecture has several page sizes, the kernel's option decides; impossible values are ignored."""
     tree = host_tree() | {
         "proc/sys/kernel/arch": b"aarch64\n",
         "proc/config.gz": gzip.compress(b"CONFIG_NUMA=y\n" + options),
@@ -197,7 +197,7 @@ def test_page_sizes_by_option(options: bytes, size: int | None) -> None:
 
 
 def test_huge_page_sizes_by_node() -> None:
-    """Where the list of the machine is lost, the pools of node 0 have the sizes, and the loss is reported."""
+    """If the machine's list is lost, the pools of node 0 give the sizes, and the loss is reported."""
     tree = {key: value for key, value in host_tree().items() if "hugepages" not in key}
     tree["sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"] = line(0)
     machine = discover_host(tree)
@@ -206,7 +206,7 @@ def test_huge_page_sizes_by_node() -> None:
 
 
 def test_the_live_machine() -> None:
-    """The machine that the tests run on has the name, architecture and page size of its system calls."""
+    """The machine that runs the tests has the name, architecture and page size that its system calls return."""
     machine = Scanner(DirectoryFiles("/"), collectors=(host.COLLECTOR,)).scan().machine
     uname = os.uname()
     assert (machine.architecture, machine.hostname) == (uname.machine, uname.nodename)
@@ -214,8 +214,8 @@ def test_the_live_machine() -> None:
     assert machine.kernel.page_size == os.sysconf("SC_PAGE_SIZE")
 
 
-def test_what_may_change_is_looked_at_again() -> None:
-    """A new name and a loaded module are another signature; the use counts of modules are not."""
+def test_what_causes_a_rescan() -> None:
+    """A new name or a loaded module changes the signature; the use counts of modules do not."""
 
     def signature(tree: Contents) -> object:
         return host.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
@@ -229,8 +229,8 @@ def test_what_may_change_is_looked_at_again() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(host_tree())), DAMAGES, min_size=1, max_size=6))
-def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever is damaged, nothing fails, and what is text is fit to be printed."""
+def test_damage_does_not_fail_the_collector(damages: dict[str, Damage]) -> None:
+    """Whatever is damaged, nothing fails, and all text can be printed."""
     scan = scan_host(host_tree(), damages)
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     repr(scan.machine).encode()
@@ -267,12 +267,12 @@ def cpuinfo(**lines: str) -> bytes:
     ],
 )
 def test_dialects(text: bytes, expected: str | None) -> None:
-    """Each architecture describes its CPUs in words of its own; an empty text is unknown."""
+    """Each architecture describes its CPUs in its own format; an empty text is unknown."""
     assert cpuinfo_architecture(text) == expected
 
 
 def test_a_long_text_is_read_at_both_ends() -> None:
-    """The first CPU's lines decide, however many follow."""
+    """The lines of the first CPU decide, however many follow."""
     block = cpuinfo(processor="0", flags="fpu tsc lm " + "x" * 900)
     assert cpuinfo_architecture(block * 2000) == "x86_64"
 
@@ -282,7 +282,7 @@ def test_a_long_text_is_read_at_both_ends() -> None:
     [("4.18.0-513.el8.ppc64le", "ppc64le"), ("5.14.0.x86_64", "x86_64"), (RELEASE, None), ("6.1", None)],
 )
 def test_releases(release: str, expected: str | None) -> None:
-    """Some distributions end the release with the architecture."""
+    """Some distributions append the architecture to the release."""
     assert release_architecture(release) == expected
 
 
@@ -316,7 +316,7 @@ def dmi_tree() -> Contents:
 
 
 def test_dmi() -> None:
-    """Vendor, product and the rest are those of DMI, without blanks at the ends; blank ones are unknown."""
+    """Vendor, product and the rest are DMI's, without surrounding blanks; blank ones are unknown."""
     machine = discover_host(dmi_tree())
     firmware_facts = machine.firmware
     assert (firmware_facts.vendor, firmware_facts.product, firmware_facts.version) == (
@@ -331,7 +331,7 @@ def test_dmi() -> None:
 
 
 def test_no_serial_numbers() -> None:
-    """Serial numbers, UUIDs and asset tags are not even read."""
+    """Serial numbers, UUIDs and asset tags are not read at all."""
     scan = scan_host(dmi_tree())
     text = repr((scan.machine, scan.sources))
     assert not any(word in text for word in ("SERIAL", "UUID", "ASSET"))
@@ -340,12 +340,12 @@ def test_no_serial_numbers() -> None:
 @pytest.mark.parametrize("name", ["sys_vendor", "product_name", "board_version", "bios_date", "chassis_type"])
 @pytest.mark.parametrize("damage", [Damage(DELETE), Damage("content", 0, b""), Damage("content", 0, b"\n")])
 def test_an_attribute_that_is_lost(name: str, damage: Damage) -> None:
-    """An attribute that its structure has, or that modalias repeats, is missed when it is absent, empty or blank."""
+    """An attribute of an existing structure, or one that modalias repeats, is lost if it is absent, empty or blank."""
     problems = scan_host(dmi_tree(), {f"{DMI}/{name}": damage}).machine.problems
     assert {problem.path for problem in problems} == {f"/{DMI}/{name}"}
 
 
-def test_a_structure_that_firmware_lacks_is_no_loss() -> None:
+def test_a_structure_that_firmware_lacks_is_not_a_loss() -> None:
     """Virtual machines often have no board."""
     tree = {key: value for key, value in dmi_tree().items() if "board" not in key}
     machine = discover_host(tree)
@@ -354,7 +354,7 @@ def test_a_structure_that_firmware_lacks_is_no_loss() -> None:
 
 
 def test_a_directory_that_cannot_be_listed() -> None:
-    """Attributes that can be read without the listing are, and it is reported."""
+    """Attributes that can be read without the listing are used, and the failure is reported."""
     machine = scan_host(dmi_tree(), {DMI: Damage(DELETE)}).machine
     assert machine.firmware.product == "PowerEdge XE9680"
     assert machine.problems[0].path == f"/{DMI}"
@@ -371,20 +371,20 @@ def test_a_directory_that_cannot_be_listed() -> None:
     ],
 )
 def test_products(vendor: str, product: str, expected: str | None) -> None:
-    """A machine is called by vendor and product, without a vendor twice and without what stands for no name."""
+    """A machine's name is vendor and product; the vendor occurs once, and placeholders are removed."""
     tree = dmi_tree() | {f"{DMI}/sys_vendor": line(vendor), f"{DMI}/product_name": line(product)}
     assert discover_host(tree).product == expected
 
 
-def test_strings_of_several_lines_and_of_no_text() -> None:
-    """The first line is the name; bytes that are no text are shown escaped."""
+def test_strings_of_several_lines_and_of_bytes() -> None:
+    """The first line is the name; bytes that are not text are shown escaped."""
     tree = dmi_tree() | {f"{DMI}/board_version": b"A03\nleftover\n", f"{DMI}/board_name": b"caf\xe9\n"}
     firmware_facts = discover_host(tree).firmware
     assert (firmware_facts.board_version, firmware_facts.board) == ("A03", "caf\\xe9")
 
 
 def test_a_device_tree() -> None:
-    """A machine with a device tree is called by its model."""
+    """The name of a machine with a device tree is its model."""
     tree: Contents = {
         "proc/device-tree/model": b"Raspberry Pi 4 Model B Rev 1.4\0",
         "proc/device-tree/compatible": b"raspberrypi,4-model-b\0brcm,bcm2711\0",
@@ -395,7 +395,7 @@ def test_a_device_tree() -> None:
 
 
 def test_power() -> None:
-    """POWER kernels print platform and machine behind the CPUs."""
+    """POWER kernels print platform and machine after the CPUs."""
     text = cpuinfo(processor="0", cpu="POWER9, altivec supported", revision="2.1 (pvr 004e 1201)")
     text += b"\n" + cpuinfo(timebase="512000000", platform="PowerNV", model="8335-GTW", machine="PowerNV 8335-GTW")
     machine = discover_host({"proc/cpuinfo": text})
@@ -403,7 +403,7 @@ def test_power() -> None:
 
 
 def test_mainframes() -> None:
-    """s390 has manufacturer, type and model, and a sequence code that is not read."""
+    """s390 has manufacturer, type and model; its sequence code is not read."""
     text = b"Manufacturer:         IBM             \nType:                 2964\n"
     text += b"Model:                703              N96             \nSequence Code:        00000000000829E7\n"
     scan = scan_host({"proc/sysinfo": text})
@@ -412,7 +412,7 @@ def test_mainframes() -> None:
 
 
 def test_a_mainframe_that_lost_its_lines() -> None:
-    """Lines that /proc/sysinfo lacks are unknown, and reported."""
+    """Lines that /proc/sysinfo lacks are unknown and reported."""
     machine = scan_host({"proc/sysinfo": b"Manufacturer:         IBM             \nTy"}).machine
     assert (machine.firmware.vendor, machine.firmware.product) == ("IBM", None)
     assert [each.problem for each in machine.problems if each.path == "/proc/sysinfo"] == ["has no line Type, Model"]

@@ -1,4 +1,4 @@
-"""os-release: which distribution, as a shell would read it."""
+"""os-release: the fields of the distribution, parsed like a shell does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scan(tree: dict[str, bytes], damages: dict[str, Damage] | None = None) -> Sc
 
 
 def test_the_fields() -> None:
-    """Every assignment is a field, without its quotes; all else is not."""
+    """Every assignment is a field, without its quotes; other lines are not."""
     discovered = scan({PATHS[0]: DEBIAN})
     assert discovered.machine.os_release == {
         "PRETTY_NAME": "Debian GNU/Linux 12 (bookworm)",
@@ -38,7 +38,7 @@ def test_the_fields() -> None:
 
 
 def test_the_fallback_path() -> None:
-    """Where /etc has none, the distribution's own copy is read."""
+    """If /etc has no file, the distribution's own copy is read."""
     assert (scan({PATHS[1]: DEBIAN}).machine.os_release or {})["ID"] == "debian"
 
 
@@ -47,7 +47,7 @@ def test_the_fallback_path() -> None:
     [(b'A="x \\"y\\""\n', 'x "y"'), (b"A='a\\b'\n", "a\\b"), (b"A=\n", ""), (b'A="\n', '"'), (b"A=b=c\n", "b=c")],
 )
 def test_quotes(line: bytes, value: str) -> None:
-    """Quotes of both kinds are taken away, and what they escape is not."""
+    """Quotes of both kinds are removed; escaped characters remain."""
     assert scan({PATHS[0]: line}).machine.os_release == {"A": value}
 
 
@@ -59,21 +59,21 @@ def test_nothing_is_assigned(content: bytes) -> None:
     assert [problem.path for problem in machine.problems] == ["/etc/os-release"]
 
 
-def test_a_cut_file_is_reported() -> None:
-    """The rest of a cut file counts, and the cut is reported."""
+def test_a_truncated_file_is_reported() -> None:
+    """The rest of a truncated file is used, and the cut is reported."""
     machine = scan({PATHS[0]: DEBIAN[:-1]}).machine
     assert len(machine.os_release or {}) == 4
     assert len(machine.problems) == 1
 
 
 @given(DAMAGES)
-def test_damage_fails_nothing(damage: Damage) -> None:
-    """Whatever happens to the file, the collector goes on."""
+def test_damage_does_not_fail_the_collector(damage: Damage) -> None:
+    """Whatever happens to the file, the collector does not fail."""
     runs = scan({PATHS[0]: DEBIAN}, {PATHS[0]: damage}).runs
     assert [run for run in runs if run.outcome == "failed"] == []
 
 
 def test_an_update_is_noticed() -> None:
-    """Another content is another signature."""
+    """Another content gives another signature."""
     before, after = (Peek(MemoryFiles([(PATHS[0], text)])) for text in (DEBIAN, DEBIAN.replace(b"12", b"13")))
     assert COLLECTOR.volatile(before) != COLLECTOR.volatile(after)

@@ -1,4 +1,4 @@
-"""SELinux, KVM, and what shields virtual machines."""
+"""SELinux, KVM, and protection of virtual machines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def amd_host() -> Contents:
-    """A host of SEV guests that enforces SELinux."""
+    """Return the tree of a host of SEV guests that enforces SELinux."""
     return {
-        "sys/devices/system/cpu/online": line("0-7"),  # so that a line without an end is damage, elsewhere
+        "sys/devices/system/cpu/online": line("0-7"),  # so that elsewhere a line without an end is damage
         "sys/fs/selinux/enforce": b"1",
         "sys/devices/virtual/misc/kvm/dev": line("10:232"),
         "sys/devices/virtual/misc/vfio/dev": line("10:196"),
@@ -45,7 +45,7 @@ def scan_security(tree: Contents) -> tuple[Security, tuple[Problem, ...]]:
 
 
 def test_an_amd_host() -> None:
-    """Switches of KVM's module, and how much of each there is."""
+    """The settings of KVM's module and the capacities are read."""
     security, problems = scan_security(amd_host())
     assert security == Security(
         selinux=True, kvm=True, sev=True, sev_es=True, sev_snp=False, capacities={"sev": 410, "sev_es": 99}
@@ -54,7 +54,7 @@ def test_an_amd_host() -> None:
 
 
 def test_an_intel_host() -> None:
-    """TDX is switched by Intel's module; cgroup v1 has its capacities in another place."""
+    """Intel's module controls TDX; cgroup v1 has its capacities at another path."""
     tree: Contents = {
         "sys/module/kvm_intel/parameters/tdx": line("Y"),
         "sys/fs/cgroup/misc/misc.capacity": b"tdx 31\nsgx_epc 98566144\n",
@@ -71,13 +71,13 @@ def test_a_mainframe() -> None:
 
 
 def test_an_empty_root_has_no_facts() -> None:
-    """Without the files nothing is known, not even that it is off."""
+    """Without the files, nothing is known, not even that it is disabled."""
     assert scan_security({"sys": None}) == (Security(), ())
 
 
 @pytest.mark.parametrize("content", [line("maybe"), line(2), b"\xff\n"])
-def test_a_switch_that_is_none(content: bytes) -> None:
-    """What is neither on nor off is unknown, and reported."""
+def test_an_invalid_setting(content: bytes) -> None:
+    """A value that is neither on nor off is unknown and reported."""
     security, problems = scan_security(amd_host() | {"sys/module/kvm_amd/parameters/sev": content})
     assert security.sev is None
     assert {problem.path for problem in problems} == {"/sys/module/kvm_amd/parameters/sev"}
@@ -85,15 +85,15 @@ def test_a_switch_that_is_none(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"sev 410\nsev_es\n", b"sev -1\n", b"sev many\n"])
 def test_capacities_that_are_damaged(content: bytes) -> None:
-    """Lines that name no capacity are left out, and reported unless the file has none at all."""
+    """Lines that name no capacity are omitted, and reported unless the file names no capacity at all."""
     security, problems = scan_security(amd_host() | {"sys/fs/cgroup/misc.capacity": content})
     assert set(security.capacities) <= {"sev"}
     assert bool(problems) == bool(content)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(amd_host())), DAMAGES, min_size=1))
-def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever happens to the files, the collector goes on."""
+def test_damage_does_not_fail_the_collector(damages: dict[str, Damage]) -> None:
+    """Whatever happens to the files, the collector does not fail."""
     assert [run for run in scan(amd_host(), damages).runs if run.outcome == "failed"] == []
 
 
@@ -108,7 +108,7 @@ def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
     ],
 )
 def test_a_kernel_without_selinux(tree: Contents, selinux: bool | None) -> None:
-    """A kernel that registers no selinuxfs enforces nothing; one that has it unmounted may."""
+    """A kernel without selinuxfs enforces nothing; a kernel with an unmounted selinuxfs may."""
     security, problems = scan_security(tree)
     assert (security.selinux, problems) == (selinux, ())
 

@@ -1,4 +1,4 @@
-"""USB devices: which, and of which class; never their serial numbers."""
+"""USB devices: their ids and classes, but never their serial numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zonewise.machine.model.host import UsbDevice
 
 
 def tree() -> Contents:
-    """A root hub, a camera with a class per interface, and a debugging adapter."""
+    """Return a tree with a root hub, a camera with one class per interface, and a debugging adapter."""
     entries: Contents = {}
     for name, device_class, vendor, product in (
         ("usb1", "09", "1d6b", "0002"),
@@ -41,7 +41,7 @@ def scan(contents: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 
 def test_devices() -> None:
-    """A device that leaves its class to its interfaces has that of each."""
+    """A device that leaves its class to its interfaces has the classes of all of them."""
     machine = scan(tree()).machine
     assert machine.usb == (
         UsbDevice("1-1", "046d", "0825", ("0e", "0e", "01")),
@@ -52,7 +52,7 @@ def test_devices() -> None:
 
 
 def test_no_serial_number_is_read() -> None:
-    """It names a thing that someone owns."""
+    """A serial number identifies a person's property."""
     recording = Recording(MemoryFiles(tree().items()))
     Scanner(recording, collectors=(COLLECTOR,)).scan()
     assert [path for path in recording.reads if path.endswith("serial")] == []
@@ -61,20 +61,20 @@ def test_no_serial_number_is_read() -> None:
 @pytest.mark.parametrize("name", ["idVendor", "idProduct", "bDeviceClass"])
 @pytest.mark.parametrize("content", [b"", b"xyz\n", b"12345\n"])
 def test_ids_that_are_damaged(name: str, content: bytes) -> None:
-    """An id of another form is unknown, and reported; the device remains."""
+    """An id in another format is unknown and reported; the device remains."""
     machine = scan(tree() | {f"{DEVICES}/1-2.1/{name}": content}).machine
     assert len(machine.usb) == 3
     assert f"/{DEVICES}/1-2.1/{name}" in {problem.path for problem in machine.problems}
 
 
 @given(st.dictionaries(st.sampled_from([*sorted(tree()), DEVICES]), DAMAGES, min_size=1, max_size=5))
-def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever happens to the files, the collector goes on."""
+def test_damage_does_not_fail_the_collector(damages: dict[str, Damage]) -> None:
+    """Whatever happens to the files, the collector does not fail."""
     assert [run for run in scan(tree(), damages).runs if run.outcome == "failed"] == []
 
 
 def test_plugging_is_noticed() -> None:
-    """One device more is another signature."""
+    """Another device gives another signature."""
     more = tree() | {f"{DEVICES}/1-3/idVendor": line("1234")}
     before, after = (COLLECTOR.volatile(Peek(MemoryFiles(contents.items()))) for contents in (tree(), more))
     assert before != after

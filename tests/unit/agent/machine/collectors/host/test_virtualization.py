@@ -1,4 +1,4 @@
-"""Guest or not, and of which hypervisor: by what each leaves in plain files."""
+"""Whether the machine is a guest, and of which hypervisor, from plain files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LPAR Name:            L16
 
 
 def x86_tree(flags: str = "fpu tsc lm", vendor: str = "", product: str = "") -> Contents:
-    """An x86 machine."""
+    """Return the tree of an x86 machine."""
     tree: Contents = {
         "sys/devices/system/cpu/possible": line(0),
         "sys/devices/system/cpu/online": line(0),
@@ -71,7 +71,7 @@ GUEST = "fpu tsc lm hypervisor"
     ],
 )
 def test_guests_by_their_firmware(vendor: str, product: str, hypervisor: str | None, maker: str | None) -> None:
-    """With the processor's flag a machine is a guest; DMI names the hypervisor, or the cloud and so its own."""
+    """With the processor's flag, a machine is a guest. DMI names the hypervisor, or the cloud that implies one."""
     detected = scan_virtualization(x86_tree(GUEST, vendor, product))
     assert (detected.guest, detected.hypervisor, detected.vendor, detected.type) == (True, hypervisor, maker, "full")
 
@@ -87,12 +87,12 @@ def test_guests_by_their_firmware(vendor: str, product: str, hypervisor: str | N
     ],
 )
 def test_machines_that_only_sound_like_guests(vendor: str, product: str) -> None:
-    """Without the flag a cloud's name is that of a machine without a hypervisor, and a maker's of hardware."""
+    """Without the flag, the name of a cloud or of a maker of hypervisors is that of a bare-metal machine."""
     assert scan_virtualization(x86_tree("fpu tsc lm vmx", vendor, product)) == Virtualization(False, extensions="VT-x")
 
 
 def test_extensions() -> None:
-    """What the processor has to host guests with."""
+    """The extensions are the processor's features for hosting guests."""
     assert scan_virtualization(x86_tree("fpu tsc lm svm")).extensions == "AMD-V"
     assert scan_virtualization(x86_tree("fpu tsc lm")).extensions is None
 
@@ -117,7 +117,7 @@ def test_guests_by_their_clocks(clocks: bytes, hypervisor: str | None) -> None:
 
 
 def test_the_clock_source_reveals_kvm() -> None:
-    """QEMU's names beside KVM's clock are KVM."""
+    """QEMU's names together with KVM's clock mean KVM."""
     tree = x86_tree(GUEST, "QEMU", "Standard PC (Q35)") | {CLOCKS: b"kvm-clock tsc\n"}
     assert scan_virtualization(tree).hypervisor == "KVM"
 
@@ -135,19 +135,19 @@ def test_the_clock_source_reveals_kvm() -> None:
     ],
 )
 def test_kinds_of_xen_guests(files: Contents, kind: str) -> None:
-    """PV and PVH guests are made for the hypervisor, HVM ones are not."""
+    """PV and PVH guests are built for the hypervisor, HVM guests are not."""
     detected = scan_virtualization(x86_tree(GUEST) | {"sys/hypervisor/type": b"xen\n"} | files)
     assert (detected.guest, detected.hypervisor, detected.type) == (True, "Xen", kind)
 
 
 def test_the_machine_that_runs_xen() -> None:
-    """The first domain drives the hardware, and is no guest."""
+    """The first domain drives the hardware and is not a guest."""
     tree = x86_tree(GUEST) | {"sys/hypervisor/type": b"xen\n", "proc/xen/capabilities": b"control_d\n"}
     assert scan_virtualization(tree) == Virtualization(False, "Xen", vendor="Xen")
 
 
 def test_devices_of_hypervisors() -> None:
-    """A display that exists in virtual machines only is a sign, by the old list of PCI functions or by the bus."""
+    """A display that only virtual machines have is a sign, in the old list of PCI functions or on the bus."""
     listed = b"0000\t80861237\t0\n0010\t80eebeef\t12\t        e0000000\n"
     assert scan_virtualization(x86_tree() | {"proc/bus/pci/devices": listed}).hypervisor == "VirtualBox"
     assert by_pci([("15ad", "0405")]) == "VMware"
@@ -175,7 +175,7 @@ ARM: Contents = {
 
 
 def test_arm() -> None:
-    """Without a flag, only a sign makes a guest, and no sign makes nothing."""
+    """Without a flag, only a sign makes the machine a guest; without a sign, it is unknown."""
     assert scan_virtualization(x86_tree() | ARM).guest is None
     assert scan_virtualization(x86_tree("", "Huawei", "TaiShan 200") | ARM).guest is None
     assert scan_virtualization(x86_tree("", "QEMU", "KVM Virtual Machine") | ARM).hypervisor == "KVM"
@@ -184,7 +184,7 @@ def test_arm() -> None:
 
 
 def test_arm_at_amazon() -> None:
-    """The product distinguishes a machine of its own from a guest."""
+    """The product name distinguishes bare metal from a guest."""
     guest = scan_virtualization(x86_tree("", "Amazon EC2", "m6g.large") | ARM)
     metal = scan_virtualization(x86_tree("", "Amazon EC2", "m6g.metal") | ARM)
     assert (guest.guest, guest.hypervisor) == (True, "KVM")
@@ -209,7 +209,7 @@ def power(platform: str, machine: str) -> Contents:
     ],
 )
 def test_power(platform: str, machine: str, expected: tuple[bool | None, str | None, str | None, str | None]) -> None:
-    """The platform pSeries is that of guests, PowerNV that of the machine itself."""
+    """The platform pSeries is that of guests, PowerNV that of bare metal."""
     detected = scan_virtualization(x86_tree() | power(platform, machine))
     assert (detected.guest, detected.hypervisor, detected.type, detected.vendor) == expected
 
@@ -224,7 +224,7 @@ def test_power(platform: str, machine: str, expected: tuple[bool | None, str | N
     ],
 )
 def test_mainframes(programs: list[str], hypervisor: str, maker: str) -> None:
-    """A partition is a guest of the firmware, and a virtual machine one of its innermost control program."""
+    """A partition is a guest of the firmware; a virtual machine is a guest of its innermost control program."""
     lines = "".join(f"VM0{number} Control Program: {name}\n" for number, name in enumerate(programs))
     cpuinfo = b"vendor_id       : IBM/S390\nfeatures\t: esan3 zarch\n"
     detected = scan_virtualization(x86_tree() | {"proc/cpuinfo": cpuinfo, "proc/sysinfo": (SYSINFO + lines).encode()})
@@ -252,7 +252,7 @@ class Live(MemoryFiles):
     ],
 )
 def test_containers(path: str, content: bytes, runtime: str | None) -> None:
-    """Files of a runtime in a container's file system name it, on the running machine; a capture is in none."""
+    """A runtime is recognised by its files in the running container's file system; a capture is in no container."""
     tree = x86_tree() | {path: content}
     for files, expected in ((Live(tree.items()), runtime), (MemoryFiles(tree.items()), None)):
         machine = Scanner(files, collectors=(virtualization.COLLECTOR,)).scan().machine
@@ -263,7 +263,7 @@ def test_containers(path: str, content: bytes, runtime: str | None) -> None:
 
 
 def test_names_are_matched_at_their_start() -> None:
-    """A name that holds another is not that other."""
+    """A name that contains another name does not match it."""
     assert by_dmi(Firmware(vendor="Not QEMU", product="The Xen of servers")) is None
     assert by_clocks(["xenon", "tsc"]) is None
     assert hypervisor_vendor("VMware") == "VMware"
@@ -272,7 +272,7 @@ def test_names_are_matched_at_their_start() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(x86_tree(GUEST, "QEMU", "Q35"))), DAMAGES, min_size=1, max_size=4))
 def test_damage_makes_no_hypervisor(damages: dict[str, Damage]) -> None:
-    """Whatever is damaged, a machine of QEMU is that or of an unknown hypervisor, and never one of another."""
+    """Whatever is damaged, a QEMU guest has QEMU or an unknown hypervisor, never another one."""
     scan = scan_tree(x86_tree(GUEST, "QEMU", "Q35"), damages)
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     assert scan.machine.virtualization.hypervisor in ("QEMU", None)
@@ -280,5 +280,5 @@ def test_damage_makes_no_hypervisor(damages: dict[str, Damage]) -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_names_are_accepted(vendor: str, product: str) -> None:
-    """No name in DMI is too strange."""
+    """Any name in DMI is accepted."""
     by_dmi(Firmware(vendor=vendor, product=product))
