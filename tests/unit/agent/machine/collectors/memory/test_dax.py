@@ -1,4 +1,4 @@
-"""DAX devices: which zone they are or would become, what kind of memory, which driver."""
+"""DAX devices: the zone that each is or would become, the kind of memory, and the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CXL = "platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax10.0"
 
 
 def add_dax(tree: Contents, parent: str, target: int, driver: str | None, near: int = 0) -> None:
-    """Add a device at a place below sys/devices."""
+    """Add a device at a path below sys/devices."""
     name = parent.rpartition("/")[2]
     tree[f"sys/bus/dax/devices/{name}"] = f"../../../devices/{parent}"
     values = {"size": 512 << 20, "target_node": target, "numa_node": near}
@@ -31,7 +31,7 @@ def add_dax(tree: Contents, parent: str, target: int, driver: str | None, near: 
 
 
 def three() -> Contents:
-    """One device of each kind."""
+    """Return a tree with one device of each kind."""
     tree: Contents = {}
     add_dax(tree, CXL, 3, "kmem")
     add_dax(tree, HMEM, 4, "device_dax", 1)
@@ -45,9 +45,9 @@ def scan_dax(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 
 def test_three_kinds() -> None:
-    """NVM is what hangs below an NVDIMM bus, CXL below a region of a decoder, and the rest was set aside.
+    """A device below an NVDIMM bus is NVM, one below a region of a decoder is CXL, and the rest was set aside.
 
-    The devices are in the order of their names.
+    The devices are sorted by name.
     """
     scan = scan_dax(three())
     size = 512 << 20
@@ -61,7 +61,7 @@ def test_three_kinds() -> None:
 
 
 def test_no_zone() -> None:
-    """-1 is no zone, neither to become nor near."""
+    """-1 is not a zone, neither as the target nor as the nearest."""
     tree: Contents = {}
     add_dax(tree, HMEM, -1, "device_dax", -1)
     (device,) = scan_dax(tree).machine.dax_devices
@@ -69,7 +69,7 @@ def test_no_zone() -> None:
 
 
 def test_old_kernels_have_the_nearest_zone_of_the_parent() -> None:
-    """Before Linux 5.10 only the device above has a numa_node."""
+    """Before Linux 5.10, only the parent device has a numa_node."""
     tree: Contents = {}
     add_dax(tree, NVDIMM, 6, None)
     del tree[f"sys/devices/{NVDIMM}/numa_node"]
@@ -78,14 +78,14 @@ def test_old_kernels_have_the_nearest_zone_of_the_parent() -> None:
 
 
 def test_the_driver_by_its_directory_or_by_the_uevent() -> None:
-    """Either of both names the driver."""
+    """Either of them names the driver."""
     for lost in ("sys/bus/dax/drivers/kmem", f"sys/devices/{CXL}/uevent"):
         device = {each.name: each.driver for each in scan_dax(three(), {lost: Damage(DELETE)}).machine.dax_devices}
         assert device["dax10.0"] == "kmem"
 
 
 def test_nothing() -> None:
-    """Most machines have none: that is no damage."""
+    """Most machines have no DAX device; this is not a problem."""
     scan = scan_dax({"sys/bus/dax/devices": None})
     assert [run.outcome for run in scan.runs] == ["no data"]
     assert scan.machine.problems == ()
@@ -99,22 +99,22 @@ def test_a_lost_list_of_devices_is_reported() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x\n", b"-5\n", b"9" * 30 + b"\n", b"1152921504606846976\n"])
-def test_sizes_that_cannot_be(content: bytes) -> None:
-    """A size that is lost, negative or beyond any address space is unknown, and reported."""
+def test_impossible_sizes(content: bytes) -> None:
+    """A size that is lost, negative or beyond any address space is unknown and reported."""
     scan = scan_dax(three() | {f"sys/devices/{HMEM}/size": content})
     assert scan.machine.dax_devices[0].size is None
     assert len(scan.machine.problems) == 1
 
 
-def test_a_zone_that_cannot_be() -> None:
-    """A node beyond what any kernel has is damage."""
+def test_an_impossible_zone() -> None:
+    """A node beyond what any kernel supports is damage."""
     scan = scan_dax(three() | {f"sys/devices/{HMEM}/target_node": b"4096\n"})
     assert scan.machine.dax_devices[0].zone is None
     assert len(scan.machine.problems) == 1
 
 
-def test_an_entry_that_is_no_link() -> None:
-    """Without the location of a device the kind of its memory is unknown."""
+def test_an_entry_that_is_not_a_link() -> None:
+    """Without the location of a device, the kind of its memory is unknown."""
     tree: Contents = {f"sys/bus/dax/devices/dax0.0/{name}": line(1) for name in ("size", "target_node", "numa_node")}
     scan = scan_dax(tree)
     assert scan.machine.dax_devices == (DaxDevice("dax0.0", 1, 1, None, None, 1),)
@@ -130,16 +130,16 @@ def test_an_entry_that_is_no_link() -> None:
         max_size=6,
     )
 )
-def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever is damaged, no device appears that was not there, and nothing fails."""
+def test_damage_invents_nothing(damages: dict[str, Damage]) -> None:
+    """Whatever is damaged, no device is added, and nothing fails."""
     scan = scan_dax(three(), damages)
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     assert {each.name for each in scan.machine.dax_devices} <= {"dax1.0", "dax5.0", "dax10.0"}
     assert all(each.size is None or each.size >= 0 for each in scan.machine.dax_devices)
 
 
-def test_what_may_change_is_looked_at_again() -> None:
-    """A device handed to another driver or resized is another signature."""
+def test_what_causes_a_rescan() -> None:
+    """A device that gets another driver or size gives another signature."""
     tree = three()
     before = dax.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
     for change in ({f"sys/devices/{HMEM}/size": line(5)}, {f"sys/devices/{HMEM}/driver": "../kmem"}):

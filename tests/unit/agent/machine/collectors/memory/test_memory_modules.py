@@ -1,4 +1,4 @@
-"""Memory modules in SMBIOS structures, whole, old and damaged; and what must never leave them."""
+"""Memory modules in SMBIOS structures, whole, old and damaged; and data that must never be read from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def device(
     rank: int = 2,
     length: int = 0x5C,
 ) -> bytes:
-    """Make a structure of type 17 as SMBIOS 3.3 has it, or the first bytes of it, with its strings."""
+    """Return a type 17 structure of SMBIOS 3.3, or its first bytes, with its strings."""
     fixed = struct.pack(
         "<BBHHHHHHBBBBBHHBBBBBIH", 17, length, 0x1100, 0x1000, 0xFFFE, 72, 64, size, 9, 1, 1, 2, kind, 0x2080,
         speeds[0], 3, 4, 5, 6, rank, extended_size, speeds[1],
@@ -43,14 +43,14 @@ def device(
 
 
 def test_a_module() -> None:
-    """Every field is read at its place, without the blanks of the strings."""
+    """Every field is read from its offset, without the blanks of the strings."""
     assert memory_module(device()) == MemoryModule(
         "DIMM_A1", 16384 * MIB, "DDR4", "Samsung", "M393A4K40DB3-CWE", 3200, 2, "BANK 0", "DIMM", 2933
     )
 
 
 def test_no_serial_number_and_no_asset_tag() -> None:
-    """What names a thing that someone owns is nowhere in the module."""
+    """The module contains nothing that identifies a person's property."""
     text = repr(memory_module(device()))
     assert SERIAL not in text
     assert ASSET not in text
@@ -67,7 +67,7 @@ def test_no_serial_number_and_no_asset_tag() -> None:
     ],
 )
 def test_sizes(size: int, extended: int, expected: int | None) -> None:
-    """Sizes are in MiB, or in KiB with the topmost bit, or in the wider field; and may be unknown."""
+    """Sizes are in MiB, in KiB if the highest bit is set, or in the wider field; they may be unknown."""
     module = memory_module(device(size=size, extended_size=extended))
     assert module is not None
     assert module.size == expected
@@ -82,20 +82,20 @@ def test_speeds() -> None:
 
 @pytest.mark.parametrize("kind", [0x02, 0x00, 0x15, 0xFF])
 def test_unknown_types(kind: int) -> None:
-    """The code for "unknown", one that means nothing yet, and one beyond the list are all unknown."""
+    """The code for "unknown", a code without a meaning yet, and a code beyond the list are all unknown."""
     module = memory_module(device(kind=kind))
     assert module is not None
     assert module.type is None
 
 
 def test_empty_slots() -> None:
-    """A slot is empty by its size, or where neither vendor nor part nor number is there."""
+    """A slot is empty if its size is 0, or if vendor, part and number are all missing."""
     assert memory_module(device(size=0)) is None
     assert memory_module(device(size=0xFFFF, strings=("DIMM_A1", "BANK 0", "   ", "   ", "   ", "   "))) is None
 
 
 def test_an_old_structure() -> None:
-    """SMBIOS 2.3 ends behind the part number: what came later is unknown."""
+    """SMBIOS 2.3 ends after the part number; later fields are unknown."""
     module = memory_module(device(length=0x1B))
     assert module == MemoryModule(
         "DIMM_A1", 16384 * MIB, "DDR4", "Samsung", "M393A4K40DB3-CWE", 3200, None, "BANK 0", "DIMM", None
@@ -103,7 +103,7 @@ def test_an_old_structure() -> None:
 
 
 def test_absent_strings() -> None:
-    """A number of a string beyond the last is no string."""
+    """A string number beyond the last string is no string."""
     module = memory_module(device(strings=("DIMM_A1", "BANK 0", "Samsung")))
     assert module is not None
     assert (module.vendor, module.part) == ("Samsung", None)
@@ -111,7 +111,7 @@ def test_absent_strings() -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 4, 0x1A, 0x40, 0x5B, 0x60, -1])
 def test_a_structure_that_is_cut_short(cut: int) -> None:
-    """Half a structure is no module."""
+    """A partial structure is not a module."""
     with pytest.raises(ValueError, match=r"SMBIOS|cut short"):
         memory_module(device()[:cut])
 
@@ -123,8 +123,8 @@ def test_another_type() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_noise_is_rejected_or_read(noise: bytes) -> None:
-    """Any bytes are rejected by a ValueError, or are a module with numbers in bounds."""
+def test_noise_is_rejected_or_gives_a_module(noise: bytes) -> None:
+    """Any bytes are rejected with a ValueError or give a module with numbers within bounds."""
     try:
         module = memory_module(noise)
     except ValueError:
@@ -134,12 +134,12 @@ def test_noise_is_rejected_or_read(noise: bytes) -> None:
 
 @given(st.binary(max_size=300))
 def test_structures_are_parts_of_the_table(table: bytes) -> None:
-    """The structures of any bytes lie one behind the other, and the walk ends."""
+    """For any bytes, the structures follow one another, and the walk ends."""
     assert table.startswith(b"".join(structures(table)))
 
 
 def test_structures_of_a_table() -> None:
-    """A table is walked up to its end mark, past structures of every type."""
+    """The table is read up to its end mark, past structures of every type."""
     processor = struct.pack("<BBH", 4, 6, 1) + b"ab" + b"CPU0\0\0"
     end = struct.pack("<BBH", 127, 4, 2) + b"\0\0"
     assert list(structures(processor + device() + end + device())) == [processor, device()]
@@ -149,7 +149,7 @@ def test_structures_of_a_table() -> None:
 
 
 class Closed(MemoryFiles):
-    """Files of which those of the firmware are for root."""
+    """Files in which the firmware's tables are readable only by root."""
 
     def read(self, path: str) -> bytes:
         if "firmware" in path:
@@ -166,7 +166,7 @@ def entries(*contents: bytes, first: int = 0) -> MemoryFiles:
 
 
 def test_entries_in_the_order_of_their_numbers() -> None:
-    """Entry 10 comes behind entry 9."""
+    """Entry 10 comes after entry 9."""
     devices = [device(strings=(f"SLOT {number}", *STRINGS[1:])) for number in range(12)]
     scan = scan_modules(entries(*devices))
     assert [module.location for module in scan.machine.memory_modules] == [f"SLOT {number}" for number in range(12)]
@@ -175,15 +175,15 @@ def test_entries_in_the_order_of_their_numbers() -> None:
 
 
 def test_the_whole_table() -> None:
-    """Without the entries the table is read."""
+    """Without the entries, the table is read."""
     end = struct.pack("<BBH", 127, 4, 2) + b"\0\0"
     files = MemoryFiles([(memory_modules.TABLE, device() + device(size=0) + device(size=8192) + end)])
     scan = scan_modules(files)
     assert [module.size for module in scan.machine.memory_modules] == [16384 * MIB, 8192 * MIB]
 
 
-def test_nothing_and_nothing_for_us() -> None:
-    """Neither a machine without SMBIOS nor tables for root only are damage."""
+def test_absent_tables_and_tables_only_for_root() -> None:
+    """A machine without SMBIOS is not damaged, nor is one with tables only for root."""
     for files in (MemoryFiles([]), Closed([(f"{ENTRIES}/17-0/raw", device())]), Closed([(memory_modules.TABLE, b"")])):
         scan = scan_modules(files)
         assert [run.outcome for run in scan.runs] == ["no data"]
@@ -191,7 +191,7 @@ def test_nothing_and_nothing_for_us() -> None:
 
 
 def test_damaged_entries_are_left_out_and_reported() -> None:
-    """One that is cut, empty, a directory or missing costs its slot, and the others stay."""
+    """A truncated, empty or missing entry, or a directory in its place, loses its slot; the others remain."""
     good = device()
     files = MemoryFiles(
         [

@@ -1,4 +1,4 @@
-"""Swap areas, and non-volatile memory."""
+"""Swap areas and non-volatile memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AREAS = HEAD + b"/dev/dm-0 partition\t131068\t\t176\t\t-2\n/my\\040swap   file\t
 
 
 def nvdimms() -> Contents:
-    """A region with a namespace, and a device DAX made of it."""
+    """Return a tree of a region with a namespace and its device DAX."""
     return {
         "sys/bus/nd/devices/region0/devtype": line("nd_pmem"),
         "sys/bus/nd/devices/namespace0.0/devtype": line("nd_namespace_pmem"),
@@ -36,27 +36,27 @@ def scan(tree: Contents, damages: dict[str, Damage] | None = None) -> Scan:
 
 @pytest.mark.parametrize(("content", "size"), [(HEAD, 0), (AREAS, (131068 + 1024) << 10)])
 def test_swap(content: bytes, size: int) -> None:
-    """Bytes of all areas; 0 is a value."""
+    """The size is the sum of all areas in bytes; 0 is a value."""
     discovered = scan({"proc/swaps": content})
     assert (discovered.machine.swap, discovered.machine.problems) == (size, ())
     assert discovered.sources["swap"].file == "/proc/swaps"
 
 
 def test_a_kernel_without_swap() -> None:
-    """Without the file nothing is known, and nothing is wrong."""
+    """Without the file, nothing is known, and nothing is reported."""
     assert scan({"proc": None}).machine.swap is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", HEAD + b"/dev/sda2 partition\n", HEAD + b"a b -1 0 0\n"])
 def test_swaps_that_are_damaged(content: bytes) -> None:
-    """A list that lacks a size has no sum, and that is reported."""
+    """A list that lacks a size has no sum, and this is reported."""
     machine = scan({"proc/swaps": content}).machine
     assert machine.swap is None
     assert [problem.path for problem in machine.problems] == ["/proc/swaps"]
 
 
-def test_use_is_no_change() -> None:
-    """What is used of an area changes all the time; that there is another is a change."""
+def test_usage_is_not_a_change() -> None:
+    """The used size of an area changes all the time; another area is a change."""
 
     def signature(content: bytes) -> object:
         return swap.COLLECTOR.volatile(Peek(MemoryFiles([("proc/swaps", content)])))
@@ -66,7 +66,7 @@ def test_use_is_no_change() -> None:
 
 
 def test_nvdimms() -> None:
-    """Every device of the bus with its type, and a namespace with its mode."""
+    """Every device of the bus has its type, and a namespace has its mode."""
     machine = scan(nvdimms()).machine
     assert machine.nvdimms == (
         Nvdimm("dax0.0", "nd_dax", None),
@@ -86,6 +86,6 @@ def test_a_lost_type_is_reported() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(nvdimms())), DAMAGES, min_size=1))
-def test_damage_fails_nothing(damages: dict[str, Damage]) -> None:
-    """Whatever happens to the files, both go on."""
+def test_damage_does_not_fail_the_collectors(damages: dict[str, Damage]) -> None:
+    """Whatever happens to the files, both collectors go on."""
     assert [run for run in scan(nvdimms(), damages).runs if run.outcome == "failed"] == []

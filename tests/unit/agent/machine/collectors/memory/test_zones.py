@@ -30,11 +30,11 @@ from zonewise_common.k8s.cpuset import CpuSet
 KIB = 1024
 
 
-# --- what is
+# --- facts
 
 
 def test_two_nodes() -> None:
-    """A node is a zone with its CPUs, its memory in bytes and its distances, and a healthy tree has no problem."""
+    """Each node is a zone with its CPUs, memory in bytes and distances; a healthy tree has no problem."""
     machine = zones_of(two_nodes())
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-7"}
     assert [zone.memory for zone in machine.zones] == [1000 * KIB, 2000 * KIB]
@@ -51,9 +51,9 @@ LATE = "has less memory in all nodes together than /proc/meminfo"
 
 @pytest.mark.parametrize(("total", "problem"), [(3000, None), (3090, None), (2920, None), (3200, LATE), (6000, LATE)])
 def test_the_memory_of_the_machine_is_that_of_the_kernel(total: int, problem: str | None) -> None:
-    """As `free` says, where nodes have less because the kernel initialises memory late; zones are as they say.
+    """If nodes have less because the kernel initialises memory late, the machine has the memory that `free` prints.
 
-    A small difference is that of what old kernels count in a node: the zones add up then.
+    Zones have their own sizes. Old kernels count nodes slightly differently: the machine then has the sum of its zones.
     """
     machine = zones_of({**two_nodes(), "proc/meminfo": f"MemTotal: {total} kB\n".encode()})
     assert machine.memory == (total if problem else 3000) * KIB
@@ -62,7 +62,7 @@ def test_the_memory_of_the_machine_is_that_of_the_kernel(total: int, problem: st
 
 
 def test_more_memory_in_the_nodes_than_in_the_machine() -> None:
-    """A contradiction is told; the machine has what its own file says."""
+    """The contradiction is reported, and the machine has the value from its own file."""
     machine = zones_of({**two_nodes(), "proc/meminfo": b"MemTotal: 1500 kB\n"})
     assert machine.memory == 1500 * KIB
     assert [found.problem for found in machine.problems] == ["has more memory in all nodes together than /proc/meminfo"]
@@ -71,7 +71,7 @@ def test_more_memory_in_the_nodes_than_in_the_machine() -> None:
 @given(st.integers(1, 2), st.integers(1, 3), st.integers(1, 4), st.sampled_from([1, 2, 4]))
 @settings(max_examples=30, deadline=None)
 def test_every_shape_is_discovered(packages: int, per_package: int, cores: int, threads: int) -> None:
-    """Whatever the shape, every online CPU is in the zone that it was made in, and in no other."""
+    """Whatever the shape, every online CPU is only in the zone to which it was added."""
     shape = Shape(packages, per_package, cores, threads, l3_cores=1, offline=(1,) if threads > 1 else ())
     machine = zones_of(machine_tree(shape))
     assert {zone.id: zone.cpus for zone in machine.zones} == {
@@ -81,7 +81,7 @@ def test_every_shape_is_discovered(packages: int, per_package: int, cores: int, 
 
 
 def test_sparse_ids_and_their_distances() -> None:
-    """A row of distances has one column for each node that is, in ascending order, whatever their ids."""
+    """A row of distances has one column per existing node, in ascending order, whatever the ids are."""
     nodes = {
         0: Node("0", distance="10 20 40"),
         8: Node("1", distance="20 10 80"),
@@ -92,7 +92,7 @@ def test_sparse_ids_and_their_distances() -> None:
 
 
 def test_distances_follow_the_online_nodes_without_a_directory() -> None:
-    """A node that is online and has no directory still has its column."""
+    """A node that is online but has no directory still has its column."""
     nodes = {0: Node("0", distance="10 20 40"), 1: Node(), 2: Node("1", distance="40 20 10")}
     machine = zones_of(without(node_tree(nodes, "0-1"), "/node1/"))
     assert [zone.id for zone in machine.zones] == [0, 2]
@@ -101,20 +101,20 @@ def test_distances_follow_the_online_nodes_without_a_directory() -> None:
 
 
 def test_offline_cpus_are_in_no_zone() -> None:
-    """Of the CPUs that a node names, those that are online are its own (s390 names all that could be)."""
+    """Only the online CPUs that a node lists belong to it; s390 lists all possible CPUs."""
     machine = zones_of(node_tree({0: Node("0-140")}, "0-7"))
     assert cpus_by_zone(machine) == {0: "0-7"}
 
 
 def test_old_kernels_have_masks_and_no_lists() -> None:
-    """Before Linux 2.6.29 a node has no cpulist; that is no damage."""
+    """Before Linux 2.6.29, a node has no cpulist; this is not damage."""
     machine = zones_of(without(two_nodes(), "cpulist"))
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-7"}
     assert machine.problems == ()
 
 
 def test_an_empty_line_in_front_of_meminfo() -> None:
-    """Before Linux 2.6.37 the file begins with an empty line."""
+    """Before Linux 2.6.37, the file begins with an empty line."""
     tree = two_nodes()
     tree[f"{NODES}/node1/meminfo"] = b"\nNode 1 MemTotal:     5 kB\n"
     assert zones_of(tree).zones[1].memory == 5 * KIB
@@ -124,7 +124,7 @@ def test_an_empty_line_in_front_of_meminfo() -> None:
     ("kib", "name"),
     [(64, "64Ki"), (1024, "1Mi"), (2048, "2Mi"), (32768, "32Mi"), (1048576, "1Gi"), (16777216, "16Gi")],
 )
-def test_pools_by_the_names_of_kubernetes(kib: int, name: str) -> None:
+def test_pools_have_the_names_of_kubernetes(kib: int, name: str) -> None:
     """A pool is named by its size in the binary unit of Kubernetes."""
     tree = without(two_nodes(), "hugepages")
     tree |= {f"{NODES}/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages": line(node + 3) for node in (0, 1)}
@@ -135,7 +135,7 @@ def test_pools_by_the_names_of_kubernetes(kib: int, name: str) -> None:
 
 
 def test_a_list_and_a_mask_that_contradict_each_other() -> None:
-    """The links between node and CPUs decide, and else the CPUs that no other node has."""
+    """The links between node and CPUs decide; without links, the node gets the CPUs that no other node has."""
     tree = two_nodes()
     tree[f"{NODES}/node1/cpulist"] = line("4-6")
     assert cpus_by_zone(zones_of(tree)) == {0: "0-3", 1: "4-7"}
@@ -146,7 +146,7 @@ def test_a_list_and_a_mask_that_contradict_each_other() -> None:
 
 
 def test_the_cpus_of_a_node_that_lost_both_files() -> None:
-    """They are those that link to it; without links those that no other node has."""
+    """The node gets the CPUs that link to it; without links, it gets those that no other node has."""
     tree = without(two_nodes(), "node1/cpulist", "node1/cpumap")
     assert cpus_by_zone(zones_of(tree)) == {0: "0-3", 1: "4-7"}
     machine = zones_of(without(tree, "/node1/cpu", *[f"/cpu{cpu}/node1" for cpu in range(4, 8)]))
@@ -154,8 +154,8 @@ def test_the_cpus_of_a_node_that_lost_both_files() -> None:
     assert problems(machine) == [f"/{NODES}/node1/cpulist"]
 
 
-def test_two_nodes_that_lost_everything_have_no_cpus_and_are_not_called_memory() -> None:
-    """What is unknown is not none: such zones stay CPU zones, with no CPU made up."""
+def test_two_nodes_that_lost_all_files_have_no_cpus_and_are_not_memory() -> None:
+    """Unknown is not the same as none: such zones remain CPU zones, and no CPU is invented."""
     links = [f"/cpu{cpu}/node" for cpu in range(8)]
     machine = zones_of(without(two_nodes(), "/node0/cpu", "/node1/cpu", *links))
     assert cpus_by_zone(machine) == {0: "", 1: ""}
@@ -164,7 +164,7 @@ def test_two_nodes_that_lost_everything_have_no_cpus_and_are_not_called_memory()
 
 
 def test_nodes_that_claim_the_cpus_of_another() -> None:
-    """A CPU stays with the first node that names it; a node with none but others' CPUs is left out, as by hwloc."""
+    """A CPU stays with the first node that lists it. Like hwloc, discovery omits a node without CPUs of its own."""
     nodes = {0: Node("0-3"), 1: Node("2-5"), 2: Node("0-5"), 3: Node("6-7")}
     machine = zones_of(node_tree(nodes, "0-7"))
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-5", 3: "6-7"}
@@ -175,7 +175,7 @@ def test_nodes_that_claim_the_cpus_of_another() -> None:
 
 
 def test_nodes_of_numa_fake() -> None:
-    """With numa=fake= every part of a node shows its CPUs: they are in the first part, and near to the others."""
+    """With numa=fake=, every part of a node lists its CPUs. They belong to the first part and are near the others."""
     tree = node_tree({0: Node("0-3"), 1: Node("0-3"), 2: Node("0-3")}, "0-3")
     assert len(zones_of(tree).zones) == 1
     tree["proc/cmdline"] = b"ro numa=fake=3U quiet\n"
@@ -189,7 +189,7 @@ def test_nodes_of_numa_fake() -> None:
 @given(st.lists(st.sets(st.integers(0, 15)), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_no_cpu_is_in_two_zones_whatever_nodes_claim(claims: list[set[int]]) -> None:
-    """Nodes may name any CPUs: each CPU is in one zone at most, and the zones are some of the nodes."""
+    """Nodes may list any CPUs: each CPU is in at most one zone, and the zones are some of the nodes."""
     nodes = {number: Node(str(CpuSet(claim))) for number, claim in enumerate(claims)}
     machine = zones_of(node_tree(nodes, "0-15"))
     counts = Counter(cpu for zone in machine.zones for cpu in zone.cpus)
@@ -202,7 +202,7 @@ def test_no_cpu_is_in_two_zones_whatever_nodes_claim(claims: list[set[int]]) -> 
 
 
 def test_every_fact_of_a_zone_has_a_source() -> None:
-    """Each known fact has a source, of its own or of its zone."""
+    """Each known fact has a source, its own or its zone's."""
     scan = scan_zones(full_tree())
     for zone in scan.machine.zones:
         for field in ("cpus", "memory", "distances", "kind", "accesses", "initiators", "side_caches", "tier"):
@@ -223,23 +223,23 @@ def test_every_fact_of_a_zone_has_a_source() -> None:
         (f"{NODES}/node2/meminfo", b"Node 2 MemTotal:       3000 kB\n"),
     ],
 )
-def test_what_may_change_is_looked_at_again(path: str, content: bytes) -> None:
-    """Memory given or taken, pools resized and nodes plugged in show in the signature."""
+def test_what_causes_a_rescan(path: str, content: bytes) -> None:
+    """Added or removed memory, resized pools and plugged nodes change the signature."""
     tree = two_nodes()
     before = zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
     assert zones.COLLECTOR.volatile(Peek(MemoryFiles((tree | {path: content}).items()))) != before
 
 
-def test_pools_change_where_the_first_node_has_no_memory() -> None:
-    """It has no directory of pools (mm/hugetlb.c); those of the other nodes are watched."""
+def test_pools_change_if_the_first_node_has_no_memory() -> None:
+    """Such a node has no directory of pools (mm/hugetlb.c); the pools of the other nodes are watched."""
     tree = without(node_tree({0: Node("0-3", 0), 1: Node("4-7")}, "0-7"), "node0/hugepages")
     before = zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
     tree[f"{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages"] = line(512)
     assert zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items()))) != before
 
 
-def test_free_memory_is_no_change() -> None:
-    """What programs take and give does not count."""
+def test_free_memory_is_not_a_change() -> None:
+    """Memory that programs allocate and free does not count."""
     tree = two_nodes()
     before = zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
     tree[f"{NODES}/node1/meminfo"] = b"Node 1 MemTotal:       2000 kB\nNode 1 MemFree: 1999 kB\n"
@@ -247,7 +247,7 @@ def test_free_memory_is_no_change() -> None:
 
 
 def test_the_signature_of_a_single_zone_is_the_memory_of_the_machine() -> None:
-    """Without nodes, a balloon shows in /proc/meminfo."""
+    """Without nodes, ballooning is visible in /proc/meminfo."""
     tree = flat_tree()
     before = zones.COLLECTOR.volatile(Peek(MemoryFiles(tree.items())))
     tree["proc/meminfo"] = b"MemTotal:        2048 kB\n"

@@ -1,4 +1,4 @@
-"""Zones where files of nodes are lost, denied or damaged."""
+"""Zones whose files are lost, unreadable or damaged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KIB = 1024
 
 
 def test_a_kernel_without_numa_is_a_single_zone() -> None:
-    """Without any node the machine is zone 0; a fact by a rule, and no damage."""
+    """Without any node, the machine is zone 0; a rule gives this fact, and it is not damage."""
     scan = scan_zones(flat_tree())
     (zone,) = scan.machine.zones
     assert (zone.id, str(zone.cpus), zone.memory, zone.kind) == (0, "0-7", 4096 * KIB, "cpu")
@@ -54,14 +54,14 @@ def test_a_lost_tree_of_nodes_is_not_a_kernel_without_numa() -> None:
 
 
 def test_a_directory_that_may_be_entered_and_not_listed() -> None:
-    """Where only the listing fails, the nodes are found by their names, and the failure is reported."""
+    """If only the listing fails, the nodes are found by name, and the failure is reported."""
     machine = zones_of(Damaged(MemoryFiles(two_nodes().items()), {NODES: Damage(DELETE)}))
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-7"}
     assert problems(machine) == [f"/{NODES}"]
 
 
 def test_a_directory_of_nodes_without_any() -> None:
-    """A tree of nodes that holds none makes one zone, and a problem."""
+    """A directory of nodes without any node gives one zone and a problem."""
     machine = zones_of(flat_tree() | {f"{NODES}/online": line("0-1")})
     assert cpus_by_zone(machine) == {0: "0-7"}
     assert problems(machine) == [f"/{NODES}"]
@@ -73,8 +73,8 @@ def test_no_cpus_at_all_is_no_zone() -> None:
 
 
 @pytest.mark.parametrize("name", ["node1024", "node99999999999", "node-1", "node01", "node1x", "nodé1", "node"])
-def test_names_that_are_no_nodes(name: str) -> None:
-    """Ids are bounded, and only a plain number is one."""
+def test_names_that_are_not_nodes(name: str) -> None:
+    """Ids are bounded, and only a plain number is an id."""
     tree = two_nodes()
     tree[f"{NODES}/{name}/meminfo"] = b"Node 0 MemTotal: 5 kB\n"
     assert cpus_by_zone(zones_of(tree)) == {0: "0-3", 1: "4-7"}
@@ -84,7 +84,7 @@ def test_names_that_are_no_nodes(name: str) -> None:
 
 
 def test_memory_that_is_lost() -> None:
-    """A zone whose meminfo is lost has no memory known, nor has the machine but by /proc/meminfo."""
+    """A zone that lost meminfo has unknown memory; the machine's memory is then known only from /proc/meminfo."""
     tree = without(two_nodes(), "node1/meminfo")
     machine = zones_of(tree)
     assert [zone.memory for zone in machine.zones] == [1000 * KIB, None]
@@ -96,7 +96,7 @@ def test_memory_that_is_lost() -> None:
 
 
 def test_memory_of_the_only_node_is_that_of_the_machine() -> None:
-    """With one node, /proc/meminfo agrees."""
+    """With one node, /proc/meminfo has the same value."""
     tree = without(node_tree({0: Node("0-3")}, "0-3"), "node0/meminfo")
     tree["proc/meminfo"] = b"MemTotal:        3000 kB\n"
     machine = zones_of(tree)
@@ -117,16 +117,16 @@ def test_memory_of_the_only_node_is_that_of_the_machine() -> None:
         b"",
     ],
 )
-def test_memory_that_cannot_be(content: bytes) -> None:
-    """Memory of another node, beyond any address space, negative, without its unit or cut is unknown, and reported."""
+def test_impossible_memory(content: bytes) -> None:
+    """Memory of another node, beyond any address space, negative, without a unit or cut off is unknown and reported."""
     machine = zones_of(two_nodes() | {f"{NODES}/node1/meminfo": content})
     assert machine.zones[1].memory is None
     assert f"/{NODES}/node1/meminfo" in problems(machine)
 
 
 @pytest.mark.parametrize("row", ["10", "10 20 30", "10 x", "10 0", "", "10 -20", "10 999999"])
-def test_rows_of_distances_that_cannot_be(row: str) -> None:
-    """A row with the wrong number of numbers, or with one that is no distance, is unknown as a whole."""
+def test_impossible_rows_of_distances(row: str) -> None:
+    """A row with the wrong number of values, or with an invalid distance, is unknown as a whole."""
     machine = zones_of(two_nodes() | {f"{NODES}/node1/distance": row.encode() + b"\n"})
     assert machine.zones[0].distances == {"0": 10, "1": 20}
     assert machine.zones[1].distances == {}
@@ -134,7 +134,7 @@ def test_rows_of_distances_that_cannot_be(row: str) -> None:
 
 
 def test_a_pool_that_sibling_nodes_have() -> None:
-    """A node with memory has the pools that the others have; one without memory need not."""
+    """A node with memory has the pools that the others have; a node without memory need not have them."""
     tree = without(two_nodes(), "node1/hugepages")
     assert problems(zones_of(tree)) == [f"/{NODES}/node1/hugepages"]
     empty = node_tree({0: Node("0-3"), 1: Node("4-7", kib=0)}, "0-7")
@@ -142,22 +142,22 @@ def test_a_pool_that_sibling_nodes_have() -> None:
 
 
 @pytest.mark.parametrize("content", [b"-1\n", b"99999999999999999\n", b"x\n", b"", b"\xff\n"])
-def test_pools_that_cannot_be(content: bytes) -> None:
-    """A count that is negative, beyond any memory or no number is unknown, and never 0."""
+def test_impossible_pools(content: bytes) -> None:
+    """A count that is negative, beyond any memory or not a number is unknown, never 0."""
     machine = zones_of(two_nodes() | {f"{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages": content})
     assert machine.zones[1].hugepages == {}
     assert len(machine.problems) == 1
 
 
 def test_a_zone_that_no_tier_names() -> None:
-    """Where there are tiers, every zone with memory is in one."""
+    """If there are tiers, every zone with memory is in one."""
     tree = two_nodes()
     tree["sys/devices/virtual/memory_tiering/memory_tier4/nodelist"] = line("0")
     assert problems(zones_of(tree)) == ["/sys/devices/virtual/memory_tiering"]
 
 
 def test_speeds_that_a_node_lost() -> None:
-    """A node without the speeds that all nodes of its sort have has lost them."""
+    """A node without the speeds that all similar nodes have has lost them."""
     tree = node_tree({0: Node("0-1"), 1: Node("2-3")}, "0-3")
     for node in (0, 1):
         memory_node(tree, node, node)
@@ -166,7 +166,7 @@ def test_speeds_that_a_node_lost() -> None:
 
 
 def paths_read(tree: Contents) -> list[str]:
-    """What is read and listed of a tree."""
+    """Return the paths that discovery reads and lists in a tree."""
     recording = Recording(MemoryFiles(tree.items()))
     Scanner(recording, collectors=COLLECTORS).scan()
     return sorted({*recording.reads, *recording.listings})
@@ -174,10 +174,10 @@ def paths_read(tree: Contents) -> list[str]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(paths_read(full_tree())), DAMAGES, min_size=1, max_size=8))
-def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
+def test_damage_invents_nothing(damages: dict[str, Damage]) -> None:
     """Whatever is deleted, denied, cut or garbled, no collector fails.
 
-    There is no zone that was not there before, and no CPU in two zones or offline.
+    No zone is invented, and no CPU is in two zones or offline.
     """
     files = MemoryFiles(full_tree().items())
     scan = Scanner(Damaged(files, damages), collectors=COLLECTORS).scan()
@@ -192,7 +192,7 @@ def test_damage_makes_up_nothing(damages: dict[str, Damage]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(paths_read(full_tree())), st.sampled_from([Damage(DELETE), Damage("content", 0, b"\xff\n")]))
 def test_a_loss_is_reported(path: str, damage: Damage) -> None:
-    """A file that is lost or garbled costs a fact, and is reported; or another source has the fact."""
+    """A lost or garbled file loses a fact and is reported, or another source has the fact."""
     files = MemoryFiles(full_tree().items())
     before = Scanner(files, collectors=COLLECTORS).scan().machine
     after = Scanner(Damaged(files, {path: damage}), collectors=COLLECTORS).scan().machine

@@ -20,7 +20,7 @@ KIB = 1024
 
 
 def test_the_nearest_cpus_by_initiator() -> None:
-    """The firmware's best initiator is nearer than the smallest distance."""
+    """The firmware's best initiator takes precedence over the smallest distance."""
     nodes = {0: Node("0-1", distance="10 20 17"), 1: Node("2-3", distance="20 10 28"), 2: Node(distance="17 28 10")}
     tree = node_tree(nodes, "0-3")
     assert str(zones_of(tree).zones[2].local_cpus) == "0-1"
@@ -30,8 +30,8 @@ def test_the_nearest_cpus_by_initiator() -> None:
     assert zone.initiators == (1,)
 
 
-def test_class_1_goes_before_class_0() -> None:
-    """Class 0 may name a device that is nearer than any CPU; class 1 is of CPUs alone."""
+def test_class_1_precedes_class_0() -> None:
+    """Class 0 may name a device that is nearer than any CPU; class 1 names only CPUs."""
     tree = node_tree({0: Node("0-1"), 1: Node("2-3"), 2: Node(), 3: Node(kib=0)}, "0-3")
     memory_node(tree, 2, 3, 0)
     memory_node(tree, 2, 1, 1)
@@ -41,7 +41,7 @@ def test_class_1_goes_before_class_0() -> None:
 
 
 def test_speeds_that_the_firmware_lacks() -> None:
-    """Bandwidths and latencies are those of the class; 0 is the kernel's word for "unknown"."""
+    """Bandwidths and latencies are those of the class; the kernel prints 0 for "unknown"."""
     tree = node_tree({0: Node("0-1"), 1: Node()}, "0-1")
     memory_node(tree, 1, 0)
     (access,) = zones_of(tree).zones[1].accesses
@@ -50,13 +50,13 @@ def test_speeds_that_the_firmware_lacks() -> None:
 
 
 def test_equal_distances_make_all_cpus_the_nearest() -> None:
-    """A node that is as far from all is near to all CPUs."""
+    """A node at the same distance from all nodes is near to all CPUs."""
     machine = zones_of(node_tree({0: Node("0-1"), 1: Node("2-3"), 2: Node()}, "0-3"))
     assert str(machine.zones[2].local_cpus) == "0-3"
 
 
 def test_without_distances_no_zone_is_nearest() -> None:
-    """Without a source, no CPU is called near; but the only zone with CPUs is."""
+    """Without a source, no CPU is near, unless only one zone has CPUs."""
     lost = without(node_tree({0: Node("0-1"), 1: Node("2-3"), 2: Node()}, "0-3"), "distance")
     assert zones_of(lost).zones[2].local_cpus == EMPTY
     lost = without(node_tree({0: Node("0-1"), 2: Node()}, "0-1"), "distance")
@@ -64,7 +64,7 @@ def test_without_distances_no_zone_is_nearest() -> None:
 
 
 def test_side_caches_and_tiers() -> None:
-    """Caches in front of memory are listed level by level, and the tier is the one that lists the zone."""
+    """Caches in front of memory are listed level by level. The tier is the one that lists the zone."""
     tree = two_nodes()
     for node in (0, 1):
         directory = f"{NODES}/node{node}/memory_side_cache/index1"
@@ -77,7 +77,7 @@ def test_side_caches_and_tiers() -> None:
 
 
 def grace() -> Contents:
-    """One Grace package with a GPU whose memory is node 1, and seven nodes that are kept for MIG."""
+    """Return one Grace package with a GPU whose memory is node 1, and seven nodes that are reserved for MIG."""
     rows = {0: "10 80 80 80 80 80 80 80 80", 1: "80 10 255 255 255 255 255 255 255"}
     gpu_nodes = {node: Node(kib=0, distance="80" + " 255" * 8) for node in range(2, 9)}
     nodes = {0: Node("0-3", 1000, rows[0]), 1: Node(kib=500, distance=rows[1]), **gpu_nodes}
@@ -89,7 +89,7 @@ def grace() -> Contents:
 
 
 def test_coherent_gpus_on_grace() -> None:
-    """The node of the GPU's function and the nodes kept behind it are the GPU's, and no memory of the machine."""
+    """The node of the GPU's function and the reserved nodes after it belong to the GPU, not to the machine's memory."""
     machine = zones_of(grace())
     assert [zone.kind for zone in machine.zones] == ["cpu", *["device"] * 8]
     assert {zone.device for zone in machine.zones[1:]} == {"0009:01:00.0"}
@@ -100,7 +100,7 @@ def test_coherent_gpus_on_grace() -> None:
 
 
 def test_gpus_on_power9() -> None:
-    """On POWER9 the driver names the node, and the GPU's function is in a node with CPUs."""
+    """On POWER9, the driver names the node, while the GPU's function is in a node with CPUs."""
     tree = node_tree({0: Node("0-3"), 8: Node("4-7"), 254: Node(), 255: Node()}, "0-7")
     for address, node, near in (("0004:04:00.0", 255, "0-3"), ("0035:03:00.0", 254, "4-7")):
         add_gpu(tree, address, 0, near)
@@ -112,8 +112,8 @@ def test_gpus_on_power9() -> None:
     assert machine.problems == ()
 
 
-def test_a_node_with_switched_off_cpus_is_no_memory_of_a_gpu() -> None:
-    """Where all CPUs of a node were switched off, a GPU near it does not make it the GPU's memory."""
+def test_a_node_with_offline_cpus_is_not_the_memory_of_a_gpu() -> None:
+    """If all CPUs of a node are offline, a GPU near it does not make the node GPU memory."""
     tree = two_nodes()
     tree[f"{SYSTEM}/cpu/online"] = line("0-3")
     tree |= {f"{SYSTEM}/cpu/cpu{cpu}/online": line(0) for cpu in range(4, 8)}
@@ -124,7 +124,7 @@ def test_a_node_with_switched_off_cpus_is_no_memory_of_a_gpu() -> None:
 
 
 def test_gpus_of_further_vendors_and_nodes_with_cpus() -> None:
-    """Neither a GPU of another vendor nor one in a node with CPUs makes a node its memory."""
+    """Neither a GPU of another vendor nor a GPU in a node with CPUs makes a node its memory."""
     tree = node_tree({0: Node("0-3"), 1: Node()}, "0-3")
     add_gpu(tree, "0000:81:00.0", 1, vendor="1002")
     add_gpu(tree, "0000:82:00.0", 0)
