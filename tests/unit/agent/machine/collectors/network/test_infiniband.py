@@ -1,4 +1,4 @@
-"""RDMA devices: what they are, their ports, GID tables and counters."""
+"""RDMA devices: their identity, ports, GID tables and counters."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ PORT_PATH = f"{OWNER}/infiniband/mlx5_0/ports/1"
 
 
 def hca_tree(**port: object) -> Tree:
-    """One HCA, mlx5_0, with one port."""
+    """Return a tree with one HCA, mlx5_0, with one port."""
     return loopback() | function_tree(FIRST) | rdma_device("mlx5_0", OWNER) | port_tree("mlx5_0", OWNER, 1, **port)
 
 
 def known() -> Machine:
-    """The PCI function of the HCA, known."""
+    """Return a machine with the PCI function of the HCA."""
     return with_pci(pci_function(FIRST, pci_class="0207"))
 
 
 def hca_port(tree: Tree, errors: dict[str, int] | None = None) -> tuple[Port, list[str]]:
-    """The one port of the HCA, and what is wrong."""
+    """Return the only port of the HCA, and the problems."""
     discovered = find(tree, known(), errors)
     return discovered.rdma["mlx5_0"].ports[0], discovered.problems
 
@@ -62,7 +62,7 @@ def hca_port(tree: Tree, errors: dict[str, int] | None = None) -> tuple[Port, li
 
 
 def test_facts_of_an_hca() -> None:
-    """Every fact of a plain InfiniBand HCA is found, and nothing is amiss."""
+    """Every fact of a plain InfiniBand HCA is read, without a problem."""
     discovered = find(hca_tree(), known())
     device = discovered.rdma["mlx5_0"]
     assert (device.address, device.zone) == (FIRST, 1)
@@ -76,7 +76,7 @@ def test_facts_of_an_hca() -> None:
 
 
 def test_every_fact_of_an_hca_has_a_source() -> None:
-    """What is read names its file, its text and the rule."""
+    """A fact that is read names its file, its text and the rule."""
     sources = find(hca_tree(**{"counters/link_downed": 3}), known()).scan.sources
     fact = "infiniband.mlx5_0.ports.0"
     assert sources[f"{fact}.state"].value == "4: ACTIVE"
@@ -86,7 +86,7 @@ def test_every_fact_of_an_hca_has_a_source() -> None:
 
 
 def test_an_efa_device_lacks_attributes_of_its_driver() -> None:
-    """EFA has neither hca_type nor board_id, an unspecified link layer, and that is no problem."""
+    """EFA has neither hca_type nor board_id, and an unspecified link layer; this is not a problem."""
     tree = loopback() | function_tree(FIRST, "efa")
     tree |= rdma_device("rdmap0s31", OWNER, hca_type=None, board_id=None, fw_ver=None)
     tree |= port_tree("rdmap0s31", OWNER, link_layer="Unspecified", lid="0x0", rate="200 Gb/sec (4X HDR)")
@@ -98,8 +98,8 @@ def test_an_efa_device_lacks_attributes_of_its_driver() -> None:
     assert discovered.problems == []
 
 
-def test_a_device_of_software_has_no_function() -> None:
-    """A soft RoCE device has no PCI function and no zone, and names its netdev itself."""
+def test_a_software_device_has_no_function() -> None:
+    """A soft RoCE device has no PCI function and no zone, and names its own netdev."""
     tree = rdma_device("rxe0", hca_type=None, board_id=None, sys_image_guid=None, parent="eth0")
     tree |= port_tree("rxe0", link_layer="Ethernet", rate="2.5 Gb/sec (1X SDR)") | netdev("eth0")
     discovered = find(tree)
@@ -116,24 +116,24 @@ def test_a_device_of_software_has_no_function() -> None:
         ({"node_desc": "Software iWARP stack"}, True),
         ({"node_desc": "node-7 mlx5_0"}, False),
         ({}, False),
-        # hardware has a type; what an administrator wrote into its description is irrelevant
+        # hardware has a type, so the description, which an administrator can write, is irrelevant
         ({"node_desc": "rxe", "hca_type": "MT4129"}, False),
     ],
 )
-def test_devices_of_software(files: dict[str, str], software: bool) -> None:
-    """Also upon a PCI function, where kernels before 5.11 have them."""
+def test_software_devices(files: dict[str, str], software: bool) -> None:
+    """Kernels before 5.11 also list them on a PCI function."""
     plain = {"hca_type": None, "board_id": None, "sys_image_guid": None}
     tree = function_tree(FIRST) | rdma_device("any", OWNER, **{**plain, **files}) | port_tree("any", OWNER)
     assert find(loopback() | tree, known()).rdma["any"].software == software
 
 
-def test_virtual_devices_are_of_software() -> None:
+def test_virtual_devices_are_software() -> None:
     tree = rdma_device("siw0", hca_type=None, board_id=None, node_type="4: RNIC") | port_tree("siw0")
     assert find(tree).rdma["siw0"].software
 
 
 def test_an_omni_path_device_without_own_facts() -> None:
-    """A capture that was cut down to what one tool reads says in one line per device what it lacks."""
+    """In a capture reduced to what one tool reads, one line per directory names the missing files."""
     tree = lines("sys/class/infiniband/hfi1_0", {"board_id": "Omni-Path Adapter", "ports/1/state": "4: ACTIVE"})
     discovered = find(tree)
     assert discovered.rdma["hfi1_0"].board == "Omni-Path Adapter"
@@ -154,15 +154,15 @@ def test_a_zero_guid_is_unknown(guid: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a088", "a088:c203:0056:8a4", "A088:C203:0056:8A44", "gggg:0000:0000:0001"])
-def test_what_is_no_guid_is_a_problem(text: str) -> None:
-    """Only what the kernel prints is a GUID; a cut one is not."""
+def test_an_invalid_guid_is_a_problem(text: str) -> None:
+    """Only the kernel's format is a GUID; a truncated one is not."""
     discovered = find(hca_tree() | lines(f"{OWNER}/infiniband/mlx5_0", {"node_guid": text}), known())
     assert discovered.rdma["mlx5_0"].node_guid is None
     assert len(discovered.problems) == 1
 
 
-def test_what_an_equal_device_has_is_missed() -> None:
-    """Devices of the same PCI ids have the same files: what one lacks was lost; what both lack is no problem."""
+def test_a_file_that_an_equal_device_has_is_reported() -> None:
+    """Devices with the same PCI ids have the same files. A file that only one lacks was lost."""
     second = place_of(SECOND)
     tree = hca_tree() | function_tree(SECOND) | rdma_device("mlx5_1", second, board_id=None)
     tree |= port_tree("mlx5_1", second, **{"counters/link_downed": 0, "hw_counters/out_of_sequence": 1})
@@ -175,7 +175,7 @@ def test_what_an_equal_device_has_is_missed() -> None:
 
 
 def test_an_unequal_device_is_not_compared() -> None:
-    """A card of another model, or the same as Ethernet, offers other counters."""
+    """A card of another model, or the same card in Ethernet mode, has other counters."""
     second = place_of(SECOND)
     tree = hca_tree() | function_tree(SECOND) | rdma_device("mlx5_1", second)
     tree |= port_tree("mlx5_1", second, **{"hw_counters/roce_slow_restart": 0})
@@ -183,7 +183,7 @@ def test_an_unequal_device_is_not_compared() -> None:
 
 
 def test_a_device_listed_by_its_function_only() -> None:
-    """A class entry that is gone is reported, and the device found by way of its PCI function."""
+    """A missing class entry is reported, and the device is found through its PCI function."""
     tree = hca_tree()
     del tree["sys/class/infiniband/mlx5_0"]
     for broken in ({}, {"sys/class/infiniband/mlx5_0": "../../devices/nowhere"}):
@@ -195,7 +195,7 @@ def test_a_device_listed_by_its_function_only() -> None:
 
 
 def test_an_entry_that_leads_nowhere_keeps_its_name() -> None:
-    """The class lists it, so that it exists; nothing else of it is known."""
+    """The class lists it, so it exists; nothing else is known about it."""
     discovered = find({"sys/class/infiniband/scif0": "../../devices/scif_dma_0/infiniband/scif0"})
     assert discovered.rdma["scif0"].ports == ()
     assert discovered.problems == ["/sys/class/infiniband/scif0: leads to nothing"]
@@ -205,7 +205,7 @@ def test_an_entry_that_leads_nowhere_keeps_its_name() -> None:
 
 
 def test_two_ports() -> None:
-    """A device of two ports has both, in their order."""
+    """A device with two ports has both, in order."""
     tree = hca_tree() | port_tree("mlx5_0", OWNER, 2, state="1: DOWN", phys_state="3: Disabled", lid="0x0")
     ports = find(tree, known()).rdma["mlx5_0"].ports
     assert [(port.number, port.state, port.physical_state, port.lid) for port in ports] == [
@@ -225,7 +225,7 @@ def test_two_ports() -> None:
     ],
 )
 def test_rates(text: str, rate: float) -> None:
-    """The rate is what the link runs at now, with fewer lanes than it could where it is degraded."""
+    """The rate is the current one, with fewer lanes than possible if the link is degraded."""
     port, problems = hca_port(hca_tree(rate=text))
     assert (port.rate, port.rate_gbps, problems) == (text, rate, [])
 
@@ -246,8 +246,8 @@ def test_rates(text: str, rate: float) -> None:
         ("gids/0", "fe80::1"),
     ],
 )
-def test_what_no_kernel_prints_is_a_problem(name: str, text: str) -> None:
-    """Garbled text gives no fact, and one problem. A LID is hexadecimal, with or without 0x in front."""
+def test_invalid_text_is_a_problem(name: str, text: str) -> None:
+    """Garbled text gives no fact and one problem. A LID is hexadecimal, with or without a leading 0x."""
     port, problems = hca_port(hca_tree(**{name: text}))
     if text == "31":
         assert (port.lid, problems) == (0x31, [])
@@ -257,8 +257,8 @@ def test_what_no_kernel_prints_is_a_problem(name: str, text: str) -> None:
     assert len(problems) == 1
 
 
-def test_ports_that_are_none() -> None:
-    """Only numbers name ports, and huge ones none; what else is there is reported."""
+def test_names_that_are_not_ports() -> None:
+    """Only numbers within bounds name ports; other names are reported."""
     tree: Tree = hca_tree() | {
         f"{OWNER}/infiniband/mlx5_0/ports/{name}/state": b"4: ACTIVE\n" for name in ("x", "9" * 40)
     }
@@ -282,7 +282,7 @@ ROCE = {0: ("fe80:0000:0000:0000:966d:aeff:fe00:0001", "IB/RoCE v1", "eth0"), 1:
 
 
 def roce_tree(entries: dict[int, tuple[str, str, str]], free: range) -> tuple[Tree, dict[str, int]]:
-    """An HCA as RoCE, with these GIDs and free entries behind them; and the errors of reading those."""
+    """Return a RoCE HCA with these GIDs, followed by free entries; and the errors of reading the free ones."""
     empty, _ = unused(PORT_PATH, free)
     _, errors = unused(PORT, free)
     tree = hca_tree(link_layer="Ethernet", lid="0x0", **{"gids/0": None}) | gid_tree(PORT_PATH, entries) | empty
@@ -290,7 +290,7 @@ def roce_tree(entries: dict[int, tuple[str, str, str]], free: range) -> tuple[Tr
 
 
 def test_gids_of_a_roce_port() -> None:
-    """Each used entry has its place, type and netdev; unused ones (EINVAL) are left out, and are no problem."""
+    """Each used entry has its index, type and netdev; unused entries (EINVAL) are omitted without a problem."""
     tree, errors = roce_tree({**ROCE, 4: (UNUSED[:-4] + "0001", "RoCE v2", "eth0.5")}, range(2, 4))
     port, problems = hca_port(tree, errors)
     assert [(gid.number, gid.type, gid.netdev) for gid in port.gids] == [
@@ -302,14 +302,14 @@ def test_gids_of_a_roce_port() -> None:
 
 
 def test_gids_of_zero_are_unused() -> None:
-    """Old kernels print unused entries: as zero, or as the subnet prefix alone."""
+    """Old kernels print unused entries as zero or as only the subnet prefix."""
     port, problems = hca_port(hca_tree(**{"gids/1": UNUSED, "gids/2": LINK_LOCAL[:20] + UNUSED[20:]}))
     assert [gid.number for gid in port.gids] == [0]
     assert problems == []
 
 
 def test_a_copy_holds_empty_files_where_entries_are_unused() -> None:
-    """An empty file is an unused entry where its type is empty as well; else the GID was lost."""
+    """An empty file is an unused entry if its type is empty as well; otherwise, the GID was lost."""
     tree, _ = roce_tree(ROCE, range(2, 9))
     assert hca_port(tree)[1] == []
     port, problems = hca_port(tree | {f"{PORT_PATH}/gids/1": b""})
@@ -319,14 +319,14 @@ def test_a_copy_holds_empty_files_where_entries_are_unused() -> None:
 
 
 def test_a_gap_in_the_table_is_a_problem() -> None:
-    """The kernel gives a file to every entry, used or not."""
+    """The kernel has a file for every entry, used or not."""
     port, problems = hca_port(hca_tree(**{"gids/2": LINK_LOCAL}))
     assert [gid.number for gid in port.gids] == [0, 2]
     assert len(problems) == 1
 
 
 def test_a_lost_type_is_a_problem() -> None:
-    """A used entry has a type and a netdev; one whose file is gone is missed."""
+    """A used entry has a type and a netdev; a missing file is reported."""
     tree, errors = roce_tree(ROCE, range(2, 4))
     del tree[f"{PORT_PATH}/gid_attrs/types/1"], tree[f"{PORT_PATH}/gid_attrs/ndevs/0"]
     port, problems = hca_port(tree, errors)
@@ -338,7 +338,7 @@ def test_a_lost_type_is_a_problem() -> None:
 
 
 def test_a_netdev_that_is_down_has_no_name_in_the_table() -> None:
-    """Reading the netdev of an entry may fail with ENODEV, which is a value."""
+    """Reading the netdev of an entry may fail with ENODEV, which is a valid result."""
     tree, errors = roce_tree(ROCE, range(2, 4))
     port, problems = hca_port(tree, errors | {f"{PORT}/gid_attrs/ndevs/1": errno.ENODEV})
     assert [gid.netdev for gid in port.gids] == ["eth0", None]
@@ -346,7 +346,7 @@ def test_a_netdev_that_is_down_has_no_name_in_the_table() -> None:
 
 
 def test_a_long_table_is_not_read_to_its_end() -> None:
-    """After 64 unused entries in a row the rest is not read: software devices have tables of 1024."""
+    """After 64 unused entries in a row, the rest is not read: software devices have tables of 1024 entries."""
     tree, errors = roce_tree(ROCE, range(2, 1024))
     reads: list[str] = []
 
@@ -366,7 +366,7 @@ def test_a_long_table_is_not_read_to_its_end() -> None:
 
 @given(st.sets(st.integers(0, 63), min_size=1))
 def test_short_gaps_hide_no_used_entry(indexes: set[int]) -> None:
-    """However the used entries lie among fewer than 64 unused ones in a row, every one is found, in order."""
+    """If fewer than 64 unused entries are in a row, every used entry is found, in order."""
     entries = {number: (f"{LINK_LOCAL[:-4]}{number + 1:04x}", "RoCE v2", "eth0") for number in indexes}
     tree, errors = roce_tree(entries, range(0))
     for number in set(range(64)) - indexes:
@@ -382,7 +382,7 @@ def test_short_gaps_hide_no_used_entry(indexes: set[int]) -> None:
 
 
 def test_counters() -> None:
-    """Counters are numbers by their kernel names; lifespan is none; old kernels' 64-bit ones are among them."""
+    """Counters have their kernel names. lifespan is not a counter; old kernels' 64-bit counters are included."""
     tree = hca_tree(
         **{
             "counters/port_xmit_data": 1 << 40,
@@ -399,7 +399,7 @@ def test_counters() -> None:
 
 
 def test_counters_that_the_hardware_lacks_are_absent() -> None:
-    """A device without performance management prints "N/A (no PMA)", or fails: absent, never 0, and no problem."""
+    """Without performance management, a counter prints "N/A (no PMA)" or fails: absent, never 0, and no problem."""
     tree = hca_tree(
         **{"counters/link_downed": "N/A (no PMA)", "counters/symbol_error": 7, "counters/port_xmit_wait": 1}
     )
@@ -410,15 +410,15 @@ def test_counters_that_the_hardware_lacks_are_absent() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"(null)\n", b"-5\n", b"many\n", b"9" * 30 + b"\n", b"\xff\xfe\n"])
 def test_a_counter_that_is_no_number_is_a_problem(content: bytes) -> None:
-    """A counter that was damaged is absent, and reported."""
+    """A damaged counter is absent and reported."""
     port, problems = hca_port(hca_tree() | {f"{PORT_PATH}/counters/link_downed": content})
     assert port.counters == {}
     assert len(problems) == 1
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,12}", fullmatch=True), st.integers(0, (1 << 64) - 1), max_size=5))
-def test_counters_are_as_they_are(counters: dict[str, int]) -> None:
-    """Every counter of up to 64 bits is taken as it is."""
+def test_counters_are_unchanged(counters: dict[str, int]) -> None:
+    """Every counter of up to 64 bits is returned unchanged."""
     counters.pop("lifespan", None)
     port, problems = hca_port(hca_tree() | lines(f"{PORT_PATH}/counters", counters))
     assert (port.counters, problems) == (counters, [])
@@ -431,7 +431,7 @@ def test_counters_are_as_they_are(counters: dict[str, int]) -> None:
     ("name", "again"), [("state", True), ("phys_state", True), ("rate", True), ("lid", True), ("counters/a", False)]
 )
 def test_a_rescan_notices_a_port(name: str, again: bool) -> None:
-    """A port that changes its state, rate or LID is read again; a counter that counts on is not."""
+    """A changed state, rate or LID of a port causes a rescan; an increasing counter does not."""
     damages: dict[str, Damage] = {}
     files = Damaged(MemoryFiles(hca_tree(**{"counters/a": 1}).items()), damages)
     scanner = Scanner(files, collectors=network_collectors(known()))
@@ -453,7 +453,7 @@ PATHS = [
 
 @given(st.dictionaries(st.sampled_from(PATHS), DAMAGES, max_size=5))
 def test_no_damage_stops_or_invents(damages: dict[str, Damage]) -> None:
-    """Whatever happened to the files: no exception, no device or port that is not there, numbers within bounds."""
+    """Whatever happened to the files: no exception, no device or port is invented, and numbers are within bounds."""
     tree, _ = roce_tree(ROCE, range(2, 4))
     files = Damaged(MemoryFiles((tree | lines(f"{PORT_PATH}/counters", {"a": 1})).items()), damages)
     scan = Scanner(files, collectors=network_collectors(known())).scan()

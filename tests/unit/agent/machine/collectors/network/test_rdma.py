@@ -1,4 +1,4 @@
-"""Which netdev goes with which RDMA device, and what holds for RDMA on the whole machine."""
+"""Which netdev belongs to which RDMA device, and RDMA facts of the whole machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MODE = "sys/module/ib_core/parameters/netns_mode"
 
 
 def roce(device: str, owner: str, names: tuple[str, ...] = (), number: int = 1) -> Tree:
-    """An RDMA device with a RoCE port whose GID table names these netdevs."""
+    """Return an RDMA device with a RoCE port whose GID table names these netdevs."""
     directory = f"{owner}/infiniband/{device}/ports/{number}"
     entries = {index: (f"{LINK_LOCAL[:-1]}{index}", "RoCE v2", name) for index, name in enumerate(names)}
     port = port_tree(device, owner, number, link_layer="Ethernet", **({"gids/0": None} if names else {}))
@@ -45,20 +45,20 @@ def roce(device: str, owner: str, names: tuple[str, ...] = (), number: int = 1) 
 
 
 def functions(*addresses: str) -> Machine:
-    """These PCI functions, known."""
+    """Return a machine with these PCI functions."""
     return with_pci(*(pci_function(address) for address in addresses))
 
 
 def pairs(discovered: NetworkScan) -> dict[str, tuple[str | None, int | None]]:
-    """The RDMA device and port of each netdev."""
+    """Return the RDMA device and port of each netdev."""
     return {name: (nic.rdma, nic.rdma_port) for name, nic in discovered.nics.items()}
 
 
 # --- netdev and RDMA device
 
 
-def test_ipoib_goes_with_the_device_of_its_function() -> None:
-    """InfiniBand tables name no netdev: the PCI function decides."""
+def test_ipoib_belongs_to_the_device_of_its_function() -> None:
+    """InfiniBand tables name no netdev, so the PCI function decides."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | rdma_device("mlx5_0", owner)
     discovered = find(tree | port_tree("mlx5_0", owner), functions(FIRST))
@@ -69,7 +69,7 @@ def test_ipoib_goes_with_the_device_of_its_function() -> None:
 
 
 def test_two_ports_of_a_device() -> None:
-    """Two netdevs of one function are two ports of one RDMA device, as mlx4 has it."""
+    """With mlx4, two netdevs of one function are two ports of one RDMA device."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | netdev("ib1", owner, type=32, dev_port=1)
     tree |= rdma_device("mlx4_0", owner) | port_tree("mlx4_0", owner) | port_tree("mlx4_0", owner, 2)
@@ -79,14 +79,14 @@ def test_two_ports_of_a_device() -> None:
 
 
 def test_a_single_port_device_needs_no_port_number() -> None:
-    """The second function of a card may count its port as 1 while its RDMA device has port 1 alone."""
+    """The second function of a card may number its port 1, while its RDMA device has only port 1."""
     owner = place_of(SECOND)
     tree = function_tree(SECOND) | netdev("eth1", owner, dev_port=1) | roce("mlx5_1", owner)
     assert pairs(find(tree, functions(SECOND))) == {"eth1": ("mlx5_1", 1)}
 
 
-def test_a_roce_table_names_the_netdev_and_what_stands_on_it() -> None:
-    """The netdev and its VLAN, both named, belong to the device; an unnamed VLAN does not."""
+def test_a_roce_table_names_the_netdev_and_the_devices_above_it() -> None:
+    """The netdev and its VLAN, if named, belong to the device; an unnamed VLAN does not."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("eth0", owner) | roce("mlx5_0", owner, ("eth0", "eth0.5"))
     for name in ("eth0.5", "eth0.6"):
@@ -98,7 +98,7 @@ def test_a_roce_table_names_the_netdev_and_what_stands_on_it() -> None:
 
 
 def test_a_representor_has_no_rdma() -> None:
-    """Of several netdevs of a function, the table names the one that has RDMA; the others stand for VFs on a switch."""
+    """Of several netdevs of a function, the table names the one with RDMA; the others represent VFs on a switch."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | roce("mlx5_0", owner, ("eth0",))
     tree |= netdev("eth0", owner) | netdev("eth0_0", owner) | netdev("eth0_1", owner)
@@ -110,7 +110,7 @@ def test_a_representor_has_no_rdma() -> None:
 
 
 def test_a_name_from_another_namespace_is_not_ours() -> None:
-    """In shared mode the table of a VF in a pod names the pod's eth0; ours, on another function, is not meant."""
+    """In shared mode, the table of a VF in a pod names the pod's eth0, not the host's on another function."""
     tree = function_tree(FIRST) | netdev("eth0", place_of(FIRST))
     tree |= function_tree(VIRTUAL_FUNCTION) | roce("mlx5_2", place_of(VIRTUAL_FUNCTION), ("eth0",))
     tree[f"{place_of(VIRTUAL_FUNCTION)}/net"] = None
@@ -122,7 +122,7 @@ def test_a_name_from_another_namespace_is_not_ours() -> None:
 
 
 def test_a_bond_of_roce_ports_is_a_single_device() -> None:
-    """The RDMA device of a bond is on its first port's function, and names the bond; the second port goes with it."""
+    """The bond's RDMA device is on the function of its first port and names the bond; the second port belongs to it."""
     tree = function_tree(FIRST) | function_tree(SECOND) | netdev("bond0", **{"bonding/slaves": "eth0 eth1"})
     for name, address in (("eth0", FIRST), ("eth1", SECOND)):
         tree |= netdev(name, place_of(address))
@@ -134,7 +134,7 @@ def test_a_bond_of_roce_ports_is_a_single_device() -> None:
 
 
 def test_subfunctions_differ_by_directory() -> None:
-    """A subfunction has an RDMA device of its own on the PCI function of its parent."""
+    """A subfunction has its own RDMA device on the PCI function of its parent."""
     owner = place_of(FIRST)
     sub = f"{owner}/mlx5_core.sf.4"
     tree = function_tree(FIRST) | netdev("eth0", owner) | netdev("eth0s4", sub) | lines(sub, {"sfnum": 4})
@@ -143,7 +143,7 @@ def test_subfunctions_differ_by_directory() -> None:
 
 
 def test_soft_roce_does_not_replace_hardware() -> None:
-    """A soft RoCE device over a NIC with RDMA of its own leaves it to the hardware."""
+    """If a NIC has hardware RDMA, a soft RoCE device on it does not replace the hardware."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("eth0", owner) | roce("mlx5_0", owner, ("eth0",))
     tree |= rdma_device("rxe0", parent="eth0") | port_tree("rxe0", link_layer="Ethernet")
@@ -153,7 +153,7 @@ def test_soft_roce_does_not_replace_hardware() -> None:
 
 
 def test_a_loop_of_devices_ends() -> None:
-    """Devices that claim to stand on each other, as damage may have it, are followed once."""
+    """In a damaged tree, two devices may each claim to be above the other; each is followed once."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | roce("mlx5_0", owner, ("a", "b")) | netdev("a") | netdev("b")
     tree |= {"sys/devices/virtual/net/a/lower_b": "../b", "sys/devices/virtual/net/b/lower_a": "../a"}
@@ -161,8 +161,8 @@ def test_a_loop_of_devices_ends() -> None:
 
 
 @given(st.lists(st.integers(0, 7), unique=True, min_size=1), st.integers(1, 4))
-def test_each_netdev_goes_with_its_own_function(numbers: list[int], ports: int) -> None:
-    """However many functions and ports there are, no netdev is paired across functions, and every one is paired."""
+def test_each_netdev_is_paired_within_its_function(numbers: list[int], ports: int) -> None:
+    """For any functions and ports, every netdev is paired, but never across functions."""
     tree: Tree = {}
     addresses = [f"0000:3b:00.{number}" for number in numbers]
     for number, address in zip(numbers, addresses, strict=True):
@@ -179,7 +179,7 @@ def test_each_netdev_goes_with_its_own_function(numbers: list[int], ports: int) 
 
 
 def machine_rdma(tree: Tree, release: str | None = None) -> tuple[Rdma, list[str]]:
-    """What holds for the whole machine, with an HCA in it."""
+    """Return the RDMA facts of a whole machine with an HCA."""
     owner = place_of(FIRST)
     hca = loopback() | function_tree(FIRST) | rdma_device("mlx5_0", owner) | port_tree("mlx5_0", owner)
     discovered = find(hca | tree, functions(FIRST)._replace(kernel=Kernel(release)))
@@ -188,12 +188,15 @@ def machine_rdma(tree: Tree, release: str | None = None) -> tuple[Rdma, list[str
 
 @pytest.mark.parametrize(("content", "mode"), [(b"Y\n", "shared"), (b"N\n", "exclusive")])
 def test_the_namespace_mode_is_a_parameter(content: bytes, mode: str) -> None:
-    """The parameter of ib_core is the variable that holds the mode."""
+    """The parameter of ib_core contains the mode."""
     assert machine_rdma({MODE: content})[0].namespace_mode == mode
 
 
-def test_a_namespace_mode_that_is_none() -> None:
-    """Anything but Y and N is damage; without the file the mode is unknown, but for kernels that had only one."""
+def test_an_invalid_namespace_mode() -> None:
+    """Any value other than Y and N is damage.
+
+    Without the file, the mode is known only for kernels with a single mode.
+    """
     rdma, problems = machine_rdma({MODE: b"maybe\n"}, "6.8.0")
     assert (rdma.namespace_mode, len(problems)) == (None, 1)
     assert machine_rdma({}, "6.8.0")[0].namespace_mode is None
@@ -213,7 +216,7 @@ def test_a_namespace_mode_that_is_none() -> None:
     ],
 )
 def test_peer_memory(tree: Tree, module: str | None) -> None:
-    """The module is loaded, or has registered as a client of peer memory."""
+    """The module is loaded, or is registered as a client of peer memory."""
     assert machine_rdma(tree)[0].peer_memory == module
 
 
@@ -238,12 +241,12 @@ AMD: Tree = {"sys/module/amdgpu": None}
     ],
 )
 def test_dma_buf(tree: Tree, release: str | None, expected: bool | None) -> None:
-    """It takes kernel 5.12 and a GPU driver that exports; what is not known to hold is unknown, not false."""
+    """It needs kernel 5.12 and a GPU driver that exports; otherwise, it is unknown rather than false."""
     assert machine_rdma(tree, release)[0].dma_buf == expected
 
 
 def test_a_machine_without_rdma_is_no_data() -> None:
-    """A NIC without RDMA is listed, and RDMA itself is not there."""
+    """A NIC without RDMA is listed, and RDMA itself is absent."""
     discovered = find(function_tree(FIRST) | netdev("eth0", place_of(FIRST)), functions(FIRST))
     assert discovered.machine.rdma == Rdma(None, None, None)
     assert discovered.scan.runs[-1].outcome == "no data"
@@ -251,7 +254,7 @@ def test_a_machine_without_rdma_is_no_data() -> None:
 
 
 def test_an_unchanged_machine_is_the_same_object() -> None:
-    """The netdevs that this collector refines do not make the others run again."""
+    """The netdevs that this collector completes do not cause the others to run again."""
     owner = place_of(FIRST)
     tree = function_tree(FIRST) | netdev("ib0", owner, type=32) | rdma_device("mlx5_0", owner)
     files = MemoryFiles((tree | port_tree("mlx5_0", owner) | {MODE: b"Y\n"}).items())
