@@ -1,4 +1,4 @@
-"""Accelerators: which functions are some, of which kind, and what they are called."""
+"""Accelerators: which functions are accelerators, of which kind, and their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADDRESS = "0000:6a:01.0"
 
 
 def single_function(pci_class: str, ids: str, driver: str | None = None) -> PciTree:
-    """One function."""
+    """Return a tree with one function."""
     tree = PciTree()
     tree.add(WAY, pci_class, f"{ids}:{ids}")
     if driver is not None:
@@ -29,7 +29,7 @@ def single_function(pci_class: str, ids: str, driver: str | None = None) -> PciT
 
 
 def devices_of(machine: Machine) -> tuple[Accelerator, ...]:
-    """Accelerators and DMA engines; each is in one of the two lists."""
+    """Return accelerators and DMA engines; each device is in only one of the two lists."""
     assert {device.kind for device in machine.dma_engines} <= {"dma"}
     assert "dma" not in {device.kind for device in machine.accelerators}
     return (*machine.accelerators, *machine.dma_engines)
@@ -59,7 +59,7 @@ def devices_of(machine: Machine) -> tuple[Accelerator, ...]:
     ],
 )
 def test_without_a_driver(pci_class: str, ids: str, kind: str) -> None:
-    """Class and ids show what a function is without a driver; its name is then its address."""
+    """Class and ids identify a function without a driver; its name is then its address."""
     discovered = single_function(pci_class, ids).collect(ONE_ZONE)
     vendor, device = ids.split(":")
     assert devices_of(discovered.machine) == (Accelerator(ADDRESS, ADDRESS, 0, kind, vendor, device, None),)
@@ -70,8 +70,8 @@ def test_without_a_driver(pci_class: str, ids: str, kind: str) -> None:
     ("pci_class", "ids"),
     [("088000", "8086:3c20"), ("020000", "8086:37d2"), ("060400", "10b5:9797"), ("108000", "1022:1498")],
 )
-def test_what_is_none(pci_class: str, ids: str) -> None:
-    """Unknown system peripherals, NICs, bridges, the security processor."""
+def test_functions_that_are_not_accelerators(pci_class: str, ids: str) -> None:
+    """Unknown system peripherals, NICs, bridges and the security processor are not accelerators."""
     assert single_function(pci_class, ids).collect(ONE_ZONE).machine.accelerators == ()
 
 
@@ -96,7 +96,7 @@ def test_what_is_none(pci_class: str, ids: str) -> None:
     ],
 )  # fmt: skip
 def test_with_a_driver(pci_class: str, ids: str, driver: str, entry: str, below: str, name: str, kind: str) -> None:
-    """The name is the driver's; its class of devices may also show the kind."""
+    """The driver gives the name; its device class may also give the kind."""
     tree = single_function(pci_class, ids, driver)
     tree.contents[entry] = f"{'../' * (entry.count('/') - 1)}devices/{WAY}/{below}"
     discovered = tree.collect(ONE_ZONE)
@@ -107,15 +107,15 @@ def test_with_a_driver(pci_class: str, ids: str, driver: str, entry: str, below:
 
 
 def test_channels_of_an_engine_form_a_single_accelerator() -> None:
-    """A DMA engine with several channels is called by the first, and its other names are ignored."""
+    """A DMA engine with several channels has the name of the first; its other names are ignored."""
     tree = single_function("088000", "8086:3c20", "ioatdma")
     for name in ("dma4chan0", "dma4chan1", "dma4chan2"):
         tree.contents[f"sys/class/dma/{name}"] = f"../../devices/{WAY}/dma/{name}"
     assert [accelerator.name for accelerator in devices_of(tree.collect(ONE_ZONE).machine)] == ["dma4chan0"]
 
 
-def test_work_queues_are_no_devices() -> None:
-    """The bus of the Data Streaming Accelerator lists engines, groups and queues besides."""
+def test_work_queues_are_not_devices() -> None:
+    """The bus of the Data Streaming Accelerator lists engines, groups and queues too."""
     tree = single_function("088000", "8086:0b25", "idxd")
     for name in ("engine0.0", "group0.0", "wq0.0", "dsa0"):
         tree.contents[f"sys/bus/dsa/devices/{name}"] = f"../../../devices/{WAY}/dsa0/{name}"
@@ -131,21 +131,21 @@ def test_work_queues_are_no_devices() -> None:
     ],
 )
 def test_parts_of_the_platform(entry: str, accelerators: tuple[Accelerator, ...]) -> None:
-    """An FPGA or an NPU of a system-on-chip counts; its DMA channels, of which there are legion, do not."""
+    """An FPGA or an NPU of a system-on-chip counts; its many DMA channels do not."""
     name = entry.rpartition("/")[2]
     files = MemoryFiles([(entry, f"../../devices/platform/soc/f8007000.device/{name}")])
     assert run(files, Machine(), (COLLECTOR,)).machine.accelerators == accelerators
 
 
 def test_gpus_are_not_listed_twice() -> None:
-    """A GPU that calls itself a processing accelerator, as MI300X does, is a GPU."""
+    """A GPU with the class of a processing accelerator, such as MI300X, is a GPU."""
     tree = single_function("120000", "1002:74a1", "amdgpu")
     gpu = Gpu(ADDRESS, None, "amd", None, None, 0, None, None, None, None)
     assert tree.collect(ONE_ZONE, (gpu,)).machine.accelerators == ()
 
 
 def test_order_is_by_address() -> None:
-    """As the functions are, with the platform's own devices behind."""
+    """The order is that of the functions; the platform's own devices follow."""
     tree = PciTree()
     for domain in (0x10000, 0, 1):
         tree.add(f"pci{domain:04x}:00/{domain:04x}:00:00.0", "120000", "1da3:1020:1da3:0000")
@@ -154,14 +154,14 @@ def test_order_is_by_address() -> None:
     assert names == ["0000:00:00.0", "0001:00:00.0", "10000:00:00.0", "fpga0"]
 
 
-def test_none_is_no_data() -> None:
-    """Most machines have none."""
+def test_without_accelerators_there_is_no_data() -> None:
+    """Most machines have no accelerator."""
     machine = single_function(NETWORK, "15b3:1021").collect(ONE_ZONE).machine
     with pytest.raises(NoData, match="neither an accelerator"):
         COLLECTOR.collect(Reader(MemoryFiles([])), machine)
 
 
-def test_a_driver_that_registers_makes_a_rescan() -> None:
+def test_the_registration_of_a_driver_causes_a_rescan() -> None:
     """Configuring a device names it, without any change on the PCI bus."""
     tree = single_function("088000", "8086:0b25", "idxd")
     before = COLLECTOR.volatile(Peek(tree.files()))
@@ -170,15 +170,15 @@ def test_a_driver_that_registers_makes_a_rescan() -> None:
 
 
 @given(st.text(alphabet="./abcdef0123456789:pci", max_size=40))
-def test_no_link_stops_it(target: str) -> None:
-    """Wherever an entry leads, there is no exception, and the function stays what it is."""
+def test_no_link_raises(target: str) -> None:
+    """Whatever the target of an entry, there is no exception, and the function does not change."""
     tree = single_function("0b4000", "1bcf:001c")
     tree.contents["sys/class/ve/ve0"] = target
     assert [accelerator.kind for accelerator in devices_of(tree.collect(ONE_ZONE).machine)] == ["vector"]
 
 
 def test_the_compression_of_power() -> None:
-    """A logical partition whose processors compress has a directory of what that can do, and no PCI function."""
+    """A logical partition whose processors compress has a directory of their features, and no PCI function."""
     files = MemoryFiles([("sys/devices/vio/ibm,compression-v1/nx_gzip_caps/min_compress_len", b"0\n")])
     discovered = COLLECTOR.collect(Reader(files), Machine()).accelerators
     assert discovered == (Accelerator("nx_gzip", None, None, "compression", None, None, None),)

@@ -16,7 +16,7 @@ from zonewise_common.k8s.cpuset import EMPTY, CpuSet
 
 
 def test_a_function_with_everything() -> None:
-    """Each attribute becomes its fact, ids without 0x, the class in two lengths."""
+    """Each attribute becomes a fact; ids lose their 0x, and the class is listed in two lengths."""
     tree = nic_below_root_port(
         node=1,
         cpus="8-15",
@@ -47,7 +47,7 @@ def test_a_function_with_everything() -> None:
 
 
 def test_every_fact_has_a_source() -> None:
-    """What is known of a function can be traced to a file, by itself or by the function's own entry."""
+    """Each known fact names a file, in its own source or in that of the function."""
     tree = nic_below_root_port(node=1, current_link_speed="8.0 GT/s PCIe", current_link_width=8, max_link_width=16)
     tree.link(NIC, "driver", "../../../../bus/pci/drivers/mlx5_core")
     sources = tree.collect().sources
@@ -69,7 +69,7 @@ def test_every_fact_has_a_source() -> None:
     ],
 )
 def test_link_speeds(text: str, speed: float | None) -> None:
-    """The notations of all kernels are read; "Unknown" is unknown, and no problem."""
+    """The notations of all kernels are read; "Unknown" is unknown, without a problem."""
     tree = nic_below_root_port(current_link_speed=text, current_link_width=4, max_link_speed="8 GT/s", max_link_width=4)
     discovered = tree.collect()
     assert discovered.function(NIC).link == PciLink(speed, 4, 8.0, 4)
@@ -77,7 +77,7 @@ def test_link_speeds(text: str, speed: float | None) -> None:
 
 
 def test_a_virtual_function_has_no_link() -> None:
-    """Speed "Unknown" and width 0 mean that a virtual function has none: unknown, not zero."""
+    """A virtual function has speed "Unknown" and width 0, so its link is unknown, not zero."""
     discovered = nic_below_root_port(
         current_link_speed="Unknown", current_link_width=0, max_link_speed="Unknown", max_link_width=0
     ).collect()
@@ -86,7 +86,7 @@ def test_a_virtual_function_has_no_link() -> None:
 
 
 def test_a_port_without_a_link_has_no_lanes() -> None:
-    """A port that runs and has nothing attached has speed and no lanes: this zero is a fact."""
+    """A port without a device has a speed but no lanes: this zero is a fact."""
     tree = nic_below_root_port(
         current_link_speed="2.5 GT/s PCIe", current_link_width=0, max_link_speed="8.0 GT/s PCIe", max_link_width=16
     )
@@ -95,7 +95,7 @@ def test_a_port_without_a_link_has_no_lanes() -> None:
 
 @pytest.mark.parametrize(("width", "problems"), [(255, 0), (63, 1), (-1, 1), (3, 1)])
 def test_widths_that_no_link_has(width: int, problems: int) -> None:
-    """255 is the kernel's word for unknown; 63 is a function that fell off the bus; others are damage."""
+    """The kernel prints 255 for unknown; 63 is a function that fell off the bus; others are damage."""
     tree = nic_below_root_port(
         current_link_speed="8.0 GT/s PCIe",
         current_link_width=width,
@@ -107,33 +107,33 @@ def test_widths_that_no_link_has(width: int, problems: int) -> None:
     assert len(discovered.problems) == problems
 
 
-def test_minus_one_is_no_zone() -> None:
-    """numa_node -1 is the firmware's silence, and no problem by itself."""
+def test_minus_one_is_not_a_zone() -> None:
+    """numa_node is -1 if the firmware names no zone; by itself, this is not a problem."""
     discovered = nic_below_root_port(node=-1).collect(zones=ONE_ZONE)
     assert discovered.function(NIC).numa_node is None
     assert discovered.problems == []
 
 
 def test_no_local_cpus() -> None:
-    """A device of a zone without CPUs has an empty set, which is not the same as an unknown one."""
+    """A device in a zone without CPUs has an empty set, which differs from an unknown one."""
     assert nic_below_root_port(cpus="").collect().function(NIC).cpus == EMPTY
 
 
 def test_local_cpus_of_old_kernels() -> None:
-    """Without a list, the mask has the same CPUs."""
+    """Without a list, the mask gives the same CPUs."""
     tree = nic_below_root_port(node=1, cpus=None, local_cpus="00000000,0000ff00")
     assert tree.collect().function(NIC).cpus == CpuSet(range(8, 16))
 
 
 def test_the_mask_replaces_a_garbled_list() -> None:
-    """One damaged notation of two costs nothing, and is reported with what was used."""
+    """If one of two notations is damaged, the other is used, and the damage is reported."""
     discovered = nic_below_root_port(node=1, cpus="8-zz", local_cpus="0000ff00").collect()
     assert discovered.function(NIC).cpus == CpuSet(range(8, 16))
     assert [problem.used for problem in discovered.problems] == [f"/{DEVICES}/{NIC}/local_cpus"]
 
 
 def test_virtual_functions_name_their_physical_one() -> None:
-    """`physfn` leads from a virtual function to the physical one, on whatever bus the virtual one is."""
+    """`physfn` leads from a virtual function to its physical function, on any bus."""
     tree = nic_below_root_port()
     virtual = tree.add("pci0000:3a/0000:3a:00.0/0000:3c:00.1", NETWORK, "15b3:101e:15b3:0023")
     tree.link(virtual, "physfn", f"../{NIC}")
@@ -141,7 +141,7 @@ def test_virtual_functions_name_their_physical_one() -> None:
 
 
 def test_buses_below_a_bridge() -> None:
-    """From their own files, or with an old kernel from the configuration space."""
+    """They are read from their own files or, on an old kernel, from the configuration space."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0", secondary_bus_number=1, subordinate_bus_number=6)
     old = tree.add("pci0000:00/0000:00:02.0")
@@ -157,7 +157,7 @@ def test_buses_below_a_bridge() -> None:
 
 
 def test_roots_of_equal_name_differ_by_path() -> None:
-    """Two host bridges can only have one name in a damaged or merged tree; then each is called by its path."""
+    """Host bridges have equal names only in a damaged or merged tree; each is then named by its path."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0")
     tree.add("platform/a.pcie/pci0000:00/0000:00:02.0")
@@ -167,7 +167,7 @@ def test_roots_of_equal_name_differ_by_path() -> None:
 
 
 def test_nested_host_bridges() -> None:
-    """Below Intel VMD the root is the inner host bridge, and the function that carries it is remembered."""
+    """Below Intel VMD, the root is the inner host bridge, and the function that contains it is recorded."""
     tree = PciTree()
     tree.add("pci0000:64/0000:64:00.5", "010400")
     tree.add("pci0000:64/0000:64:00.5/pci10000:00/10000:00:02.0")
@@ -181,7 +181,7 @@ def test_nested_host_bridges() -> None:
 
 
 def test_directories_instead_of_links() -> None:
-    """Trees made by hand have the functions themselves where links should be."""
+    """Trees that were made by hand contain the functions in place of links."""
     attributes = {"class": b"0x030000\n", "vendor": b"0x10de\n", "device": b"0x1db1\n", "local_cpus": b"000000ff\n"}
     attributes |= {"subsystem_vendor": b"0x10de\n", "subsystem_device": b"0x0001\n"}
     files = MemoryFiles([(f"{DEVICES}/0004:05:00.0/{name}", content) for name, content in attributes.items()])
@@ -194,8 +194,8 @@ def test_directories_instead_of_links() -> None:
 # --- rescans
 
 
-def test_what_makes_a_rescan() -> None:
-    """Hotplug, a driver bound, a link that lost lanes: each changes the signature; nothing leaves it as it was."""
+def test_what_causes_a_rescan() -> None:
+    """Hotplug, a new driver and a link that lost lanes change the signature; without a change, it is the same."""
     tree = nic_below_root_port(current_link_speed="8.0 GT/s PCIe", current_link_width=8)
     path = f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}"
 
@@ -216,7 +216,7 @@ def test_what_makes_a_rescan() -> None:
 
 
 def test_gpus_are_listed_without_a_driver() -> None:
-    """A display controller is recognised by its class alone."""
+    """The class alone identifies a display controller."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0", GPU, "10de:2330:10de:16c1")
     function = tree.collect().machine.pci[0]

@@ -1,4 +1,4 @@
-"""PCI functions whose files are lost, damaged or lead elsewhere."""
+"""PCI functions whose files are lost or damaged, or whose links have wrong targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zonewise_common.k8s.cpuset import EMPTY
 
 
 def test_a_dangling_entry_has_address_and_location() -> None:
-    """The bus lists it, so it exists; the location in its link is used, and the loss is reported."""
+    """The bus lists it, so it exists; its location is known from the link, and the loss is reported."""
     tree = nic_below_root_port()
     tree.contents = {path: content for path, content in tree.contents.items() if f"{NIC}/" not in path}
     discovered = tree.collect()
@@ -28,7 +28,7 @@ def test_a_dangling_entry_has_address_and_location() -> None:
 
 @pytest.mark.parametrize("target", ["0000:3b:00.0", "../../../devices/pci0000:3a/0000:3a:00.0", "/"])
 def test_an_entry_that_leads_elsewhere(target: str) -> None:
-    """A loop or a link to another device is ignored: no fact of that other device counts as its own."""
+    """A loop or a link to another device is ignored, so no fact of the other device is used."""
     tree = nic_below_root_port()
     tree.contents[f"{DEVICES}/{NIC}"] = target
     discovered = tree.collect()
@@ -51,7 +51,7 @@ def test_an_entry_that_leads_elsewhere(target: str) -> None:
 )
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe\n", b"9" * 40 + b"\n", b"1 2\n", b"0x1000000\n"])
 def test_a_lost_attribute_is_unknown_and_reported(name: str, field: str, content: bytes | None) -> None:
-    """Absent, empty or garbled: the fact is None, the file is named, and every other fact is as before."""
+    """If it is absent, empty or garbled, the fact is None, the file is named, and the other facts are unchanged."""
     tree = nic_below_root_port(node=1)
     whole = tree.collect().function(NIC)
     path = f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}/{name}"
@@ -71,7 +71,7 @@ def test_a_lost_attribute_is_unknown_and_reported(name: str, field: str, content
 
 
 def test_what_many_functions_lack_is_reported_once() -> None:
-    """A whole tree without an attribute gives one entry, not one per function."""
+    """A tree without an attribute gives one problem, not one per function."""
     tree = PciTree()
     for number in range(8):
         tree.add(f"pci0000:00/0000:00:{number:02x}.0", NETWORK)
@@ -82,7 +82,7 @@ def test_what_many_functions_lack_is_reported_once() -> None:
 
 
 def test_kernels_without_numa_lack_nothing() -> None:
-    """Without CONFIG_NUMA no function has numa_node and there is no node directory: no problem."""
+    """Without CONFIG_NUMA, there are neither numa_node files nor a node directory; this is not a problem."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0", NETWORK, node=None)
     assert tree.collect(zones=ONE_ZONE).problems == []
@@ -92,7 +92,7 @@ def test_kernels_without_numa_lack_nothing() -> None:
 
 @pytest.mark.parametrize("lost", ["0000:3a:00.0", NIC])
 def test_functions_that_the_bus_lost_are_reported(lost: str) -> None:
-    """A bridge that others hang off, and a device inside a bridge: the tree of devices gives both away."""
+    """The tree of devices reveals a lost bridge above other functions and a lost device inside a bridge."""
     tree = nic_below_root_port()
     del tree.contents[f"{DEVICES}/{lost}"]
     discovered = tree.collect(zones=ONE_ZONE)
@@ -109,7 +109,7 @@ def test_functions_that_the_bus_lost_are_reported(lost: str) -> None:
     ],
 )
 def test_a_host_bridge_whose_only_function_got_lost(host_bridges: list[str], lost: str) -> None:
-    """Host bridges are looked for where others are, so that even the last function of one is missed."""
+    """Host bridges are looked up beside other host bridges, so the loss of their only function is noticed."""
     tree = PciTree()
     for host_bridge in host_bridges:
         tree.add(host_bridge, NETWORK)
@@ -119,8 +119,8 @@ def test_a_host_bridge_whose_only_function_got_lost(host_bridges: list[str], los
     assert [problem.path for problem in discovered.problems] == [f"/{DEVICES}/{lost}"]
 
 
-def test_names_that_are_no_addresses_are_left_out() -> None:
-    """What is not named as a function is none."""
+def test_names_that_are_not_addresses_are_omitted() -> None:
+    """An entry without the name of a function is not a function."""
     tree = nic_below_root_port()
     tree.contents[f"{DEVICES}/00:1f.0"] = "../../../devices/pci0000:00/00:1f.0"
     discovered = tree.collect(zones=ONE_ZONE)
@@ -130,7 +130,7 @@ def test_names_that_are_no_addresses_are_left_out() -> None:
 
 @pytest.mark.parametrize("name", ["driver", "iommu_group", "physfn"])
 def test_links_that_lead_nowhere_known(name: str) -> None:
-    """A group that is no number and a physical function that is no address are reported; any driver's name is good."""
+    """A group that is not a number or a physical function that is not an address is reported; any driver is valid."""
     tree = nic_below_root_port()
     tree.link(NIC, name, "../../elsewhere")
     discovered = tree.collect(zones=ONE_ZONE)
@@ -141,7 +141,7 @@ def test_links_that_lead_nowhere_known(name: str) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"70000\n", b"-1\n", b"x\n"])
 def test_damaged_counts_of_virtual_functions(content: bytes) -> None:
-    """One half of SR-IOV can be lost without the other."""
+    """A part of the SR-IOV files can be lost without the rest."""
     tree = nic_below_root_port(sriov_totalvfs=16, sriov_numvfs=2)
     tree.contents[f"sys/devices/pci0000:3a/0000:3a:00.0/{NIC}/sriov_totalvfs"] = content
     discovered = tree.collect(zones=ONE_ZONE)
@@ -151,7 +151,7 @@ def test_damaged_counts_of_virtual_functions(content: bytes) -> None:
 
 @pytest.mark.parametrize("config", [None, b"", bytes(64), bytes(20)])
 def test_damaged_buses(config: bytes | None) -> None:
-    """A bridge without files for its buses and without a header of a bridge has unknown buses, and that is reported."""
+    """The buses of a bridge without files for them and without a bridge header are unknown, and this is reported."""
     tree = PciTree()
     tree.add("pci0000:00/0000:00:01.0")
     for name in ("secondary_bus_number", "subordinate_bus_number"):
@@ -174,14 +174,14 @@ def test_damaged_buses(config: bytes | None) -> None:
     ],
 )
 def test_machines_without_pci(contents: list[tuple[str, bytes | str | None]], problems: int) -> None:
-    """No bus, or an empty one, is no data; a list that got lost is reported."""
+    """Without a bus, or with an empty one, there is no data; a lost list is reported."""
     read = Reader(MemoryFiles(contents))
     with pytest.raises(NoData, match="no PCI bus"):
         COLLECTOR.collect(read, Machine())
     assert len(read.problems) == problems
 
 
-# --- whatever the files hold
+# --- arbitrary contents
 
 
 @given(
@@ -194,8 +194,8 @@ def test_machines_without_pci(contents: list[tuple[str, bytes | str | None]], pr
     ),
     st.text(alphabet="./abcdef0123456789:pci", max_size=60),
 )
-def test_no_content_stops_it(contents: list[tuple[str, bytes]], target: str) -> None:
-    """Any bytes in any attribute and any text in a link give a function with its address, and no exception."""
+def test_no_content_raises(contents: list[tuple[str, bytes]], target: str) -> None:
+    """Any bytes in an attribute and any text in a link give a function with its address, without an exception."""
     tree = nic_below_root_port(node=1, current_link_speed="8.0 GT/s PCIe", max_link_width=8)
     tree.contents[f"{DEVICES}/0000:3c:00.0"] = target
     for name, content in contents:

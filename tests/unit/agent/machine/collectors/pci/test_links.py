@@ -1,4 +1,4 @@
-"""How close endpoints are: the classes, hardware that needs a correction, NVLink, and what must hold of any tree."""
+"""How close endpoints are: classes, corrections for special hardware, NVLink, and invariants of all trees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NVIDIA, NIC_IDS, AMD, PLX = "10de:2330:10de:0001", "15b3:1021:15b3:0001", "1002:
 def collect_endpoints(
     *ways: tuple[str, str, str], bridges: dict[str, str] | None = None, zones: bool = True
 ) -> PciScan:
-    """Collect endpoints given as (way, class, ids), with their bridges, whose ids may be given by address."""
+    """Collect endpoints given as (path, class, ids), with their bridges, whose ids may be given by address."""
     tree = PciTree()
     for way, pci_class, ids in ways:
         parts = way.split("/")
@@ -38,7 +38,7 @@ def collect_endpoints(
 
 
 def between(a: str, b: str, ids: tuple[str, str] = (NVIDIA, NIC_IDS), bridges: dict[str, str] | None = None) -> str:
-    """The relation of a GPU and a NIC on two ways."""
+    """Return the relation of a GPU and a NIC on two paths."""
     discovered = collect_endpoints((a, GPU, ids[0]), (b, NETWORK, ids[1]), bridges=bridges)
     relation = discovered.relation(a.rpartition("/")[2], b.rpartition("/")[2])
     assert relation is not None
@@ -62,13 +62,13 @@ SWITCH = f"{PORT}/0000:11:00.0"
     ],
 )
 def test_classes(a: str, b: str, relation: str) -> None:
-    """One device; one switch; several; one host bridge; one zone."""
+    """They share one device, one switch, several switches, one host bridge, or one zone."""
     assert between(a, b) == relation
     assert between(b, a) == relation
 
 
 def test_across_host_bridges_zones_decide() -> None:
-    """The same zone, different zones, and None, which is unknown, where either is."""
+    """The zones are equal, different, or unknown (None) if the zone of either is unknown."""
     tree = PciTree()
     near = tree.add("pci0000:10/0000:10:00.0", GPU, node=0)
     also = tree.add("pci0000:20/0000:20:00.0", GPU, node=0)
@@ -82,7 +82,7 @@ def test_across_host_bridges_zones_decide() -> None:
 
 
 def test_a_single_zone_relates_all_devices() -> None:
-    """Where the machine has a single zone, nothing is across zones, whatever the firmware keeps back."""
+    """On a machine with a single zone, no relation is across zones, whatever the firmware omits."""
     tree = PciTree()
     a = tree.add("pci0000:10/0000:10:00.0", GPU, node=-1, cpus="")
     b = tree.add("pci0000:20/0000:20:00.0", GPU, node=-1, cpus="")
@@ -90,7 +90,7 @@ def test_a_single_zone_relates_all_devices() -> None:
 
 
 def test_coherent_gpus_are_placed_by_distance() -> None:
-    """GPUs whose zone is their own memory are NODE to the NIC of the nearer processor and SYS to the other's."""
+    """GPUs whose zone is their own memory are NODE to a NIC of the nearer processor and SYS to one of the other."""
     tree = PciTree()
     gpu = tree.add("pci0008:00/0008:00:00.0", GPU, node=2, cpus="")
     near = tree.add("pci0000:00/0000:00:00.0", NETWORK, node=0)
@@ -100,7 +100,7 @@ def test_coherent_gpus_are_placed_by_distance() -> None:
 
 
 def test_which_functions_are_endpoints() -> None:
-    """Network, GPU, accelerator, coprocessor, InfiniBand and NVMe are; bridges, SATA, serial and DMA engines not."""
+    """Network, GPU, accelerator, coprocessor, InfiniBand and NVMe are endpoints, not bridges, SATA, serial or DMA."""
     tree = PciTree()
     classes = [NETWORK, "020700", "028000", GPU, "038000", "120000", "0b4000", "0c0600", NVME]
     other_classes = [BRIDGE, "010601", "010400", SERIAL, "088000", "060000"]
@@ -113,7 +113,7 @@ def test_which_functions_are_endpoints() -> None:
 
 
 def test_known_accelerators_are_endpoints() -> None:
-    """A Neuron device calls itself a system peripheral, and is one to be close to; a DMA engine is not."""
+    """A Neuron device has the class of a system peripheral but is an endpoint; a DMA engine is not."""
     tree = PciTree()
     neuron = tree.add("pci0000:00/0000:00:1c.0", "088000", "1d0f:7164:1d0f:0001")
     nic = tree.add("pci0000:00/0000:00:05.0", NETWORK)
@@ -122,17 +122,17 @@ def test_known_accelerators_are_endpoints() -> None:
     assert [(link.a, link.b) for link in discovered.machine.links] == [(nic, neuron)]
 
 
-# --- hardware that brings its own switch
+# --- hardware with its own switch
 
 
-def amd_way(port: str, bus: int) -> str:
-    """An AMD GPU below a port: upstream and downstream port of the switch on its package, then the GPU."""
+def amd_path(port: str, bus: int) -> str:
+    """Return the path of an AMD GPU below a port: both ports of the switch on its package, then the GPU."""
     return f"{port}/0000:{bus:02x}:00.0/0000:{bus + 1:02x}:00.0/0000:{bus + 2:02x}:00.0"
 
 
-def test_amd_gpus_bring_a_switch() -> None:
-    """A GPU and a NIC below one switch are PIX, although the GPU's own switch makes its way longer."""
-    gpu, nic = amd_way(f"{SWITCH}/0000:12:00.0", 0x13), f"{SWITCH}/0000:12:01.0/0000:20:00.0"
+def test_amd_gpus_have_their_own_switch() -> None:
+    """A GPU and a NIC below one switch are PIX, although the GPU's own switch makes its path longer."""
+    gpu, nic = amd_path(f"{SWITCH}/0000:12:00.0", 0x13), f"{SWITCH}/0000:12:01.0/0000:20:00.0"
     own = {"0000:13:00.0": "1002:14a0:1002:14a0", "0000:14:00.0": "1002:14a1:1002:14a1"}
     assert between(gpu, nic, (AMD, NIC_IDS), own) == "PIX"
     assert between(gpu, nic, (AMD, NIC_IDS)) == "PXB"
@@ -140,15 +140,15 @@ def test_amd_gpus_bring_a_switch() -> None:
 
 
 def test_functions_of_an_amd_gpu() -> None:
-    """Inside its own switch, and across root ports, the correction changes nothing."""
+    """Inside the GPU's own switch, and across root ports, the correction changes nothing."""
     own = {f"0000:{bus:02x}:00.0": f"1002:{device}:1002:0001" for bus, device in ((0x13, "1478"), (0x14, "1479"))}
-    way = amd_way(f"{SWITCH}/0000:12:00.0", 0x13)
+    way = amd_path(f"{SWITCH}/0000:12:00.0", 0x13)
     assert between(way, way[:-1] + "1", (AMD, AMD), own) == "SAME"
     assert between(way, "pci0000:10/0000:10:02.0/0000:20:00.0", (AMD, NIC_IDS), own) == "PHB"
 
 
 def test_nics_with_an_embedded_switch() -> None:
-    """A NIC behind its own 15b3 bridges is as near to the GPU at the same switch as one without."""
+    """A NIC behind its own 15b3 bridges is as near to a GPU at the same switch as a NIC without bridges."""
     nic = f"{SWITCH}/0000:12:01.0/0000:20:00.0/0000:21:00.0/0000:22:00.0"
     own = {"0000:20:00.0": "15b3:1979:15b3:1979", "0000:21:00.0": "15b3:1979:15b3:1979"}
     gpu = f"{SWITCH}/0000:12:00.0/0000:13:00.0"
@@ -157,7 +157,7 @@ def test_nics_with_an_embedded_switch() -> None:
 
 
 def test_a_gpu_inside_the_switch_of_a_nic() -> None:
-    """With ConnectX-8 the GPU hangs off the NIC's switch: PIX, though these bridges are the NIC's own and no GPU's."""
+    """With ConnectX-8, the GPU is below the NIC's switch. They are PIX, although the bridges belong to the NIC."""
     switch = f"{PORT}/0000:11:00.0"
     own = {f"0000:{part}": "15b3:197b:15b3:197b" for part in ("11:00.0", "12:00.0", "12:01.0")}
     nic, gpu = f"{switch}/0000:12:00.0/0000:13:00.0", f"{switch}/0000:12:01.0/0000:14:00.0"
@@ -177,7 +177,7 @@ def test_a_gpu_inside_the_switch_of_a_nic() -> None:
     ],
 )
 def test_broadcom_switches_in_base_mode(top: str, inner: str, relation: str) -> None:
-    """Sub-switches below the ports of the same switch are one level; by ids, as NCCL tells them."""
+    """Sub-switches below the ports of one switch form one level; their ids are those by which NCCL recognises them."""
     ways: list[str] = []
     bridges = {"0000:11:00.0": top}
     for number in range(2):
@@ -196,11 +196,11 @@ def test_two_levels_of_a_broadcom_switch_and_a_direct_port() -> None:
     assert between(deep, f"{SWITCH}/0000:12:01.0/0000:30:00.0", bridges=bridges) == "PIX"
 
 
-# --- odd roots
+# --- unusual roots
 
 
 def test_below_vmd() -> None:
-    """Disks below one VMD are at one host bridge; to others, zones decide."""
+    """Disks below one VMD share a host bridge; for other devices, zones decide."""
     tree = PciTree()
     tree.add("pci0000:64/0000:64:00.5", "010400")
     inner = "pci0000:64/0000:64:00.5/pci10000:00"
@@ -215,7 +215,7 @@ def test_below_vmd() -> None:
 
 
 def test_hyper_v_roots() -> None:
-    """Each device of an Azure machine has a root of its own, somewhere below VMBUS."""
+    """Each device of an Azure machine has its own root, somewhere below VMBUS."""
     tree = PciTree()
     vmbus = "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00"
     a = tree.add(f"{vmbus}/47505500-0001/pci0001:00/0001:00:00.0", GPU, node=0)
@@ -225,8 +225,8 @@ def test_hyper_v_roots() -> None:
     assert (discovered.relation(a, b), discovered.relation(a, c)) == ("NODE", "SYS")
 
 
-def test_a_socket_direct_adapter_keeps_its_two_ways() -> None:
-    """Each of its functions is near to its own socket, and the two are far from each other, as paths go."""
+def test_a_socket_direct_adapter_has_two_paths() -> None:
+    """Each of its functions is near to its own socket; by their paths, the two are far from each other."""
     tree = PciTree()
     ways = [tree.add(f"pci0000:{bus}0/0000:{bus}0:00.0", NETWORK, NIC_IDS, node=n, cpus=c)
             for n, (bus, c) in enumerate((("1", "0-7"), ("8", "8-15")))]  # fmt: skip
@@ -237,7 +237,7 @@ def test_a_socket_direct_adapter_keeps_its_two_ways() -> None:
 
 
 def test_an_endpoint_without_a_location() -> None:
-    """A function whose link is broken is related by nothing but its address."""
+    """Only its address relates a function with a broken link to others."""
     tree = PciTree()
     a = tree.add("pci0000:10/0000:10:00.0", GPU, node=0)
     b = tree.add("pci0000:10/0000:10:00.1", GPU, node=0)
@@ -252,7 +252,7 @@ def test_an_endpoint_without_a_location() -> None:
 
 
 def sriov_tree(functions: int) -> tuple[PciTree, str, list[str]]:
-    """A NIC with virtual functions, some on the next bus, and a GPU at the same switch."""
+    """Return a NIC with virtual functions, some on the next bus, and a GPU at the same switch."""
     tree = PciTree()
     tree.add(PORT, BRIDGE)
     physical = tree.add(f"{PORT}/0000:11:00.0", NETWORK)
@@ -264,15 +264,15 @@ def sriov_tree(functions: int) -> tuple[PciTree, str, list[str]]:
     return tree, physical, virtual
 
 
-def test_virtual_functions_are_of_the_same_device() -> None:
-    """With their physical function and with each other, on whatever device number or bus they are."""
+def test_virtual_functions_belong_to_the_same_device() -> None:
+    """They are one device with their physical function and with each other, on any device number or bus."""
     tree, physical, virtual = sriov_tree(20)
     discovered = tree.collect(ONE_ZONE)
     assert {discovered.relation(a, b) for a, b in combinations([physical, *virtual], 2)} == {"SAME"}
 
 
-def test_many_virtual_functions_do_not_explode() -> None:
-    """Above the limit each is related to its physical function only, and other endpoints are as before."""
+def test_many_virtual_functions_give_few_pairs() -> None:
+    """Above the limit, each is related only to its physical function; other endpoints are not affected."""
     tree, physical, virtual = sriov_tree(600)
     gpu = tree.add("pci0000:10/0000:10:02.0", GPU)
     discovered = tree.collect(ONE_ZONE)
@@ -285,7 +285,7 @@ def test_many_virtual_functions_do_not_explode() -> None:
 
 
 def test_virtual_functions_without_their_physical_function() -> None:
-    """In a guest a virtual function stands alone, and is paired like any other however many there are."""
+    """In a guest, a virtual function has no physical one and is paired like any other, up to any number."""
     tree = PciTree()
     for number in range(MAX_ENDPOINTS + 4):
         address = tree.add(f"pci{number:04x}:00/{number:04x}:00:00.0", NETWORK)
@@ -298,12 +298,12 @@ def test_virtual_functions_without_their_physical_function() -> None:
 
 
 def gpu(address: str | None, *peers: NvLinkPeer) -> Gpu:
-    """A GPU with these NVLinks."""
+    """Return a GPU with these NVLinks."""
     return Gpu(address, None, "nvidia", None, None, None, None, None, None, None, nvlinks=peers)
 
 
 def nvlink_relation(a: Gpu, b: Gpu) -> str | None:
-    """The relation of two GPUs on different host bridges of one zone."""
+    """Return the relation of two GPUs on different host bridges of one zone."""
     tree = PciTree()
     for each in (a, b):
         assert each.address is not None
@@ -315,7 +315,7 @@ A, B, SWITCHES = "0000:10:00.0", "0000:20:00.0", ("0000:f0:00.0", "0000:f1:00.0"
 
 
 def switched(links: int, *switches: str | None) -> list[NvLinkPeer]:
-    """So many links to each of the switches."""
+    """Return this number of links to each of the switches."""
     return [NvLinkPeer(switch, "switch", links) for switch in switches]
 
 
@@ -335,12 +335,12 @@ def switched(links: int, *switches: str | None) -> list[NvLinkPeer]:
     ],
 )
 def test_nvlink(peers_a: list[NvLinkPeer], peers_b: list[NvLinkPeer], relation: str) -> None:
-    """Direct links, of which one end may know alone; links to switches that both reach; none to a processor."""
+    """Direct links count even if only one end lists them, as do links to common switches, but not to a processor."""
     assert nvlink_relation(gpu(A, *peers_a), gpu(B, *peers_b)) == relation
 
 
 def test_nvlink_relates_gpus_only() -> None:
-    """A NIC beside two linked GPUs keeps its relation, and a GPU without an address is no reason to stop."""
+    """A NIC beside two linked GPUs keeps its relation; a GPU without an address is skipped."""
     tree = PciTree()
     for address in (A, B):
         tree.add(f"pci{address[:7]}/{address}", GPU, NVIDIA)
@@ -354,12 +354,12 @@ def test_nvlink_relates_gpus_only() -> None:
     ]
 
 
-# --- what must hold of any tree
+# --- invariants of all trees
 
 
 @st.composite
 def switch_trees(draw: st.DrawFn) -> tuple[PciFunction, ...]:
-    """Endpoints below switches as hardware has them: a device at the end of a port, a port below a switch."""
+    """Draw endpoints below switches as in hardware: each port has a device or a switch below it."""
     functions: list[PciFunction] = []
     bus = 0
     for root in range(draw(st.integers(1, 3))):
@@ -380,7 +380,7 @@ def switch_trees(draw: st.DrawFn) -> tuple[PciFunction, ...]:
 
 
 def endpoint(address: str, root: str, bridges: tuple[str, ...], zone_id: int | None) -> PciFunction:
-    """An endpoint as the collectors before `links` leave it."""
+    """Return an endpoint with the fields that earlier collectors set."""
     return PciFunction(
         address, "0200", "020000", "15b3", "1021", None, None, None, zone_id, None, None,
         bridges[-1] if bridges else None, root, None, None, None, None, bridges,
@@ -389,7 +389,7 @@ def endpoint(address: str, root: str, bridges: tuple[str, ...], zone_id: int | N
 
 @given(switch_trees())
 def test_consistency(functions: tuple[PciFunction, ...]) -> None:
-    """Every pair once, in order; what is below one root says so; and no detour is shorter than the way."""
+    """Every pair is listed once, in order; relations below one root match it; no detour is shorter than the path."""
     ordered = tuple(sorted(functions, key=lambda function: pci_order(function.address)))
     links = run(MemoryFiles([]), Machine(pci=ordered), (COLLECTOR,)).machine.links
     relations = {frozenset((link.a, link.b)): link.relation for link in links}
@@ -402,31 +402,31 @@ def test_consistency(functions: tuple[PciFunction, ...]) -> None:
         assert (relation is None) == (a.root != b.root and None in (a.zone, b.zone))
     for trio in combinations(by_address, 3):
         ranks = sorted(RANKS.get(relations[frozenset(pair)] or "", 9) for pair in combinations(trio, 2))
-        # a tree of switches is an ultrametric space: of three distances the two largest are equal
+        # a tree of switches is an ultrametric space: of three distances, the two largest are equal
         assert ranks[1] == ranks[2] or 9 in ranks
 
 
 @given(switch_trees())
 def test_the_order_of_functions_does_not_matter(functions: tuple[PciFunction, ...]) -> None:
-    """The relation of two endpoints is the same from either side."""
+    """The relation of two endpoints is the same in both directions."""
     forward = run(MemoryFiles([]), Machine(pci=functions), (COLLECTOR,))
     backward = run(MemoryFiles([]), Machine(pci=functions[::-1]), (COLLECTOR,))
     pairs = [(link.a, link.b) for link in forward.machine.links]
     assert [forward.relation(a, b) for a, b in pairs] == [backward.relation(b, a) for a, b in pairs]
 
 
-# --- the rest
+# --- other cases
 
 
 @pytest.mark.parametrize("functions", [(), (endpoint("0000:00:00.0", "pci0000:00", (), 0),)])
 def test_fewer_than_two_endpoints(functions: tuple[PciFunction, ...]) -> None:
-    """Nothing to relate is no data."""
+    """Without two endpoints there is no data."""
     with pytest.raises(NoData):
         COLLECTOR.collect(Reader(MemoryFiles([])), Machine(pci=functions))
 
 
 def test_sources_name_the_rule() -> None:
-    """Each pair is explained by the meaning of its class."""
+    """The source of each pair has the meaning of its class."""
     discovered = collect_endpoints((f"{PORT}/0000:11:00.0", GPU, NVIDIA), (f"{PORT}/0000:11:00.1", NETWORK, NIC_IDS))
     assert discovered.sources["links.0"].value == "0000:11:00.0 0000:11:00.1"
     assert "one device" in discovered.sources["links.0"].rule

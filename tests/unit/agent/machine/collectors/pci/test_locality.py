@@ -1,4 +1,4 @@
-"""Which zone a function is nearest to: each rule, their order, and what remains unknown."""
+"""The zone nearest to a function: each rule, their order, and cases that remain unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRACE = (
 
 
 def nic_tree(*, node: int | None = -1, cpus: str | None = "0-15", bridge_node: int | None = -1) -> PciTree:
-    """A NIC behind one root port, of which nothing is known but what the arguments say."""
+    """Return a NIC behind one root port, with only the facts in the arguments."""
     tree = PciTree()
     tree.add("pci0000:3a/0000:3a:00.0", BRIDGE, node=bridge_node, cpus=cpus if cpus in (None, "") else "0-15")
     tree.add(f"pci0000:3a/0000:3a:00.0/{NIC}", NETWORK, node=node, cpus=cpus)
@@ -59,20 +59,20 @@ def nic_tree(*, node: int | None = -1, cpus: str | None = "0-15", bridge_node: i
     ],
 )
 def test_rules(tree: PciTree, zones: tuple[Zone, ...], placed: tuple[int | None, str | None]) -> None:
-    """Each rule applies where those before it do not; local CPUs of two zones decide nothing."""
+    """Each rule applies if no earlier one does; local CPUs of two zones decide nothing."""
     nic = tree.collect(zones).function(NIC)
     assert (nic.zone, nic.zone_source) == placed
 
 
-def test_the_firmware_comes_first() -> None:
-    """numa_node decides, even where local CPUs differ; and that is reported."""
+def test_the_firmware_takes_precedence() -> None:
+    """numa_node decides even if the local CPUs differ; the difference is reported."""
     discovered = nic_tree(node=0, cpus="8-15").collect(TWO_ZONES)
     assert (discovered.function(NIC).zone, discovered.function(NIC).zone_source) == (0, "numa_node")
     assert [problem.used for problem in discovered.problems] == ["numa_node"]
 
 
-def test_local_cpus_without_a_zone_are_odd() -> None:
-    """The kernel derives them from the zone; with several zones, one without the other is reported."""
+def test_local_cpus_without_a_zone_are_reported() -> None:
+    """The kernel derives them from the zone. On a machine with several zones, one without the other is reported."""
     discovered = nic_tree(node=-1, cpus="8-15").collect(TWO_ZONES)
     assert [problem.used for problem in discovered.problems] == ["local CPUs"]
     discovered = nic_tree(node=-1, cpus="", bridge_node=1).collect(TWO_ZONES)
@@ -81,7 +81,7 @@ def test_local_cpus_without_a_zone_are_odd() -> None:
 
 
 def test_a_zone_that_does_not_exist_is_never_invented() -> None:
-    """A number out of a damaged file makes no zone; many such functions make one problem for each number."""
+    """A number from a damaged file does not make a zone; there is one problem per number, not per function."""
     tree = PciTree()
     for number in range(12):
         tree.add(f"pci0000:00/0000:00:{number:02x}.0", SERIAL, node=4294967295 if number % 2 else 77, cpus="0-15")
@@ -106,14 +106,14 @@ def test_memory_of_a_coherent_gpu(node: int, nearest: int) -> None:
     function = discovered.function(gpu)
     assert (function.zone, function.zone_source, function.memory_zone) == (nearest, "distance", node)
     assert discovered.function("0008:00:00.0").memory_zone is None
-    # the kernel lists no local CPUs of a zone without any; those of the nearest zone are
+    # a zone without CPUs has no local CPUs, so those of the nearest zone are used
     assert function.cpus == next(each.cpus for each in GRACE if each.id == nearest)
     assert discovered.problems == []
 
 
 @pytest.mark.parametrize("cpus", ["0-15", "7-8", "8-15"])
-def test_local_cpus_outside_of_the_zone(cpus: str) -> None:
-    """The kernel derives them from the zone: more or other CPUs are a contradiction, which is told."""
+def test_local_cpus_outside_the_zone(cpus: str) -> None:
+    """The kernel derives them from the zone, so other CPUs are a contradiction, which is reported."""
     tree = PciTree()
     gpu = tree.add("pci0000:10/0000:10:00.0", GPU, node=0, cpus=cpus)
     discovered = tree.collect(TWO_ZONES)
@@ -124,7 +124,7 @@ def test_local_cpus_outside_of_the_zone(cpus: str) -> None:
 
 
 def test_memory_of_a_gpu_from_its_driver() -> None:
-    """With POWER9 it is the zone that names the GPU, while the function has no numa_node at all."""
+    """On POWER9, the zone names the GPU, while the function has no numa_node."""
     tree = PciTree()
     gpu = tree.add("pci0004:05/0004:05:00.0", GPU, node=None, cpus="0-7")
     function = tree.collect((*TWO_ZONES, zone(255, "", device=gpu))).function(gpu)
@@ -142,13 +142,13 @@ def test_memory_of_a_gpu_from_its_driver() -> None:
     ],
 )
 def test_nearest_zone(distances: dict[str, int], nearest: int | None) -> None:
-    """The smallest distance counts; two equal ones, or none to a zone with CPUs, decide nothing."""
+    """The smallest distance decides; equal ones, or none to a zone with CPUs, decide nothing."""
     memory = zone(2, "", distances)
     assert nearest_cpu_zone((*TWO_ZONES, memory), memory) == nearest
 
 
 def test_a_tie_falls_through_to_the_next_rule() -> None:
-    """Where distances decide nothing, local CPUs may."""
+    """If distances decide nothing, local CPUs may."""
     discovered = nic_tree(node=2, cpus="8-15").collect((*TWO_ZONES, zone(2, "", {"0": 20, "1": 20})))
     assert (discovered.function(NIC).zone, discovered.function(NIC).zone_source) == (1, "local_cpus")
 
@@ -157,7 +157,7 @@ def test_a_tie_falls_through_to_the_next_rule() -> None:
 
 
 def test_a_virtual_function_has_the_zone_of_its_physical_function() -> None:
-    """Before any bridge, since a virtual function may be on a bus of its own."""
+    """The physical function precedes any bridge, since a virtual function may be on another bus."""
     tree = nic_tree(node=1, cpus="8-15")
     virtual = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
     tree.link(virtual, "physfn", f"../0000:3a:00.0/{NIC}")
@@ -166,7 +166,7 @@ def test_a_virtual_function_has_the_zone_of_its_physical_function() -> None:
 
 
 def test_physical_functions_in_a_circle() -> None:
-    """Two functions that each claim to be the other's end nothing and hang nothing."""
+    """Two functions that each claim to be the other's physical function cause neither an error nor an endless loop."""
     tree = nic_tree()
     remote = tree.add("pci0000:3a/0000:3c:00.1", NETWORK, node=-1, cpus="0-15")
     tree.link(remote, "physfn", f"../0000:3a:00.0/{NIC}")
@@ -175,8 +175,8 @@ def test_physical_functions_in_a_circle() -> None:
     assert {discovered.function(address).zone for address in (NIC, remote)} == {None}
 
 
-def test_the_nearest_bridge_that_knows_is_believed() -> None:
-    """Upwards, the first bridge with a zone counts."""
+def test_the_nearest_bridge_with_a_zone_decides() -> None:
+    """Upwards, the first bridge with a zone decides."""
     tree = PciTree()
     tree.add("pci0000:3a/0000:3a:00.0", BRIDGE, node=0)
     tree.add("pci0000:3a/0000:3a:00.0/0000:3b:00.0", BRIDGE, node=1, cpus="8-15")
@@ -187,7 +187,7 @@ def test_the_nearest_bridge_that_knows_is_believed() -> None:
 
 
 def test_behind_vmd_the_outer_function_decides() -> None:
-    """The inner host bridge knows no zone; the function that carries it, or that one's bridges, do."""
+    """The inner host bridge has no zone; the function that contains it has one, or a bridge above that function."""
     for outer_node, port_node in ((1, -1), (-1, 1)):
         tree = PciTree()
         port = "pci0000:64/0000:64:00.0"
@@ -202,7 +202,7 @@ def test_behind_vmd_the_outer_function_decides() -> None:
 
 
 def test_a_flat_virtual_machine() -> None:
-    """Endpoints without a zone are reported in one entry; a serial port is not reported."""
+    """Endpoints without a zone are one problem; a serial port is not reported."""
     tree = PciTree()
     devices = [tree.add(f"pci0000:00/0000:00:{n:02x}.0", GPU, node=-1, cpus="0-15") for n in range(1, 9)]
     tree.add("pci0000:00/0000:00:1f.0", SERIAL, node=-1, cpus="0-15")
@@ -214,7 +214,7 @@ def test_a_flat_virtual_machine() -> None:
 
 
 def test_sources_name_the_rule() -> None:
-    """Every zone can be traced to the file and the rule that gave it."""
+    """Every zone names the file and the rule that gave it."""
     tree = nic_tree(node=-1, bridge_node=1)
     source = tree.collect(TWO_ZONES).sources[f"pci.{NIC}.zone"]
     assert source.file.endswith("/0000:3a:00.0/numa_node")
@@ -222,13 +222,13 @@ def test_sources_name_the_rule() -> None:
 
 
 def test_no_data_without_functions() -> None:
-    """No PCI, nothing to place."""
+    """Without PCI functions, there is no data."""
     with pytest.raises(NoData):
         COLLECTOR.collect(Reader(MemoryFiles([])), Machine(zones=TWO_ZONES))
 
 
 def bare(address: str) -> PciFunction:
-    """A function of which nothing is known."""
+    """Return a function without any known fact."""
     nothing = dict.fromkeys(PciFunction._fields)
     return PciFunction(**{**nothing, "address": address, "bridges": ()})  # pyright: ignore[reportArgumentType]
 

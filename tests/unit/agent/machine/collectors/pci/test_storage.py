@@ -1,4 +1,4 @@
-"""Block devices: which are of the hardware, their parents, and their attributes."""
+"""Block devices: which ones are hardware, their parents, and their attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASS = "sys/class/block"
 
 
 class DiskTree(PciTree):
-    """A tree with block devices besides functions."""
+    """A tree with block devices in addition to functions."""
 
     def disk(
         self,
@@ -32,7 +32,7 @@ class DiskTree(PciTree):
         model: str | None = None,
         **more: object,
     ) -> str:
-        """Add a block device at a path below /sys/devices; return its name."""
+        """Add a block device at a path below /sys/devices and return its name."""
         name = device_path.rpartition("/")[2]
         self.contents[f"{directory}/{name}"] = f"{'../' * directory.count('/')}devices/{device_path}"
         values = {"size": size, "queue/rotational": rotational, **more}
@@ -42,7 +42,7 @@ class DiskTree(PciTree):
         return name
 
     def only(self) -> BlockDevice:
-        """The one block device that is found."""
+        """Return the only block device that is listed."""
         (device,) = self.collect().machine.block_devices
         return device
 
@@ -52,7 +52,7 @@ SSD = f"{ROOT}/0000:11:00.0"
 
 
 def ssd_tree() -> DiskTree:
-    """An NVMe disk as kernel 6 shows it."""
+    """Return an NVMe disk as kernel 6 lists it."""
     tree = DiskTree()
     tree.add(ROOT, BRIDGE, node=1, cpus="8-15")
     tree.add(SSD, NVME, node=1, cpus="8-15")
@@ -69,7 +69,7 @@ def ssd_tree() -> DiskTree:
     ],
 )
 def test_a_queue(queue: dict[str, Any], expected: tuple[bool | None, str | None, int | None]) -> None:
-    """Whether files can be mapped, and whether it is written zone by zone; older kernels say neither."""
+    """The queue shows whether files can be mapped and whether writes are zoned; on older kernels, it shows neither."""
     tree = DiskTree()
     tree.add(ROOT, BRIDGE, node=1, cpus="8-15")
     tree.add(SSD, NVME, node=1, cpus="8-15")
@@ -80,7 +80,7 @@ def test_a_queue(queue: dict[str, Any], expected: tuple[bool | None, str | None,
 
 
 def test_an_nvme_namespace() -> None:
-    """Size in bytes from sectors of 512, the model without padding, the function and its zone."""
+    """Size in bytes from sectors of 512, the model without padding, the function and its zone are read."""
     tree = ssd_tree()
     assert tree.only() == BlockDevice(
         "nvme0n1", "0000:11:00.0", 1, 3840755982336, False, "SAMSUNG MZQL23T8HCLS-00A07", "nvme"
@@ -103,7 +103,7 @@ def test_an_nvme_namespace() -> None:
     ],
 )
 def test_transports(device_path: str, address: str | None, transport: str | None) -> None:
-    """The path to a disk shows how it is attached; a disk of virtio-scsi is a SCSI disk."""
+    """The path of a disk shows how it is attached; a virtio-scsi disk is a SCSI disk."""
     tree = DiskTree()
     tree.add(ROOT, BRIDGE)
     tree.add(SSD, "010000")
@@ -126,8 +126,8 @@ def test_transports(device_path: str, address: str | None, transport: str | None
         f"{SSD}/nvme/nvme0/nvme0n1/nvme0n1p1",
     ],
 )
-def test_what_is_left_out(device_path: str) -> None:
-    """Software's devices, remote ones, the hidden paths of a multipath head, and partitions."""
+def test_omitted_devices(device_path: str) -> None:
+    """Software devices, remote ones, hidden paths of a multipath head, and partitions are omitted."""
     tree = ssd_tree()
     tree.disk(device_path)
     assert tree.only().name == "nvme0n1"
@@ -153,7 +153,7 @@ def test_a_multipath_head_is_at_its_first_controller() -> None:
     ("node", "nearest", "problems"), [("1", 1, 0), ("2", 0, 0), ("-1", None, 0), ("9", None, 1), ("x", None, 1)]
 )
 def test_persistent_memory(node: str, nearest: int | None, problems: int) -> None:
-    """It has no function and names its zone itself; one without CPUs counts for the nearest that has them."""
+    """It has no function and names its zone itself; for a zone without CPUs, the nearest zone with CPUs is used."""
     tree = DiskTree()
     device_path = "LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/pfn0.0/block/pmem0"
     tree.disk(device_path, **{"device/numa_node": node})
@@ -164,7 +164,7 @@ def test_persistent_memory(node: str, nearest: int | None, problems: int) -> Non
 
 
 def test_rotating_disks_and_empty_drives() -> None:
-    """A disk that spins, and a drive without a medium, whose size is truly 0."""
+    """The disk rotates; the drive has no medium, so its size is really 0."""
     tree = DiskTree()
     tree.add(ROOT, "010601")
     tree.disk(f"{ROOT}/ata1/host0/target0:0:0/0:0:0:0/block/sda", rotational=1, model="ST9250610NS")
@@ -174,7 +174,7 @@ def test_rotating_disks_and_empty_drives() -> None:
 
 
 def test_order_is_natural() -> None:
-    """nvme2 stands before nvme10."""
+    """nvme2 comes before nvme10."""
     tree = DiskTree()
     tree.add(ROOT, BRIDGE)
     tree.add(SSD, NVME)
@@ -187,7 +187,7 @@ def test_order_is_natural() -> None:
 
 
 def test_lists_of_old_kernels() -> None:
-    """Without /sys/class/block the older list serves, and that is reported."""
+    """Without /sys/class/block, the older list is used, and this is reported."""
     tree = DiskTree()
     tree.add(ROOT, "010601")
     tree.disk(f"{ROOT}/host0/target0:0:0/0:0:0:0/block/sda", directory="sys/block", model="X")
@@ -197,7 +197,7 @@ def test_lists_of_old_kernels() -> None:
 
 
 def test_directories_instead_of_links() -> None:
-    """Before kernel 2.6.26 an entry was a directory; hardware has a link to its device, software has none."""
+    """Before kernel 2.6.26, an entry was a directory; only hardware has a link to its device."""
     tree = PciTree()
     tree.add(ROOT, "010601")
     tree.contents |= {
@@ -210,7 +210,7 @@ def test_directories_instead_of_links() -> None:
     assert (disk.name, disk.address, disk.size) == ("sda", "0000:10:01.0", 1 << 20)
 
 
-# --- what is wrong
+# --- damage
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_directories_instead_of_links() -> None:
 )
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"(null)\n"])
 def test_lost_facts_are_unknown_and_reported(name: str, field: str, content: bytes | None) -> None:
-    """Absent or empty: None, never 0 and never False; the file is named."""
+    """If it is absent or empty, the fact is None, never 0 or False, and the file is named."""
     tree = ssd_tree()
     path = f"sys/devices/{SSD}/nvme/nvme0/nvme0n1/{name}"
     del tree.contents[path]
@@ -235,7 +235,7 @@ def test_lost_facts_are_unknown_and_reported(name: str, field: str, content: byt
     [("size", b"-8\n"), ("size", b"36028797018963968\n"), ("size", b"1e9\n"), ("queue/rotational", b"2\n")],
 )
 def test_nonsense_is_unknown_and_reported(name: str, content: bytes) -> None:
-    """A size below zero or above what a file offset can address, and a boolean that is none."""
+    """A size below zero or beyond any file offset, and an invalid boolean, are unknown."""
     tree = ssd_tree()
     tree.contents[f"sys/devices/{SSD}/nvme/nvme0/nvme0n1/{name}"] = content
     discovered = tree.collect()
@@ -246,7 +246,7 @@ def test_nonsense_is_unknown_and_reported(name: str, content: bytes) -> None:
 
 
 def test_a_dangling_disk_has_its_name_and_location() -> None:
-    """The class lists it, so it exists; what is unknown of it is reported."""
+    """The class lists it, so it exists; unknown facts are reported."""
     tree = ssd_tree()
     tree.contents = {path: content for path, content in tree.contents.items() if "/nvme/" not in path}
     tree.contents[f"{CLASS}/nvme0n1"] = f"../../devices/{SSD}/nvme/nvme0/nvme0n1"
@@ -260,14 +260,14 @@ def test_a_dangling_disk_has_its_name_and_location() -> None:
     "contents", [[], [(CLASS, None)], [(f"{CLASS}/loop0", "../../devices/virtual/block/loop0")], [(f"{CLASS}/a", "a")]]
 )
 def test_machines_without_disks(contents: list[tuple[str, bytes | str | None]]) -> None:
-    """Nothing, software's devices only, and an entry that leads to itself: no data."""
+    """Without entries, with only software devices, or with an entry that leads to itself, there is no data."""
     with pytest.raises(NoData, match="no block device"):
         COLLECTOR.collect(Reader(MemoryFiles([*contents, ("sys/block", None)])), Machine())
 
 
 @given(st.text(alphabet="./abcdevirtual0123456789:pcinme", max_size=40), st.binary(max_size=12))
-def test_no_content_stops_it(target: str, content: bytes) -> None:
-    """Any text in a link and any bytes in a file: no exception."""
+def test_no_content_raises(target: str, content: bytes) -> None:
+    """Any text in a link and any bytes in a file raise no exception."""
     tree = ssd_tree()
     tree.contents[f"{CLASS}/sdz"] = target
     tree.contents[f"sys/devices/{SSD}/nvme/nvme0/nvme0n1/size"] = content
@@ -279,15 +279,15 @@ def test_no_content_stops_it(target: str, content: bytes) -> None:
 
 
 def test_sources() -> None:
-    """Each fact is traced to its file, the rest to the entry of the device."""
+    """Each fact names its file; other facts name the entry of the device."""
     sources = ssd_tree().collect().sources
     assert sources["block_devices.nvme0n1.size"].value == "7501476528"
     assert sources["block_devices.nvme0n1"].value == f"sys/devices/{SSD}/nvme/nvme0/nvme0n1"
     assert "block_devices.nvme0n1.model" in sources
 
 
-def test_what_makes_a_rescan() -> None:
-    """A new disk and a disk that grew; not a new loop device."""
+def test_what_causes_a_rescan() -> None:
+    """A new disk and a disk that has grown cause a rescan; a new loop device does not."""
     tree = ssd_tree()
 
     def signature() -> object:
@@ -303,7 +303,7 @@ def test_what_makes_a_rescan() -> None:
 
 
 def test_only_the_disks_of_the_machine() -> None:
-    """Without PCI a disk still has its name and its size, and no zone."""
+    """Without PCI, a disk still has its name and size, but no zone."""
     tree = DiskTree()
     tree.disk("platform/mmc/block/mmcblk0")
     discovered = run(tree.files(), Machine(), (COLLECTOR,))
