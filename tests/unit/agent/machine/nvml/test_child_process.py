@@ -1,4 +1,4 @@
-"""The child process: ends in time or is left alone, and leaves nothing behind."""
+"""The child process: it ends in time or is abandoned, and it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 FACTS = NvmlFacts(driver_version="570.86.10", cuda_version=12080)
 
 
-def running(code: str, deadline: float = 20) -> NvmlChild:
-    """A child that runs other code."""
+def child_running(code: str, deadline: float = 20) -> NvmlChild:
+    """Return a child that runs other code."""
     return NvmlChild([sys.executable, "-c", code], deadline=deadline)
 
 
-def printing(text: str) -> NvmlChild:
-    return running(f"print({text!r})")
+def child_printing(text: str) -> NvmlChild:
+    return child_running(f"print({text!r})")
 
 
 def alive(process: int) -> bool:
-    """Whether there is such a process, as a zombie or not."""
+    """Return whether a process exists, including a zombie."""
     return Path(f"/proc/{process}").exists()
 
 
 def test_the_facts_are_the_last_line() -> None:
-    """What a library prints before it does not matter."""
-    assert printing(f"NVML says hello\n{to_json(FACTS)}").query() == FACTS
+    """Earlier output of a library does not matter."""
+    assert child_printing(f"NVML says hello\n{to_json(FACTS)}").query() == FACTS
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_the_facts_are_the_last_line() -> None:
     ],
 )
 def test_a_failed_query_is_a_single_line(code: str, words: str) -> None:
-    """How it ended, and its last words."""
-    facts = running(code).query()
+    """The line has the end of the process and its last output."""
+    facts = child_running(code).query()
     assert words in (facts.problem or "")
     assert (facts.problem or "").startswith("the query of NVML failed: the process ended")
     assert "\n" not in (facts.problem or "")
@@ -65,53 +65,56 @@ def test_a_failed_query_is_a_single_line(code: str, words: str) -> None:
 
 def test_facts_of_a_failed_child_are_ignored() -> None:
     """A process that crashed after its last line may have printed anything."""
-    facts = running(f"import os; print({to_json(FACTS)!r}, flush=True); os.abort()").query()
+    facts = child_running(f"import os; print({to_json(FACTS)!r}, flush=True); os.abort()").query()
     assert facts.driver_version is None
 
 
 def test_an_absent_command() -> None:
-    """It is a problem, and no exception."""
+    """It is a problem, not an exception."""
     assert NvmlChild(["/no/such/python"]).query().problem == (
         "NVML cannot be queried: /no/such/python: No such file or directory"
     )
 
 
 def test_much_output_does_not_block() -> None:
-    """More than a pipe holds, on both outputs."""
+    """The child writes more than a pipe holds to both outputs."""
     code = f"import sys; sys.stderr.write('x' * 1_000_000); print('y' * 1_000_000); print({to_json(FACTS)!r})"
-    assert running(code).query() == FACTS
+    assert child_running(code).query() == FACTS
 
 
-def test_no_child_is_left_behind(tmp_path: Path) -> None:
-    """One within the deadline and one beyond it: neither runs on, nor is it a zombie."""
+def test_no_child_remains(tmp_path: Path) -> None:
+    """One child ends before the deadline, one is stopped after it: neither is running or a zombie."""
     mark = tmp_path / "pid"
     note = f"import os, time, pathlib; pathlib.Path({str(mark)!r}).write_text(str(os.getpid()))"
-    running(note).query()
+    child_running(note).query()
     assert not alive(int(mark.read_text()))
     began = time.monotonic()
-    facts = running(f"{note}\ntime.sleep(600)", deadline=1.5).query()
+    facts = child_running(f"{note}\ntime.sleep(600)", deadline=1.5).query()
     assert facts.problem == "the nvidia driver did not respond within 1.5 s"
     assert time.monotonic() - began < 30
     assert not alive(int(mark.read_text()))
 
 
-def test_a_grandchild_that_holds_the_pipes_does_not_hold_us() -> None:
-    """The library may start a program of its own; that it hangs is no reason to wait for it, or to blame the child."""
+def test_a_grandchild_that_holds_the_pipes_does_not_block() -> None:
+    """The library may start another program.
+
+    If it hangs, the query does not wait for it, and the child is not blamed.
+    """
     code = "import subprocess; subprocess.run(['sleep', '40'])"
     began = time.monotonic()
-    child = running(code, deadline=0.5)
+    child = child_running(code, deadline=0.5)
     assert child.query().problem == "the nvidia driver did not respond within 0.5 s"
     assert time.monotonic() - began < 20
     assert child.attempt == (1, False)
 
 
 def test_a_missed_deadline_leads_to_another_query() -> None:
-    """The attempt differs after a query without a result, and is the same after one with a result."""
-    child = running("import time; time.sleep(600)", deadline=0.5)
+    """The attempt changes after a query without a result, but not after one with a result."""
+    child = child_running("import time; time.sleep(600)", deadline=0.5)
     before = child.attempt
     child.query()
     assert child.attempt != before
-    second = printing(to_json(FACTS))
+    second = child_printing(to_json(FACTS))
     before = second.attempt
     second.query()
     assert second.attempt == before
@@ -119,7 +122,7 @@ def test_a_missed_deadline_leads_to_another_query() -> None:
 
 @pytest.fixture
 def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[str]]]:
-    """Makes processes deaf to being killed, as those are that sleep in the kernel; ends them after the test."""
+    """Make processes ignore kill(), as if they were sleeping in the kernel, and end them after the test."""
     spared: list[subprocess.Popen[str]] = []
 
     def spare(process: subprocess.Popen[str]) -> None:
@@ -134,12 +137,12 @@ def immortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[
         process.wait()
 
 
-def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Popen[str]], tmp_path: Path) -> None:
-    """It is neither waited for nor joined by a second one; after its end NVML is queried again."""
+def test_a_child_that_cannot_be_ended_is_abandoned(immortal: list[subprocess.Popen[str]], tmp_path: Path) -> None:
+    """The next query neither waits for it nor starts a second one; after its end, NVML is queried again."""
     go = tmp_path / "go"
     wait = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
     code = f"import time, pathlib\n{wait}\nprint({to_json(FACTS)!r})"
-    child = running(code, deadline=1)
+    child = child_running(code, deadline=1)
     first = child.query().problem or ""
     assert "cannot be ended because it hangs in the kernel" in first
     (left,) = immortal
@@ -155,8 +158,8 @@ def test_a_child_that_cannot_be_ended_is_left_alone(immortal: list[subprocess.Po
     assert child.query() == FACTS
 
 
-def test_the_child_gets_our_environment_and_more() -> None:
-    """Variables like LD_LIBRARY_PATH can be added; our module path goes with them."""
+def test_the_child_gets_the_environment_and_additions() -> None:
+    """Variables such as LD_LIBRARY_PATH can be added; the module path of the agent is passed on."""
     code = "import json, os; print(json.dumps({'driver_version': os.environ['ADDED'] + os.environ['PYTHONPATH']}))"
     child = NvmlChild([sys.executable, "-c", code], environment={"ADDED": "yes:"})
     version = child.query().driver_version or ""
@@ -165,7 +168,7 @@ def test_the_child_gets_our_environment_and_more() -> None:
 
 
 def test_our_own_module_prints_facts() -> None:
-    """The real command line ends with facts, whatever there is to find on this machine."""
+    """The real command line ends with facts, whatever this machine has."""
     facts = NvmlChild(deadline=60).query()
     assert "failed" not in (facts.problem or "")
     assert json.loads(to_json(facts))

@@ -1,4 +1,4 @@
-"""XIDs as NVML reports them, from the double."""
+"""XIDs as NVML reports them, with simulated NVML."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from zonewise_sandbox.nvml import SimulatedNvml
 
 
-def watched(nvml: SimulatedNvml, waits: int = 6, pause: Callable[[float], object] | None = None) -> list[NvmlXid]:
-    """What is reported within so many waits."""
+def watch_for(nvml: SimulatedNvml, waits: int = 6, pause: Callable[[float], object] | None = None) -> list[NvmlXid]:
+    """Return the XIDs that are reported within this number of waits."""
     xids: list[NvmlXid] = []
     stops = iter([False] * waits)
     nvml.system["nvmlEventSetCreate"] = 1
@@ -29,24 +29,24 @@ def test_xids_of_registered_gpus() -> None:
     nvml = stub_twin()
     nvml.gpus[1].results["nvmlDeviceRegisterEvents"] = None
     nvml.events = [("00000000:3B:00.0", 8, 79), ("00010000:3B:00.0", 8, 31), ("00000000:3B:00.0", 4, 0), ("?", 8, 1)]
-    assert watched(nvml) == [NvmlXid("0000:3b:00.0", 79), NvmlXid("10000:3b:00.0", 31)]
+    assert watch_for(nvml) == [NvmlXid("0000:3b:00.0", 79), NvmlXid("10000:3b:00.0", 31)]
 
 
-def test_a_lost_gpu_neither_ends_the_watch_nor_makes_it_spin() -> None:
+def test_a_lost_gpu_neither_ends_the_watch_nor_causes_a_busy_loop() -> None:
     nvml, pauses = stub_twin(), list[float]()
     nvml.gpus[0].results["nvmlDeviceRegisterEvents"] = None
     nvml.events = [NvmlError(GPU_IS_LOST), NvmlError(GPU_IS_LOST), ("00000000:3B:00.0", 8, 79)]
-    assert watched(nvml, 3, pauses.append) == [NvmlXid("0000:3b:00.0", 79)]
+    assert watch_for(nvml, 3, pauses.append) == [NvmlXid("0000:3b:00.0", 79)]
     assert pauses == [5.0, 5.0]
     nvml.events = [NvmlError(UNKNOWN)]
     with pytest.raises(NvmlError):
-        watched(nvml)
+        watch_for(nvml)
 
 
 def test_gpus_without_events_end_the_watch() -> None:
     nvml = stub_twin()
     nvml.events = [("00000000:3B:00.0", 8, 79)]
-    assert watched(nvml) == []
+    assert watch_for(nvml) == []
 
 
 def test_a_library_without_events_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""NVML's facts as JSON: the same after the journey, and no fact of another type."""
+"""NVML's facts as JSON: equal after a round trip, and no fact has another type."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def facts_strategy(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a type of facts, with each field of its own type."""
+    """Return a strategy for a type of facts, with each field of its own type."""
     return st.builds(kind, **{name: BY_TYPE[annotation] for name, annotation in kind.__annotations__.items()})
 
 
@@ -56,8 +56,8 @@ JSON = st.recursive(
 
 @settings(max_examples=40)
 @given(FACTS)
-def test_facts_come_back_the_same(facts: NvmlFacts) -> None:
-    """Whatever NVML tells survives the journey, but that "known to be empty" is "not told"."""
+def test_facts_survive_a_round_trip(facts: NvmlFacts) -> None:
+    """All facts of NVML survive the round trip, except that "known to be empty" becomes "unknown"."""
     text = to_json(facts)
     assert len(text.splitlines()) == 1
     assert from_json(text) == facts
@@ -65,7 +65,7 @@ def test_facts_come_back_the_same(facts: NvmlFacts) -> None:
 
 @given(st.text() | JSON.map(json.dumps))
 def test_anything_else_is_a_value_error(text: str) -> None:
-    """No text makes another exception, and what is accepted are facts."""
+    """No text raises another exception, and accepted texts are facts."""
     try:
         facts = from_json(text)
     except ValueError:
@@ -75,7 +75,7 @@ def test_anything_else_is_a_value_error(text: str) -> None:
 
 @given(st.integers(0, 2000))
 def test_a_cut_text_is_rejected(length: int) -> None:
-    """A part of the text is no facts."""
+    """A part of the text is not accepted."""
     text = to_json(collect_nvml(stub_twin()))
     with pytest.raises(ValueError, match=r".+"):
         from_json(text[: min(length, len(text) - 1)])
@@ -100,18 +100,18 @@ DAMAGES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_a_fact_of_the_wrong_type_is_rejected(damage: dict[str, Any]) -> None:
-    """Every field is checked, at every depth."""
+    """Every field is checked at every depth."""
     with pytest.raises(ValueError, match=r" is |lacks"):
         from_json(json.dumps(damage))
 
 
-def test_what_a_later_version_adds_is_passed_over() -> None:
-    """A capture of a newer zonewise is read as far as we know it."""
+def test_fields_of_later_versions_are_ignored() -> None:
+    """Unknown fields are ignored, so a capture of a newer zonewise can be read."""
     text = json.dumps({"driver_version": "1.2", "new": [1], "gpus": [{"place": 0, "newer": {}}]})
     assert from_json(text) == NvmlFacts(driver_version="1.2", gpus=(NvmlGpu(0),))
 
 
 def test_deep_nesting_is_rejected() -> None:
-    """A text made to exhaust the stack is a ValueError like any other."""
+    """A text built to exhaust the stack raises ValueError like any other."""
     with pytest.raises(ValueError, match=r"deep|recursion|is '"):
         from_json('{"gpus":' + "[" * 100_000 + "]" * 100_000 + "}")

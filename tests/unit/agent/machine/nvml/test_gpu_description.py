@@ -1,4 +1,4 @@
-"""What NVML's numbers mean for a GPU."""
+"""The meaning of NVML's numbers for a GPU."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def gpu(nvml_facts: NvmlGpu, **facts: Any) -> Gpu:
     return describe_gpu(PLAIN, nvml_facts, NvmlFacts(**facts))
 
 
-def test_the_stub_in_full() -> None:
-    """Every fact of a GPU with a result for every query."""
+def test_a_complete_gpu() -> None:
+    """Every fact of a GPU with a result for every query is described."""
     facts = collect_nvml(stub_twin())
     described = describe_gpu(PLAIN, facts.gpus[0], facts)
     assert described.uuid == "GPU-00000000-0000-0000-0000-000000000000"
@@ -49,7 +49,7 @@ def test_the_stub_in_full() -> None:
 
 
 def test_facts_that_nvml_lacks_are_unchanged() -> None:
-    """/proc may have facts that NVML lacks; a fact without any source is None, and never 0 or "none"."""
+    """/proc may have facts that NVML lacks; a fact without any source is None, never 0 or "none"."""
     described = gpu(NvmlGpu(3))
     assert (described.uuid, described.model, described.memory, described.driver_version, described.vbios) == (
         "GPU-proc", "proc", 7, "1.2", "v",
@@ -82,7 +82,7 @@ def test_facts_that_nvml_lacks_are_unchanged() -> None:
     ],
 )
 def test_numbers_have_names(field: str, number: int, meaning: str | None) -> None:
-    """Known to be none is not unknown; a number from the future is."""
+    """Known to be none is not the same as unknown; an unknown number is unknown."""
     numbers: dict[str, Any] = {field: number}
     nvml_facts = NvmlGpu(0, **numbers)
     assert getattr(gpu(nvml_facts), field) == meaning
@@ -90,7 +90,7 @@ def test_numbers_have_names(field: str, number: int, meaning: str | None) -> Non
 
 @pytest.mark.parametrize(("action", "text"), [(0, "none"), (2, "reboot node"), (7, "reboot system"), (99, "action 99")])
 def test_recovery_actions(action: int, text: str) -> None:
-    """The driver's remedy is shown even where we do not know it: it is never "none"."""
+    """An unknown remedy of the driver is shown as its number, never as "none"."""
     health = gpu(NvmlGpu(0, recovery_action=action)).health
     assert health is not None
     assert health.recovery_action == text
@@ -100,8 +100,8 @@ def test_recovery_actions(action: int, text: str) -> None:
     ("bits", "reasons"),
     [(0, ()), (0x1, ()), (0x1 | 0x2 | 0x10 | 0x100, ()), (0x84, ("sw power cap", "hw power brake")), (1 << 40, ())],
 )
-def test_what_holds_clocks_down(bits: int, reasons: tuple[str, ...]) -> None:
-    """Being idle, and what the user has set, hold nothing down."""
+def test_throttle_reasons(bits: int, reasons: tuple[str, ...]) -> None:
+    """Idling and the user's own settings are not reasons for throttling."""
     health = gpu(NvmlGpu(0, clocks_event_reasons=bits)).health
     assert health is not None
     assert health.throttle_reasons == reasons
@@ -109,12 +109,12 @@ def test_what_holds_clocks_down(bits: int, reasons: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("number", "text"), [(12040, "12.4"), (13000, "13.0"), (11080, "11.8"), (None, None)])
 def test_cuda_versions(number: int | None, text: str | None) -> None:
-    """1000 times the major plus 10 times the minor."""
+    """The number is 1000 times the major plus 10 times the minor version."""
     assert gpu(NvmlGpu(0), cuda_version=number).cuda_version == text
 
 
 def test_a_lost_gpu_is_marked_lost() -> None:
-    """Its state, and what failed."""
+    """The GPU has its state and its failed query."""
     described = gpu(NvmlGpu(0, lost=True, faults=("nvmlDeviceGetUUID: GPU is lost",)))
     assert described.state == "lost"
     assert described.health is not None
@@ -125,7 +125,7 @@ def test_a_lost_gpu_is_marked_lost() -> None:
 
 
 def test_links_to_a_peer_are_grouped() -> None:
-    """18 links to a switch that a guest cannot name are 18 of one kind; a link that is down is none."""
+    """18 links to a switch that a guest cannot name form one group; a link that is down is not counted."""
     links = tuple(NvmlLink(number, True, 7, 2) for number in range(18))
     described = gpu(NvmlGpu(0, links=(*links, NvmlLink(18, active=False))))
     assert described.nvlinks == (NvLinkPeer(None, "switch", 18, 5),)
@@ -136,7 +136,7 @@ def test_links_to_a_peer_are_grouped() -> None:
     [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 5), (8, 6), (0, None), (99, None), (None, None)],
 )
 def test_the_version_of_a_link_is_an_enumeration(version: int | None, generation: int | None) -> None:
-    """An A100 reports 5, and has NVLink 3."""
+    """An A100 reports 5 but has NVLink 3."""
     assert gpu(NvmlGpu(0, links=(NvmlLink(0, True, version),))).nvlinks[0].version == generation
 
 
@@ -149,7 +149,7 @@ def test_the_version_of_a_link_is_an_enumeration(version: int | None, generation
     )
 )  # fmt: skip
 def test_no_link_is_lost_or_counted_twice(links: list[NvmlLink]) -> None:
-    """Grouping keeps the number of active links."""
+    """Grouping preserves the number of active links."""
     described = gpu(NvmlGpu(0, links=tuple(links))).nvlinks
     assert sum(peer.links for peer in described) == sum(link.active for link in links)
     assert list(described) == sorted(described, key=lambda peer: (peer.address or "", peer.kind, peer.version or 0))
@@ -171,7 +171,7 @@ def test_no_link_is_lost_or_counted_twice(links: list[NvmlLink]) -> None:
     ],
 )
 def test_fabric_states(nvml_facts: NvmlFabric, meant: Fabric) -> None:
-    """A GPU is attached if its registration is completed, with success, in a cluster."""
+    """A GPU is attached if its registration was completed successfully in a cluster."""
     assert describe_fabric(nvml_facts) == meant
 
 
@@ -189,7 +189,7 @@ def test_fabric_states(nvml_facts: NvmlFabric, meant: Fabric) -> None:
     ],
 )
 def test_fabric_faults(mask: int | None, faults: tuple[str, ...] | None) -> None:
-    """Two bits for each: not supported, true, false; nothing supported is unknown, and not healthy."""
+    """Each fault has two bits: not supported, true, false. If nothing is supported, the health is unknown."""
     assert describe_fabric(NvmlFabric(3, 0, CLUSTER, 1, mask)).faults == faults
 
 
@@ -197,7 +197,7 @@ def test_fabric_faults(mask: int | None, faults: tuple[str, ...] | None) -> None
 
 
 @pytest.mark.parametrize(("mode", "pending"), [((0, 0), False), ((0, 1), True)])
-def test_mig_that_is_off(mode: tuple[int, int], pending: bool) -> None:
+def test_mig_that_is_disabled(mode: tuple[int, int], pending: bool) -> None:
     """The mode after the next reset may be another."""
     mig = gpu(NvmlGpu(0, mig_mode=mode)).mig
     assert mig is not None
@@ -224,7 +224,7 @@ GIB_40, GIB_80 = 40960 << 20, 81559 << 20
     ],
 )
 def test_mig_profiles(memory: int | None, device: NvmlMigDevice, profile: str | None) -> None:
-    """The driver's own word, else the slices and the memory as NVIDIA rounds it, else unknown."""
+    """The driver's own name is used, else the slices and the memory as NVIDIA rounds it, else it is unknown."""
     mig = gpu(NvmlGpu(0, memory=memory, mig_mode=(1, 1), mig_devices=(device,))).mig
     assert mig is not None
     assert mig.instances[0].profile == profile

@@ -1,4 +1,4 @@
-"""The real package, with its traps: absent, too old, results of several forms."""
+"""The real package and its pitfalls: absent, too old, or with results in several forms."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from zonewise.machine.nvml.queries import collect_nvml
 
 
 class PackageError(Exception):
-    """Stands for pynvml.NVMLError."""
+    """A stand-in for pynvml.NVMLError."""
 
     def __init__(self, value: int) -> None:
         self.value = value
 
 
 class Package(ModuleType):
-    """Stands for pynvml."""
+    """A stand-in for pynvml."""
 
     NVMLError = PackageError
 
@@ -41,8 +41,8 @@ class Value:
         self.__dict__.update(fields)
 
 
-def started(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> LibraryBackend:
-    """The backend over a package with some functions."""
+def start_backend(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> LibraryBackend:
+    """Return the backend over a package with some functions."""
     package = Package(**functions)
     monkeypatch.setitem(sys.modules, "pynvml", package)
     backend = LibraryBackend()
@@ -52,7 +52,7 @@ def started(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> LibraryBackend
 
 
 def failing(code: int) -> Any:
-    """A function that ends with an error."""
+    """Return a function that raises an error."""
 
     def function(*_: object) -> None:
         raise PackageError(code)
@@ -61,7 +61,7 @@ def failing(code: int) -> Any:
 
 
 def returning(returned: Any) -> Any:
-    """A function that returns a value, whatever its arguments."""
+    """Return a function that returns a value, whatever its arguments."""
 
     def function(*_: object) -> Any:
         return returned
@@ -70,12 +70,12 @@ def returning(returned: Any) -> Any:
 
 
 def damaged_text(*_: object) -> str:
-    """A function that decodes what is not text, as the package does."""
+    """Raise the error with which the package fails to decode a text."""
     return b"\xff\xfe".decode()
 
 
 def test_without_the_package_the_problem_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package is an extra, so that it may well be missing."""
+    """The package is an optional dependency, so it may be missing."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     problem = collect_nvml(LibraryBackend()).problem or ""
     assert problem.startswith(
@@ -84,16 +84,16 @@ def test_without_the_package_the_problem_has_a_remedy(monkeypatch: pytest.Monkey
 
 
 def test_errors_keep_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package has a class for each error; ours has the number."""
-    backend = started(monkeypatch, Name=failing(NOT_SUPPORTED))
+    """The package has a class for each error; the agent's error has its number."""
+    backend = start_backend(monkeypatch, Name=failing(NOT_SUPPORTED))
     with pytest.raises(NvmlError) as error:
         backend.call("nvmlDeviceGetName", object())
     assert error.value.code == NOT_SUPPORTED
 
 
 def test_a_function_that_the_package_lacks_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older package is like an older library: the fact is absent, and nothing breaks."""
-    backend = started(monkeypatch)
+    """An older package is like an older library: the fact is absent, and nothing fails."""
+    backend = start_backend(monkeypatch)
     for name in ("nvmlDeviceGetAddressingMode", "nvmlDeviceGetGpuFabricInfo"):
         with pytest.raises(NvmlError, match="nvidia-ml-py is too old") as error:
             backend.call(name, object())
@@ -101,9 +101,9 @@ def test_a_function_that_the_package_lacks_is_unsupported(monkeypatch: pytest.Mo
         assert error.value.is_absence
 
 
-def test_bytes_and_lists_become_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some functions give bytes, some text, some lists: here all are text and tuples."""
-    backend = started(
+def test_bytes_and_lists_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions return bytes, text or lists; the backend returns text and tuples."""
+    backend = start_backend(
         monkeypatch,
         GspFirmwareVersion=returning(b"570.1\xff"),
         EccMode=returning([1, 0]),
@@ -117,51 +117,51 @@ def test_bytes_and_lists_become_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_that_the_package_cannot_decode_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package decodes names itself, and raises where they are damaged."""
-    backend = started(monkeypatch, Name=damaged_text)
+    """The package decodes names itself, and raises an error if they are damaged."""
+    backend = start_backend(monkeypatch, Name=damaged_text)
     with pytest.raises(NvmlError, match="not text") as error:
         backend.call("nvmlDeviceGetName", 1)
     assert error.value.code == UNKNOWN
 
 
 def test_the_older_name_of_a_function_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why clocks are held down had another name before driver 535; another error is not hidden by that."""
+    """Throttle reasons had another name before driver 535; any other error is still raised."""
     old = {"CurrentClocksThrottleReasons": returning(8)}
     call = "nvmlDeviceGetCurrentClocksEventReasons"
-    backend = started(monkeypatch, CurrentClocksEventReasons=failing(FUNCTION_NOT_FOUND), **old)
+    backend = start_backend(monkeypatch, CurrentClocksEventReasons=failing(FUNCTION_NOT_FOUND), **old)
     assert backend.call(call, 1) == 8
-    backend = started(monkeypatch, CurrentClocksEventReasons=failing(NOT_SUPPORTED), **old)
+    backend = start_backend(monkeypatch, CurrentClocksEventReasons=failing(NOT_SUPPORTED), **old)
     with pytest.raises(NvmlError, match="not supported"):
         backend.call(call, 1)
 
 
 @pytest.mark.parametrize(("kind", "member"), [(1, "uiVal"), (3, "ullVal"), (5, "siVal"), (6, "usVal"), (0, "dVal")])
 def test_fields_are_read_by_their_type(monkeypatch: pytest.MonkeyPatch, kind: int, member: str) -> None:
-    """The value is a union, of which only one member is meant."""
+    """The value is a union, of which only one member is valid."""
     field = Value(nvmlReturn=0, valueType=kind, value=Value(**{member: 4}))
-    assert started(monkeypatch, FieldValues=returning([field])).call("nvmlDeviceGetFieldValues", 1, 230) == 4
+    assert start_backend(monkeypatch, FieldValues=returning([field])).call("nvmlDeviceGetFieldValues", 1, 230) == 4
 
 
 def test_a_field_has_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call succeeds though the field is not known; a type from the future is an error too."""
+    """The call succeeds although the field is unknown; an unknown type is an error too."""
     for field, words in (
         (Value(nvmlReturn=2, valueType=1), "invalid argument"),
         (Value(nvmlReturn=0, valueType=9), "unknown type 9"),
     ):
-        backend = started(monkeypatch, FieldValues=returning([field]))
+        backend = start_backend(monkeypatch, FieldValues=returning([field]))
         with pytest.raises(NvmlError, match=words):
             backend.call("nvmlDeviceGetFieldValues", 1, 230)
 
 
 def test_each_query_gets_a_fresh_object(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package has functions with one object as their default argument, shared by all callers."""
+    """Some functions of the package have one object as their default argument, shared by all callers."""
     arguments: list[object] = []
 
     def module_id(_: object, into: object = None) -> int:
         arguments.append(into)
         return len(arguments)
 
-    backend = started(monkeypatch, ModuleId=module_id)
+    backend = start_backend(monkeypatch, ModuleId=module_id)
     assert [backend.call("nvmlDeviceGetModuleId", 1) for _ in range(2)] == [1, 2]
     assert None not in arguments
     assert arguments[0] is not arguments[1]

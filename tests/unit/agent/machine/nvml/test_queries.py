@@ -1,4 +1,4 @@
-"""Querying NVML: each fact by itself, each failure with its reason, and no further query of a lost GPU."""
+"""Queries of NVML: each fact separately, each failure with its reason, and no further query of a lost GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ERRORS = [*range(1, 31), 999, 12345]
 
 
 def collect_single(**results: Any) -> NvmlGpu:
-    """The facts of a GPU that has these results only."""
+    """Return the facts of a GPU that has only these results."""
     fake = SimulatedNvml([NvmlDevice({f"nvmlDeviceGet{name}": value for name, value in results.items()})], {})
     return collect_nvml(fake).gpus[0]
 
@@ -35,15 +35,15 @@ def collect_single(**results: Any) -> NvmlGpu:
     "code", [backend.NOT_SUPPORTED, backend.FUNCTION_NOT_FOUND, backend.NO_PERMISSION, backend.NOT_FOUND]
 )
 def test_an_unsupported_fact_is_absent_with_its_reason(code: int) -> None:
-    """A GPU, driver, library or caller that has no such fact is as it should be: no fault."""
+    """A GPU, driver, library or caller without such a fact is normal, not a fault."""
     gpu = collect_single(UUID=NvmlError(code), Name="GPU")
     assert (gpu.uuid, gpu.name, gpu.faults) == (None, "GPU", ())
     assert gpu.absent["uuid"] == str(NvmlError(code))
 
 
 @pytest.mark.parametrize("code", [backend.UNKNOWN, 16, 10, 14, 17, 20, 12345])
-def test_what_fails_is_a_fault(code: int) -> None:
-    """A GPU that requires a reset, or an error unknown to NVML: reported with the query, and the rest is queried."""
+def test_a_failed_query_is_a_fault(code: int) -> None:
+    """A GPU that requires a reset, or an error unknown to NVML, is reported with the query; the rest is queried."""
     gpu = collect_single(UUID=NvmlError(code), Name="GPU", PcieReplayCounter=7)
     assert gpu.faults == (f"nvmlDeviceGetUUID: {NvmlError(code)}",)
     assert (gpu.uuid, gpu.name, gpu.pcie_replays, gpu.lost) == (None, "GPU", 7, False)
@@ -63,8 +63,8 @@ def test_a_lost_gpu_gets_no_further_query() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(CALLS)), st.sampled_from(ERRORS)))
-def test_no_error_costs_another_fact(errors: dict[str, int]) -> None:
-    """Whatever NVML answers to some questions, all others are answered as ever, and every refusal has its reason."""
+def test_no_error_affects_another_fact(errors: dict[str, int]) -> None:
+    """Whichever queries fail, all others have their usual results, and every failure has its reason."""
     fake = stub_twin()
     whole = collect_nvml(stub_twin()).gpus[0]
     for fact, code in errors.items():
@@ -85,13 +85,13 @@ def test_no_error_costs_another_fact(errors: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("result", ["", 7, (1, 2), None, b"x", [1]])
 def test_a_result_of_the_wrong_type_is_unknown(result: Any) -> None:
-    """A text that is a number, an empty text: unknown, and no exception."""
+    """A number instead of a text, or an empty text, is unknown and raises no exception."""
     assert collect_single(UUID=result).uuid is None
 
 
 @pytest.mark.parametrize("result", ["x", (1,), (1, 2, 3), ("a", "b"), 5])
 def test_a_tuple_of_the_wrong_shape_is_unknown(result: Any) -> None:
-    """Two numbers are asked for, and two numbers it must be."""
+    """The result must have exactly two numbers."""
     gpu = collect_single(CudaComputeCapability=result)
     assert gpu.compute_capability is None
     assert "answered with" in gpu.absent["compute_capability"]
@@ -114,23 +114,23 @@ def test_a_tuple_of_the_wrong_shape_is_unknown(result: Any) -> None:
         ("garbage", None),
     ],
 )
-def test_addresses_are_written_as_sysfs_does(bus_id: str | None, address: str | None) -> None:
-    """Lower case, the domain with 4 digits or as many as it needs; no address where there is no endpoint."""
+def test_addresses_have_the_format_of_sysfs(bus_id: str | None, address: str | None) -> None:
+    """Addresses are in lower case, with at least 4 digits of the domain; without an endpoint there is no address."""
     assert sysfs_address(bus_id) == address
 
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 255), st.integers(0, 31))
-def test_every_address_survives(domain: int, bus: int, device: int) -> None:
-    """NVML's form and that of the kernel name the same function."""
+def test_every_address_is_converted(domain: int, bus: int, device: int) -> None:
+    """NVML's format and the kernel's name the same function."""
     if domain or bus or device:
         assert sysfs_address(f"{domain:08X}:{bus:02X}:{device:02X}.0") == f"{domain:04x}:{bus:02x}:{device:02x}.0"
 
 
-# --- what needs several questions
+# --- facts that need several queries
 
 
 def test_links_end_at_the_first_invalid_number() -> None:
-    """Links that are not wired are passed over, and the number behind the last one ends the search."""
+    """Links that are not wired are skipped; the number after the last one ends the search."""
     results: dict[Any, Any] = {("nvmlDeviceGetNvLinkState", 2): 1, ("nvmlDeviceGetNvLinkState", 4): 0}
     results["nvmlDeviceGetNvLinkState", 5] = NvmlError(backend.INVALID_ARGUMENT)
     fake = SimulatedNvml([NvmlDevice(results)], {})
@@ -141,7 +141,7 @@ def test_links_end_at_the_first_invalid_number() -> None:
 
 
 def test_a_gpu_without_links() -> None:
-    """All 36 refused is no NVLink at all, and bounded."""
+    """If all 36 links are unsupported, there is no NVLink, and the search is bounded."""
     fake = SimulatedNvml([NvmlDevice({})], {})
     gpu = collect_nvml(fake).gpus[0]
     assert (gpu.links, gpu.absent["links"]) == ((), "not supported")
@@ -149,14 +149,14 @@ def test_a_gpu_without_links() -> None:
 
 
 def test_mig_devices_may_have_gaps_between_them() -> None:
-    """Places are searched to the last: a device that was destroyed leaves its place empty."""
+    """All indexes are searched, since a device that was destroyed leaves a gap."""
     devices = collect_nvml(stub_twin()).gpus[0].mig_devices
     assert [device.gpu_instance for device in devices] == [7, 9]
     assert devices[0].memory == 9856 << 20
 
 
-def test_mig_is_not_searched_where_it_is_off() -> None:
-    """Its mode tells that there is nothing to find."""
+def test_mig_is_not_searched_if_it_is_disabled() -> None:
+    """The mode shows that no device exists."""
     fake = stub_twin()
     fake.gpus[0].results["nvmlDeviceGetMigMode"] = (0, 1)
     gpu = collect_nvml(fake).gpus[0]
@@ -165,7 +165,7 @@ def test_mig_is_not_searched_where_it_is_off() -> None:
 
 
 def test_the_memory_affinity_is_a_set_of_nodes() -> None:
-    """Bits of words of 64."""
+    """The bits of 64-bit words are node numbers."""
     assert collect_single(MemoryAffinity=(0b101, *[0] * 14, 1 << 63)).memory_affinity == (0, 2, 1023)
     assert collect_single(MemoryAffinity=(0,) * 16).memory_affinity == ()
 
@@ -174,7 +174,7 @@ def test_the_memory_affinity_is_a_set_of_nodes() -> None:
     "result", ["x", ("00", 0, 0, 3), ("f" * 32, 0, 0), ("f" * 32, "0", 0, 3), ("f" * 32, 0, 0, 3, 1, 1, 1)]
 )
 def test_a_fabric_of_the_wrong_shape_is_unknown(result: Any) -> None:
-    """Anything but the struct's fields is unknown."""
+    """Any result other than the fields of the struct is unknown."""
     gpu = collect_single(GpuFabricInfo=result)
     assert gpu.fabric is None
     assert gpu.absent["fabric"]
@@ -193,7 +193,7 @@ def test_a_fabric_of_the_wrong_shape_is_unknown(result: Any) -> None:
     ],
 )
 def test_a_library_that_does_not_start_is_a_single_problem(code: int, remedy: str) -> None:
-    """One line says what is wrong and what to do, and nothing is read."""
+    """One line has the error and the remedy, and nothing is read."""
     fake = SimulatedNvml([], {}, start=NvmlError(code))
     facts = collect_nvml(fake)
     assert (facts.problem or "").startswith(f"NVML cannot be used: {NvmlError(code)}")
@@ -203,21 +203,21 @@ def test_a_library_that_does_not_start_is_a_single_problem(code: int, remedy: st
 
 @pytest.mark.parametrize("count", [0, -5, 1 << 31])
 def test_a_count_is_bounded(count: int) -> None:
-    """A number of GPUs gone wrong sizes no loop."""
+    """A wrong number of GPUs does not size a loop."""
     device = NvmlDevice({"nvmlDeviceGetUUID": NvmlError(backend.GPU_IS_LOST)})
     facts = collect_nvml(SimulatedNvml([device] * 256, {"nvmlDeviceGetCount": count}))
     assert len(facts.gpus) == max(0, min(count, 256))
 
 
-def test_no_gpus_where_they_cannot_be_counted() -> None:
-    """The reason is kept, for "none" would be another answer."""
+def test_no_gpus_if_they_cannot_be_counted() -> None:
+    """The reason is recorded, since the GPUs are unknown, not absent."""
     facts = collect_nvml(SimulatedNvml([NvmlDevice({})], {"nvmlDeviceGetCount": NvmlError(backend.UNKNOWN)}))
     assert (facts.gpus, facts.absent["gpus"]) == ((), "unknown error")
     assert facts.faults == ("nvmlDeviceGetCount: unknown error",)
 
 
 def test_the_nvlink_errors_are_unknown_while_one_count_cannot_be_read() -> None:
-    """The sum of the others would look like a reset, and the next sum like new errors."""
+    """The sum of the other counts would look like a reset, and the next sum like new errors."""
     fake = stub_twin()
     results = fake.gpus[0].results
     results["nvmlDeviceGetFieldValues", 38] = 1000
