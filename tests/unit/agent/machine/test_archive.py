@@ -1,4 +1,4 @@
-"""Opening a root: which folder of an archive it is, every compression, every damage."""
+"""Opening a root: the root directory of an archive, every compression, and every kind of damage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def pack_tar(entries: dict[str, bytes | str | None]) -> bytes:
-    """Make a tar: bytes are files, a str is a symbolic link, None a directory, a str with "=" in front a hard link."""
+    """Return a tar: bytes are files, None is a directory, a str is a symbolic link, with a leading = a hard link."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in entries.items():
@@ -54,8 +54,8 @@ MACHINE = pack_tar({"m/sys/a": b"1\n", "m/sys/b": "a", "m/sys/hard": "=m/sys/a",
 
 
 @pytest.mark.parametrize("ending", COMPRESSIONS)
-def test_every_compression_reads_alike(tmp_path: Path, ending: str) -> None:
-    """The content decides how an archive is read, and the files below its top directory are the root."""
+def test_every_compression_gives_the_same_machine(tmp_path: Path, ending: str) -> None:
+    """The content decides how an archive is read; the files below its top directory are the root."""
     file = tmp_path / "any-name"
     file.write_bytes(COMPRESSIONS[ending](MACHINE))
     files = open_root(str(file))
@@ -74,10 +74,10 @@ def test_every_compression_reads_alike(tmp_path: Path, ending: str) -> None:
         ({"sys/a": b"1", "sys/proc/b": b"2"}, "sys/proc/b"),
     ],
 )
-def test_the_shallowest_folder_with_sys_or_proc_is_the_root(
+def test_the_shallowest_directory_with_sys_or_proc_is_the_root(
     tmp_path: Path, entries: dict[str, bytes | str | None], path: str
 ) -> None:
-    """A root is found below folders of its own, in an archive and in a directory alike."""
+    """A root is found below other directories, in an archive and in a directory alike."""
     file = tmp_path / "machine.tar"
     file.write_bytes(pack_tar(entries))
     assert open_root(str(file)).read(path)
@@ -94,8 +94,8 @@ def error_message(path: Path) -> str:
     return str(caught.value)
 
 
-def test_what_is_no_machine_is_rejected_in_a_line(tmp_path: Path) -> None:
-    """Whatever cannot be a root gives one line that names it and says why."""
+def test_a_file_that_is_not_a_machine_is_rejected_in_one_line(tmp_path: Path) -> None:
+    """Any input that cannot be a root gives a one-line error that names it and the reason."""
     (tmp_path / "text").write_text("not a tar")
     (tmp_path / "empty").touch()
     (tmp_path / "bare.tar").write_bytes(pack_tar({"etc/passwd": b""}))
@@ -121,7 +121,7 @@ def test_what_is_no_machine_is_rejected_in_a_line(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_several_machines_is_rejected(tmp_path: Path) -> None:
-    """Which of several machines is meant is not guessed."""
+    """The choice between several machines is not guessed."""
     for name in ("one", "two"):
         (tmp_path / name / "sys").mkdir(parents=True)
     assert "several machines" in error_message(tmp_path)
@@ -131,7 +131,7 @@ def test_a_directory_of_several_machines_is_rejected(tmp_path: Path) -> None:
 def test_an_archive_that_unpacks_without_end_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    """A bomb is rejected before it fills the memory: as a large file, and as a large header of one."""
+    """A decompression bomb is rejected before it fills the memory, as a large file or as a large file header."""
     monkeypatch.setattr(archive, "MAX_CAPTURE", 1 << 20)
     monkeypatch.setattr(archive, "MAX_MEMBERS", 8)
     file = tmp_path / "bomb"
@@ -142,7 +142,7 @@ def test_an_archive_that_unpacks_without_end_is_rejected(
         tracemalloc.start()
         try:
             assert "unpacks to more than" in error_message(file)
-            assert tracemalloc.get_traced_memory()[1] < 16 << 20  # xz alone has a dictionary of 8 MiB
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20  # xz itself has a dictionary of 8 MiB
         finally:
             tracemalloc.stop()
 
@@ -160,7 +160,7 @@ def test_an_archive_of_too_many_members_is_rejected(tmp_path: Path, monkeypatch:
 def test_any_damage_yields_a_machine_or_an_error_line(
     tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject
 ) -> None:
-    """Flipped and missing bytes anywhere in an archive end in a readable machine or in RootError."""
+    """Flipped or missing bytes anywhere in an archive give a readable machine or RootError."""
     whole = bytearray(COMPRESSIONS[ending](MACHINE))
     for _ in range(data.draw(st.integers(0, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))

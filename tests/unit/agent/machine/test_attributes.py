@@ -1,4 +1,4 @@
-"""The attributes of one device: only what its directory lists is read, and what is lost is reported."""
+"""The attributes of one device: only files that its directory lists are read, and losses are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVICE = "sys/class/net/eth0"
 
 
 def attributes(files: dict[str, bytes], errors: dict[str, int] | None = None) -> Attributes:
-    """The attributes of a device with these files."""
+    """Return the attributes of a device with these files."""
     tree = {f"{DEVICE}/{name}": content for name, content in files.items()}
     failing = {f"{DEVICE}/{name}": number for name, number in (errors or {}).items()}
     return Attributes(Reader(Failing(MemoryFiles(tree.items()), failing), explain=True), DEVICE, "nics.eth0", "eth0")
@@ -27,15 +27,15 @@ def problems(device: Attributes) -> list[str]:
     return [f"{problem.path.removeprefix(f'/{DEVICE}')}: {problem.problem}" for problem in device.read.problems]
 
 
-def test_what_is_not_listed_is_not_read() -> None:
-    """An attribute that the directory does not list is unknown, without a word."""
+def test_unlisted_attributes_are_not_read() -> None:
+    """An attribute that the directory does not list is unknown, without a problem."""
     device = attributes({"mtu": b"1500\n"}, {"speed": errno.EACCES})
     assert (device.text("operstate", "state"), device.integer("speed", "speed_mbps")) == (None, None)
     assert problems(device) == []
 
 
-def test_lacking_attributes_are_a_single_problem() -> None:
-    """All that should be there and is not is named together, in order, and no more of it than fits a line."""
+def test_missing_attributes_are_a_single_problem() -> None:
+    """All missing attributes are listed together, in order, but no more than fit into a line."""
     device = attributes({"mtu": b"1500\n"})
     device.report_lacking(("mtu", "type", "address"))
     device.report_lacking([f"a{number}" for number in range(9)])
@@ -55,7 +55,7 @@ def test_facts_and_their_sources() -> None:
 
 @given(st.integers(-(1 << 63), (1 << 64) - 1), st.integers(-5, 5), st.integers(6, 1 << 40))
 def test_numbers_are_within_their_bounds(number: int, lowest: int, highest: int) -> None:
-    """A number within the bounds is the fact; any other is a problem, and no fact."""
+    """A number within the bounds is a fact; any other number is a problem and gives no fact."""
     device = attributes({"mtu": f"{number}\n".encode()})
     mtu = device.integer("mtu", "mtu", lowest=lowest, highest=highest)
     assert mtu == (number if lowest <= number <= highest else None)
@@ -64,7 +64,7 @@ def test_numbers_are_within_their_bounds(number: int, lowest: int, highest: int)
 
 @pytest.mark.parametrize(("needed", "count"), [(True, 1), (False, 0)])
 def test_a_driver_may_have_no_value(needed: bool, count: int) -> None:
-    """EINVAL is a value of the driver, and a problem only where every driver has a value."""
+    """EINVAL means that the driver has no value; it is a problem only if every driver has one."""
     device = attributes({"speed": b""}, {"speed": errno.EINVAL})
     assert device.integer("speed", "speed_mbps", needed=needed) is None
     assert len(problems(device)) == count
@@ -72,15 +72,15 @@ def test_a_driver_may_have_no_value(needed: bool, count: int) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"(null)\n", b"N/A\n", b"x\n"])
 @pytest.mark.parametrize("needed", [True, False])
-def test_content_that_is_no_number_is_a_single_problem(content: bytes, needed: bool) -> None:
-    """Where the file could be read, what it says must be a number, needed or not."""
+def test_content_that_is_not_a_number_is_a_single_problem(content: bytes, needed: bool) -> None:
+    """If the file can be read, its content must be a number, needed or not."""
     device = attributes({"speed": content})
     assert device.integer("speed", "speed_mbps", needed=needed) is None
     assert len(problems(device)) == 1
 
 
 def test_content_that_means_no_number() -> None:
-    """A text that a driver prints for "none" is a value."""
+    """A text that a driver prints for "none" is a valid value."""
     device = attributes({"link_downed": b"N/A (no PMA)\n", "symbol_error": b"N\n"})
     for name in ("link_downed", "symbol_error"):
         assert device.integer(name, name, needed=False, no_number=lambda text: text.startswith(b"N/A")) is None
@@ -88,7 +88,7 @@ def test_content_that_means_no_number() -> None:
 
 
 def test_an_unreadable_file_is_reported_once() -> None:
-    """An error that is no answer is a problem, and the second look at the file does not double it."""
+    """An error that is not a valid result is a problem; a second read of the file does not repeat it."""
     device = attributes({"speed": b"100\n"}, {"speed": errno.EACCES})
     assert device.integer("speed", "speed_mbps", needed=False) is None
     assert problems(device) == ["/speed: cannot be read: Permission denied"]

@@ -1,4 +1,4 @@
-"""The scanner: collectors in order, timed, cached while nothing changed, and none of them able to stop the others."""
+"""The scanner: collectors run in order, are timed and cached, and cannot stop each other."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def outcomes(scanner: Scanner) -> dict[str, str]:
 
 
 def test_a_collector_sees_the_facts_of_earlier_collectors() -> None:
-    """Facts flow from collector to collector in their order."""
+    """Each collector gets the facts of the collectors before it."""
     machine = Scanner(MemoryFiles([("etc/hostname", b"n1\n")]), collectors=NAMES).scan().machine
     assert (machine.hostname, machine.product) == ("n1", "of n1")
 
 
 def test_no_change_returns_the_very_same_machine() -> None:
-    """A rescan without a change runs no collector and returns the same object, so that no caller need compare."""
+    """A rescan without a change runs no collector and returns the same object, so callers need not compare values."""
     scanner = Scanner(Changing([("etc/hostname", b"n1\n")]), collectors=NAMES)
     first = scanner.scan().machine
     again = scanner.scan()
@@ -74,8 +74,8 @@ def test_no_change_returns_the_very_same_machine() -> None:
     assert {run.outcome for run in again.runs} == {"unchanged"}
 
 
-def test_a_change_runs_what_depends_on_it_and_nothing_else() -> None:
-    """A changed file runs its collector, and a changed fact those that need it."""
+def test_a_change_runs_only_dependent_collectors() -> None:
+    """A changed file runs its collector, and a changed fact runs the collectors that need it."""
     files = Changing([("etc/hostname", b"n1\n")])
     memory_collector = collector("memory", lambda _, machine: machine._replace(memory=1), ("memory",))
     scanner = Scanner(files, collectors=(*NAMES, memory_collector))
@@ -86,8 +86,8 @@ def test_a_change_runs_what_depends_on_it_and_nothing_else() -> None:
     assert outcomes(scanner) == {"hostname": "collected", "product": "unchanged", "memory": "unchanged"}
 
 
-def test_no_data_is_no_failure() -> None:
-    """A collector with nothing of its kind says so, and leaves its fields as they are."""
+def test_no_data_is_not_a_failure() -> None:
+    """A collector without hardware of its kind reports this and leaves its fields unchanged."""
 
     def nothing(_: Reader, __: Machine) -> Machine:
         raise NoData("no such hardware")
@@ -97,8 +97,8 @@ def test_no_data_is_no_failure() -> None:
     assert scan.machine == Machine()
 
 
-def test_a_defect_in_a_collector_costs_only_its_own_facts() -> None:
-    """An exception is a problem that names the collector; the others run as ever."""
+def test_an_exception_in_a_collector_loses_only_its_own_facts() -> None:
+    """An exception is a problem that names the collector; the others run as usual."""
 
     def broken(read: Reader, _: Machine) -> Machine:
         read.problem("sys/x", "is damaged")
@@ -114,7 +114,7 @@ def test_a_defect_in_a_collector_costs_only_its_own_facts() -> None:
 
 
 def test_problems_and_sources_outlive_a_rescan() -> None:
-    """What a collector found wrong at the last scan still is, where it need not run again."""
+    """The problems of a collector remain if it need not run again."""
 
     def damaged(read: Reader, machine: Machine) -> Machine:
         read.integer("etc/hostname", needed="the number")
@@ -127,22 +127,22 @@ def test_problems_and_sources_outlive_a_rescan() -> None:
     assert first.sources == second.sources == {"hostname": Source("/etc/hostname", "n1", "a name")}
 
 
-def test_what_was_peeked_at_is_not_read_again() -> None:
-    """A file that decides whether a collector runs, and that it then reads, is read once in a scan."""
+def test_a_peeked_file_is_not_read_again() -> None:
+    """A file that decides whether a collector runs, and that it then reads, is read once per scan."""
     recording = Recording(MemoryFiles([("etc/hostname", b"n1\n")]))
     Scanner(recording, collectors=NAMES).scan()
     assert recording.reads == ["etc/hostname"]
 
 
 def test_every_collector_is_timed() -> None:
-    """Each run says how long it took, by the clock given."""
+    """Each run has its duration, measured with the given clock."""
     ticks = count(0.0, 0.5)
     scan = Scanner(MemoryFiles([]), collectors=NAMES, clock=lambda: next(ticks)).scan()
     assert [run.seconds for run in scan.runs] == [0.5, 0.5]
 
 
 def test_peeking_distinguishes_errors_and_never_raises() -> None:
-    """A file that appears, vanishes or fails differently gives another signature."""
+    """A file that appears, disappears or fails differently gives another signature."""
     peek = Peek(MemoryFiles([("a/b", b"1"), ("loop", "loop")]))
     assert len({peek.content("a/b"), peek.content("a"), peek.content("absent"), peek.content("loop")}) == 4
     assert peek.names("a") == ("b",)
@@ -152,7 +152,7 @@ def test_peeking_distinguishes_errors_and_never_raises() -> None:
 
 
 def test_an_empty_root_is_a_machine_without_facts() -> None:
-    """Where there is nothing to read nothing is invented, and no collector fails."""
+    """If nothing can be read, nothing is invented, and no collector fails."""
     scan = Scanner(MemoryFiles([("proc", None)])).scan()
     assert [run for run in scan.runs if run.outcome == "failed"] == []
     assert not scan.machine.cpus.online
@@ -160,8 +160,8 @@ def test_an_empty_root_is_a_machine_without_facts() -> None:
 
 
 @pytest.mark.parametrize("position", range(len(COLLECTORS)), ids=[each.name for each in COLLECTORS])
-def test_collectors_stand_behind_those_they_need(position: int) -> None:
-    """Every field that a collector needs is filled by one before it, and names are not used twice."""
+def test_collectors_follow_the_collectors_they_need(position: int) -> None:
+    """Every field that a collector needs is filled by an earlier one, and names are unique."""
     each = COLLECTORS[position]
     provided = {field for before in COLLECTORS[:position] for field in before.provides}
     assert set(each.needs) <= provided
@@ -170,11 +170,11 @@ def test_collectors_stand_behind_those_they_need(position: int) -> None:
 
 
 def test_every_field_has_a_collector() -> None:
-    """No fact of a machine is left without a collector."""
+    """Every fact of a machine has a collector."""
     provided = {field for each in COLLECTORS for field in each.provides}
     assert provided == set(Machine._fields) - {"problems"}
 
 
 def test_discovery_never_raises() -> None:
-    """`discover` takes anything that reads like files."""
+    """`discover` accepts anything that can be read like files."""
     assert discover(MemoryFiles([("sys/devices/system/cpu/online", b"\xff\xfe")])).problems

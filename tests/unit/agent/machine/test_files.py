@@ -1,4 +1,4 @@
-"""The three kinds of root read alike: a directory, an archive in memory, the live machine."""
+"""The three kinds of roots are read alike: a directory, an archive in memory, and the live machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def in_directory(directory: Path) -> Files:
         if content is None:
             target.mkdir()
         elif isinstance(content, str):
-            # the one thing that a directory cannot have: an absolute link would lead to the live machine
+            # a directory cannot have absolute links, which would lead to the live machine
             target.symlink_to(os.path.relpath("/sys/devices/system", "/sys") if content.startswith("/") else content)
         else:
             target.write_bytes(content)
@@ -58,7 +58,7 @@ def errno_of(call: Callable[[str], object], path: str) -> int | None:
 
 
 def test_reads_a_file(files: Files) -> None:
-    """A file's bytes come whole."""
+    """The content of a file is complete."""
     assert files.read("sys/devices/system/cpu/online") == b"0-3\n"
     assert files.read("sys/devices/pci0000:00/0000:00:01.0/empty") == b""
     assert files.read("proc/big") == b"x" * 200_000
@@ -71,19 +71,19 @@ def test_reads_through_links(files: Files) -> None:
 
 
 def test_lists_names(files: Files) -> None:
-    """A directory's names come without order and without dot entries."""
+    """The names in a directory are unordered and exclude dot entries."""
     assert sorted(files.names("sys/bus/pci/devices/0000:00:01.0")) == ["class", "empty"]
     assert files.names("sys/class/none") == []
 
 
 def test_returns_the_text_of_a_link(files: Files) -> None:
-    """The text of a link is given, not where it leads."""
+    """The text of a link is returned, not its target."""
     assert files.link("sys/bus/pci/devices/0000:00:01.0") == "../../../devices/pci0000:00/0000:00:01.0"
     assert files.link("sys/dangling") == "nowhere/at/all"
 
 
 def test_fails_as_the_kernel_does(files: Files) -> None:
-    """Whatever is absent, looped or of another kind gives the kernel's own error number."""
+    """A path that is absent, looped or of another kind gives the kernel's own error number."""
     assert errno_of(files.read, "sys/absent") == errno.ENOENT
     assert errno_of(files.read, "sys/dangling") == errno.ENOENT
     assert errno_of(files.read, "sys/loop") == errno.ELOOP
@@ -96,14 +96,14 @@ def test_fails_as_the_kernel_does(files: Files) -> None:
 
 
 def test_a_path_cannot_leave_the_root(files: Files) -> None:
-    """Neither a leading slash nor a NUL, which may come from a file's content, does more than miss or stay inside."""
+    """A leading slash or a NUL, which a file may contain, fails or stays inside the root."""
     assert files.read("/sys/devices/system/cpu/online") == b"0-3\n"
     assert errno_of(files.read, "sys/a\0b") == errno.ENOENT
     assert errno_of(files.names, "sys/a\0b") == errno.ENOENT
 
 
 def test_a_capture_is_not_live(files: Files) -> None:
-    """Only the root directory is the machine that we run on."""
+    """Only the root directory is the running machine."""
     assert not files.live
     assert DirectoryFiles("/").live
 
@@ -116,7 +116,7 @@ def test_a_link_of_a_capture_never_leaves_it() -> None:
 
 
 def test_a_file_and_a_directory_of_equal_name() -> None:
-    """A damaged archive that holds both keeps the first, and loses nothing else."""
+    """Of both in a damaged archive, the first is kept, and nothing else is lost."""
     files = MemoryFiles([("sys/a", b"1"), ("sys/a/b", b"2"), ("sys/c/d", b"3"), ("sys/c", b"4"), ("sys/e", b"5")])
     assert files.read("sys/a") == b"1"
     assert files.names("sys/c") == ["d"]
@@ -138,14 +138,14 @@ def test_a_file_of_proc_that_comes_in_parts(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_live_file_of_proc_is_whole() -> None:
-    """A process of Python has more mappings than fit into a page."""
+    """A Python process has more mappings than fit into a page."""
     mappings = DirectoryFiles("/").read("proc/self/maps")
     assert len(mappings) > 8192
     assert mappings.endswith(b"\n")
 
 
 def test_a_sysfs_attribute_takes_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel returns it whole, and a machine has thousands."""
+    """The kernel returns it whole, and a machine has thousands of attributes."""
     (tmp_path / "sys").mkdir()
     (tmp_path / "sys/online").write_bytes(b"0-3\n")
     read, sizes = os.read, list[int]()
@@ -160,20 +160,20 @@ def test_a_sysfs_attribute_takes_one_read(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_fifo_does_not_hang(tmp_path: Path) -> None:
-    """A FIFO in a file's place reads as empty at once, instead of waiting for a writer."""
+    """A FIFO in place of a file is read as empty at once, instead of waiting for a writer."""
     (tmp_path / "sys").mkdir()
     os.mkfifo(tmp_path / "sys" / "fifo")
     assert DirectoryFiles(str(tmp_path)).read("sys/fifo") == b""
 
 
 def test_a_huge_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
-    """No file, however long, takes more memory than the limit."""
+    """However long a file is, it takes no more memory than the limit."""
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(READ_LIMIT * 3)
     assert READ_LIMIT <= len(DirectoryFiles(str(tmp_path)).read("huge")) <= READ_LIMIT + 65536
 
 
-def test_a_directory_that_is_none_is_an_error(tmp_path: Path) -> None:
+def test_a_root_that_is_not_a_directory_is_an_error(tmp_path: Path) -> None:
     """A root that cannot be opened is named in one line."""
     with pytest.raises(RootError, match="absent: No such file or directory"):
         DirectoryFiles(str(tmp_path / "absent"))

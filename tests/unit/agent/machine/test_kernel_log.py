@@ -28,7 +28,7 @@ def test_both_formats() -> None:
 
 
 def test_a_live_log_is_read_once(tmp_path: Path) -> None:
-    """A FIFO stands for /dev/kmsg: it too has no end, and only new content makes it readable."""
+    """A FIFO stands in for /dev/kmsg: it has no end either, and only new content makes it readable."""
     path = str(tmp_path / "kmsg")
     os.mkfifo(path)
     log = KernelLog(path, started_at=lambda: 100.0)
@@ -44,7 +44,7 @@ def test_a_live_log_is_read_once(tmp_path: Path) -> None:
         log.close()
 
 
-def test_a_read_that_ends_within_a_line_splits_no_record(tmp_path: Path) -> None:
+def test_a_read_that_ends_within_a_line_does_not_split_a_record(tmp_path: Path) -> None:
     path = tmp_path / "kernel.log"
     lines = [f"6,{number},2500000,-;{XID}\n" for number in range(300)]
     path.write_text("".join(lines)[:-10])
@@ -64,7 +64,7 @@ def test_an_absent_log_is_an_error(tmp_path: Path) -> None:
         KernelLog(str(tmp_path / "none"))
 
 
-def test_a_capture_has_times_of_its_own(tmp_path: Path) -> None:
+def test_the_times_of_a_capture_are_its_own(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     path.write_text(f"6,7,2500000,-;{XID}\n")
     content = relevant_lines(str(path))

@@ -1,4 +1,4 @@
-"""pci.ids: names of the devices that a machine has, from a list of any content."""
+"""pci.ids: names of a machine's devices, from a list with any content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ C 03  Display controller
 
 
 def test_names() -> None:
-    """Of vendors and devices in letters of any case; subsystems and classes name no device."""
+    """Vendors and devices are found in upper and lower case; subsystems and classes do not name a device."""
     devices = [("10de", "2330"), ("1022", "1634"), ("10de", "2331"), ("1022", "2330"), ("17aa", "5095"), ("10de", "00")]
     assert pci_names(LIST, devices) == {
         ("10de", "2330"): "GH100 [H100 SXM5 80GB]",
@@ -39,14 +39,14 @@ def test_any_list(text: str) -> None:
 
 
 @pytest.mark.parametrize("path", PCI_IDS)
-def test_where_the_list_is(path: str) -> None:
-    """Any of the places; nothing without one."""
+def test_the_paths_of_the_list(path: str) -> None:
+    """The list is found at any of the paths; without a list, there are no names."""
     assert read_pci_ids(MemoryFiles([(path, LIST.encode() + b"\xff")])) == LIST + "\ufffd"
     assert read_pci_ids(MemoryFiles([])) == ""
 
 
 def test_functions_have_names() -> None:
-    """Those that the list has; without a list the machine is the same value."""
+    """Listed functions get names; without a list, the machine is the same object."""
     machine = gpu_server()
     first = machine.pci[0]
     text = f"{first.vendor}  vendor\n\t{first.device}  a name\n"

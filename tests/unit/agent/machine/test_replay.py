@@ -1,4 +1,4 @@
-"""Recorded errors, and the tree in which the same questions get the same answers."""
+"""Recorded errors, and the tree in which the same operations have the same results."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from zonewise.machine.files import Files
 
 
-class Refusing(MemoryFiles):
-    """Files of which some may not be read."""
+class UnreadableFiles(MemoryFiles):
+    """Files of which some cannot be read."""
 
     def __init__(self, entries: Entries, unreadable: dict[str, int]) -> None:
         super().__init__(entries.items())
@@ -48,15 +48,15 @@ def outcome(files: Files, operation: Operation) -> OperationResult:
     done, path = operation
     try:
         if done == NAMES:
-            # a capture's root has a folder of its own, which no collector lists
+            # a capture's root has its own directory, which no collector lists
             return sorted(set(files.names(path)) - {posixpath.dirname(ERRORS)})
         return files.link(path) if done == LINK else files.read(path)
     except OSError as error:
         return error.errno or errno.EIO
 
 
-def replayed(files: Files, operations: list[Operation]) -> Files:
-    """Do the operations, and return the files in which they can be done again."""
+def record_and_replay(files: Files, operations: list[Operation]) -> Files:
+    """Perform the operations and return the files in which they can be repeated."""
     recording = RecordingFiles(files, {})
     for operation in operations:
         outcome(recording, operation)
@@ -73,7 +73,7 @@ def replayed(files: Files, operations: list[Operation]) -> Files:
 
 
 def possible(entries: Mapping[str, bytes | str | None]) -> Entries:
-    """Return the tree without what is below a file or a link: no file system has that."""
+    """Return the tree without entries below a file or a link, which no file system has."""
     solid = {path for path, entry in entries.items() if entry is not None}
     return {
         path: entry for path, entry in entries.items() if not any(path.startswith(f"{prefix}/") for prefix in solid)
@@ -92,34 +92,34 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from([READ, NAMES, LINK]), PATHS), ma
 def test_a_replay_has_the_same_results(
     entries: Entries, operations: list[Operation], unreadable: dict[str, int]
 ) -> None:
-    """Whatever the tree, its links and loops and errors: what was asked once is answered the same in the replay."""
-    files = Refusing(entries, unreadable)
-    again = replayed(files, operations)
+    """For any tree with links, loops and errors, a recorded operation has the same result in the replay."""
+    files = UnreadableFiles(entries, unreadable)
+    again = record_and_replay(files, operations)
     for operation in operations:
         assert outcome(again, operation) == outcome(files, operation), operation
 
 
-def test_errors_come_back() -> None:
-    """The speed of a link that is down is EINVAL, and a replay says so."""
-    files = Refusing(
+def test_errors_are_replayed() -> None:
+    """Reading the speed of a link that is down fails with EINVAL, in the replay too."""
+    files = UnreadableFiles(
         {"sys/class/net/eth0/speed": b"", "sys/class/net/eth0/mtu": b"1500\n"},
         {"sys/class/net/eth0/speed": errno.EINVAL},
     )
-    again = replayed(files, [(READ, "sys/class/net/eth0/speed"), (READ, "sys/class/net/eth0/mtu")])
+    again = record_and_replay(files, [(READ, "sys/class/net/eth0/speed"), (READ, "sys/class/net/eth0/mtu")])
     assert outcome(again, (READ, "sys/class/net/eth0/speed")) == errno.EINVAL
     assert outcome(again, (READ, "sys/class/net/eth0/mtu")) == b"1500\n"
 
 
-def test_an_error_without_a_name_comes_back() -> None:
+def test_an_error_without_a_name_is_replayed() -> None:
     """A driver may return an error that only the kernel has: ENOTSUPP is 524 (include/linux/errno.h)."""
-    again = replayed(Refusing({"sys/x": b""}, {"sys/x": 524}), [(READ, "sys/x")])
+    again = record_and_replay(UnreadableFiles({"sys/x": b""}, {"sys/x": 524}), [(READ, "sys/x")])
     assert outcome(again, (READ, "sys/x")) == 524
 
 
-def test_what_is_listed_and_not_read() -> None:
-    """A listing is whole; files that discovery did not read are absent for a reader, and have no content made up."""
+def test_files_that_are_listed_but_not_read() -> None:
+    """A listing is complete. Files that discovery did not read are absent for a reader, and no content is invented."""
     files = MemoryFiles([("d/read", b"1"), ("d/unread", b"2"), ("d/below/file", b"3"), ("d/link", "read")])
-    again = replayed(files, [(NAMES, "d"), (READ, "d/read")])
+    again = record_and_replay(files, [(NAMES, "d"), (READ, "d/read")])
     assert sorted(again.names("d")) == ["below", "link", "read", "unread"]
     assert outcome(again, (READ, "d/unread")) == errno.ENOENT
     assert again.link("d/unread") == NOT_CAPTURED
@@ -128,7 +128,7 @@ def test_what_is_listed_and_not_read() -> None:
 
 
 def test_files_remain_at_their_paths() -> None:
-    """A file that is reached by a link is kept in its place, and the link with it."""
+    """A file that is reached through a link is stored at its own path, together with the link."""
     files = MemoryFiles([("sys/devices/x/vendor", b"0x10de\n"), ("sys/bus/x", "../devices/x")])
     recording = RecordingFiles(files, {})
     recording.read("sys/bus/x/vendor")
@@ -138,7 +138,7 @@ def test_files_remain_at_their_paths() -> None:
 
 
 def test_added_files_are_read_like_recorded_files() -> None:
-    """What was asked of a driver is a file of the capture."""
+    """The results of a driver's queries are a file of the capture."""
     recording = RecordingFiles(MemoryFiles([]), {"zonewise/nvml.json": b"{}"})
     assert recording.read("zonewise/nvml.json") == b"{}"
     assert recording.results == {(READ, "zonewise/nvml.json"): b"{}"}
@@ -151,7 +151,7 @@ def test_added_files_are_read_like_recorded_files() -> None:
     )
 )
 def test_errors_are_written_and_read(errors: dict[Operation, int]) -> None:
-    """The list of errors comes back as it was, whatever the paths."""
+    """The list of errors survives a round trip, whatever the paths are."""
     writable = {operation: number for operation, number in errors.items() if _encodes(operation[1])}
     assert parse_errors(render_errors(writable)) == writable
 
@@ -166,18 +166,18 @@ def _encodes(path: str) -> bool:
 
 @given(st.binary(max_size=100))
 def test_a_damaged_list_of_errors_has_fewer_errors(content: bytes) -> None:
-    """Garbage in the list costs the list, and not the capture."""
+    """Garbage in the list loses only the list, not the capture."""
     assert all(isinstance(number, int) for number in parse_errors(content).values())
 
 
 @pytest.mark.parametrize("line", ["read EINVAL", "read NOTHING sys/x", "read environ sys/x", "", "read  sys/x",
                                   "read 0 sys/x", "read 99999999999999999999 sys/x"])  # fmt: skip
 def test_damaged_lines_are_skipped(line: str) -> None:
-    """A line without a path, or with a name that is no error's, is passed over."""
+    """A line without a path, or with an unknown name of an error, is skipped."""
     assert parse_errors(line.encode()) == {}
 
 
-def test_files_without_a_list_are_as_they_are() -> None:
-    """A directory that is no capture is not wrapped."""
+def test_files_without_a_list_are_not_wrapped() -> None:
+    """A directory that is not a capture is not wrapped."""
     files = MemoryFiles([("sys/x", b"1")])
     assert with_recorded_errors(files) is files

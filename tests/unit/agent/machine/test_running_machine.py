@@ -1,4 +1,4 @@
-"""Which roots show the machine that runs."""
+"""Which roots show the running machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mounts(directory: Path, kind: str) -> str:
-    """Return the path of a list of mounts, in which the device of the directory is of a type."""
+    """Return the path of a mount list in which the directory's device has this type."""
     device = os.stat(directory).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     file = directory / "mountinfo"
@@ -27,7 +27,7 @@ def mounts(directory: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("sysfs", True), ("ext4", False)])
-def test_the_sysfs_of_the_kernel_tells(tmp_path: Path, kind: str, expected: bool) -> None:
+def test_the_sysfs_of_the_kernel_decides(tmp_path: Path, kind: str, expected: bool) -> None:
     (tmp_path / "sys").mkdir()
     assert is_running_machine(str(tmp_path), mounts(tmp_path, kind)) is expected
 
@@ -44,7 +44,7 @@ def test_the_root_is_the_running_machine_whatever_the_mounts(tmp_path: Path) -> 
     assert is_running_machine(str(link), str(tmp_path / "absent"))
 
 
-def test_without_a_tree_or_mounts_it_is_not(tmp_path: Path) -> None:
+def test_a_root_without_a_tree_or_mounts_is_not_the_running_machine(tmp_path: Path) -> None:
     assert not is_running_machine(str(tmp_path))
     (tmp_path / "sys").mkdir()
     assert not is_running_machine(str(tmp_path), str(tmp_path / "absent"))

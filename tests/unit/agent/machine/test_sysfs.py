@@ -46,7 +46,7 @@ NIC = "0000:3b:00.0"
     ],
 )
 def test_location_by_path(path: str, root: str, bridges: tuple[str, ...], host_function: str | None) -> None:
-    """The last host bridge of a path is the root, wherever it lies; without any, domain and bus stand in."""
+    """The last host bridge in a path is the root, wherever it is; without one, domain and bus are used."""
     assert pci_location(path) == (root, bridges, host_function)
 
 
@@ -69,7 +69,7 @@ def test_addresses(name: str, is_valid: bool) -> None:
 
 
 def test_order_is_by_number() -> None:
-    """A domain of five digits stands behind those of four, and 0a before 10."""
+    """A domain of five digits follows those of four, and 0a precedes 10."""
     addresses = ["10000:00:00.0", "0000:10:00.0", "0000:0a:00.0", "ffff:00:00.0", "0000:0a:00.1"]
     assert sorted(addresses, key=pci_order) == [
         "0000:0a:00.0",
@@ -100,7 +100,7 @@ LINK_TARGET = f"../../devices/pci0000:3a/0000:3a:00.0/{NIC}"
     ],
 )
 def test_class_devices_lead_to_their_function(contents: list[tuple[str, bytes | str | None]]) -> None:
-    """By the link that the entry is, or by `device` inside an entry that is a directory, over virtio and the like."""
+    """The link is the entry itself, or `device` inside a directory; it may lead over virtio or similar buses."""
     assert device_pci_address(Reader(MemoryFiles(contents)), "sys/class/net/eth0") == NIC
 
 
@@ -115,13 +115,13 @@ def test_class_devices_lead_to_their_function(contents: list[tuple[str, bytes | 
     ],
 )
 def test_class_devices_without_a_function(contents: list[tuple[str, bytes | str | None]]) -> None:
-    """Virtual devices, and links that lead round in circles, have none."""
+    """Virtual devices and circular links have no function."""
     assert device_pci_address(Reader(MemoryFiles(contents)), "sys/class/net/eth0") is None
 
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 255), st.integers(0, 31), st.integers(0, 7))
 def test_every_address_of_the_kernel_is_accepted(domain: int, bus: int, device: int, function: int) -> None:
-    """Whatever drivers/pci/probe.c can print is read back, and sorts by its numbers."""
+    """Any address that drivers/pci/probe.c can print is parsed, and sorted by its numbers."""
     address = f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
     assert is_pci_address(address)
     assert pci_order(address)[0] == domain

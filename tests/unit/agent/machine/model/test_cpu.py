@@ -23,13 +23,13 @@ def cpuset(text: str) -> CpuSet:
         ("0-3", "4-7", None, "0-7"),
         ("0-3", "", "0-7", "0-7"),  # CPUs 4 to 7 could be plugged in
         ("0-3", "4-5", "0-7", "0-7"),
-        ("0-3", "8", "0-7", "0-8"),  # a list of possible CPUs that lacks one
+        ("0-3", "8", "0-7", "0-8"),  # the list of possible CPUs lacks one
         ("0-3,9", "4", "0-7", "0-7,9"),
-        ("0-3", "", "", "0-3"),  # an empty list: damage
+        ("0-3", "", "", "0-3"),  # an empty list is damage
     ],
 )
 def test_known_cpus(online: str, offline: str, possible: str | None, known: str) -> None:
-    """Online, offline and possible CPUs, whether or not the list of possible ones has all of them."""
+    """Online, offline and possible CPUs are known, even if the list of possible CPUs is incomplete."""
     cpus = Cpus(cpuset(online), cpuset(offline), None if possible is None else cpuset(possible))
     assert cpus.known() == cpuset(known)
 
@@ -38,7 +38,7 @@ def test_known_cpus(online: str, offline: str, possible: str | None, known: str)
 def test_each_cpu_of_any_state_is_known(
     online: CpuSet, offline: CpuSet, possible: CpuSet | None, allowed: CpuSet | None
 ) -> None:
-    """No state is lost, nothing is invented, and the cgroup of the reading process restricts nothing."""
+    """No CPU is lost or invented, and the cgroup of the reading process does not restrict the set."""
     cpus = Cpus(online, offline, possible, allowed=allowed)
     assert online <= cpus.known()
     assert offline <= cpus.known()

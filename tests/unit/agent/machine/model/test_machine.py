@@ -1,4 +1,4 @@
-"""The machine is one immutable value."""
+"""The machine is an immutable value."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_no_scan_changes_the_defaults() -> None:
 
 
 def test_machines_of_equal_facts_are_equal() -> None:
-    """Two scans without a change between them yield equal values."""
+    """Two scans without a change between them give equal values."""
     first = zone.Zone(0, cpu.CpuSet((0, 1)), cpu.CpuSet((0, 1)), 1 << 30, {"0": 10}, {}, "cpu")
     twin = zone.Zone(0, cpu.CpuSet((0, 1)), cpu.CpuSet((0, 1)), 1 << 30, {"0": 10}, {}, "cpu")
     assert Machine(zones=(first,)) == Machine(zones=(twin,)) != Machine()
 
 
 def test_a_machine_without_facts() -> None:
-    """Unknown is None or empty, never 0 or a guess."""
+    """Unknown facts are None or empty, never 0 or a guess."""
     unknown = Machine()
     assert (unknown.architecture, unknown.memory, unknown.swap, unknown.os_release) == (None, None, None, None)
     assert not unknown.cpus.known()
