@@ -1,4 +1,4 @@
-"""The directory of custom rules: which files count, in which order, and what a damaged one costs."""
+"""The directory of custom rules: which files are read, in which order, and the effect of a damaged one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def names(directory: Path) -> tuple[list[str], tuple[str, ...]]:
 
 
 def test_files_and_one_level_of_directories(tmp_path: Path) -> None:
-    """By name; hidden ones and deeper levels are ignored, as are the directories of a mounted ConfigMap."""
+    """Files are sorted by name. Hidden ones, deeper levels and the directories of a mounted ConfigMap are ignored."""
     (tmp_path / "b" / "deeper").mkdir(parents=True)
     (tmp_path / "b" / "..data").mkdir()
     (tmp_path / "b" / "..data" / "rules").write_text("- {name: mounted}")
@@ -31,7 +31,7 @@ def test_files_and_one_level_of_directories(tmp_path: Path) -> None:
     assert names(tmp_path / "absent") == ([], ())
 
 
-def test_a_damaged_file_costs_itself(tmp_path: Path) -> None:
+def test_a_damaged_file_loses_only_its_own_rules(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("[")
     (tmp_path / "b").write_text("name: no list")
     (tmp_path / "c").write_text("- {name: good}")
@@ -41,7 +41,7 @@ def test_a_damaged_file_costs_itself(tmp_path: Path) -> None:
     assert problems[1] == f"{tmp_path}/b: is not a list of rules; the file is ignored"
 
 
-def test_a_changed_file_counts(tmp_path: Path) -> None:
+def test_a_changed_file_is_read(tmp_path: Path) -> None:
     files = CustomRuleFiles(DirectoryFiles("/"), str(tmp_path))
     (tmp_path / "a").write_text("- {name: old}")
     first = files.read()

@@ -1,4 +1,4 @@
-"""Custom rules of the worker: the short forms of its expressions stand for the long ones."""
+"""Custom rules of the worker: the short forms of expressions are equivalent to the long ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_short_forms(text: str, expression: MatchExpression) -> None:
      {"name": "r", "matchAny": [5]}, {"name": "r", "matchFeatures": [{"feature": "a.b", "matchExpressions": 5}]}],
 )  # fmt: skip
 def test_invalid_rules(rule: object) -> None:
-    """Each has an error that names its position, and the other rules count."""
+    """Each invalid rule has an error with its position; the other rules apply."""
     bad, good = parse_custom_rules([rule, {"name": "good", "labels": {"a": "b"}, "taints": 5}])
     assert bad.error
     assert (good.name, good.labels, good.error) == ("good", {"a": "b"}, "")

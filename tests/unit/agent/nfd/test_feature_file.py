@@ -1,4 +1,4 @@
-"""One feature file: names, values, directives, and lines that nothing can read."""
+"""One feature file: names, values, directives, and invalid lines."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def both(**elements: str) -> tuple[dict[str, str], dict[str, str]]:
         ("\u2003a=1\u00a0", both(a="1")),
         ("\x1ca", ({"\x1ca": "true"}, {"\x1ca": "true"})),
         ("a=1\na=2", both(a="2")),
-        # each directive is for the next line alone, and removes an earlier element
+        # each directive applies only to the next line, and removes an earlier element
         ("# +no-feature\na=1\nb=2", ({"b": "2"}, {"a": "1", "b": "2"})),
         ("# +no-label\n\n# comment\na=1\nb=2", ({"a": "1", "b": "2"}, {"b": "2"})),
         ("# +no-label\n# +no-feature\na=1\nb=2", both(b="2")),
         ("a=1\n# +no-label\na=2", ({"a": "2"}, NONE)),
         ("a=1\n# +no-feature=whatever\na=2", (NONE, {"a": "2"})),
-        # an expired line leaves the directive above it to the next one that counts
+        # after an expired line, the directive above it applies to the next valid line
         (
             "# +expiry-time=2020-01-01T00:00:00Z\n# +no-label\na=1\n# +expiry-time=2040-01-01T00:00:00Z\nb=2\nc=3",
             ({"b": "2", "c": "3"}, {"c": "3"}),
@@ -58,7 +58,7 @@ def both(**elements: str) -> tuple[dict[str, str], dict[str, str]]:
     ],
 )
 def test_lines(text: str, expected: tuple[dict[str, str], dict[str, str]]) -> None:
-    """As in NFD's parseFeatureFile."""
+    """The result is that of NFD's parseFeatureFile."""
     content = parse(text)
     assert values(content) == expected
     assert content.problems == () or "# + no-label" in text
@@ -79,7 +79,7 @@ def test_lines(text: str, expected: tuple[dict[str, str], dict[str, str]]) -> No
     ],
 )
 def test_expiry_times(time: str, seconds: float) -> None:
-    """The instants are those that Go's time.Parse(time.RFC3339) returns; at its instant a line is not expired yet."""
+    """The instants are those of Go's time.Parse(time.RFC3339). A line is not yet expired at its instant."""
     instant = datetime.fromtimestamp(seconds, UTC)
     text = f"# +expiry-time={time}\na=1"
     assert values(parse(text, instant)) == both(a="1")
@@ -95,7 +95,7 @@ def test_expiry_times(time: str, seconds: float) -> None:
     ],
 )  # fmt: skip
 def test_damaged_expiry_times(time: str) -> None:
-    """What Go rejects is a problem, and changes nothing."""
+    """A time that Go rejects is a problem and changes nothing."""
     content = parse(f"a=1\n# +expiry-time={time}\nb=2")
     assert values(content) == both(a="1", b="2")
     assert len(content.problems) == 1
@@ -118,7 +118,7 @@ def test_other_directives_are_problems() -> None:
     )
 
 
-def test_a_line_of_bytes_costs_itself_alone() -> None:
+def test_a_line_of_bytes_loses_only_itself() -> None:
     content = parse(b"a=1\nb=\xff\nc=3")
     assert values(content) == both(a="1", c="3")
     assert content.problems == ("/features.d/a:2: is not UTF-8: b'b=\\xff'; the line is ignored",)
@@ -130,7 +130,7 @@ def test_a_file_of_another_kind_has_few_problems() -> None:
     assert content.problems[-1] == "/features.d/a: 20 more lines are ignored"
 
 
-def test_labels_have_their_lines() -> None:
+def test_labels_name_their_lines() -> None:
     assert parse("\na=1").labels["a"].origin == "/features.d/a:2"
 
 
@@ -143,7 +143,7 @@ LINES = st.one_of(
 
 @given(st.lists(LINES, max_size=12))
 def test_any_content(lines: list[bytes]) -> None:
-    """Never an error; every element is from a line, and a line without a problem alone decides about its name."""
+    """There is never an exception, every element is from a line, and the number of problems is bounded."""
     content = parse(b"\n".join(lines))
     texts = b"\n".join(lines).decode(errors="replace")
     assert all(name in texts for name in {*content.features, *content.labels})
@@ -152,7 +152,7 @@ def test_any_content(lines: list[bytes]) -> None:
 
 @given(st.lists(st.text("abc=", min_size=1, max_size=4), max_size=8))
 def test_plain_lines_are_a_mapping(lines: list[str]) -> None:
-    """Without directives features and labels are equal, and the last line of a name counts."""
+    """Without directives, features and labels are equal, and the last line of a name applies."""
     pairs = [line.partition("=") for line in lines]
     expected = {name: value if equals else "true" for name, equals, value in pairs}
     assert values(parse("\n".join(lines))) == (expected, expected)

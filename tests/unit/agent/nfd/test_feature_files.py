@@ -1,4 +1,4 @@
-"""The directory of feature files: which files count, in which order, and what is wrong with the others."""
+"""The directory of feature files: which files are read, in which order, and the problems of the others."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def test_later_files_override(tmp_path: Path) -> None:
     assert content.problems == ()
 
 
-def test_a_file_removes_nothing_of_another(tmp_path: Path) -> None:
-    """Directives are of one file; NFD merges files by their elements."""
+def test_a_file_does_not_remove_elements_of_another(tmp_path: Path) -> None:
+    """Directives apply to one file; NFD merges files by their elements."""
     (tmp_path / "a").write_text("x=a")
     (tmp_path / "b").write_text("# +no-label\nx=b")
     content = read(tmp_path)
     assert (content.features, content.labels["x"].value) == ({"x": "b"}, "a")
 
 
-def test_what_is_no_feature_file(tmp_path: Path) -> None:
-    """Hidden files, directories and a FIFO are ignored; a link counts as its file."""
+def test_entries_that_are_not_feature_files(tmp_path: Path) -> None:
+    """Hidden files, directories and a FIFO are ignored; a link is read like its target."""
     (tmp_path / ".hidden").write_text("hidden")
     (tmp_path / "directory").mkdir()
     (tmp_path / "directory" / "file").write_text("below")
@@ -70,7 +70,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 
 def test_without_a_directory(tmp_path: Path) -> None:
-    """An absent directory is usual; a file in its place is a problem."""
+    """An absent directory is normal; a file in its place is a problem."""
     assert read(tmp_path / "missing") == NO_LOCAL_FEATURES
     (tmp_path / "file").write_text("x")
     assert read(tmp_path / "file").problems == (f"{tmp_path}/file: cannot be read: {os.strerror(errno.ENOTDIR)}",)

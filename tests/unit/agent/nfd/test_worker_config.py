@@ -1,4 +1,4 @@
-"""nfd-worker.conf: each key is honoured, or named as not; values of wrong types are errors as for the worker."""
+"""nfd-worker.conf: each key is honoured or named as not honoured; a wrong type is an error, as in the worker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PCI, USB = DEFAULT_WORKER_CONFIG.pci, DEFAULT_WORKER_CONFIG.usb
         ("core: {featureSources: [-pci, all]}", {}),
         ("core: {labelSources: []}", {"label_sources": NO_SOURCE}),
         ("core: {labelSources: [all, -custom]}", {"label_sources": LABEL_SOURCES - {"custom"}}),
-        # the deprecated key overrides the other one, in whatever order
+        # the deprecated key overrides the other one, in either order
         ("core: {sources: [usb], labelSources: [cpu]}", {"label_sources": frozenset({"usb"})}),
         ("CORE: {LABELSOURCES: [cpu]}", {"label_sources": frozenset({"cpu"})}),
         ("sources: {cpu: {cpuid: {attributeBlacklist: [AVX]}}}", {"cpuid_blacklist": frozenset({"AVX"})}),
@@ -47,7 +47,7 @@ PCI, USB = DEFAULT_WORKER_CONFIG.pci, DEFAULT_WORKER_CONFIG.usb
         ("sources: {kernel: {kconfigFile: /boot/c}}", {"kconfig_file": "/boot/c"}),
         ("sources: {pci: {deviceClassWhitelist: ['02', 0B]}}", {"pci": DeviceLabels(("02", "0b"), PCI.fields)}),
         ("sources: {custom: [{name: a}]}", {"custom_rules": ({"name": "a"},)}),
-        # fields are in the order of the source
+        # fields are in the order of the source code
         ("sources: {pci: {deviceLabelFields: [device, class]}}", {"pci": PCI._replace(fields=("class", "device"))}),
         ("sources: {pci: {deviceLabelFields: []}}", {}),
         ("sources: {usb: {deviceLabelFields: [class]}}", {"usb": USB._replace(fields=("class",))}),
@@ -85,7 +85,7 @@ def test_honoured(content: str, changes: dict[str, Any]) -> None:
     ],
 )
 def test_not_honoured(content: str, problem: str) -> None:
-    """The key is named with the reason; the others count."""
+    """The key is named with the reason; the other keys apply."""
     _, problems = parse_worker_config(content.encode())
     assert len(problems) == 1
     assert problems[0].startswith(problem)
@@ -114,13 +114,13 @@ def test_rejected(content: str, message: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
-    """Either a configuration or its error."""
+    """Any content is either a configuration or an error."""
     with contextlib.suppress(WorkerConfigError):
         assert set(parse_worker_config(content)[0].pci.fields) <= set(PCI_FIELDS)
 
 
 def test_published_features() -> None:
-    """An exact name, or a beginning with an asterisk at the end."""
+    """A pattern is an exact name, or a prefix that ends with an asterisk."""
     patterns = ("pci.device", "kernel.*")
     published = [
         name for name in ("pci.device", "pci.devices", "kernel.config", "cpu.model") if is_published(name, patterns)

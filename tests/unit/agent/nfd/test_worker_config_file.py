@@ -1,4 +1,4 @@
-"""The file of the worker's configuration: absent, damaged while the agent runs, and with kernel options elsewhere."""
+"""The worker's configuration file: absent, damaged while the agent runs, and with kernel options in another file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def config_file(path: Path, *, optional: bool = True) -> WorkerConfigFile:
 
 
 def test_absent(tmp_path: Path) -> None:
-    """The worker's defaults count, as for the worker; that is worth a word where the file is a setting."""
+    """The worker's defaults apply, as in the worker; this is a problem only if the file is a setting."""
     path = tmp_path / "nfd-worker.conf"
     assert config_file(path).read() == (DEFAULT_WORKER_CONFIG, ())
     problem = f"{path}: the file does not exist; the worker's defaults are used"
     assert config_file(path, optional=False).read() == (DEFAULT_WORKER_CONFIG, (problem,))
 
 
-def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
-    """Where there is none, no labels are written, as a worker does not start then."""
+def test_the_last_good_content_survives_damage(tmp_path: Path) -> None:
+    """Without good content, no labels are written, since a worker would not start either."""
     path = tmp_path / "nfd-worker.conf"
     path.write_text("core: 5")
     file = config_file(path)
@@ -44,7 +44,7 @@ def test_damage_keeps_the_last_good_content(tmp_path: Path) -> None:
 
 
 def test_kernel_options_of_another_file(tmp_path: Path) -> None:
-    """Packed where its name ends in .gz; those of the running kernel count where it cannot be read."""
+    """The file is compressed if its name ends in .gz. If it is unreadable, the running kernel's options apply."""
     text = b'CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C="text"\n'
     options = {"A": "y", "C": "text"}
     path = tmp_path / "nfd-worker.conf"
