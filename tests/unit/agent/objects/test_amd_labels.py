@@ -20,8 +20,8 @@ def machine(*gpus: Gpu) -> Machine:
     return Machine(gpus=gpus, pci=(function("0000:05:00.0", "1200", ("1002", "74a1"), slot),))
 
 
-def test_what_all_have_in_common() -> None:
-    """One value is the label's."""
+def test_common_values() -> None:
+    """A common value is the label's value."""
     assert amd_labels(machine(MI300X, MI300X)) == {
         "amd.com/gpu.compute-memory-partition": "spx_nps1",
         "amd.com/gpu.cu-count": "304",
@@ -34,8 +34,8 @@ def test_what_all_have_in_common() -> None:
     }
 
 
-def test_what_differs_is_counted() -> None:
-    """Several values are in the labels' names, with how many GPUs have each."""
+def test_different_values_are_counted() -> None:
+    """Different values are in the labels' names, with the number of GPUs that have each."""
     labels = amd_labels(machine(MI300X, MI300X, MI300X._replace(memory=64 * GIB)))
     assert {name: value for name, value in labels.items() if "vram" in name} == {
         "amd.com/gpu.vram.192G": "2",
@@ -44,7 +44,7 @@ def test_what_differs_is_counted() -> None:
 
 
 def test_partitions_are_gpus() -> None:
-    """A GPU in partitions is described by what one of them has."""
+    """A partitioned GPU is described by one of its partitions."""
     parts = tuple(Partition(number, 128 + number, 24 * GIB, 38, 152) for number in range(8))
     labels = amd_labels(machine(MI300X._replace(partition="cpx_nps1", partitions=parts)))
     assert (labels["amd.com/gpu.vram"], labels["amd.com/gpu.cu-count"], labels["amd.com/gpu.simd-count"]) == (
@@ -60,11 +60,11 @@ def test_partitions_are_gpus() -> None:
      ("gfx1201", None), (None, None)],
 )  # fmt: skip
 def test_families(target: str | None, family: str | None) -> None:
-    """The driver's family follows from the instruction set; one that the labeller does not know has none."""
+    """The driver's family follows from the instruction set; one that the labeller does not know has no family."""
     assert amd_labels(machine(MI300X._replace(compute_capability=target))).get("amd.com/gpu.family") == family
 
 
 def test_another_driver() -> None:
-    """A GPU of a virtual machine is not the node's to allocate."""
+    """A GPU of a virtual machine cannot be allocated on the node."""
     assert amd_labels(machine(MI300X._replace(driver="vfio-pci"))) == {}
     assert amd_labels(Machine()) == {}

@@ -1,4 +1,4 @@
-"""Features that /proc/cpuinfo hides: by the bits of CPUID, and under the conditions of klauspost/cpuid."""
+"""Features that /proc/cpuinfo hides, from the bits of CPUID, under the conditions of klauspost/cpuid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ZEN_5 = (
     CpuidLeaf(0x8000001A, 0, 0x6, 0, 0, 0),
     CpuidLeaf(0x80000021, 0, 0x204, 0, 0x86, 0),
 )
-"""A guest on a processor of AMD's family 1Ah, on which nfd-worker ran beside."""
+"""A guest on an AMD processor of family 1Ah, on which nfd-worker was also run."""
 
 
 COUNTERS = ["INSTRUCTIONS", "CYCLES", "REFCYCLES", "TOPDOWN_SLOTS"]
@@ -28,7 +28,7 @@ def hidden(model: Model) -> set[str]:
 
 
 def test_a_machine_on_which_nfd_ran() -> None:
-    """The seven flags that nfd-worker has there and /proc/cpuinfo has not."""
+    """nfd-worker has these seven flags there, which /proc/cpuinfo lacks."""
     model = Model("AuthenticAMD", family="26", model="17", leaves=ZEN_5)
     names = {"CETSS", "FP256", "MOVU", "PSFD", "STIBP_ALWAYSON", "TSA_L1_NO", "TSA_SQ_NO"}
     assert hidden(model) == names
@@ -56,12 +56,12 @@ def test_a_machine_on_which_nfd_ran() -> None:
     ],
 )
 def test_bits(leaf: CpuidLeaf, model: Model, names: set[str]) -> None:
-    """Each under its condition: a vendor, or a feature that /proc/cpuinfo has."""
+    """Each bit has a condition: a vendor, or a feature in /proc/cpuinfo."""
     assert hidden(model._replace(leaves=(leaf,))) == names
 
 
 def test_the_version_of_avx10() -> None:
-    """It is an attribute beside the flags, and a label."""
+    """The version is an attribute beside the flags, and a label."""
     leaf = CpuidLeaf(0x24, 0, 0, 0x70002, 0, 0)
     model = Model(flags=("avx10",), leaves=(leaf,))
     assert avx10_version(model) == 2
@@ -79,7 +79,7 @@ def test_the_version_of_avx10() -> None:
      ("26", "128", False), ("27", "0", False), ("", "", False)],
 )  # fmt: skip
 def test_processors_that_do_not_set_the_bits_of_tsa(family: str, number: str, immune: bool) -> None:
-    """By family and model, without CPUID."""
+    """Family and model decide, without CPUID."""
     assert hidden(Model("AuthenticAMD", family=family, model=number)) == (
         {"TSA_L1_NO", "TSA_SQ_NO"} if immune else set()
     )

@@ -1,4 +1,4 @@
-"""Labels of the worker's custom rules: over all raw features, in order, between the hardware's and those of files."""
+"""Labels of the worker's custom rules: from all raw features, in order, between those of the hardware and of files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def labels(worker: WorkerConfig, local: LocalFeatures | None = None) -> Labels:
 
 
 def test_labels_of_custom_rules() -> None:
-    """A template, what earlier rules set, NFD's built-in rule among them; a rule that fails costs itself."""
+    """Rules may use templates and results of earlier rules, even of NFD's built-in rule; a failing rule fails alone."""
     plain, result = labels(WorkerConfig()), labels(WORKER)
     added = {name: value for name, value in result.values.items() if name not in plain.values}
     prefix = "feature.node.kubernetes.io/"
@@ -64,7 +64,7 @@ def test_labels_of_files_override() -> None:
 
 
 def test_a_disabled_source() -> None:
-    """Neither these rules nor NFD's built-in ones."""
+    """Neither custom nor built-in rules apply."""
     result = labels(WORKER._replace(label_sources=LABEL_SOURCES - {"custom"}))
     plain = labels(WorkerConfig())
     assert plain.values.items() - result.values.items() == {("feature.node.kubernetes.io/rdma.capable", "true")}

@@ -1,4 +1,4 @@
-"""Every device is an instance, with NFD's attributes and more."""
+"""Every device is an instance, with NFD's attributes and additional ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_gpu() -> None:
 
 
 def test_a_function() -> None:
-    """NFD's names are those of the kernel's attributes; the current speed is left out."""
+    """The names are the kernel's attributes, as in NFD; the current speed is omitted."""
     function = PciFunction(
         ADDRESS, "0200", "020000", "8086", "1592", "8086", "0001", "ice", 1, "numa_node", None, None, "pci0000:3a",
         PciLink(8.0, 16, 16.0, 16), 7, Sriov(256, 4), iommu_type="DMA-FQ", iommu_version="5:0",
@@ -54,7 +54,7 @@ def test_a_function() -> None:
 
 
 def test_a_nic() -> None:
-    """Beside NFD's attributes: driver, firmware by its RDMA device, address and zone."""
+    """It has NFD's attributes and the driver, the firmware of its RDMA device, the address and the zone."""
     rdma = RdmaDevice("irdma0", ADDRESS, 1, None, "1.70", None, ())
     machine = Machine(nics=(nic("ens1f0", rdma="irdma0", mtu=1500, printed_speed=100000),), infiniband=(rdma,))
     assert instances(machine, "network.device") == (
@@ -76,7 +76,7 @@ def test_a_nic() -> None:
 
 
 def test_rdma_devices() -> None:
-    """Of every vendor, and of software, with driver and firmware; those of virtual functions are there on request."""
+    """Devices of every vendor and software devices have driver and firmware; those of VFs are listed on request."""
     function = PciFunction(ADDRESS, "0200", "020000", "8086", "1592", "8086", "0001", "ice", 1, "numa_node", None, None,
                            "pci0000:3a", PciLink(8.0, 16, 16.0, 16), 7, None)  # fmt: skip
     virtual = function._replace(address="0000:3b:01.0", physical_function=ADDRESS)
@@ -99,14 +99,14 @@ def test_rdma_devices() -> None:
     assert with_pods == (irdma, {**irdma, "name": "irdma1", "address": virtual.address}, rxe)
 
 
-def test_a_speed_that_the_driver_does_not_know() -> None:
-    """It is -1 as the kernel prints it, and absent where the link is down."""
+def test_a_speed_unknown_to_the_driver() -> None:
+    """The speed is -1, as the kernel prints it, and absent if the link is down."""
     machine = Machine(nics=(nic("eth1", printed_speed=None), nic("eth0", speed_mbps=None, printed_speed=-1)))
     assert [each.get("speed") for each in instances(machine, "network.device")] == ["-1", None]
 
 
 def test_interfaces_of_pods() -> None:
-    """Veth pairs and virtual functions are there on request; the loopback device always is."""
+    """Veth pairs and virtual functions are listed on request; the loopback device always is."""
     virtual = nic("lo", address=None, driver=None, virtual=True, kind="loopback")
     nics = (virtual, virtual._replace(name="veth7", kind="veth"), nic("eth0"), nic("eth0v0", physical_function=ADDRESS))
     for with_pods, names in ((False, (["eth0"], ["lo"])), (True, (["eth0", "eth0v0"], ["lo", "veth7"]))):
@@ -116,12 +116,12 @@ def test_interfaces_of_pods() -> None:
 
 
 def test_a_nic_without_a_netdev() -> None:
-    """It is a PCI function here, and no network device, as for NFD."""
+    """As in NFD, it is a PCI function but not a network device."""
     assert instances(Machine(nics=(nic(ADDRESS, presence="other namespace"),)), "network.device") == ()
 
 
 def test_a_block_device() -> None:
-    """Its queue as NFD has it, and where it is."""
+    """The attributes are those of the queue, as in NFD, and the location."""
     drive = BlockDevice("nvme0n1", ADDRESS, 0, 1 << 40, False, None, "nvme", False, "host-managed", 96)
     assert instances(Machine(block_devices=(drive,)), "storage.block") == (
         {

@@ -17,12 +17,12 @@ from zonewise.objects.feature_groups import FEATURE_GROUPS, parse_feature_groups
     ],
 )
 def test_groups(value: str, groups: tuple[str, ...]) -> None:
-    """All, none, or some, in canonical order."""
+    """The groups are all, none or some, in canonical order."""
     assert parse_feature_groups(value) == groups
 
 
 @pytest.mark.parametrize("value", ["kernel", "kernel.config,", 7, None])
 def test_no_groups(value: object) -> None:
-    """What is no group is named, with those that there are."""
+    """An unknown group is named together with the known ones."""
     with pytest.raises(ValueError, match=r"is not a feature group: the groups are all, none, kernel\.config"):
         parse_feature_groups(value)

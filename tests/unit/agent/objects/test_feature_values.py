@@ -1,4 +1,4 @@
-"""Values as NFD writes them."""
+"""Values in the format of NFD."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from zonewise.objects.feature_values import known_attributes
 
 
 def test_texts() -> None:
-    """Go prints booleans in small letters; what is unknown is absent, and what is empty is not."""
+    """Go prints booleans in lower case. Unknown values are absent, empty ones are not."""
     values = {"b": True, "a": False, "number": -1, "text": "", "unknown": None}
     assert list(known_attributes(values).items()) == [("a", "false"), ("b", "true"), ("number", "-1"), ("text", "")]

@@ -1,4 +1,4 @@
-"""Raw features: what NFD's rules match, and what its labels follow from."""
+"""Raw features, which NFD's rules match and from which its labels follow."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def x86(flags: str = "", **more: str) -> Machine:
     return Machine(architecture="x86_64", model=Model(flags=tuple(flags.split()))._replace(**more))
 
 
-def test_nothing_is_known_of_nothing() -> None:
-    """A machine of which nothing is known has no feature."""
+def test_a_machine_without_facts_has_no_features() -> None:
+    """A machine without known facts has no features."""
     assert node_features(Machine()) == Features({}, {}, {})
 
 
 def test_flags_are_those_of_cpuid() -> None:
-    """Raw features have what labels leave out; what follows from a flag is there as well."""
+    """Raw features include those that labels omit, and those that follow from a flag."""
     assert node_features(x86("sse xsave abm avx10")).flags["cpu.cpuid"] == (
         "AVX10",
         "FXSROPT",
@@ -61,7 +61,7 @@ def test_flags_are_those_of_cpuid() -> None:
     ],
 )
 def test_slow_avx(vendor: str, family: str, model: str, slow: bool) -> None:
-    """Before Haswell and Zen 2 operations of 256 bits are done in two halves."""
+    """Before Haswell and Zen 2, 256-bit operations were executed in two halves."""
     machine = x86("avx", vendor=vendor, family=family, model=model)
     assert ("AVXSLOW" in node_features(machine).flags["cpu.cpuid"]) == slow
 
@@ -86,13 +86,13 @@ def test_slow_avx(vendor: str, family: str, model: str, slow: bool) -> None:
     ],
 )
 def test_power(power: Power, expected: dict[str, str]) -> None:
-    """Idle states with Intel's driver; its mode, turbo, and in the active mode the governor that all CPUs have."""
+    """Idle states with Intel's driver; its mode and turbo; and in active mode, a governor that all CPUs share."""
     assert labels(x86()._replace(power=power)) == expected
     assert labels(Machine(architecture="aarch64", power=power)) == {}
 
 
 def test_security() -> None:
-    """What is switched on has a label; how much of it there is, is for extended resources."""
+    """Enabled features have labels; their capacities are for extended resources."""
     security = Security(
         selinux=True, kvm=True, tdx=True, sev=True, sev_es=False, sev_snp=None, secure_execution=True,
         capacities={"sev": 410, "sev_es": 99, "sgx_epc": 4096, "tdx": 31},
@@ -117,14 +117,14 @@ def test_security() -> None:
 
 
 def test_selinux_that_does_not_enforce() -> None:
-    """Off is a fact for rules, and no label."""
+    """A disabled SELinux is a fact for rules but has no label."""
     machine = Machine(security=Security(selinux=False))
     assert node_features(machine).attributes["kernel.selinux"] == {"enabled": "false"}
     assert labels(machine) == {}
 
 
 def test_base_frequencies() -> None:
-    """Cores that sustain more than the processor's nominal frequency are those of SST-BF."""
+    """Cores that sustain more than the processor's nominal frequency have SST-BF."""
     name = "Intel(R) Xeon(R) Gold 6252N CPU @ 2.30GHz"
     kinds = (CoreKind(None, cpus("0-7"), base_mhz=2800.0), CoreKind(None, cpus("8-23"), base_mhz=2100.0))
     assert labels(x86(name=name)._replace(core_kinds=kinds)) == {"cpu-power.sst_bf.enabled": "true"}
@@ -134,13 +134,13 @@ def test_base_frequencies() -> None:
 
 
 def test_a_coprocessor() -> None:
-    """POWER's compression in the processor."""
+    """POWER's processors have a compression coprocessor."""
     accelerator = Accelerator("nx_gzip", None, None, "compression", None, None, None)
     assert labels(Machine(architecture="ppc64le", accelerators=(accelerator,))) == {"cpu-coprocessor.nx_gzip": "true"}
 
 
 def test_resource_director() -> None:
-    """Intel's RDT by the kernel's flags: raw features, without labels."""
+    """The kernel's flags of Intel RDT are raw features without labels."""
     machine = x86("cqm cqm_mbm_total cat_l3 mba")
     assert node_features(machine).attributes["cpu.rdt"] == dict.fromkeys(
         ("RDTL3CA", "RDTMBA", "RDTMBM", "RDTMON"), "true"
@@ -150,7 +150,7 @@ def test_resource_director() -> None:
 
 @pytest.mark.parametrize(("swap", "expected"), [(1 << 30, {"memory-swap": "true"}), (0, {}), (None, {})])
 def test_swap(swap: int | None, expected: dict[str, str]) -> None:
-    """The label is memory-swap, whatever the documentation has."""
+    """The label is memory-swap, unlike in the documentation."""
     assert labels(Machine(swap=swap)) == expected
 
 
@@ -169,14 +169,14 @@ def test_swap(swap: int | None, expected: dict[str, str]) -> None:
     ],
 )  # fmt: skip
 def test_the_distribution(fields: dict[str, str], expected: dict[str, str]) -> None:
-    """Its name and version, and the version's numbers; rules may match every field."""
+    """Labels have the name, the version and its numbers; rules can match every field."""
     machine = Machine(os_release=fields)
     assert labels(machine) == {f"system-os_release.{name}": value for name, value in expected.items()}
     assert fields.items() <= node_features(machine).attributes["system.osrelease"].items()
 
 
 def test_usb() -> None:
-    """Devices of NFD's classes by class, vendor and product; all others are for rules."""
+    """Devices of NFD's classes have labels by class, vendor and product; all others are only for rules."""
     devices = (UsbDevice("1-1", "046d", "0825", ("01", "0e")), UsbDevice("1-2", "0403", "6014", ("ff",)),
                UsbDevice("1-3", None, "6014", ("ff",)), UsbDevice("usb1", "1d6b", "0002", ("09",)))  # fmt: skip
     machine = Machine(usb=devices)
@@ -186,7 +186,7 @@ def test_usb() -> None:
 
 
 def test_dmi() -> None:
-    """The firmware's names under those of the kernel's attributes; serial numbers are not among them."""
+    """The firmware's names have the names of the kernel's attributes; serial numbers are not included."""
     machine = Machine(firmware=Firmware(vendor="Dell Inc.", product="XE9680", bios_date="07/04/2025"))
     assert node_features(machine).attributes["system.dmiid"] == {
         "bios_date": "07/04/2025",
@@ -200,8 +200,8 @@ def veth(number: int) -> Nic:
                kind="veth")  # fmt: skip
 
 
-def test_pods_that_come_and_go_change_nothing() -> None:
-    """Neither their netdevs nor the virtual functions of pods are features."""
+def test_pods_do_not_change_features() -> None:
+    """Neither netdevs nor virtual functions of pods are features."""
     machine = gpu_server()
     before = node_features(machine)
     own = next(nic for nic in machine.nics if nic.address is not None)
@@ -210,7 +210,7 @@ def test_pods_that_come_and_go_change_nothing() -> None:
 
 
 def test_a_bond_is_a_feature() -> None:
-    """What an administrator makes stays."""
+    """Devices that an administrator creates are features."""
     bond = Nic("bond0", None, None, None, 50000, "up", None, "Ethernet", None, None, 9000, virtual=True, kind="bond",
                printed_speed=50000)  # fmt: skip
     assert node_features(Machine(nics=(bond,))).instances == {
@@ -220,12 +220,12 @@ def test_a_bond_is_a_feature() -> None:
 
 @pytest.mark.parametrize("machine", [gpu_server(), small_vm()])
 def test_size(machine: Machine) -> None:
-    """An object of a node is some KB, not the 130 KB of NFD's worker."""
+    """The object of a node is some KB, not the 130 KB of NFD's worker."""
     assert len(json.dumps(node_features(machine))) < 20_000
 
 
 def test_options_of_the_kernel() -> None:
-    """Those that matter to placement; all that are set, with the group."""
+    """By default, the options that matter to placement are included; with the group, all options that are set."""
     lines = "NUMA=y\nXFS_FS=m\nLOCALVERSION=\nA=b=c"
     machine = Machine(kernel=Kernel("6.8.0", config={"NUMA": "y", "NO_HZ": "n"}, config_lines=lines))
     assert node_features(machine).attributes["kernel.config"] == {"NUMA": "y"}
@@ -248,13 +248,13 @@ def test_options_of_the_kernel() -> None:
 def test_enabled_modules(
     builtin: tuple[str, ...] | None, groups: tuple[str, ...], expected: tuple[str, ...] | None
 ) -> None:
-    """Loaded or built in; absent where the latter are unknown."""
+    """A module is loaded or built in; the attribute is absent if the built-in modules are unknown."""
     machine = Machine(kernel=Kernel("6.8.0", modules=("nvme", "xfs"), builtin_modules=builtin))
     assert node_features(machine, groups).flags.get("kernel.enabledmodule") == expected
 
 
-def test_cores_that_are_modules() -> None:
-    """The kernel lists the two cores of a module as siblings, and so they are threads to NFD."""
+def test_cores_of_modules() -> None:
+    """The kernel lists the two cores of a module as siblings, so NFD counts them as threads."""
     cores = (Core(0, 0, 0, cpus("0")), Core(1, 0, 0, cpus("1")))
     machine = Machine(cores=cores)
     assert node_features(machine).attributes["cpu.topology"] == {"hardware_multithreading": "false"}
@@ -264,15 +264,15 @@ def test_cores_that_are_modules() -> None:
 
 
 def test_a_kernel_without_huge_pages() -> None:
-    """NFD says that none is enabled."""
+    """NFD reports that huge pages are not enabled."""
     machine = Machine(zones=tuple(zone._replace(hugepages={}) for zone in gpu_server().zones))
     assert node_features(machine).attributes["memory.hugepages"] == {"enabled": "false"}
 
 
-@settings(max_examples=50)  # to draw a machine takes far longer than to describe it
+@settings(max_examples=50)  # drawing a machine takes far longer than describing it
 @given(any_machines())
 def test_any_machine_has_features(machine: Machine) -> None:
-    """Whatever the machine holds: names in order, values that are texts, nothing empty, and valid labels."""
+    """For any machine, names are sorted, values are non-empty texts, and labels are valid."""
     features = node_features(machine, FEATURE_GROUPS)
     for part in features:
         assert list(part) == sorted(part)

@@ -25,7 +25,7 @@ def gfd(machine: Machine) -> dict[str, str]:
 
 
 def test_gpus_as_gfd_describes_them() -> None:
-    """Eight equal GPUs: the labels of GPU Feature Discovery, one by one."""
+    """Eight equal GPUs have exactly the labels of GPU Feature Discovery."""
     machine = gpu_server()._replace(firmware=Firmware(product="SYS-821GE-TNHR (rev 2)"))
     assert gfd(machine) == {
         "cuda.driver-version.full": "550.90.07",
@@ -56,7 +56,7 @@ def test_gpus_as_gfd_describes_them() -> None:
 
 
 def test_no_gpu_in_nvml() -> None:
-    """Without the driver there is no label of GFD: what it would count is not known."""
+    """Without the driver, GFD has no labels, since the values are unknown."""
     gpus = tuple(gpu._replace(uuid=None) for gpu in gpu_server().gpus)
     assert gfd(gpu_server()._replace(gpus=gpus)) == {}
     assert gfd(hybrid()) == {}
@@ -64,7 +64,7 @@ def test_no_gpu_in_nvml() -> None:
 
 @pytest.mark.parametrize("state", ["lost", "excluded", "hidden"])
 def test_a_gpu_that_nvml_does_not_list(state: str) -> None:
-    """The labels are those of the others: the driver's files alone have neither memory nor versions."""
+    """The labels are those of the other GPUs: the driver's files have neither memory nor versions."""
     *usable, last = gpu_server().gpus
     unlisted = last._replace(
         state=state, number=None, memory=None, mig=None, cuda_version=None, compute_capability=None
@@ -74,14 +74,14 @@ def test_a_gpu_that_nvml_does_not_list(state: str) -> None:
 
 
 def test_unknown_sharing() -> None:
-    """No label of GFD where the device plugin's configuration is unknown, as GFD itself does not start then."""
+    """If the device plugin's configuration is unknown, there are no GFD labels: GFD itself would not start."""
     plain = machine_to_labels(gpu_server())
     labels = machine_to_labels(gpu_server(), config=LabelConfig(None))
     assert labels == {name: value for name, value in plain.items() if not name.startswith("nvidia.com/")}
 
 
 def test_a_machine_without_a_name() -> None:
-    """It is "unknown", as GFD has it."""
+    """The value is "unknown", as in GFD."""
     assert gfd(gpu_server()._replace(firmware=Firmware()))["gpu.machine"] == "unknown"
 
 
@@ -92,7 +92,7 @@ def test_the_type_of_the_machine_from_a_file() -> None:
 
 
 def test_two_models_on_a_node() -> None:
-    """What differs has no label, instead of an arbitrary one; what is common has."""
+    """Different values have no label, rather than an arbitrary one; common values have one."""
     first, *rest = gpu_server().gpus
     labels = gfd(gpu_server()._replace(gpus=(first._replace(model="NVIDIA L4", memory=24 << 30), *rest)))
     assert labels["gpu.count"] == "8"
@@ -111,8 +111,8 @@ def test_families(capability: str, family: str) -> None:
     assert gfd(Machine(gpus=(gpu,)))["gpu.family"] == family
 
 
-def test_families_are_those_of_the_source() -> None:
-    """Of every compute capability up to 15.9; GFD has no such labels for a capability that begins with 0."""
+def test_families_match_the_source_of_gfd() -> None:
+    """All compute capabilities up to 15.9 are compared. If one begins with 0, GFD has no such labels."""
     words = iter(SOURCE_FAMILIES.split())
     expected: dict[str, str] = {}
     for interval, family in zip(words, words, strict=True):
@@ -131,7 +131,7 @@ def test_families_are_those_of_the_source() -> None:
 
 
 def test_a_driver_version_of_two_parts() -> None:
-    """Its revision is an empty label, as GFD has it."""
+    """As in GFD, the label of its revision is empty."""
     gpu = gpu_server().gpus[0]._replace(driver_version="570.86")
     assert gfd(Machine(gpus=(gpu,)))["cuda.driver-version.revision"] == ""
 
@@ -140,13 +140,13 @@ def test_a_driver_version_of_two_parts() -> None:
     ("virtualization", "label"), [("vgpu", "true"), ("none", "false"), ("passthrough", "false"), (None, None)]
 )
 def test_vgpu(virtualization: str | None, label: str | None) -> None:
-    """Denied only where the driver reports that the GPU is none."""
+    """The label is false only if the driver reports that the GPU is not virtual."""
     gpu = gpu_server().gpus[0]._replace(virtualization=virtualization)
     assert gfd(Machine(gpus=(gpu,))).get("vgpu.present") == label
 
 
 def test_mig_instances_by_profile() -> None:
-    """Each profile has its count, product and sizes under the resource that the device plugin would offer."""
+    """Each profile has its count, product and sizes under the name of the device plugin's resource."""
     small = MigInstance("MIG-1", "1g.10gb", 7, 0, 9984 * MIB, 16, 1, 1, 1, 1, 0, 1, 0)
     media = small._replace(uuid="MIG-2", profile="1g.10gb+me")
     gpu = gpu_server().gpus[0]._replace(mig=Mig(True, True, (small, small._replace(uuid="MIG-3"), media)))
@@ -168,13 +168,13 @@ def test_gpus_in_mig_mode_have_no_replicas(modes: tuple[bool, ...], replicas: st
 
 
 def test_clique() -> None:
-    """A node in an NVLink domain has a label with cluster and clique; a node in none has no such label."""
+    """A node in an NVLink domain has a label with cluster and clique; other nodes do not."""
     assert gfd(grace_blackwell())["gpu.clique"] == "3f8a1c5e-0000-4000-8000-000000000001.1"
     assert "gpu.clique" not in gfd(gpu_server())
 
 
 def test_gpus_of_two_cliques() -> None:
-    """GPUs that do not agree have no clique in common."""
+    """GPUs in different cliques have no clique label."""
     first, *rest = grace_blackwell().gpus
     assert first.fabric is not None
     second = first._replace(fabric=first.fabric._replace(clique=2))

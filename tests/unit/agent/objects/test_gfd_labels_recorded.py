@@ -1,7 +1,7 @@
-"""The labels of GPU Feature Discovery, as it wrote them on a real machine.
+"""The labels that GPU Feature Discovery wrote on a real machine.
 
-fixtures/gfd_labels_h100.json has what gpu-feature-discovery of NVIDIA/k8s-device-plugin 1b826acc wrote on a virtual
-machine with one H100, under five configurations. fixtures/nvml_h100.json has NVML's answers there.
+fixtures/gfd_labels_h100.json contains the labels of gpu-feature-discovery (NVIDIA/k8s-device-plugin 1b826acc) on a
+virtual machine with one H100, under five configurations. fixtures/nvml_h100.json contains NVML's results there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECORDINGS: list[dict[str, Any]] = json.loads((FIXTURES / "gfd_labels_h100.json"
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    """The machine of the recording: its GPU, a 3D controller, as NVML describes it."""
+    """Return the recorded machine: its GPU, a 3D controller, as NVML describes it."""
     facts = from_json((FIXTURES / "nvml_h100.json").read_text())
     (recorded,) = facts.gpus
     assert recorded.address is not None
@@ -42,7 +42,7 @@ def machine() -> Machine:
     "recording", RECORDINGS, ids=["MIG none", "MIG single", "MIG mixed", "time-slicing", "MPS, renamed"]
 )
 def test_labels_equal_those_that_gfd_wrote(recording: Mapping[str, Any], machine: Machine) -> None:
-    """All of them, and no other label below nvidia.com."""
+    """All labels are equal, and no other label below nvidia.com exists."""
     config = parse_device_plugin_config(json.dumps(recording["config"]).encode())
     labels = machine_to_labels(machine, config=LabelConfig(config))
     assert {name: value for name, value in labels.items() if name.startswith("nvidia.com/")} == recording["labels"]

@@ -1,6 +1,6 @@
-"""Labels of whole GPUs and MIG devices: every strategy and sharing against the rules of GPU Feature Discovery.
+"""Labels of whole GPUs and MIG devices: every strategy and sharing, by the rules of GPU Feature Discovery.
 
-The expectations are those of its own tests where it has them (internal/lm/resource_test.go, mig-strategy_test.go).
+If GFD has its own tests, the expected values are theirs (internal/lm/resource_test.go, mig-strategy_test.go).
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def test_sharing_of_whole_gpus(
     ],
 )
 def test_mig_strategies(strategy: str | None, gpu: tuple[str, ...], mig: tuple[str, ...], label: str | None) -> None:
-    """A GPU in MIG mode has no replicas of its own; without a configuration its devices have labels all the same."""
+    """A GPU in MIG mode has no replicas itself; without a configuration, its devices still have labels."""
     replicas = {"nvidia.com/gpu": 3, "nvidia.com/mig-1g.10gb": 4}
     labels = labels_of([split(SMALL, SMALL)], mig_strategy=strategy, sharing="time-slicing", replicas=replicas)
     assert resource(labels, "gpu") == gpu
     assert resource(labels, "mig-1g.10gb") == mig
     assert labels.get("mig.strategy") == label
-    # the family is that of the GPU, the sizes are those of the device
+    # the family is the GPU's, the sizes are the device's
     assert (labels["gpu.family"], labels["gpu.memory"]) == ("ampere", "9984" if strategy == "single" else "300")
     assert labels.get("gpu.multiprocessors") == ("16" if strategy == "single" else None)
 
@@ -81,20 +81,20 @@ def test_mig_strategies(strategy: str | None, gpu: tuple[str, ...], mig: tuple[s
     ids=["one is whole", "one is empty", "two profiles", "two profiles on two GPUs"],
 )
 def test_single_needs_equal_devices(gpus: list[Gpu]) -> None:
-    """Otherwise the product is invalid and nothing can be requested (newInvalidMigStrategyLabeler)."""
+    """Otherwise, the product is invalid, and nothing can be requested (newInvalidMigStrategyLabeler)."""
     labels = labels_of(gpus, mig_strategy="single", sharing="time-slicing", replicas={"nvidia.com/gpu": 2})
     assert resource(labels, "gpu") == ("MOCKMODEL-MIG-INVALID", "0", "0", "")
     assert (labels["gpu.memory"], labels["gpu.family"], labels["mig.strategy"]) == ("0", "ampere", "single")
 
 
 def test_single_without_mig_mode() -> None:
-    """Equivalent to none, but for the label of the strategy."""
+    """The labels are those of the strategy none, except the label of the strategy itself."""
     labels = labels_of([PLAIN], mig_strategy="single")
     assert labels == labels_of([PLAIN], mig_strategy="none") | {"mig.strategy": "single"}
 
 
 def test_mixed_ignores_empty_gpus() -> None:
-    """Profiles with attributes have a dot instead of the plus in names and products."""
+    """In names and products, profiles with attributes have a dot in place of the plus sign."""
     labels = labels_of([split(SMALL, MEDIA), split(), PLAIN], mig_strategy="mixed")
     assert resource(labels, "gpu") == ("MOCKMODEL", "3", "1", "none")
     assert resource(labels, "mig-1g.10gb") == ("MOCKMODEL-MIG-1g.10gb", "1", "1", "none")
@@ -102,12 +102,12 @@ def test_mixed_ignores_empty_gpus() -> None:
 
 
 def test_mps_and_mig() -> None:
-    """The device plugin offers no MPS on such a node."""
+    """The device plugin does not offer MPS on such a node."""
     labels = labels_of([split(SMALL), PLAIN], mig_strategy="mixed", sharing="mps", replicas={"nvidia.com/gpu": 2})
     assert labels["mps.capable"] == "false"
 
 
 def test_an_unknown_size_of_a_mig_device() -> None:
-    """It is absent, not that of the GPU."""
+    """The size is absent, rather than that of the GPU."""
     labels = labels_of([split(SMALL._replace(memory=None))], mig_strategy="single")
     assert "gpu.memory" not in labels

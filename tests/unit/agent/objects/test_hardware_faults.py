@@ -1,4 +1,4 @@
-"""Conditions, events and the health of devices, as the API shows them."""
+"""Conditions, Events and the health of devices as API objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zonewise_common.k8s.hardware_conditions import NODE_CONDITIONS
 
 
 def story(code: int) -> Story:
-    """A node on which a pod's GPU had an XID."""
+    """Return a node on which a pod's GPU had an XID."""
     told = Story()
     told.held = {FIRST_GPU: [POD]}
     told.observe()
@@ -40,7 +40,7 @@ def story(code: int) -> Story:
         (45, None, False),
     ],
 )
-def test_who_is_at_fault_decides_the_condition(code: int, status: str | None, on_node: bool) -> None:
+def test_the_verdict_decides_the_condition(code: int, status: str | None, on_node: bool) -> None:
     faults = story(code).state.active
     condition = pod_condition(faults[0])
     assert (condition.status if condition else None) == status
@@ -65,7 +65,7 @@ def test_the_device_decides_the_condition_of_the_node(line: str, type_: str) -> 
     assert statuses == {name: str(name == type_) for name in NODE_CONDITIONS}
 
 
-def test_the_event_says_what_is_known() -> None:
+def test_the_event_contains_all_known_facts() -> None:
     (fault,) = story(94).state.active
     message = event_message(fault)
     for words in (
@@ -81,7 +81,7 @@ def test_the_event_says_what_is_known() -> None:
     assert device_health([fault]) == {FIRST: "degraded: xid-94 (hardware)"}
 
 
-def test_a_fault_that_no_pod_ends_by_is_no_condition_of_a_pod() -> None:
+def test_a_fault_that_ends_no_pod_is_not_a_pod_condition() -> None:
     told = Story()
     told.held = {FIRST_GPU: [POD]}
     told.last(400.0, **gpu(clocks_event_reasons=0x40))

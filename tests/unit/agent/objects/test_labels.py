@@ -1,4 +1,4 @@
-"""The labels: those of NFD and GFD by name and value, our own, valid for Kubernetes whatever the machine holds."""
+"""The labels: those of NFD and GFD by name and value, zonewise's own, and their validity for any machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def arm(flags: str, vendor: str | None = None, model: str | None = None, steppin
 
 @pytest.mark.parametrize("name", ALL)
 def test_kubernetes_accepts_every_label(name: str) -> None:
-    """Names and values are valid, and sorted."""
+    """Names and values are valid, and names are sorted."""
     labels = machine_to_labels(ALL[name]())
     assert labels
     assert list(labels) == sorted(labels)
@@ -56,7 +56,7 @@ def test_kubernetes_accepts_every_label(name: str) -> None:
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_valid_whatever_the_source(text: str, second: str) -> None:
-    """Garbled text makes a valid label or none."""
+    """Garbled text gives a valid label or none."""
     machine = gpu_server()
     gpu = machine.gpus[0]._replace(model=text, driver_version=second, compute_capability=text)
     function = machine.pci[0]._replace(pci_class="0300", vendor=text)
@@ -69,18 +69,18 @@ def test_valid_whatever_the_source(text: str, second: str) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_becomes_a_value(text: str) -> None:
-    """Whatever the text, what becomes of it is a valid value; a valid value stays as it is."""
+    """Any text becomes a valid value; a valid value is unchanged."""
     assert VALUE.fullmatch(sanitized_label_value(text))
     assert sanitized_label_value(sanitized_label_value(text)) == sanitized_label_value(text)
 
 
-def test_nothing_known_no_label() -> None:
-    """A machine of which nothing is known has no label at all: not even a false one."""
+def test_a_machine_without_facts_has_no_label() -> None:
+    """A machine without known facts has no label, not even a false one."""
     assert machine_to_labels(Machine()) == {}
 
 
 def test_lines() -> None:
-    """The form of a feature file: name=value, line by line."""
+    """The format is that of a feature file: name=value on each line."""
     assert render_labels({"a/b": "1", "a/c": ""}) == "a/b=1\na/c=\n"
 
 
@@ -88,7 +88,7 @@ def test_lines() -> None:
 
 
 def test_x86_features_have_the_names_of_nfd() -> None:
-    """The kernel's names are translated; those that NFD leaves out by default are left out."""
+    """The kernel's names are translated; features that NFD omits by default are omitted."""
     labels = nfd(x86("fpu sse sse2 avx512f avx512_vnni amx_tile sha_ni aes hypervisor pclmulqdq bmi1 popcnt nx"))
     features = {name.removeprefix("cpu-cpuid.") for name in labels if name.startswith("cpu-cpuid.")}
     assert features == {"X87", "FXSROPT", "AVX512F", "AVX512VNNI", "AMXTILE", "SHA", "AESNI", "HYPERVISOR"}
@@ -103,19 +103,19 @@ V4 = V3 + "avx512f avx512bw avx512cd avx512dq avx512vl "
 
 @pytest.mark.parametrize(("flags", "level"), [("sse sse2", 0), (V1, 1), (V2, 2), (V3, 3), (V4, 4), (V4[4:], 0)])
 def test_levels_of_x86_64(flags: str, level: int) -> None:
-    """The levels of the psABI are cumulative: one feature missing from the first, and none is left."""
+    """The levels of the psABI are cumulative: without a feature of the first level, none applies."""
     labels = nfd(x86(flags))
     assert [number for number in range(1, 5) if f"cpu-cpuid.X86_64_V{number}" in labels] == list(range(1, level + 1))
 
 
 def test_arm_features() -> None:
-    """On arm64 the names are the kernel's in capitals; what NFD's table lacks is left out."""
+    """On arm64, names are the kernel's in upper case; names that NFD's table lacks are omitted."""
     labels = nfd(arm("fp asimd sve2 i8mm lse128"))
     assert labels == {f"cpu-cpuid.{name}": "true" for name in ("FP", "ASIMD", "SVE2", "I8MM")}
 
 
 def test_other_architectures() -> None:
-    """s390 and 32-bit ARM have tables of their own; an unknown architecture has none."""
+    """s390 and 32-bit ARM have their own tables; an unknown architecture has none."""
     assert "cpu-cpuid.VXE2" in nfd(Machine(architecture="s390x", model=Model(flags=("vxe2",))))
     assert "cpu-cpuid.VFPv3" in nfd(Machine(architecture="armv7l", model=Model(flags=("vfpv3",))))
     assert nfd(Machine(architecture="riscv64", model=Model(flags=("fp",)))) == {}
@@ -126,14 +126,14 @@ def test_other_architectures() -> None:
     [("GenuineIntel", "Intel"), ("AuthenticAMD", "AMD"), ("HygonGenuine", "Hygon"), ("  Shanghai  ", "VendorUnknown")],
 )
 def test_model_of_an_x86_processor(vendor: str, label: str) -> None:
-    """Vendor by NFD's name, family and model as decimal numbers."""
+    """The vendor has NFD's name; family and model are decimal numbers."""
     labels = nfd(x86("", vendor=vendor, family="6", model="143"))
     described = {name: value for name, value in labels.items() if name.startswith("cpu-model.")}
     assert described == {"cpu-model.vendor_id": label, "cpu-model.family": "6", "cpu-model.id": "143"}
 
 
 def test_model_of_an_arm_processor() -> None:
-    """Family and model are composed as the register MIDR_EL1 has them: 0x413fd0c1 for a Neoverse N1."""
+    """Family and model are encoded as in the register MIDR_EL1: 0x413fd0c1 for a Neoverse N1."""
     labels = nfd(arm("cpuid", vendor="ARM", model="0xd0c", stepping="r3p1"))
     assert labels["cpu-model.vendor_id"] == "ARM"
     assert labels["cpu-model.family"] == str(0x3F)
@@ -152,12 +152,12 @@ def test_model_of_an_arm_processor() -> None:
     ],
 )
 def test_hypervisor(virtualization: Virtualization, label: str | None) -> None:
-    """A machine has the label "none" only where that is known."""
+    """The label is "none" only if the machine is known to have no hypervisor."""
     assert nfd(x86("")._replace(virtualization=virtualization)).get("cpu-model.hypervisor") == label
 
 
-def test_multithreading_is_also_denied() -> None:
-    """NFD publishes false too; without cores nothing is known."""
+def test_multithreading_may_be_false() -> None:
+    """NFD also publishes false; without cores, the value is unknown."""
     assert nfd(gpu_server())["cpu-hardware_multithreading"] == "true"
     assert nfd(tiered_memory())["cpu-hardware_multithreading"] == "false"
     assert "cpu-hardware_multithreading" not in nfd(Machine())
@@ -172,19 +172,19 @@ def test_multithreading_is_also_denied() -> None:
     ],
 )
 def test_kernel_version(release: str, parts: dict[str, str]) -> None:
-    """Foreign characters become underscores, and parts are only there where the version has the usual form."""
+    """Other characters become underscores; the parts exist only if the version has the usual format."""
     assert nfd(Machine(kernel=Kernel(release))) == {f"kernel-version.{name}": text for name, text in parts.items()}
 
 
 def test_kernel_options() -> None:
-    """Built in and module are both true, other values stay, and only the four options of NFD's default are labels."""
+    """Built-in and module are both true, other values are unchanged, and only NFD's four default options are labels."""
     config = {"NO_HZ": "y", "NO_HZ_FULL": "y", "PREEMPT": "n", "NUMA": "y", "NO_HZ_IDLE": "m"}
     labels = nfd(Machine(kernel=Kernel(None, config=config)))
     assert labels == {f"kernel-config.{name}": "true" for name in ("NO_HZ", "NO_HZ_FULL", "NO_HZ_IDLE")}
 
 
 def test_memory() -> None:
-    """NUMA where there is more than one node, whatever it holds; persistent memory by its devices."""
+    """NUMA means more than one node of any kind; persistent memory is known from its devices."""
     assert "memory-numa" not in nfd(small_vm())
     assert nfd(tiered_memory())["memory-numa"] == "true"
     region, dax = Nvdimm("region0", "nd_pmem", None), Nvdimm("dax0.0", "nd_dax", None)
@@ -193,7 +193,7 @@ def test_memory() -> None:
 
 
 def test_devices() -> None:
-    """PCI functions of NFD's classes by class and vendor, SR-IOV of NICs, disks without rotation, RDMA by vendor."""
+    """PCI functions of NFD's classes, SR-IOV NICs, disks without rotation, and RDMA have labels."""
     labels = nfd(gpu_server())
     assert {name for name in labels if name.startswith(("pci", "network", "storage", "rdma"))} == {
         "pci-0302_10de.present",
@@ -210,11 +210,11 @@ def test_rdma_is_available_with_both_modules() -> None:
     assert nfd(Machine(kernel=Kernel(None, modules=("ib_uverbs", "rdma_ucm")))) == {"rdma.available": "true"}
 
 
-# --- ours
+# --- zonewise's own
 
 
 def test_shape_of_a_gpu_server() -> None:
-    """The few numbers by which one chooses a node."""
+    """A few numbers suffice to choose a node."""
     assert own(gpu_server()) == {
         "cores-per-zone": "28",
         "cpus-per-zone": "56",
@@ -239,8 +239,8 @@ def test_shape_of_a_gpu_server() -> None:
     }
 
 
-def test_what_differs_has_no_number() -> None:
-    """Cores of two kinds have no common number of threads, and zones of memory are counted apart."""
+def test_different_values_have_no_number() -> None:
+    """Cores of two kinds have no common number of threads; zones without CPUs are counted separately."""
     assert own(hybrid())["hybrid"] == "true"
     assert "threads-per-core" not in own(hybrid())
     assert own(tiered_memory())["zones"] == "2"
@@ -248,7 +248,7 @@ def test_what_differs_has_no_number() -> None:
 
 
 def test_the_worst_gpu_decides() -> None:
-    """gpu-nic is what a job that gets any GPU can rely upon."""
+    """gpu-nic is the relation on which a job that gets any of the GPUs can rely."""
     machine = gpu_server()
     first = machine.gpus[0].address
     links = tuple(
@@ -258,14 +258,14 @@ def test_the_worst_gpu_decides() -> None:
     assert own(machine._replace(links=links))["gpu-nic"] == "NODE"  # the Ethernet card and the next HCA of its zone
 
 
-def test_a_gpu_of_unknown_zone_leaves_no_number_per_zone() -> None:
+def test_a_gpu_of_unknown_zone_makes_the_count_per_zone_unknown() -> None:
     """One unknown zone makes the count per zone unknown."""
     first, *rest = gpu_server().gpus
     assert "gpus-per-zone" not in own(gpu_server()._replace(gpus=(first._replace(zone=None), *rest)))
 
 
 def test_the_rate_is_that_of_the_gpus_nics() -> None:
-    """A slower NIC for storage does not lower what jobs on GPUs can expect; without GPUs the slowest port counts."""
+    """A slower storage NIC does not lower the rate for jobs on GPUs; without GPUs, the slowest port counts."""
     machine = gpu_server()
     slow = machine.infiniband[0]
     port = slow.ports[0]._replace(rate_gbps=25.0, link_layer="Ethernet")
@@ -277,7 +277,7 @@ def test_the_rate_is_that_of_the_gpus_nics() -> None:
 
 
 def test_gpus_of_each_model_and_zone() -> None:
-    """Each model has a label in each zone that has some of it; a GPU of unknown model or zone is in none."""
+    """Each model has a label in each zone with such GPUs; a GPU with unknown model or zone has none."""
     first, second, third, *_ = gpu_server().gpus
     gpus = (
         first._replace(model="NVIDIA RTX A6000", zone=0),
@@ -297,14 +297,14 @@ def test_gpus_of_each_model_and_zone() -> None:
 
 @given(any_machines())
 def test_no_gpu_is_in_two_labels(machine: Machine) -> None:
-    """The labels of models and zones add up to the GPUs of which both are known."""
+    """The labels by model and zone add up to the GPUs for which both are known."""
     labels = own(machine)
     total = sum(int(value) for name, value in labels.items() if name.startswith("gpus-of-zone-"))
     assert total == sum(bool(sanitized_name(gpu.model or "")) and gpu.zone is not None for gpu in machine.gpus)
 
 
 def test_ports_that_add_no_bandwidth_are_not_counted() -> None:
-    """Devices of software, also upon a PCI function, and virtual functions share the ports of others."""
+    """Software devices, even on a PCI function, and virtual functions share the ports of others."""
     machine = gpu_server()
     plain, first = own(machine), machine.infiniband[0]
     port = first.ports[0]._replace(rate_gbps=2.5, link_layer="Ethernet")
@@ -328,11 +328,11 @@ def test_ports_that_add_no_bandwidth_are_not_counted() -> None:
 
 @pytest.mark.parametrize(("software", "capable"), [(False, True), (True, False)])
 def test_rdma_of_every_vendor(software: bool, capable: bool) -> None:
-    """A device of another vendor than NFD's rule knows has the label; one of software has not."""
+    """A device of a vendor that NFD's rule lacks has the label; a software device does not."""
     device = RdmaDevice("irdma0", None, 0, None, None, None, (), software=software)
     assert ("rdma.capable" in nfd(Machine(infiniband=(device,)))) == capable
 
 
 def test_few_labels() -> None:
-    """Labels are watched by everyone; a machine has a handful of ours, however large it is."""
+    """Every client watches labels, so a machine has only a few of zonewise's own, whatever its size."""
     assert len(own(big_machine())) < 20

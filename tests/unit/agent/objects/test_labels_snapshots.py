@@ -1,4 +1,4 @@
-"""The labels of captured machines, table by table."""
+"""The labels of captured machines, as tables."""
 
 from __future__ import annotations
 
@@ -147,12 +147,12 @@ TABLES = {
         zonewise.dev/zones=2
     """,
 }
-"""By capture: the names behind cpu-cpuid., then name=value without NFD's prefix."""
+"""By capture: the names after cpu-cpuid., then name=value without NFD's prefix."""
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_labels_of_a_capture(name: str) -> None:
-    """All labels of the machine, and no other; none of them had to be cleaned or left out."""
+    """The table has all labels of the machine and no other; none was sanitized or omitted."""
     if name not in snapshots():
         pytest.skip(ABSENT)
     machine = scan_of(name).machine
@@ -168,8 +168,8 @@ def _table(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", snapshots())
-def test_a_second_scan_gives_the_same(name: str) -> None:
-    """Labels and features of a capture are canonical: the same files give the same, to the order."""
+def test_a_second_scan_gives_equal_labels(name: str) -> None:
+    """The labels and features of a capture are canonical: the same files give equal ones, even in order."""
     machine = scan_of(name).machine
     features = node_features(machine)
     assert repr(node_features(machine)) == repr(features)

@@ -1,4 +1,4 @@
-"""Which labels may be set, and what becomes of those that may not."""
+"""Which labels may be set, and how the others are treated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
     ],
 )
 def test_names(name: str, allowed: bool) -> None:
-    """The rules of NFD's master: a qualified name with a prefix, and not of the namespace that Kubernetes has."""
+    """The rules are those of NFD's master: a qualified name with a prefix, outside Kubernetes' own namespace."""
     assert is_allowed_label(name) == allowed
     labels = validate_labels({name: "x"})
     assert (name in labels.values) == allowed
@@ -59,16 +59,16 @@ def test_values_are_cleaned() -> None:
     assert [problem.split()[1] for problem in result.problems] == ["zonewise.dev/a:", "zonewise.dev/c"]
 
 
-def test_values_of_nfd_are_left_out() -> None:
-    """NFD drops a label whose value is not valid, and a selector for a cleaned one would match here alone."""
+def test_labels_of_nfd_with_invalid_values_are_omitted() -> None:
+    """NFD drops a label with an invalid value; a selector for a sanitized value would match only here."""
     result = validate_labels({"feature.node.kubernetes.io/system-os_release.VERSION_ID": "12 (bookworm)"})
     assert result.values == {}
     assert len(result.problems) == 1
 
 
 @given(st.dictionaries(st.text(max_size=80) | st.from_regex(NAME, fullmatch=True), st.text(max_size=80), max_size=8))
-def test_only_valid_labels_are_left(labels: dict[str, str]) -> None:
-    """For any labels the result is valid, sorted, every loss is reported, and another pass changes nothing."""
+def test_only_valid_labels_remain(labels: dict[str, str]) -> None:
+    """For any labels, the result is valid and sorted, every loss is reported, and a second pass changes nothing."""
     result = validate_labels(labels)
     assert all(NAME.fullmatch(name) and VALUE.fullmatch(value) for name, value in result.values.items())
     assert list(result.values) == sorted(result.values)
@@ -89,7 +89,7 @@ def local_of(lines: dict[str, str]) -> Labels:
 
 
 def test_labels_of_files_override() -> None:
-    """As in NFD, where the local source has the highest priority; one without a prefix gets NFD's."""
+    """As in NFD, the local source has the highest priority; a name without a prefix gets NFD's."""
     name = "feature.node.kubernetes.io/pci-0302_10de.present"
     plain = machine_to_labels(gpu_server())
     labels = local_of({name: "no", "rack": "r7", "example.com/a": ""}).values
@@ -98,8 +98,8 @@ def test_labels_of_files_override() -> None:
     assert list(labels) == sorted(labels)
 
 
-def test_bad_labels_of_files_cost_themselves() -> None:
-    """Also those of other namespaces than NFD's are dropped, not sanitized."""
+def test_invalid_labels_of_files_are_dropped() -> None:
+    """Labels outside NFD's namespaces are also dropped, not sanitized."""
     result = local_of({
         "kubernetes.io/a": "1", "a b": "2", "": "3", "example.com/v": "a b", "x/y/z": "4", "x": "5", "-": "6",
     })  # fmt: skip

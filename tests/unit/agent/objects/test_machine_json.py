@@ -1,4 +1,4 @@
-"""The machine as JSON: a translation of every field, valid whatever it holds, the same for the same machine."""
+"""The machine as JSON: every field is included, the output is valid for any content, and equal for equal machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=20)
-"""Every string that Python can hold, lone surrogates among them: so it hands over file names that are no UTF-8."""
+"""Any Python string, including lone surrogates, which represent file names that are not UTF-8."""
 
 
 def test_schema_comes_first() -> None:
@@ -32,27 +32,27 @@ def test_schema_comes_first() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_field_has_its_own_name(name: str) -> None:
-    """Each field of Machine is a key, and no other key is there."""
+    """The keys are exactly the fields of Machine."""
     document = machine_to_json(ALL[name]())
     assert list(document) == ["schema", *Machine._fields]
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_round_trip(name: str) -> None:
-    """What is parsed from the text is what was rendered."""
+    """The parsed text equals the rendered document."""
     document = machine_to_json(ALL[name]())
     assert json.loads(render_json(document)) == document
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_machine_gives_the_same_bytes(name: str) -> None:
-    """Two machines that are equal, made apart, render equal."""
+    """Two equal machines that were built separately give equal text."""
     build: Callable[[], Machine] = ALL[name]
     assert render_json(machine_to_json(build())) == render_json(machine_to_json(build()))
 
 
 def test_sets_of_cpus_are_the_kernels_lists() -> None:
-    """A CPU set is a list string; an empty one is an empty string, an unknown one null."""
+    """A CPU set is a list string; an empty one is an empty string, an unknown one is null."""
     machine = Machine()._replace(cpus=Machine().cpus._replace(online=CpuSet((0, 1, 2, 8))))
     assert machine_to_json(machine)["cpus"]["online"] == "0-2,8"
     assert machine_to_json(machine)["cpus"]["offline"] == ""
@@ -60,7 +60,7 @@ def test_sets_of_cpus_are_the_kernels_lists() -> None:
 
 
 def test_unknown_is_null_and_present() -> None:
-    """A fact that could not be read is null: neither left out, nor zero."""
+    """A fact that could not be read is null, neither omitted nor zero."""
     zone = small_vm().zones[0]._replace(memory=None)
     obj = machine_to_json(small_vm()._replace(zones=(zone,)))["zones"][0]
     assert "memory" in obj
@@ -68,7 +68,7 @@ def test_unknown_is_null_and_present() -> None:
 
 
 def test_tuples_are_lists_and_maps_are_objects() -> None:
-    """A zone's initiators are a list, its pools of huge pages an object."""
+    """A zone's initiators are a list; its huge page pools are an object."""
     zones = machine_to_json(tiered_memory())["zones"]
     assert zones[2]["initiators"] == [0]
     assert zones[0]["hugepages"] == {"2Mi": 1024, "1Gi": 0}
@@ -76,14 +76,14 @@ def test_tuples_are_lists_and_maps_are_objects() -> None:
 
 
 def test_class_of_a_pci_function() -> None:
-    """The one field that Python has no name for has its name in JSON."""
+    """The only field whose name is reserved in Python has its proper name in JSON."""
     functions = machine_to_json(gpu_server())["pci"]
     assert all("class" in function and "pci_class" not in function for function in functions)
     assert {"0302", "0207", "0604"} <= {function["class"] for function in functions}
 
 
-def test_no_number_that_json_lacks() -> None:
-    """Infinity and not-a-number, which no JSON parser accepts, are unknown."""
+def test_numbers_that_json_lacks_are_unknown() -> None:
+    """Infinity and NaN, which no JSON parser accepts, are unknown."""
     kind = hybrid().core_kinds[0]
     kinds = tuple(kind._replace(max_mhz=value) for value in (math.inf, math.nan))
     document = machine_to_json(Machine(core_kinds=kinds))
@@ -93,7 +93,7 @@ def test_no_number_that_json_lacks() -> None:
 
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_valid_for_any_text(name: str, key: str, parameter: str) -> None:
-    """Whatever text a damaged machine holds, the output is ASCII, ends in a newline, and strict parsers accept it."""
+    """For any text in a damaged machine, the output is ASCII, ends with a newline, and is valid for strict parsers."""
     machine = small_vm()._replace(
         hostname=name,
         kernel=Kernel("6", command_line=(parameter,), config={key: name}),
@@ -102,18 +102,18 @@ def test_valid_for_any_text(name: str, key: str, parameter: str) -> None:
     text = render_json(machine_to_json(machine, {key: Source(name, parameter, "rule")}))
     assert text.isascii()
     assert text.endswith("}\n")
-    # a lone surrogate, also as an escape, is refused by parsers in Go and Rust; Python's encoder tells
+    # parsers in Go and Rust reject a lone surrogate, even as an escape; Python's encoder detects it
     json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-def test_text_that_is_text_stays_as_it_is(name: str) -> None:
-    """Names in any script come back as they were."""
+def test_valid_text_is_unchanged(name: str) -> None:
+    """Names in any script survive a round trip."""
     assert json.loads(render_json(machine_to_json(Machine(hostname=name))))["hostname"] == name
 
 
 def test_one_line_for_each_element() -> None:
-    """Text tools can read it: an element of a list is one line, and a key of an object at the top is one line."""
+    """For text tools, each list element and each top-level key of an object is one line."""
     machine = gpu_server()
     lines = render_json(machine_to_json(machine)).splitlines()
     assert sum(line.startswith('  {"address": "') for line in lines) == len(machine.pci) + len(machine.gpus)
@@ -121,8 +121,8 @@ def test_one_line_for_each_element() -> None:
     assert all(line.startswith(("{", "}", " ")) for line in lines)
 
 
-def test_nothing_is_written_shortly() -> None:
-    """An empty list stays on its line."""
+def test_empty_lists_stay_on_their_line() -> None:
+    """An empty list remains on its line."""
     assert ' "zones": [],' in render_json(machine_to_json(Machine())).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""The topology file for NCCL: accepted by NCCL's parser, with the distances that NCCL would derive from it."""
+"""The topology file for NCCL: NCCL's parser accepts it and derives the correct distances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 LINE = re.compile(r' *(</[a-z]+>|<[a-z]+( [a-z_]+="[^"<>&]*")*/?>)')
-"""All that NCCL's parser knows: one element, its attributes after one space each, no escapes, no declaration."""
+"""The only syntax of NCCL's parser: one element, each attribute after one space, no escapes, no declaration."""
 
 MAX_ATTRIBUTES = 16  # MAX_ATTR_COUNT of src/graph/xml.h
 
@@ -38,7 +38,7 @@ def elements(machine: Machine, name: str) -> list[Element]:
 
 
 def below(machine: Machine, name: str) -> dict[str, list[str]]:
-    """The buses above each element of a name, outermost first, by its own bus or name."""
+    """Return the buses above each element of a name, outermost first, by its own bus or name."""
     return dict(_walk(parsed(machine), name, []))
 
 
@@ -61,8 +61,8 @@ def test_nccls_parser_accepts_it(name: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_names_that_are_no_names(text: str) -> None:
-    """Garbled names make no line that NCCL rejects."""
+def test_garbled_names(text: str) -> None:
+    """Garbled names give no line that NCCL rejects."""
     machine = gpu_server()
     device = machine.infiniband[0]._replace(name=text)
     garbled = machine._replace(infiniband=(device,), model=Model(vendor=text, family=text, model=text))
@@ -71,7 +71,7 @@ def test_names_that_are_no_names(text: str) -> None:
 
 
 def test_cpus() -> None:
-    """Each zone with a GPU or a NIC is an element with its number and its CPUs as a mask of 32-bit words."""
+    """Each zone with a GPU or a NIC is an element, with its number and its CPUs as a mask of 32-bit words."""
     cpus = elements(gpu_server(), "cpu")
     assert [cpu.get("numaid") for cpu in cpus] == ["0", "1", "2", "3"]
     assert cpus[0].get("affinity") == "00000fff,ffff0000,00000000,00000000,0fffffff"
@@ -86,8 +86,8 @@ def test_affinity_comes_back_as_the_zones_cpus(cpus: set[int]) -> None:
     assert CpuSet.parse_mask(mask) == CpuSet(cpus)
 
 
-def test_affinity_that_nccl_would_cut() -> None:
-    """A mask beyond 254 characters is omitted: NCCL then reads the kernel's, and would trust a part."""
+def test_affinity_that_nccl_would_truncate() -> None:
+    """A mask beyond 254 characters is omitted. NCCL then reads the kernel's, whereas it would trust a partial mask."""
     zone = small_vm().zones[0]._replace(cpus=CpuSet(range(1000)))
     assert "affinity" not in elements(small_vm()._replace(zones=(zone,)), "cpu")[0].attrib
 
@@ -96,20 +96,20 @@ def test_affinity_that_nccl_would_cut() -> None:
     ("family", "written"), [("6", "6"), ("15", "15"), ("23", "143"), ("25", "175"), ("26", "191"), (None, None)]
 )
 def test_family_as_nccl_computes_it(family: str | None, written: str | None) -> None:
-    """NCCL adds the extended family times 16: Zen 1 and 2 are 0x8f to it, Zen 3 and 4 0xaf, Zen 5 0xbf."""
+    """NCCL adds 16 times the extended family: Zen 1 and 2 are 0x8f, Zen 3 and 4 0xaf, Zen 5 0xbf."""
     machine = small_vm()._replace(model=Model(vendor="AuthenticAMD", family=family, model="1"))
     assert elements(machine, "cpu")[0].get("familyid") == written
 
 
 def test_arm_has_no_cpuid() -> None:
-    """On arm64 the architecture has NCCL's name, and what only x86 has is left out."""
+    """On arm64, the architecture has NCCL's name, and attributes of x86 are omitted."""
     machine = grace_blackwell()._replace(model=Model(vendor="ARM", family="8", model="0xd4f"))
     assert elements(machine, "cpu")[0].get("arch") == "arm64"
     assert not {"vendor", "familyid", "modelid"} & set(elements(machine, "cpu")[0].attrib)
 
 
 def test_a_device_of_unknown_zone() -> None:
-    """It is below a CPU element of the number -1, as NCCL itself does it."""
+    """Like in NCCL itself, the device is below a CPU element with the number -1."""
     functions = tuple(function._replace(zone=None) for function in small_vm().pci)
     (cpu,) = elements(small_vm()._replace(pci=functions), "cpu")
     assert cpu.get("numaid") == "-1"
@@ -122,7 +122,7 @@ def test_a_switch_is_its_upstream_port() -> None:
 
 
 def test_distances_that_nccl_finds() -> None:
-    """A GPU and the HCA behind its switch share the switch's element (PIX); others share the CPUs, or nothing."""
+    """A GPU and the HCA behind its switch share the switch's element (PIX); others share the CPUs or nothing."""
     machine = gpu_server()
     gpus, nets = below(machine, "gpu"), below(machine, "net")
     relations = {(link.a, link.b): link.relation for link in machine.links}
@@ -138,12 +138,12 @@ def test_distances_that_nccl_finds() -> None:
 
 
 def test_a_device_on_a_root_port() -> None:
-    """Without a switch between, the device is right below its CPUs."""
+    """Without a switch, the device is directly below its CPUs."""
     assert below(grace_blackwell(), "gpu")["0"] == ["0", "0008:01:00.0"]
 
 
 def test_a_pci_function() -> None:
-    """Ids as sysfs prints them; the link by what both ends can, which power saving does not lower."""
+    """Ids have the format of sysfs; the link is the maximum of both ends, which power saving does not lower."""
     (gpu,) = [element for element in elements(gpu_server(), "pci") if element.get("busid") == "0000:ab:00.0"]
     assert gpu.attrib == {
         "busid": "0000:ab:00.0",
@@ -156,7 +156,7 @@ def test_a_pci_function() -> None:
 
 
 def test_the_slower_end_decides() -> None:
-    """A card of 16 lanes in a slot of 8 has 8."""
+    """A card with 16 lanes in a slot with 8 has 8."""
     machine = hybrid()
     port, slot = machine.pci[1], PciLink(8.0, 8, 8.0, 8)
     card = machine.pci[3]._replace(pci_class="0200", link=PciLink(16.0, 16, 16.0, 16))
@@ -166,13 +166,13 @@ def test_the_slower_end_decides() -> None:
 
 
 def test_an_unknown_link_is_left_out() -> None:
-    """Virtual devices have no link; NCCL reads the kernel where the file has no value."""
+    """Virtual devices have no link; NCCL reads the kernel's value if the file has none."""
     (nic,) = elements(small_vm(), "pci")
     assert not {"link_speed", "link_width"} & set(nic.attrib)
 
 
 def test_a_gpu() -> None:
-    """The number of the driver, the compute capability without its dot, and whether NICs reach its memory."""
+    """It has the driver's number, the compute capability without its dot, and whether NICs reach its memory."""
     machine = gpu_server()._replace(rdma=Rdma(None, "nvidia_peermem", None))
     assert elements(machine, "gpu")[3].attrib == {"dev": "3", "sm": "90", "rank": "3", "gdr": "1"}
     assert "gdr" not in elements(gpu_server(), "gpu")[0].attrib
@@ -186,13 +186,13 @@ def test_a_gpu_that_no_driver_described() -> None:
     assert {gpu.address for gpu in gpus} <= {element.get("busid") for element in elements(machine, "pci")}
 
 
-def test_other_vendors_gpus_have_no_element_of_nccls() -> None:
-    """An integrated GPU is a PCI function, and none that NCCL could use."""
+def test_gpus_of_other_vendors_have_no_gpu_element() -> None:
+    """An integrated GPU is a PCI function that NCCL cannot use."""
     assert elements(hybrid(), "gpu") == []
 
 
 def test_nvlinks() -> None:
-    """Each peer with its number of links and its class; a switch that the guest cannot see by the driver's name."""
+    """Each peer has its number of links and its class; a switch hidden from the guest has the driver's name."""
     nvlinks = elements(gpu_server(), "nvlink")
     assert len(nvlinks) == 8 * 7
     assert nvlinks[0].attrib == {"target": "0000:2a:00.0", "count": "18", "tclass": "0x030200"}
@@ -201,20 +201,20 @@ def test_nvlinks() -> None:
 
 
 def test_a_peer_of_unknown_kind_is_left_out() -> None:
-    """What is at the end of a link is not guessed."""
+    """The device at the other end of a link is not guessed."""
     gpu = gpu_server().gpus[0]._replace(nvlinks=(NvLinkPeer(None, "unknown", 4),))
     assert elements(gpu_server()._replace(gpus=(gpu,)), "nvlink") == []
 
 
 def test_networks_by_rdma() -> None:
-    """Active ports of RDMA devices, in Mbit/s; sockets are not listed beside them."""
+    """Active ports of RDMA devices are listed in Mbit/s, and sockets are not listed beside them."""
     nets = elements(gpu_server(), "net")
     assert len(nets) == 8
     assert nets[0].attrib == {"name": "mlx5_0", "dev": "0", "speed": "400000", "port": "1"}
 
 
 def test_networks_by_sockets() -> None:
-    """Without an active RDMA port, the network devices that are up."""
+    """Without an active RDMA port, the network devices that are up are listed."""
     down = tuple(
         device._replace(ports=tuple(port._replace(state="DOWN") for port in device.ports))
         for device in gpu_server().infiniband
@@ -226,5 +226,5 @@ def test_networks_by_sockets() -> None:
 
 
 def test_a_machine_without_devices() -> None:
-    """A file without devices is still one that NCCL reads."""
+    """NCCL can read a file without devices."""
     assert machine_to_nccl(Machine()) == '<system version="1"/>\n'

@@ -36,7 +36,7 @@ def labels_of(machine: Machine, content: str, prefix: str, local: LocalFeatures 
     ],
 )
 def test_cpuid(lists: str, flags: set[str]) -> None:
-    """A white list sets the black list aside; neither changes the raw feature."""
+    """A whitelist overrides the blacklist; neither changes the raw feature."""
     content = f"sources: {{cpu: {{cpuid: {{{lists}}}}}}}"
     assert flags <= set(labels_of(CPU, content, "cpu-cpuid."))
     assert set(labels_of(CPU, content, "cpu-cpuid.")) <= flags | {"FXSROPT"}
@@ -45,7 +45,7 @@ def test_cpuid(lists: str, flags: set[str]) -> None:
 
 
 def test_kernel_options() -> None:
-    """Any option may have a label; it is also among the raw features then."""
+    """Any option may have a label; it is then also a raw feature."""
     assert labels_of(KERNEL, "", "kernel-config.") == {"PREEMPT": "true"}
     content = "sources: {kernel: {configOpts: [X86, HZ, DMI, NOSUCH]}}"
     assert labels_of(KERNEL, content, "kernel-config.") == {"X86": "true", "HZ": "250", "DMI": "true"}
@@ -70,7 +70,7 @@ def test_pci(config: str, names: set[str]) -> None:
 
 
 def test_usb() -> None:
-    """The beginning of a class chooses, in letters of any case."""
+    """The prefix of a class selects devices, in upper or lower case."""
     machine = Machine(usb=(UsbDevice("1-1", "1d6b", "0002", ("09",)), UsbDevice("1-2", "046d", "082d", ("0e", "01"))))
     assert set(labels_of(machine, "", "usb-")) == {"0e_046d_082d.present"}
     content = "sources: {usb: {deviceClassWhitelist: ['0'], deviceLabelFields: [vendor, class]}}"
@@ -89,7 +89,7 @@ def test_usb() -> None:
     ],
 )
 def test_sources_and_white_list(content: str, names: set[str]) -> None:
-    """Labels of GPUs and of zonewise itself are no matter of the worker."""
+    """The worker's configuration does not affect labels of GPUs and of zonewise itself."""
     labels = labels_of(KERNEL, content, "", LOCAL)
     assert {name for name in labels if not name.startswith("kernel-version.") or name.endswith("full")} == names
     own = machine_to_labels(gpu_server(), config=LabelConfig(worker=WorkerConfig(label_sources=frozenset())))
@@ -97,7 +97,7 @@ def test_sources_and_white_list(content: str, names: set[str]) -> None:
 
 
 def test_a_disabled_feature_source() -> None:
-    """Its raw features are absent, and so are its labels; what NFD lacks stays."""
+    """Its raw features and labels are absent; features that NFD lacks remain."""
     worker = WorkerConfig(feature_sources=frozenset({"cpu"}))
     features = node_features(gpu_server(), ("network.pods",), LOCAL, worker)
     names = {*features.flags, *features.attributes, *features.instances}

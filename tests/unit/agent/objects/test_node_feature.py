@@ -27,15 +27,15 @@ def test_the_object() -> None:
     }
 
 
-def test_where_it_is_written() -> None:
-    """It belongs to a namespace and to owners."""
+def test_its_namespace_and_owners() -> None:
+    """It has a namespace and owners."""
     owner = {"kind": "Pod", "name": "agent", "uid": "1"}
     metadata = node_feature("node-7", {}, FEATURES, namespace="zonewise", owners=[owner])["metadata"]
     assert (metadata["namespace"], metadata["ownerReferences"]) == ("zonewise", [owner])
 
 
 def test_long_names() -> None:
-    """A name that no object may have is a hash, another for each node."""
+    """A name that is too long for an object is replaced by a hash, which differs for each node."""
     names = {object_name(f"{'n' * 250}-{number}") for number in range(3)}
     assert len(names) == 3
     assert all(len(name) <= 253 for name in names)

@@ -1,4 +1,4 @@
-"""The NodeResourceTopology object: valid, safe for every consumer known, and true."""
+"""The NodeResourceTopology object: valid, safe for every known consumer, and correct."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def many_zones(count: int, kind: str = "cpu") -> Machine:
 
 @pytest.mark.parametrize("name", ALL)
 def test_an_api_server_accepts_it(name: str) -> None:
-    """The object fits the structural schema of the CRD, with no field that would be pruned."""
+    """The object matches the structural schema of the CRD, without fields that would be pruned."""
     obj = machine_to_nrt(ALL[name](), "node-7.example.com")
     assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []
     assert obj["metadata"] == {"name": "node-7.example.com"}
@@ -63,7 +63,7 @@ def test_an_api_server_accepts_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_names_are_unique_labels(name: str) -> None:
-    """Each zone has a name of its own, a DNS-1123 label, and its parent is a zone of the object."""
+    """Each zone has a unique name, which is a DNS-1123 label, and its parent is a zone of the object."""
     zones = machine_to_nrt(ALL[name](), "node")["zones"]
     names = [zone["name"] for zone in zones]
     assert len(set(names)) == len(names)
@@ -72,8 +72,8 @@ def test_names_are_unique_labels(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_parents_make_no_circle(name: str) -> None:
-    """Going from parent to parent ends."""
+def test_parents_form_no_cycle(name: str) -> None:
+    """The chain of parents ends."""
     zones = zone_objects(ALL[name]())
     for zone in zones.values():
         ancestors: list[str] = []
@@ -84,15 +84,15 @@ def test_parents_make_no_circle(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_resources_are_of_nodes_only(name: str) -> None:
-    """Consumers that walk all zones find resources in those that the kubelet aligns to, and in no other."""
+def test_only_nodes_have_resources(name: str) -> None:
+    """Consumers that walk all zones find resources only in the zones to which the kubelet aligns."""
     for zone in zone_objects(ALL[name]()).values():
         assert ("resources" in zone) == (zone["type"] == "Node")
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_only_names_of_nodes_in_the_costs_of_nodes(name: str) -> None:
-    """scheduler-plugins reads each name in the costs of a Node zone as another's; it reads no costs of other zones."""
+    """scheduler-plugins takes each name in a Node zone's costs as another node's, and reads no other zone's costs."""
     zones = zone_objects(ALL[name]())
     nodes = {name for name, zone in zones.items() if zone["type"] == "Node"}
     for zone in zones.values():
@@ -110,19 +110,19 @@ def test_quantities_are_in_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_bytes_for_the_same_machine(name: str) -> None:
-    """Two machines that are equal give the same YAML; a comparison needs no parser."""
+    """Two equal machines give the same YAML, so a comparison needs no parser."""
     assert render_yaml(machine_to_nrt(ALL[name](), "n")) == render_yaml(machine_to_nrt(ALL[name](), "n"))
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_yaml_comes_back_as_it_was(name: str) -> None:
-    """Strings that look like numbers, times or booleans to YAML stay strings."""
+def test_yaml_survives_a_round_trip(name: str) -> None:
+    """Strings that YAML would read as numbers, times or booleans remain strings."""
     obj = machine_to_nrt(ALL[name](), "node")
     assert yaml.safe_load(render_yaml(obj)) == obj
 
 
 def test_usage_is_unknown() -> None:
-    """Without a kubelet the usage is unknown, and the object has an attribute for it."""
+    """Without a kubelet, the usage is unknown, and an attribute of the object shows this."""
     obj = machine_to_nrt(small_vm(), "node")
     assert {"name": "zonewise.dev/usage", "value": "unknown"} in obj["attributes"]
 
@@ -134,7 +134,7 @@ def test_problems_are_counted() -> None:
 
 
 def test_resources_of_a_node() -> None:
-    """CPUs are counted, memory is in bytes, and pools of huge pages are in bytes under the kubelet's names."""
+    """CPUs are counted; memory and huge page pools are in bytes under the kubelet's names."""
     node = resources_of(zone_objects(tiered_memory())["node-0"])
     assert list(node) == ["cpu", "memory", "hugepages-2Mi", "hugepages-1Gi"]
     assert node["cpu"]["capacity"] == "16"
@@ -143,19 +143,19 @@ def test_resources_of_a_node() -> None:
     assert node["memory"]["capacity"] == str(256 * GIB)
 
 
-def test_pages_in_a_pool_are_no_memory_for_pods() -> None:
-    """Pages in a huge page pool reduce the allocatable memory, and not its capacity."""
+def test_pages_in_a_pool_are_not_memory_for_pods() -> None:
+    """Pages in a huge page pool reduce the allocatable memory, but not its capacity."""
     assert resources_of(zone_objects(tiered_memory())["node-0"])["memory"]["allocatable"] == str(254 * GIB)
 
 
 def test_pools_larger_than_memory_leave_nothing() -> None:
-    """Contradictory files do not make a negative quantity."""
+    """Contradictory files do not give a negative quantity."""
     zone = small_vm().zones[0]._replace(memory=GIB, hugepages={"1Gi": 4})
     assert resources_of(zone_objects(Machine(zones=(zone,)))["node-0"])["memory"]["available"] == "0"
 
 
-def test_unknown_memory_is_no_resource() -> None:
-    """A zone whose memory could not be read has no such resource, instead of none of it."""
+def test_unknown_memory_is_not_a_resource() -> None:
+    """A zone with unreadable memory lacks the resource, rather than having none of it."""
     zone = small_vm().zones[0]._replace(memory=None)
     assert list(resources_of(zone_objects(Machine(zones=(zone,)))["node-0"])) == ["cpu"]
 
@@ -167,7 +167,7 @@ def test_no_device_is_a_resource() -> None:
 
 
 def test_distances() -> None:
-    """The costs of a node are its distances to all nodes, itself among them."""
+    """The costs of a node are its distances to all nodes, including itself."""
     assert zone_objects(gpu_server())["node-1"]["costs"] == [
         {"name": "node-0", "value": 12},
         {"name": "node-1", "value": 10},
@@ -177,13 +177,13 @@ def test_distances() -> None:
 
 
 def test_unknown_distances_are_left_out() -> None:
-    """A machine that prints no distances has no costs, instead of equal ones."""
+    """A machine without distances has no costs, rather than equal ones."""
     assert "costs" not in zone_objects(big_machine()._replace(zones=(small_vm().zones[0],)))["node-0"]
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
 def test_never_a_node_that_overflows_a_consumers_table(count: int) -> None:
-    """Ids from 64 on are no nodes to consumers: published under another name and type, without resources."""
+    """Ids from 64 on are not nodes for consumers: they have another name and type, and no resources."""
     zones = zone_objects(many_zones(count))
     nodes = [zone for zone in zones.values() if zone["type"] == "Node"]
     assert len(zones) == count
@@ -194,7 +194,7 @@ def test_never_a_node_that_overflows_a_consumers_table(count: int) -> None:
 
 @given(st.lists(st.integers(0, 5000), unique=True, max_size=20), st.sampled_from(["cpu", "memory", "device"]))
 def test_any_ids(ids: list[int], kind: str) -> None:
-    """Sparse and huge ids keep their numbers, and only CPU zones below 64 are nodes."""
+    """Sparse and huge ids are retained, and only CPU zones below 64 are nodes."""
     zones = tuple(many_zones(1, kind).zones[0]._replace(id=number) for number in sorted(ids))
     zones_by_name = zone_objects(Machine(zones=zones))
     assert {zone["name"].rpartition("-")[2] for zone in zones_by_name.values()} == set(map(str, ids))
@@ -204,7 +204,7 @@ def test_any_ids(ids: list[int], kind: str) -> None:
 
 
 def test_memory_without_cpus() -> None:
-    """HBM and CXL are zones of another type: how much, of what kind, how far, how fast, nearest to which CPUs."""
+    """HBM and CXL are zones of another type, with size, medium, distances, speeds and nearest CPUs."""
     zone = zone_objects(tiered_memory())["memory-2"]
     assert zone["type"] == "MemoryOnly"
     assert zone["costs"] == [{"name": "node-0", "value": 13}, {"name": "node-1", "value": 23}]
@@ -220,21 +220,21 @@ def test_memory_without_cpus() -> None:
 
 
 def test_gpu_memory_and_the_zones_reserved_for_it() -> None:
-    """The memory of a coherent GPU is a zone that names the GPU; the empty zones reserved for MIG are not published."""
+    """A coherent GPU's memory is a zone that names the GPU; empty zones reserved for MIG are not published."""
     zones = zone_objects(grace_blackwell(), "DeviceMemory")
     assert list(zones) == ["device-2", "device-10", "device-18", "device-26"]
     assert read_attributes(zones["device-10"])["zonewise.dev/device"] == "0009:01:00.0"
 
 
-def test_packages_hold_nodes() -> None:
-    """With several zones a package, the package is the parent."""
+def test_packages_are_parents_of_nodes() -> None:
+    """If a package has several zones, it is their parent."""
     zones = zone_objects(gpu_server())
     assert [zones[f"node-{number}"]["parent"] for number in range(4)] == ["package-0"] * 2 + ["package-1"] * 2
     assert read_attributes(zones["package-1"])["zonewise.dev/model"] == "Intel(R) Xeon(R) Platinum 8480C"
 
 
 def test_a_node_of_several_packages() -> None:
-    """A guest with one zone and many sockets: the zone is the parent of its packages."""
+    """In a guest with one zone and many sockets, the zone is the parent of the packages."""
     halves = (CpuSet((0, 2)), CpuSet((1, 3)))
     machine = small_vm()._replace(packages=tuple(Package(0, held) for held in halves))
     zones = zone_objects(machine)
@@ -242,8 +242,8 @@ def test_a_node_of_several_packages() -> None:
     assert [zones[name]["parent"] for name in ("package-0", "package-1")] == ["node-0", "node-0"]
 
 
-def test_l3_groups_where_they_split_a_zone() -> None:
-    """Groups of cores below a zone are published with their CPUs; an L3 of a whole zone adds nothing."""
+def test_l3_groups_that_split_a_zone() -> None:
+    """Groups of cores below a zone are published with their CPUs; an L3 of a whole zone is omitted."""
     groups = zone_objects(big_machine(), "L3")
     assert len(groups) == 16
     assert groups["l3-3"]["parent"] == "node-1"
@@ -252,7 +252,10 @@ def test_l3_groups_where_they_split_a_zone() -> None:
 
 
 def test_packages_and_l3_groups_are_numbered_by_id() -> None:
-    """Some machines start on another package than the first. The kubelet ranks packages and L3 groups by their ids."""
+    """On some machines, numbering does not start at the first package.
+
+    The kubelet ranks packages and L3 groups by id.
+    """
     machine = big_machine()
     packages = tuple(package._replace(id=1 - number) for number, package in enumerate(machine.packages))
     caches = tuple(cache._replace(id=len(machine.caches) - number) for number, cache in enumerate(machine.caches))
@@ -265,20 +268,20 @@ def test_packages_and_l3_groups_are_numbered_by_id() -> None:
 
 
 def test_cores() -> None:
-    """Which CPUs are one core, zone by zone, where any core has several."""
+    """The CPUs of each core are listed per zone if any core has several."""
     assert read_attributes(zone_objects(gpu_server())["node-0"])[names.CORES] == "0-27/112-139"
     assert read_attributes(zone_objects(hybrid())["node-0"])[names.CORES] == "0-7*2;8-15"
     assert names.CORES not in read_attributes(zone_objects(grace_blackwell())["node-0"])
 
 
-def test_cpus_of_no_known_core_are_cores_of_their_own() -> None:
+def test_cpus_without_a_known_core_are_separate_cores() -> None:
     machine = gpu_server()
     zones = zone_objects(machine._replace(cores=machine.cores[1:]))
     assert read_attributes(zones["node-0"])[names.CORES] == "0,112;1-27/113-139"
 
 
 def test_reserved_zones_are_listed() -> None:
-    """They are no zones, and NUMA nodes all the same."""
+    """They are not zones of the object, but still NUMA nodes."""
     machine = grace_blackwell()
     obj = machine_to_nrt(machine, "node")
     reserved = CpuSet.parse_list(read_attributes(obj)[names.EMPTY_ZONES])
@@ -291,13 +294,13 @@ def test_reserved_zones_are_listed() -> None:
 
 
 def test_hybrid_cores_as_nfd_has_them() -> None:
-    """The CPUs of performance and efficiency cores are attributes under the names of NFD's topology updater."""
+    """The CPUs of performance and efficiency cores are attributes with the names of NFD's topology updater."""
     attributes = read_attributes(machine_to_nrt(hybrid(), "node"))
     assert (attributes["cpu_core"], attributes["cpu_atom"]) == ("0-7", "8-15")
 
 
 def test_a_gpu() -> None:
-    """A GPU is a zone below its node, with the attribute names of Dynamic Resource Allocation, and its nearest NIC."""
+    """A GPU is a zone below its node, with its nearest NIC, and the attribute names of Dynamic Resource Allocation."""
     zone = zone_objects(gpu_server())["gpu-0000-2a-00-0"]
     assert (zone["type"], zone["parent"]) == ("GPU", "node-0")
     attributes = read_attributes(zone)
@@ -309,7 +312,7 @@ def test_a_gpu() -> None:
 
 
 def test_a_gpu_of_unknown_zone_has_no_parent() -> None:
-    """Nothing is guessed: neither the parent nor the standard attribute is there."""
+    """Neither the parent nor the standard attribute is guessed."""
     machine = gpu_server()
     gpu = machine.gpus[0]._replace(zone=None)
     zone = zone_objects(machine._replace(gpus=(gpu,)))["gpu-0000-19-00-0"]
@@ -318,7 +321,7 @@ def test_a_gpu_of_unknown_zone_has_no_parent() -> None:
 
 
 def test_a_nic() -> None:
-    """A NIC is one zone with its network and its RDMA device; virtual functions are none."""
+    """A NIC is one zone with its network and its RDMA device; virtual functions are not zones."""
     zones = zone_objects(gpu_server(), "NIC")
     assert len(zones) == 10
     attributes = read_attributes(zones["nic-0000-18-00-0"])
@@ -330,13 +333,13 @@ def test_a_nic() -> None:
 
 
 def test_the_object_of_a_large_machine_is_small() -> None:
-    """The API server accepts 1.5 MiB; every node has such an object, so that it stays far below."""
+    """The API server accepts 1.5 MiB. Every node has such an object, so it must be much smaller."""
     sizes = [len(render_yaml(machine_to_nrt(build(), "node"))) for build in ALL.values()]
     assert max(sizes) < 32 << 10
 
 
-def test_a_machine_of_which_nothing_is_known() -> None:
-    """An object without zones is valid, and claims nothing untrue."""
+def test_a_machine_without_facts() -> None:
+    """An object without zones is valid and contains no false facts."""
     obj = machine_to_nrt(Machine(), "node")
     assert obj["zones"] == []
     assert list(refusals(obj, NODE_RESOURCE_TOPOLOGY)) == []

@@ -96,7 +96,7 @@ def test_resources() -> None:
 
 
 def test_further_attributes_of_a_zone() -> None:
-    """The free CPUs themselves, and the zones from which memory is allocated as one."""
+    """They are the free CPUs, and the zones from which memory is allocated as a unit."""
     zones = zones_by_name(make_nrt(POD))
     assert read_attributes(zones["node-0"])[names.FREE_CPUS] == "3-7"
     assert read_attributes(zones["node-1"])[names.MEMORY_GROUP] == "0,1"
@@ -104,7 +104,7 @@ def test_further_attributes_of_a_zone() -> None:
 
 
 def test_attributes_of_the_node() -> None:
-    """Usage is known; both fingerprints are there, and the standard one by the method wished; and what has no zone."""
+    """Usage is known, both fingerprints exist, the standard one follows the method, and unzoned amounts are listed."""
     usage = compute_usage(TWO, POD, PodResources("ns", "idle"))
     node_attributes = read_attributes(machine_to_nrt(TWO, "n", usage, CONFIG))
     assert node_attributes[names.USAGE] == names.USAGE_KNOWN
@@ -118,7 +118,7 @@ def test_attributes_of_the_node() -> None:
 
 
 def test_attributes_for_predicting_admission() -> None:
-    """Devices of several zones apart from the others, and the zones of which memory is assigned, if of none."""
+    """Devices of several zones are listed separately, as are the zones with assigned memory, even if there are none."""
     devices = (
         ContainerDevices("r/d", ("a",), (0,)),
         ContainerDevices("r/d", ("b",), (0, 1)),
@@ -136,7 +136,7 @@ def test_attributes_for_predicting_admission() -> None:
 
 
 def test_feature_gates() -> None:
-    """Only decisive gates, and only where the configuration is known."""
+    """Only gates that affect admission are listed, and only if the configuration is known."""
     config = CONFIG._replace(feature_gates=(("Other", True), ("PodLevelResourceManagers", True)))
     assert read_attributes(make_nrt(config=config))[names.FEATURE_GATES] == "PodLevelResourceManagers=true"
     assert names.FEATURE_GATES not in read_attributes(
@@ -145,7 +145,7 @@ def test_feature_gates() -> None:
 
 
 def test_the_other_method() -> None:
-    """The standard fingerprint is that of all pods on request."""
+    """On request, the standard fingerprint is that of all pods."""
     usage = compute_usage(TWO, POD, PodResources("ns", "idle"))
     node_attributes = read_attributes(machine_to_nrt(TWO, "n", usage, options=NrtOptions(fingerprint="all")))
     assert (node_attributes[names.PODS_FINGERPRINT], node_attributes[names.PODS_FINGERPRINT_METHOD]) == (
@@ -155,7 +155,7 @@ def test_the_other_method() -> None:
 
 
 def test_policies() -> None:
-    """The policies that decide are published with their defaults, and their options as pairs."""
+    """The policies that affect admission are published with their defaults, and their options as pairs."""
     config = KubeletConfig(
         cpu_manager_policy="static",
         cpu_manager_options=(("full-pcpus-only", "true"), ("strict-cpu-reservation", "true")),
@@ -172,12 +172,12 @@ def test_policies() -> None:
 
 
 def test_an_unknown_configuration() -> None:
-    """Unknown policies are absent: readers assume the defaults."""
+    """Unknown policies are absent; readers assume the defaults."""
     assert not any(name.startswith("topologyManager") for name in read_attributes(make_nrt(config=None)))
 
 
-def test_zones_that_are_no_nodes() -> None:
-    """Allocatable memory without CPUs is an attribute, and no resource."""
+def test_zones_that_are_not_nodes() -> None:
+    """Allocatable memory without CPUs is an attribute, not a resource."""
     machine = tiered_memory()
     zone = next(zone for zone in machine.zones if zone.kind == "memory")
     allocatable = make_allocatable(machine)
@@ -191,7 +191,7 @@ def test_zones_that_are_no_nodes() -> None:
 
 
 def test_gpus_and_nics() -> None:
-    """The costs of a GPU are to the NICs of its zone, the nearest first; other zones have none to them."""
+    """The costs of a GPU are to the NICs of its zone, the nearest first; other zones have no costs to NICs."""
     zones = zones_by_name(machine_to_nrt(gpu_server(), "n"))
     costs = zones["gpu-0000-2a-00-0"]["costs"]
     assert costs[0] == {"name": "nic-0000-29-00-0", "value": 20}
@@ -201,12 +201,12 @@ def test_gpus_and_nics() -> None:
     assert not any("costs" in zone for zone in zones.values() if zone["type"] in {"NIC", "Package", "L3"})
 
 
-# --- what is left out on request
+# --- exclusions
 
 
 @pytest.mark.parametrize("patterns", [("cpu",), ("hugepages-*", "memory"), ("r/*",), ("*",)])
 def test_excluded_resources(patterns: tuple[str, ...]) -> None:
-    """They are not shown, and nothing else is different."""
+    """They are not listed, and nothing else changes."""
     whole, reduced = make_nrt(POD), make_nrt(POD, options=NrtOptions(exclude_resources=patterns))
     assert list(refusals(reduced, NODE_RESOURCE_TOPOLOGY)) == []
     options = NrtOptions(exclude_resources=patterns)
@@ -225,7 +225,7 @@ def test_excluded_resources(patterns: tuple[str, ...]) -> None:
 
 @given(node_histories(), st.randoms())
 def test_the_same_bytes(history: NodeHistory, random: Random) -> None:
-    """One state gives the same bytes in any order of the kubelet's response, and the API server accepts them."""
+    """For one state, any order of the kubelet's response gives the same bytes, which the API server accepts."""
     report = history.report()
     pods, devices = list(report.pods), list(report.allocatable.devices)
     random.shuffle(pods)
@@ -242,7 +242,7 @@ def test_the_same_bytes(history: NodeHistory, random: Random) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_any_machine(name: str) -> None:
-    """Every kind of machine has a valid object of what is in use of it."""
+    """Every kind of machine has a valid object with its usage."""
     machine = ALL[name]()
     usage = node_usage(machine, KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
@@ -254,9 +254,9 @@ def patch_bytes(before: Object, after: Object) -> int:
 
 
 def test_a_pod_changes_little() -> None:
-    """On a node of 2 zones, a pod with CPUs, memory and devices takes no more than 1,200 bytes of patch.
+    """On a node with 2 zones, a pod with CPUs, memory and devices changes at most 1,200 bytes in a patch.
 
-    It changes quantities, free CPUs and fingerprints.
+    The patch contains quantities, free CPUs and fingerprints.
     """
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     narrow = POD._replace(containers=(POD.containers[0]._replace(memory=(MemoryBlock("memory", GIB, (0,)),)),))
@@ -286,7 +286,7 @@ def json_bytes(obj: Object) -> int:
 
 
 def test_the_object_of_36_zones_is_small() -> None:
-    """The zones that a GB200 reserves for MIG are omitted, so that its object is at most 9 KB of JSON."""
+    """The zones that a GB200 reserves for MIG are omitted, so its object is at most 9 KB of JSON."""
     machine = grace_blackwell()
     assert len(machine.zones) == 34
     allocatable = Allocatable(CpuSet(range(144)), (), make_allocatable(TWO).memory)
@@ -299,7 +299,7 @@ def test_the_object_of_36_zones_is_small() -> None:
 
 @pytest.mark.parametrize(("count", "kib"), [(2, 3), (8, 8), (36, 60), (64, 160)])
 def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None:
-    """With CPUs, memory and a device in each of 64 zones it is at most 160 KB, a tenth of etcd's limit."""
+    """With CPUs, memory and a device in each of 64 zones, it is at most 160 KB, 10% of etcd's limit."""
     machine = make_node(tuple(range(count)))
     devices = tuple(ContainerDevices("nvidia.com/gpu", (str(zone.id),), (zone.id,)) for zone in machine.zones)
     obj = machine_to_nrt(machine, "n", compute_usage(machine, devices=devices), CONFIG)
@@ -312,7 +312,7 @@ def test_the_object_of_a_node_that_uses_every_zone(count: int, kib: int) -> None
     [("synthetic/hgx_h100", 12), ("synthetic/gb200", 8), ("hwloc/256ppc-8n8s4t", 30), ("hwloc/256ia64-64n2s2c", 160)],
 )
 def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None:
-    """The largest of them stay far below etcd's limit; a machine with 8 GPUs and as many NICs has 12 KB."""
+    """The largest stay far below etcd's limit; a machine with 8 GPUs and as many NICs has 12 KB."""
     machine = scan_of(name).machine
     usage = node_usage(machine, KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
@@ -320,7 +320,7 @@ def test_the_objects_of_captured_machines_are_small(name: str, kib: int) -> None
 
 
 def test_placement() -> None:
-    """Where containers are is encoded by the node, and by each zone but the one with most of them."""
+    """The node has the encoded placement; each zone has its vector, except the zone with the most containers."""
     single = CONFIG._replace(topology_manager_policy="single-numa-node")
     pods = tuple(
         PodResources("ns", f"q{number}", (ContainerResources("c", CpuSet((6 + number,))),)) for number in range(5)
@@ -336,8 +336,8 @@ def test_placement() -> None:
     assert names.PLACEMENT_VECTOR not in read_attributes(zones["node-1"])
 
 
-def test_nothing_known() -> None:
-    """A machine of which nothing is known, and a kubelet that has nothing, make a valid object without zones."""
+def test_a_machine_without_facts() -> None:
+    """A machine without known facts and a kubelet without resources give a valid object without zones."""
     usage = node_usage(Machine(), KubeletReport((), Allocatable()))
     assert isinstance(usage, Usage)
     obj = machine_to_nrt(Machine(), "n", usage, None)
