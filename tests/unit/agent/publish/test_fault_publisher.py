@@ -1,4 +1,4 @@
-"""What a fault costs the API server: a few requests when it begins, none while it lasts."""
+"""Requests to the API server for a fault: a few when it begins, none while it lasts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE = "node-7"
 
 
 class Recorder:
-    """A client that has one Node and one pod, and records the writes."""
+    """A client with one Node and one pod, which records the writes."""
 
     def __init__(self) -> None:
         self.pod: dict[str, Any] | None = {
@@ -93,7 +93,7 @@ def test_a_flood_of_events_is_written_at_intervals(client: Recorder) -> None:
     {"spec": {"nodeName": "another"}}, {"status": {"startTime": "2033-01-01T00:00:00Z"}},
     {"status": {"conditions": [{"type": "zonewise.dev/HardwareFault", "status": "True"}]}},
 ])  # fmt: skip
-def test_another_pod_of_the_name_is_left_alone(client: Recorder, change: dict[str, Any]) -> None:
+def test_another_pod_with_the_same_name_is_not_changed(client: Recorder, change: dict[str, Any]) -> None:
     assert client.pod is not None
     client.pod |= change
     story = hit(94)
@@ -101,10 +101,8 @@ def test_another_pod_of_the_name_is_left_alone(client: Recorder, change: dict[st
 
 
 @pytest.mark.parametrize(("started", "count"), [(0.0, 1), (600.0, 0)])
-def test_a_pod_made_anew_under_its_name_is_hit_where_it_holds_the_device(
-    client: Recorder, started: float, count: int
-) -> None:
-    """The GPU has failed: each pod that is started on it is hit, and no pod that was started after the last hold."""
+def test_a_recreated_pod_is_affected_if_it_holds_the_device(client: Recorder, started: float, count: int) -> None:
+    """A failed GPU affects each pod that starts on it, but no pod that started after the device was last held."""
     story, publisher = hit(), FaultPublisher(client, NODE, clock=Clock())
     publisher.publish(story.state.active)
     story.held = {}
@@ -117,12 +115,12 @@ def test_a_pod_made_anew_under_its_name_is_hit_where_it_holds_the_device(
     assert publisher.publish(story.state.active).pods == 0
 
 
-def test_a_pod_that_is_gone_is_no_failure(client: Recorder) -> None:
+def test_a_deleted_pod_is_not_a_failure(client: Recorder) -> None:
     client.pod = None
     assert FaultPublisher(client, NODE).publish(hit().state.active) == FaultWrites(node=1, pods=0, events=2)
 
 
-def test_the_taint_is_off_unless_asked_for(client: Recorder) -> None:
+def test_the_taint_is_optional(client: Recorder) -> None:
     story = hit()
     FaultPublisher(client, NODE).publish(story.state.active)
     assert not any("spec" in body for _, _, body in client.writes)
@@ -137,7 +135,7 @@ def test_the_taint_is_off_unless_asked_for(client: Recorder) -> None:
     assert client.writes[-1][1] == "status"  # there was no taint to remove
 
 
-def test_the_taint_goes_once_the_setting_is_off(client: Recorder) -> None:
+def test_the_taint_is_removed_once_the_setting_is_off(client: Recorder) -> None:
     story = hit()
     FaultPublisher(client, NODE, taint=True).publish(story.state.active)
     assert len(client.taints) == 2
@@ -147,17 +145,19 @@ def test_the_taint_goes_once_the_setting_is_off(client: Recorder) -> None:
     assert publisher.publish(story.state.active).total == 0
 
 
-def test_a_taint_that_may_not_be_removed_stops_nothing(client: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taint_that_cannot_be_removed_does_not_stop_other_writes(
+    client: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story = hit()
     FaultPublisher(client, NODE, taint=True).publish(story.state.active)
     patch = client.patch
 
-    def refuse_taints(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
+    def reject_taints(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
         if "spec" in body:
             raise Forbidden(403, "Forbidden", "the right was removed with the component")
         return patch(resource, name, body, **more)
 
-    monkeypatch.setattr(client, "patch", refuse_taints)
+    monkeypatch.setattr(client, "patch", reject_taints)
     assert FaultPublisher(client, NODE).publish(story.state.active).node == 1
     assert len(client.taints) == 2
 
@@ -166,22 +166,22 @@ def test_a_taint_that_another_client_removed_is_back_at_the_next_heartbeat(clien
     clock, story = Clock(), hit()
     publisher = FaultPublisher(client, NODE, taint=True, clock=clock)
     publisher.publish(story.state.active)
-    client.taints = []  # such as with a Node that was deleted and registered again
+    client.taints = []  # as with a Node that was deleted and registered again
     clock.now += HEARTBEAT
     assert publisher.publish(story.state.active) == FaultWrites(node=2)
     assert [taint["key"] for taint in client.taints] == ["zonewise.dev/hardware-fault"]
 
 
-def test_a_taint_that_could_not_be_written_is_tried_again(client: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taint_that_could_not_be_written_is_retried(client: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, story = FaultPublisher(client, NODE, taint=True, clock=Clock()), hit()
     patch = client.patch
 
-    def refuse_taints(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
+    def reject_taints(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
         if "spec" in body:
             raise Conflict(409, "Conflict", "the Node has changed")
         return patch(resource, name, body, **more)
 
-    monkeypatch.setattr(client, "patch", refuse_taints)
+    monkeypatch.setattr(client, "patch", reject_taints)
     with pytest.raises(Conflict):
         publisher.publish(story.state.active)
     monkeypatch.undo()
@@ -189,7 +189,7 @@ def test_a_taint_that_could_not_be_written_is_tried_again(client: Recorder, monk
     assert "zonewise.dev/hardware-fault" in {taint["key"] for taint in client.taints}
 
 
-def test_conditions_whose_answer_was_lost_return_to_false(client: Recorder) -> None:
+def test_conditions_whose_response_was_lost_return_to_false(client: Recorder) -> None:
     publisher = FaultPublisher(client, NODE, clock=Clock())
     publisher.publish(())
     story = Story()

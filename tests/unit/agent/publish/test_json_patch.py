@@ -20,7 +20,7 @@ DOCUMENTS = st.recursive(
 
 
 def applied(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """RFC 6902 for add, remove and replace."""
+    """Apply add, remove and replace operations of RFC 6902."""
     holder: Any = [copy.deepcopy(document)]
     for operation in operations:
         steps = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")]
@@ -41,10 +41,10 @@ def key(container: Any, step: str) -> Any:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_a_patch_makes_the_other_document(before: Any, after: Any) -> None:
-    """Applied to the first document, the patch produces the second, with the type of each value."""
+def test_a_patch_produces_the_other_document(before: Any, after: Any) -> None:
+    """Applied to the first document, the patch produces the second, including the type of each value."""
     result = applied(before, json_patch(before, after))
-    assert json.dumps(result, sort_keys=True) == json.dumps(after, sort_keys=True)  # in which 1 and true differ
+    assert json.dumps(result, sort_keys=True) == json.dumps(after, sort_keys=True)  # the text distinguishes 1 from true
 
 
 @given(DOCUMENTS)
@@ -54,7 +54,7 @@ def test_nothing_for_equal_documents(document: Any) -> None:
 
 
 def test_one_value_is_one_operation() -> None:
-    """A change deep inside touches nothing beside it."""
+    """A change deep inside the document does not touch the values beside it."""
     before: dict[str, Any] = {"zones": [{"name": "node-0", "resources": [{"available": "3"}, {"available": "9"}]}]}
     after = copy.deepcopy(before)
     after["zones"][0]["resources"][1]["available"] = "8"

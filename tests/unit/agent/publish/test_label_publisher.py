@@ -1,4 +1,4 @@
-"""Publishing labels: as an object where a master of NFD reads it, directly where none does, and nothing twice."""
+"""Publishing labels: as an object if a master of NFD reads it, otherwise on the Node, and never twice."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ IN_OBJECT = (("nodefeature", len(LABELS)), ("node", 0))
 
 
 def with_nfd() -> Cluster:
-    """A cluster with the agent's pod and the kinds of Node Feature Discovery."""
+    """Return a cluster with the agent's pod and the kinds of Node Feature Discovery."""
     cluster = Cluster()
     cluster.add_pod("agent-x", "p-1")
     return cluster
 
 
 def without_nfd() -> Cluster:
-    """One without those kinds."""
+    """Return a cluster without those kinds."""
     return Cluster(kinds=(NODES, PODS))
 
 
@@ -65,11 +65,11 @@ class Agent:
         return self.publish(labels)
 
 
-# --- directly
+# --- on the Node
 
 
-def test_labels_left_behind_are_taken_over(caplog: pytest.LogCaptureFixture) -> None:
-    """On request, and their owner is logged; a master that claims them again is at work, and a problem."""
+def test_abandoned_labels_are_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+    """They are taken over on request, and their owner is logged. A master that claims them again is a problem."""
     cluster = without_nfd()
     cluster.label(B, "old")
     cluster.annotate(NFD_ANNOTATION, f"cpu-other,{B}")
@@ -87,8 +87,8 @@ def test_labels_left_behind_are_taken_over(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize("mode", ["auto", "node"])
-def test_directly(mode: str) -> None:
-    """Without NodeFeature one patch sets all labels and the record of them."""
+def test_labels_on_the_node(mode: str) -> None:
+    """Without NodeFeature, one patch sets all labels and the record of them."""
     cluster = without_nfd()
     done = Agent(cluster, mode).publish()
     assert cluster.labels == FOREIGN | LABELS
@@ -100,11 +100,11 @@ def test_directly(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["auto", "node"])
 @pytest.mark.parametrize("make", [without_nfd, with_nfd])
 def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> None:
-    """The same labels again write nothing, now and in an hour, and mostly read nothing either."""
+    """Publishing the same labels again writes nothing, now or within an hour, and rarely reads anything."""
     cluster = make()
     agent = Agent(cluster, mode)
     agent.publish()
-    agent.publish_later()  # directly as well, where there is no master
+    agent.publish_later()  # on the Node as well if there is no master
     writes, reads = len(cluster.writes), cluster.reads
     for _ in range(60):
         agent.clock.advance(60.0)
@@ -114,7 +114,7 @@ def test_nothing_is_written_twice(mode: str, make: Callable[[], Cluster]) -> Non
 
 
 def test_labels_are_counted_by_their_path() -> None:
-    """Those in the object, and those on the Node that are ours; also where nothing had to be written."""
+    """Labels in the object and the agent's labels on the Node are counted, even if nothing had to be written."""
     direct = Agent(without_nfd(), "node")
     for _ in range(2):
         assert direct.publish().counts == (("nodefeature", 0), ("node", len(LABELS)))
@@ -124,7 +124,7 @@ def test_labels_are_counted_by_their_path() -> None:
 
 
 def test_a_restart_writes_nothing() -> None:
-    """The annotation on the Node shows a new process which labels are ours."""
+    """The annotation on the Node shows a new process which labels belong to the agent."""
     cluster = without_nfd()
     Agent(cluster).publish()
     writes = len(cluster.writes)
@@ -132,8 +132,8 @@ def test_a_restart_writes_nothing() -> None:
     assert len(cluster.writes) == writes
 
 
-def test_a_restart_removes_what_the_process_before_had_set() -> None:
-    """A label that a new version no longer sets goes."""
+def test_a_restart_removes_labels_of_the_previous_process() -> None:
+    """A label that a new version no longer sets is removed."""
     cluster = without_nfd()
     Agent(cluster).publish()
     Agent(cluster).publish({A: "1"})
@@ -141,7 +141,7 @@ def test_a_restart_removes_what_the_process_before_had_set() -> None:
 
 
 def test_foreign_changes_are_corrected() -> None:
-    """After a while the Node is read again; a change of ours is written at once."""
+    """The Node is read again after a while; a change by the agent itself is written at once."""
     cluster = without_nfd()
     agent = Agent(cluster)
     agent.publish()
@@ -153,8 +153,8 @@ def test_foreign_changes_are_corrected() -> None:
     assert cluster.labels[A] == "2"
 
 
-def test_a_quicker_writer_is_not_overwritten() -> None:
-    """Between our read and our patch another client sets a label that we desire: the server rejects ours, we retry."""
+def test_a_concurrent_writer_is_not_overwritten() -> None:
+    """If another client sets a label between the read and the patch, the server rejects the patch, which is retried."""
     cluster = without_nfd()
     cluster.before_patch.append(lambda: cluster.label(B, "theirs"))
     done = Agent(cluster).publish()
@@ -164,7 +164,7 @@ def test_a_quicker_writer_is_not_overwritten() -> None:
 
 
 def test_a_node_that_changes_all_the_time() -> None:
-    """After some attempts the error reaches the caller, which retries later; then it works."""
+    """After several attempts, the caller gets the error and retries later, successfully."""
     cluster = without_nfd()
     agent = Agent(cluster)
     cluster.before_patch += [lambda: cluster.label("other.io/x", "y")] * 4
@@ -184,7 +184,7 @@ def test_an_absent_node() -> None:
 
 
 def test_the_object() -> None:
-    """It has the node, its owners, the features, and the desired labels."""
+    """The object has the node, its owners, the features, and the desired labels."""
     cluster = with_nfd()
     done = Agent(cluster, "nodefeature").publish()
     assert (done.writes, done.problems) == (("nodefeature",), ())
@@ -192,7 +192,7 @@ def test_the_object() -> None:
     obj = cluster.feature
     assert obj is not None
     assert obj["metadata"]["labels"] == {NODE_NAME: NODE}
-    assert obj["metadata"]["name"] != NODE  # which is that of nfd-worker's
+    assert obj["metadata"]["name"] != NODE  # which is the name of nfd-worker's object
     assert [owner["kind"] for owner in obj["metadata"]["ownerReferences"]] == ["Pod", "DaemonSet"]
     assert obj["spec"] == {
         "features": {
@@ -208,7 +208,7 @@ def test_the_object() -> None:
 
 
 def test_a_change_is_a_small_patch() -> None:
-    """One label more is one operation, and it applies to the copy it was made for only."""
+    """Another label is one operation, which applies only to the copy for which it was made."""
     cluster = with_nfd()
     agent = Agent(cluster, "nodefeature")
     agent.publish()
@@ -218,7 +218,7 @@ def test_a_change_is_a_small_patch() -> None:
 
 
 def test_an_object_written_by_another_client_meanwhile() -> None:
-    """The patch does not fit, and is made anew."""
+    """The patch does not apply, and a new one is made."""
     cluster = with_nfd()
     agent = Agent(cluster, "nodefeature")
     agent.publish()
@@ -235,7 +235,7 @@ def test_an_object_written_by_another_client_meanwhile() -> None:
 
 
 def test_a_new_pod_owns_the_object_at_once() -> None:
-    """The DaemonSet stays an owner all the while, so that nothing collects the object between two pods."""
+    """The DaemonSet remains an owner, so the object is not garbage-collected between two pods."""
     cluster = with_nfd()
     Agent(cluster, "nodefeature").publish()
     cluster.add_pod("agent-x", "p-2")
@@ -246,7 +246,7 @@ def test_a_new_pod_owns_the_object_at_once() -> None:
 
 @pytest.mark.parametrize("pod", ["", "gone", "agent-x"])
 def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
-    """Outside of the cluster, or where pods may not be read."""
+    """The agent runs outside the cluster, or may not read pods."""
     cluster = with_nfd()
     if pod == "agent-x":
         cluster.forbidden.add(("get", PODS.kind))
@@ -255,8 +255,8 @@ def test_without_a_pod_the_node_owns_the_object(pod: str) -> None:
 
 
 @pytest.mark.parametrize("target", [LabelTarget(NODE), LabelTarget("x" * 64, NAMESPACE)])
-def test_an_object_that_cannot_be(target: LabelTarget) -> None:
-    """No namespace, or a node's name that is no label value: a problem if requested, else labelled directly."""
+def test_an_impossible_object(target: LabelTarget) -> None:
+    """Without a namespace or a valid node name, a requested object is a problem; otherwise, the Node is labelled."""
     cluster = without_nfd()
     cluster.objects[NODES.kind, target.node] = cluster.objects[NODES.kind, NODE]
     assert len(Agent(cluster, "nodefeature", target).publish().problems) == 1
@@ -265,7 +265,7 @@ def test_an_object_that_cannot_be(target: LabelTarget) -> None:
 
 
 def test_a_kind_that_is_not_served() -> None:
-    """A problem where the object was requested, and nothing is done instead."""
+    """It is a problem if the object was requested, and the Node is not labelled instead."""
     cluster = without_nfd()
     done = Agent(cluster, "nodefeature").publish()
     assert done.writes == ()
@@ -275,7 +275,7 @@ def test_a_kind_that_is_not_served() -> None:
 
 @pytest.mark.parametrize("length", [1, 244, 245, 253])
 def test_names_of_objects(length: int) -> None:
-    """They fit whatever the node is called, and are the same every time."""
+    """Names fit for any node name, and are stable."""
     name = object_name("n" * length)
     assert len(name) <= 253
     assert name == object_name("n" * length)
@@ -283,7 +283,7 @@ def test_names_of_objects(length: int) -> None:
 
 
 def test_nothing_to_change() -> None:
-    """An equal object needs no patch, whatever others have added to its metadata."""
+    """An equal object needs no patch, whatever other clients have added to its metadata."""
     obj = node_feature(TARGET.node, LABELS, FEATURES, namespace=TARGET.namespace, owners=[{"kind": "Node"}])
     current = copy.deepcopy(obj)
     current["metadata"] |= {"resourceVersion": "3", "annotations": {"x": "y"}, "generation": 4}
@@ -291,11 +291,11 @@ def test_nothing_to_change() -> None:
     assert node_feature_patch(current, obj) == []
 
 
-# --- which of the two
+# --- object or Node
 
 
-def test_a_master_that_works() -> None:
-    """It sets the labels from our object, and we touch nothing on the Node, ever."""
+def test_an_active_master() -> None:
+    """The master sets the labels from the agent's object, and the agent never changes the Node."""
     cluster = with_nfd()
     agent = Agent(cluster)
     assert agent.publish().writes == ("nodefeature",)
@@ -307,7 +307,7 @@ def test_a_master_that_works() -> None:
 
 
 def test_no_master() -> None:
-    """The kind is served and no master reads it: after a while the labels are set directly."""
+    """The kind is served, but no master reads it: after a while, the labels are set on the Node."""
     cluster = with_nfd()
     agent = Agent(cluster)
     assert agent.publish().writes == ("nodefeature",)
@@ -318,8 +318,8 @@ def test_no_master() -> None:
     assert cluster.labels == FOREIGN | LABELS
 
 
-def test_what_an_nfd_left_behind_is_no_master() -> None:
-    """Its annotation names NFD's labels and none that only our object asks for."""
+def test_an_annotation_left_by_nfd_is_not_a_master() -> None:
+    """The annotation names NFD's labels, but none that only the agent's object requests."""
     cluster = with_nfd()
     cluster.label(CPUID, "true")
     cluster.annotate(NFD_ANNOTATION, "cpu-cpuid.AVX")
@@ -330,8 +330,8 @@ def test_what_an_nfd_left_behind_is_no_master() -> None:
     assert cluster.node["annotations"][ANNOTATION] == f"{B},{A}"
 
 
-def test_a_master_that_comes_later() -> None:
-    """It claims the labels, and they are no longer ours; none of them is ever absent."""
+def test_a_master_that_starts_later() -> None:
+    """The master claims the labels, which then no longer belong to the agent; no label is ever absent."""
     cluster = without_nfd()
     Agent(cluster).publish()
     cluster.kinds = (NODES, NODE_FEATURES, PODS)
@@ -347,8 +347,8 @@ def test_a_master_that_comes_later() -> None:
     assert cluster.labels == FOREIGN | {A: "1"}
 
 
-def test_what_we_had_set_stays_right_until_a_master_claims_it() -> None:
-    """In between a label that is no longer wanted goes, and one that changed is changed."""
+def test_own_labels_are_updated_until_a_master_claims_them() -> None:
+    """Until then, labels that are no longer desired are removed, and changed labels are updated."""
     cluster = without_nfd()
     Agent(cluster).publish()
     cluster.kinds = (NODES, NODE_FEATURES, PODS)
@@ -357,7 +357,7 @@ def test_what_we_had_set_stays_right_until_a_master_claims_it() -> None:
 
 
 def test_from_the_object_to_the_node() -> None:
-    """With another setting the object goes, once."""
+    """After the setting has changed, the object is removed once."""
     cluster = with_nfd()
     Agent(cluster, "nodefeature").publish()
     agent = Agent(cluster, "node")
@@ -369,11 +369,14 @@ def test_from_the_object_to_the_node() -> None:
     assert len(cluster.writes) == writes
 
 
-# --- rights
+# --- permissions
 
 
-def test_no_right_to_objects() -> None:
-    """RBAC rejects before it is known whether the kind is served: label directly, or an error, by the mode."""
+def test_without_permission_for_objects() -> None:
+    """RBAC rejects requests even for kinds that are not served.
+
+    Depending on the mode, the Node is labelled or it fails.
+    """
     cluster = without_nfd()
     cluster.forbidden |= {(verb, NODE_FEATURES.kind) for verb in ("get", "create", "delete")}
     assert Agent(cluster).publish().writes == ("node",)
@@ -382,8 +385,8 @@ def test_no_right_to_objects() -> None:
         Agent(cluster, "nodefeature").publish()
 
 
-def test_no_right_to_the_node() -> None:
-    """Where a master may do it, that is no error, but a problem when none has."""
+def test_without_permission_for_the_node() -> None:
+    """If a master may label the Node, this is not an error; without a master, it is a problem."""
     cluster = with_nfd()
     cluster.forbidden.add(("patch", NODES.kind))
     agent = Agent(cluster)
@@ -396,7 +399,7 @@ def test_no_right_to_the_node() -> None:
 
 
 def test_a_whole_server() -> None:
-    """The labels of a server of 8 GPUs, and an object of some KB with every function."""
+    """A server with 8 GPUs has valid labels and an object of some KB with every function."""
     machine = gpu_server()
     features = node_features(machine)
     labels = build_labels(machine, features)
@@ -407,7 +410,7 @@ def test_a_whole_server() -> None:
 
 
 class PolicyCluster(Cluster):
-    """With the admission policy of an agent's own Node: labels of other prefixes are rejected."""
+    """A cluster with the admission policy for an agent's own Node, which rejects labels with other prefixes."""
 
     def patch(self, resource: Resource, name: str, patch: Any, **options: Any) -> dict[str, Any]:
         labels = patch["metadata"].get("labels", {})
@@ -416,8 +419,8 @@ class PolicyCluster(Cluster):
         return super().patch(resource, name, patch, **options)
 
 
-def test_a_label_of_a_file_that_is_forbidden_costs_itself() -> None:
-    """The others are written, and those of the file are told."""
+def test_a_forbidden_label_of_a_file_is_dropped_alone() -> None:
+    """The other labels are written, and the rejected labels of files are a problem."""
     cluster = PolicyCluster(kinds=(NODES, PODS))
     agent = Agent(cluster, "node")
     done = agent.publish({**LABELS, "example.com/rack": "r7"})
@@ -435,13 +438,13 @@ def test_labels_that_are_forbidden_altogether_are_an_error() -> None:
             Agent(cluster, "node").publish(labels)
 
 
-def test_labels_of_files_are_written_where_that_is_permitted() -> None:
+def test_labels_of_files_are_written_if_permitted() -> None:
     cluster = without_nfd()
     assert Agent(cluster, "node").publish({**LABELS, "example.com/rack": "r7"}).problems == ()
     assert cluster.labels["example.com/rack"] == "r7"
 
 
-def test_a_label_whose_answer_was_lost_returns_to_its_old_value() -> None:
+def test_a_label_whose_response_was_lost_returns_to_its_old_value() -> None:
     cluster = without_nfd()
     agent = Agent(cluster, "node")
     agent.publish({A: "1"})

@@ -1,4 +1,4 @@
-"""Publishing labels to servers, embedded and real: rejections, merges, and owners of labels."""
+"""Publishing labels to embedded and real API servers: rejections, merges, and owners of labels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ELEMENTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "
 
 
 def map_of(elements: dict[str, Any]) -> dict[str, Any]:
-    """The schema of features of one type, by name."""
+    """Return the schema of a map of features of one type, by name."""
     each = {"type": "object", "required": ["elements"], "properties": {"elements": elements}}
     return {"type": "object", "additionalProperties": each}
 
@@ -92,8 +92,8 @@ def node(client: Client) -> str:
     return name
 
 
-def test_directly(client: Client, node: str) -> None:
-    """Set, changed, removed; nothing written twice; the label of another manager stays and its owner is named."""
+def test_labels_on_the_node(client: Client, node: str) -> None:
+    """Labels are set, changed and removed without redundant writes; those of other managers remain, and are named."""
     publisher = LabelPublisher(client, LabelTarget(node), mode="node")
     assert publisher.publish(LABELS, FEATURES).writes == ("node",)
     current = client.get(NODES, node)["metadata"]
@@ -104,7 +104,7 @@ def test_directly(client: Client, node: str) -> None:
     assert restarted.publish(LABELS, FEATURES).writes == ()
     assert client.get(NODES, node)["metadata"]["resourceVersion"] == current["resourceVersion"]
 
-    # of a Node the server keeps managers from the first apply on
+    # for a Node, the server records managers only since the first apply
     theirs = {"metadata": {"name": node, "labels": {"nvidia.com/c": "theirs"}}}
     client.apply(NODES, theirs, field_manager="gfd")
     done = restarted.publish({A: "2", "nvidia.com/c": "ours"}, FEATURES)
@@ -113,7 +113,7 @@ def test_directly(client: Client, node: str) -> None:
 
 
 def test_before_and_after_the_kind_is_served(client: Client, node: str) -> None:
-    """Directly while the server has no such kind; with it as an object, created, patched, and left alone."""
+    """Before, labels are on the Node; then an object is created, patched, and not changed without need."""
     target = LabelTarget(node, "default")
     assert LabelPublisher(client, target).publish(LABELS, FEATURES).writes == ("node",)
 
@@ -148,7 +148,7 @@ def _publish_as_object(client: Client, target: LabelTarget) -> None:
 
 
 def _until_served(publisher: LabelPublisher, clock: Clock) -> None:
-    """Publish until the server, which needs a moment to serve a new kind, has accepted the object."""
+    """Publish until the server accepts the object, since it needs a moment to serve a new kind."""
     deadline = time.monotonic() + PATIENCE
     while "nodefeature" not in publisher.publish(LABELS, FEATURES).writes:
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""The patch of a Node's labels: ours set, ours no longer wanted removed, those of others never touched."""
+"""The patch of a Node's labels: it sets the agent's own, removes obsolete ones, and never touches others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A, B, C = "zonewise.dev/a", "nvidia.com/b", "feature.node.kubernetes.io/c"
 
 
 def metadata(labels: dict[str, str] | None = None, **annotations: str) -> dict[str, Any]:
-    """A Node's metadata; `ours` and `nfd` are the two annotations that count."""
+    """Return a Node's metadata; `ours` and `nfd` are the two relevant annotations."""
     names = {"ours": ANNOTATION, "nfd": NFD_ANNOTATION, "nfd2": f"second.{NFD_ANNOTATION}"}
     fields: dict[str, Any] = {"name": "n", "resourceVersion": "5"}
     if labels is not None:
@@ -33,26 +33,26 @@ def change(labels: dict[str, str | None], record: str | None) -> dict[str, Any]:
 
 
 def test_a_new_node() -> None:
-    """Labels, and the record of them, in one patch."""
+    """One patch has the labels and the record of them."""
     assert node_labels_patch({A: "1", B: "x"}, metadata()) == NodeLabelsPatch(
         change({A: "1", B: "x"}, f"{B},{A}"), owned=2
     )
 
 
 def test_nothing_differs() -> None:
-    """No patch at all; nor where nothing is wanted and nothing is there."""
+    """There is no patch, even if nothing is desired and nothing is present."""
     assert node_labels_patch({A: "1"}, metadata({A: "1", "other.io/x": "y"}, ours=A)).body == {}
     assert node_labels_patch({}, metadata()).body == {}
 
 
 def test_only_what_differs() -> None:
-    """A value that changed is all that is sent."""
+    """Only changed values are sent."""
     patch = node_labels_patch({A: "2", B: "x"}, metadata({A: "1", B: "x"}, ours=f"{B},{A}"))
     assert patch.body == {"metadata": {"resourceVersion": "5", "labels": {A: "2"}}}
 
 
 def test_removal() -> None:
-    """What is no longer wanted goes, from the Node and from the record; and so does the record when it is empty."""
+    """Obsolete labels are removed from the Node and from the record; an empty record is removed too."""
     assert node_labels_patch({A: "1"}, metadata({A: "1", B: "x"}, ours=f"{A},{B}")) == NodeLabelsPatch(
         change({B: None}, A), owned=1
     )
@@ -60,7 +60,7 @@ def test_removal() -> None:
 
 
 def test_a_removed_label() -> None:
-    """A removed label of ours is set again; one that is no longer desired is only dropped from the record."""
+    """A removed label of the agent is set again; one that is no longer desired is only dropped from the record."""
     assert node_labels_patch({A: "1"}, metadata({}, ours=A)).body == {
         "metadata": {"resourceVersion": "5", "labels": {A: "1"}}
     }
@@ -68,12 +68,12 @@ def test_a_removed_label() -> None:
 
 
 def test_a_changed_label() -> None:
-    """The annotation records it as ours."""
+    """The annotation records it as the agent's."""
     assert node_labels_patch({A: "1"}, metadata({A: "9"}, ours=A)).body["metadata"]["labels"] == {A: "1"}
 
 
 def test_a_label_of_another_manager() -> None:
-    """It stays as it is, and its manager is named where the server records it."""
+    """The label is not changed, and its manager is named if the server records it."""
     managed: list[Any] = [
         {"manager": "kubelet", "fieldsV1": {"f:metadata": {"f:labels": {"f:kubernetes.io/arch": {}}}}},
         {"manager": "gfd", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{B}": {}}}}},
@@ -86,14 +86,14 @@ def test_a_label_of_another_manager() -> None:
 
 
 def test_an_equal_label_of_another_manager() -> None:
-    """An equal value is no problem, and not ours to remove later."""
+    """An equal value is not a problem, and the agent will not remove it later."""
     assert node_labels_patch({B: "x"}, metadata({B: "x"})) == NodeLabelsPatch({})
     assert node_labels_patch({}, metadata({B: "x"})) == NodeLabelsPatch({})
 
 
 @pytest.mark.parametrize("which", ["nfd", "nfd2"])
-def test_what_nfd_claims_is_no_longer_ours(which: str) -> None:
-    """A label that a master has claimed stays the master's, whatever our record; names may lack NFD's prefix."""
+def test_labels_claimed_by_nfd_are_no_longer_ours(which: str) -> None:
+    """A label that a master has claimed is the master's, whatever the agent's record. Names may lack NFD's prefix."""
     current = metadata({A: "9", C: "9"}, ours=f"{C},{A}", **{which: f"c,{A}"})
     patch = node_labels_patch({A: "1", C: "1"}, current)
     assert patch.body == {"metadata": {"resourceVersion": "5", "annotations": {ANNOTATION: None}}}
@@ -101,14 +101,14 @@ def test_what_nfd_claims_is_no_longer_ours(which: str) -> None:
     assert node_labels_patch({}, current).body == patch.body
 
 
-def test_what_nfd_claims_and_has_not_set_yet() -> None:
-    """It is about to."""
+def test_labels_claimed_by_nfd_but_not_set_yet() -> None:
+    """The master is about to set it."""
     assert node_labels_patch({A: "1"}, metadata({}, nfd=A)) == NodeLabelsPatch({})
 
 
 @pytest.mark.parametrize("name", ["kubernetes.io/hostname", "node-role.kubernetes.io/control-plane", "plain", ""])
 def test_a_record_cannot_be_made_to_remove_others(name: str) -> None:
-    """A label that we would never set we never remove, even if the annotation has it."""
+    """The agent never removes a label that it would not set, even if the annotation lists it."""
     current = metadata({name: "x"} if name else {}, ours=f"{A},{name}")
     assert owned_labels(current) == {A}
     assert node_labels_patch({}, current).body["metadata"].get("labels", {}) == {}
@@ -127,14 +127,14 @@ def publish(cluster: Cluster, desired: dict[str, str]) -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.one_of(DESIRED, FOREIGN), max_size=12), DESIRED)
-def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]], last: dict[str, str]) -> None:
-    """Labels of others are never touched, and at the end exactly what we want and may set is there, and is ours."""
+def test_any_changes_by_others(steps: list[dict[str, str] | tuple[str, str | None]], last: dict[str, str]) -> None:
+    """Labels of others are never touched; finally, exactly the desired and permitted labels are set and owned."""
     cluster = Cluster()
     theirs: dict[str, str] = {"kubernetes.io/hostname": "node-7"}
     for step in (*steps, last):
         if isinstance(step, tuple):
             name, value = step
-            if name not in owned_labels(cluster.node):  # else it is ours, and what they did to it does not last
+            if name not in owned_labels(cluster.node):  # otherwise it is the agent's, and their change does not last
                 theirs.pop(name, None)
                 theirs |= {} if value is None else {name: value}
             cluster.label(name, value)
@@ -149,8 +149,8 @@ def test_whatever_others_do(steps: list[dict[str, str] | tuple[str, str | None]]
     assert owned_labels(cluster.node) == ours.keys()
 
 
-def test_agents_of_two_instances_leave_each_others_labels() -> None:
-    """Neither sets what the other has set, removes it, or changes its record."""
+def test_agents_of_two_instances_do_not_touch_each_others_labels() -> None:
+    """Neither agent sets or removes labels of the other, or changes its record."""
     first = patched({A: "1", B: "x"}, {"resourceVersion": "1"}, "")
     second = patched({B: "y"}, first, "second")
     assert second["labels"] == first["labels"]
@@ -162,7 +162,7 @@ def test_agents_of_two_instances_leave_each_others_labels() -> None:
 
 
 def patched(desired: dict[str, str], metadata: dict[str, Any], instance: str) -> dict[str, Any]:
-    """The metadata after the patch of an instance."""
+    """Return the metadata after the patch of an instance."""
     changes = node_labels_patch(desired, metadata, instance).body.get("metadata", {})
     result: dict[str, Any] = {"resourceVersion": "1"}
     for field in ("labels", "annotations"):
@@ -171,15 +171,15 @@ def patched(desired: dict[str, str], metadata: dict[str, Any], instance: str) ->
     return result
 
 
-# --- taking over
+# --- takeover
 
 
 def take_over(desired: dict[str, str], current: dict[str, Any]) -> NodeLabelsPatch:
     return node_labels_patch(desired, current, take_over=lambda _name: True)
 
 
-def test_labels_left_behind_become_ours() -> None:
-    """Also those that NFD's annotation claims; its other names and the labels that we do not desire stay."""
+def test_abandoned_labels_become_ours() -> None:
+    """So do labels that NFD's annotation claims; its other names and undesired labels are not changed."""
     labels = {A: "1", B: "old", C: "9", "feature.node.kubernetes.io/rule": "x"}
     patch = take_over({B: "new", C: "9"}, metadata(labels, nfd=f"c,rule,{B}", nfd2="c"))
     annotations = {ANNOTATION: f"{C},{B}", NFD_ANNOTATION: "rule", f"second.{NFD_ANNOTATION}": None}
@@ -199,7 +199,7 @@ def test_labels_left_behind_become_ours() -> None:
     ],
 )
 def test_whose_labels_are_taken_over(manager: str | None, adopted: str | None) -> None:
-    """Those of labellers, who are named; what a person or another controller has set stays theirs."""
+    """Labels of labellers, which are named, are; labels set by a person or another controller are not."""
     fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{B}": {}}}}
     managed: list[Any] = [] if manager is None else [{"manager": manager, "fieldsV1": fields}]
     patch = take_over({B: "x"}, {**metadata({B: "y"}), "managedFields": managed})
@@ -212,12 +212,12 @@ def test_labels_of_other_namespaces_are_not_taken_over(name: str) -> None:
     assert take_over({name: "1"}, metadata({name: "2"})).adopted == {}
 
 
-def test_what_a_master_claims_and_has_not_set_is_not_taken_over() -> None:
-    """It is about to set it, so it is at work."""
+def test_labels_claimed_by_a_master_but_not_set_are_not_taken_over() -> None:
+    """The master is about to set it, so it is active."""
     assert take_over({C: "1"}, metadata({}, nfd="c")) == NodeLabelsPatch({})
 
 
 def test_labels_of_another_instance_are_not_taken_over() -> None:
-    """They have names of NFD and no recorded manager, and are those of an agent at work."""
+    """They have NFD's names and no recorded manager, but belong to an active agent."""
     first = patched({B: "x"}, {"resourceVersion": "1"}, "")
     assert node_labels_patch({B: "y"}, first, "second", take_over=lambda _name: True).adopted == {}

@@ -1,4 +1,4 @@
-"""Patches of what rules give a Node: what is ours comes and goes, and what is another's stays."""
+"""Patches of rule outputs on a Node: the agent's own appear and disappear, those of others remain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def node(annotations: Json | None = None, capacity: Json | None = None, taints: 
 
 
 def merged(target: Json, patch: Json) -> Json:
-    """RFC 7386."""
+    """Return the result of a merge patch (RFC 7386)."""
     result = dict(target)
     for name, value in patch.items():
         if value is None:
@@ -51,7 +51,7 @@ def applied(current: Json, patches: NodePatches) -> Json:
 
 
 def written(current: Json, desired: NodeOutputs, instance: str = "own") -> Json:
-    """The Node after a publish, which a second one leaves as it is."""
+    """Return the Node after a publish, which a second one does not change."""
     after = applied(current, node_patches(desired, current, instance))
     assert node_patches(desired, after, instance)[:3] == ({}, {}, {})
     return after
@@ -67,7 +67,7 @@ def test_outputs_come_and_go() -> None:
     assert written(after, NodeOutputs()) == before
 
 
-def test_groups_are_recorded_and_stay_while_they_are_unknown() -> None:
+def test_groups_are_recorded_and_remain_while_they_are_unknown() -> None:
     before = node({groups_name("other"): "ns/other"})
     after = written(before, NodeOutputs(groups=("ns/b", "ns/a")))
     assert after["metadata"]["annotations"] == {groups_name("other"): "ns/other", groups_name("own"): "ns/a,ns/b"}
@@ -92,7 +92,7 @@ def test_names_of_annotations_are_valid_for_every_instance() -> None:
 
 
 def test_the_record_precedes_resources_and_outlives_them() -> None:
-    """A crash between two patches leaves nothing behind."""
+    """A crash between two patches leaves no resource without a record."""
     empty = node()
     adding = node_patches(OUTPUTS, empty, "own")
     assert json.loads(adding.node["metadata"]["annotations"][RECORD])["extendedResources"] == ["x.io/r"]
@@ -103,7 +103,7 @@ def test_the_record_precedes_resources_and_outlives_them() -> None:
     assert written(stopped, NodeOutputs()) == empty
 
 
-def test_what_is_present_belongs_to_another_manager() -> None:
+def test_existing_outputs_belong_to_another_manager() -> None:
     taken = node({"x.io/a": "theirs"}, {"x.io/r": "5"}, [{"key": "x.io/t", "value": "w", "effect": "NoSchedule"}])
     patches = node_patches(OUTPUTS, taken, "own")
     assert applied(taken, patches) == taken
@@ -125,7 +125,7 @@ def test_a_resource_that_the_kubelet_has_zeroed_is_set_again() -> None:
     assert node_patches(OUTPUTS, after, "own").status["status"]["capacity"] == {"x.io/r": "2000"}
 
 
-def test_what_nfd_claims_ceases_to_be_ours() -> None:
+def test_outputs_claimed_by_nfd_are_no_longer_ours() -> None:
     ours = written(node(), NodeOutputs({"feature.node.kubernetes.io/a": "1"}, {"x.io/r": "1"}, OUTPUTS.taints))
     claims = {
         "nfd.node.kubernetes.io/feature-annotations": "a",
@@ -165,7 +165,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["one", "two", "foreign"]), DESIRED),
 @settings(max_examples=100, deadline=None)
 @given(STEPS)
 def test_agents_never_overwrite_each_other(steps: list[tuple[str, NodeOutputs]]) -> None:
-    """In any order of writes, an agent changes nothing of another one, and nothing remains when all withdraw."""
+    """In any order of writes, an agent changes no output of another, and nothing remains after all withdraw."""
     start = node({"x.io/b": "foreign"}, {"x.io/b": "9"})
     current = start
     for instance, desired in steps:

@@ -1,4 +1,4 @@
-"""Publishing the NodeResourceTopology to the embedded API server: what is sent, and what is there afterwards."""
+"""Publishing the NodeResourceTopology to the embedded API server: the requests, and the resulting object."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NODE = "n1"
 
 
 def topology(*available: int) -> dict[str, Any]:
-    """An object with a zone for each number of CPUs."""
+    """Return an object with one zone per number of CPUs."""
     zones = [
         {
             "name": f"node-{number}",
@@ -59,7 +59,7 @@ LOOK = ["get nodes", "get noderesourcetopologies"]
 
 
 class Counting:
-    """A client that records what it sends, and fails on demand."""
+    """A client that records its requests and fails on demand."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -90,7 +90,7 @@ class Counting:
 
 
 class FakeWatch:
-    """A watch that sees what a test says."""
+    """A watch whose observation the test sets."""
 
     def __init__(self) -> None:
         self.observation = NEVER_OBSERVED
@@ -98,7 +98,7 @@ class FakeWatch:
 
 
 class Stage:
-    """A server with a Node, a client, and a publisher."""
+    """A server with a Node, a client and a publisher."""
 
     def __init__(self, server: ApiServer) -> None:
         self.client = Client(server.client_config())
@@ -112,7 +112,7 @@ class Stage:
         return NrtPublisher(self.counting, self.watch, clock=self.clock)
 
     def observe(self) -> None:
-        """Let the watch see what is there."""
+        """Let the watch observe the current object."""
         try:
             version = int(self.current()["metadata"]["resourceVersion"])
         except NotFound:
@@ -123,7 +123,7 @@ class Stage:
         return self.client.get(NODE_RESOURCE_TOPOLOGIES, NODE)
 
     def sends(self, desired: dict[str, Any]) -> list[str]:
-        """Publish, check what is there, and return what was sent."""
+        """Publish, check the resulting object, and return the requests."""
         self.counting.sent.clear()
         self.publisher.publish(desired)
         there = self.current()
@@ -141,23 +141,23 @@ def stage() -> Iterator[Stage]:
         stage_on_server.client.close()
 
 
-def test_first_whole_then_the_change_then_nothing(stage: Stage) -> None:
-    """The object is applied once; a change is a patch, equality is no request at all."""
+def test_first_the_whole_object_then_changes_then_nothing(stage: Stage) -> None:
+    """The object is applied once, and a change is a patch; without a change, there is no request."""
     assert stage.sends(topology(16, 16)) == [*LOOK, "apply"]
     assert stage.sends(topology(16, 12)) == ["patch"]
     assert stage.sends(topology(16, 12)) == []
     assert stage.sends(topology(16)) == ["patch"]
 
 
-def test_what_a_patch_weighs(stage: Stage) -> None:
-    """A patch holds the change and the test of the version, and nothing else."""
+def test_the_size_of_a_patch(stage: Stage) -> None:
+    """A patch contains only the change and the test of the version."""
     assert stage.publisher.publish(topology(16, 16)).operation == "apply"
     written = stage.publisher.publish(topology(16, 12))
     assert (written.operation, written.bytes < 200) == ("patch", True)
 
 
 def test_owned_by_its_node(stage: Stage) -> None:
-    """The Node owns the object, which goes when the Node goes; a new Node of the old name is found in ten minutes."""
+    """The object is deleted with its Node. A new Node with the old name is noticed within ten minutes."""
     stage.publisher.publish(topology(16))
     (owner,) = stage.current()["metadata"]["ownerReferences"]
     assert owner == {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": stage.node["metadata"]["uid"]}
@@ -169,14 +169,14 @@ def test_owned_by_its_node(stage: Stage) -> None:
 
 
 def test_without_a_node(stage: Stage) -> None:
-    """Where there is no Node yet, the object is published without an owner."""
+    """If the Node does not exist yet, the object is published without an owner."""
     stage.client.delete(NODES, NODE)
     stage.publisher.publish(topology(16))
     assert "ownerReferences" not in stage.current()["metadata"]
 
 
 def test_a_restart_writes_nothing_new(stage: Stage) -> None:
-    """After a restart the server's copy is read, and only what differs is written."""
+    """After a restart, the server's copy is read, and only differences are written."""
     stage.sends(topology(16, 12))
     stage.sends(topology(16, 10))
     before = stage.current()["metadata"]["resourceVersion"]
@@ -187,8 +187,8 @@ def test_a_restart_writes_nothing_new(stage: Stage) -> None:
     assert stage.sends(topology(16, 9)) == [*LOOK, "patch"]
 
 
-def test_other_owners_stay(stage: Stage) -> None:
-    """Other owners stay; the entry of a deleted Node does not."""
+def test_other_owners_remain(stage: Stage) -> None:
+    """Only the entry of a deleted Node is removed."""
     deleted_node = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "gone"}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}
     desired = topology(16)
@@ -200,14 +200,17 @@ def test_other_owners_stay(stage: Stage) -> None:
 
 
 def test_changed_by_another_client(stage: Stage) -> None:
-    """A patch is never applied to a copy it was not made for: the copy is read, and ours wins."""
+    """A patch applies only to the copy for which it was made.
+
+    The new copy is read, and the agent's values take precedence.
+    """
     stage.publisher.publish(topology(16, 16))
     stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, {"zones": []}, kind=PatchKind.MERGE)
     assert stage.sends(topology(16, 12)) == ["patch", LOOK[1], "patch"]
 
 
 def test_removed_by_another_client(stage: Stage) -> None:
-    """A removed object is created again, at the next change or in ten minutes."""
+    """A removed object is created again at the next change, or within ten minutes."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
     assert stage.sends(topology(12)) == ["patch", LOOK[1], LOOK[0], "apply"]
@@ -216,8 +219,8 @@ def test_removed_by_another_client(stage: Stage) -> None:
     assert stage.sends(topology(12)) == [*LOOK, "apply"]
 
 
-def test_labels_and_annotations_of_others_stay(stage: Stage) -> None:
-    """What others have put on the object is not ours to remove."""
+def test_labels_and_annotations_of_others_remain(stage: Stage) -> None:
+    """The agent does not remove metadata that others have set on the object."""
     stage.publisher.publish(topology(16))
     change = {"metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}}
     stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, change, kind=PatchKind.MERGE)
@@ -241,8 +244,8 @@ def edit(stage: Stage, change: dict[str, Any], manager: str = "kubectl-edit") ->
     stage.observe()
 
 
-def test_an_edit_that_the_watch_saw_is_undone(stage: Stage) -> None:
-    """The copy is read, and patched; the result names the cause and the manager."""
+def test_an_observed_edit_is_undone(stage: Stage) -> None:
+    """The copy is read and patched; the result names the cause and the manager."""
     stage.publisher.publish(topology(16))
     edit(stage, {"zones": []})
     result = stage.publisher.publish(topology(16))
@@ -252,8 +255,8 @@ def test_an_edit_that_the_watch_saw_is_undone(stage: Stage) -> None:
     assert stage.sends(topology(16)) == []
 
 
-def test_a_deletion_that_the_watch_saw_is_undone(stage: Stage) -> None:
-    """The Node is read first: the object of a deleted Node must not return."""
+def test_an_observed_deletion_is_undone(stage: Stage) -> None:
+    """The Node is read first, since the object of a deleted Node must not return."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
     stage.observe()
@@ -263,15 +266,15 @@ def test_a_deletion_that_the_watch_saw_is_undone(stage: Stage) -> None:
     assert stage.sends(topology(16)) == [LOOK[1], LOOK[0], "apply"]
 
 
-def test_an_edit_right_after_the_object_was_applied_is_one_of_another_client(stage: Stage) -> None:
-    """The next call undoes it, and says so."""
+def test_an_edit_right_after_the_apply_is_a_foreign_change(stage: Stage) -> None:
+    """The next call undoes and reports it."""
     stage.counting.after_apply = lambda: edit(stage, {"zones": []})
     assert stage.publisher.publish(topology(16)).operation == "apply"
     assert stage.publisher.publish(topology(16)).repaired == ForeignChange(EDITED, "kubectl-edit")
 
 
-def test_our_own_writes_are_no_foreign_changes(stage: Stage) -> None:
-    """Whenever their events come: before the next write or long after it."""
+def test_own_writes_are_not_foreign_changes(stage: Stage) -> None:
+    """Their events may arrive before the next write or long after it."""
     stage.publisher.publish(topology(16))
     stage.observe()
     first = stage.watch.observation
@@ -284,7 +287,7 @@ def test_our_own_writes_are_no_foreign_changes(stage: Stage) -> None:
 
 
 def test_fields_of_others_are_not_undone(stage: Stage) -> None:
-    """A label of another client costs one request, and no write."""
+    """A label of another client causes one request, but no write."""
     stage.publisher.publish(topology(16))
     edit(stage, {"metadata": {"labels": {"team": "x"}}})
     result = stage.publisher.publish(topology(16))
@@ -292,7 +295,7 @@ def test_fields_of_others_are_not_undone(stage: Stage) -> None:
 
 
 def test_the_object_of_a_deleted_node_does_not_return(stage: Stage) -> None:
-    """The garbage collector has removed it. With a new Node of the name it is published again, for that one."""
+    """The garbage collector has removed it. For a new Node with the same name, it is published again."""
     stage.publisher.publish(topology(16))
     stage.client.delete(NODES, NODE)
     for _ in range(2):
@@ -306,8 +309,8 @@ def test_the_object_of_a_deleted_node_does_not_return(stage: Stage) -> None:
     assert stage.current()["metadata"]["ownerReferences"][0]["uid"] == new["metadata"]["uid"]
 
 
-def test_the_age_of_what_was_seen(stage: Stage) -> None:
-    """While the watch is current the object is right now; else since its last sign, or the last response."""
+def test_the_age_of_the_observed_object(stage: Stage) -> None:
+    """The age is 0 while the watch is current, otherwise the time since its last sign or the last response."""
     stage.publisher.publish(topology(16))
     stage.clock.advance(30)
     assert stage.publisher.publish(topology(16)).age == 30
@@ -320,7 +323,7 @@ def test_the_age_of_what_was_seen(stage: Stage) -> None:
 
 
 def test_without_a_watch_the_copy_is_read_once_a_minute(stage: Stage) -> None:
-    """So that an edit does not stay for ten minutes where the agent may not watch."""
+    """Otherwise, an edit would last for ten minutes if the agent may not watch."""
     stage.publisher.publish(topology(16))
     stage.client.patch(NODE_RESOURCE_TOPOLOGIES, NODE, {"zones": []}, kind=PatchKind.MERGE)
     stage.clock.advance(UNWATCHED_AFTER - 1)
@@ -334,7 +337,7 @@ def test_without_a_watch_the_copy_is_read_once_a_minute(stage: Stage) -> None:
 
 @pytest.mark.parametrize("manager", ["nfd-topology-updater", "resource-topology-exporter"])
 def test_an_object_of_another_updater_is_taken_over(stage: Stage, manager: str) -> None:
-    """NFD's and RTE's objects have our name: attributes and zones become ours, also when they write once more."""
+    """NFD's and RTE's objects have the same name. Their attributes and zones are replaced, even after another write."""
     theirs: dict[str, Any] = topology(1, 2) | {"topologyPolicies": ["SingleNUMANodePodLevel"]}
     stage.client.apply(NODE_RESOURCE_TOPOLOGIES, theirs, field_manager=manager)
     assert stage.sends(topology(16, 16)) == [*LOOK, "patch"]
@@ -343,8 +346,8 @@ def test_an_object_of_another_updater_is_taken_over(stage: Stage, manager: str) 
     assert stage.current()["zones"] == topology(16, 16)["zones"]
 
 
-def test_a_kind_that_is_removed_and_put_back(stage: Stage) -> None:
-    """While it is not served publishing fails; then the object is there again, and the deletion counts once."""
+def test_a_kind_that_is_removed_and_restored(stage: Stage) -> None:
+    """While it is not served, publishing fails. Then the object is created again, and the deletion is counted once."""
     stage.publisher.publish(topology(16))
     [crd] = stage.client.list(CUSTOM_RESOURCE_DEFINITIONS).items
     stage.client.delete(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])
@@ -369,8 +372,8 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-def test_whatever_happens_the_last_publish_is_there(stage: Stage, steps: list[tuple[str, int]]) -> None:
-    """Outages, foreign writes, removals and restarts in any order: after a publish that worked, ours is there."""
+def test_the_last_publish_is_stored_whatever_happens(stage: Stage, steps: list[tuple[str, int]]) -> None:
+    """For any outages, foreign writes, removals and restarts: after a successful publish, the object is the agent's."""
     stage.publisher = stage.restarted()
     for step, number in steps:
         if step == "foreign" and stage.publisher.publish(topology(1)):

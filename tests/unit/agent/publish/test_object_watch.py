@@ -37,8 +37,8 @@ def create(client: Client, name: str) -> int:
     return int(made["metadata"]["resourceVersion"])
 
 
-def test_each_change_of_the_object_is_observed_and_of_no_other(server: ApiServer) -> None:
-    """Creation, edit and deletion, each with the version after it."""
+def test_only_changes_of_the_object_are_observed(server: ApiServer) -> None:
+    """Creation, edit and deletion are observed, each with the version after it."""
     observed: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     with closing(Client(server.client_config())) as client:
         version = create(client, "n1")
@@ -48,7 +48,7 @@ def test_each_change_of_the_object_is_observed_and_of_no_other(server: ApiServer
         assert (watch.observation, watch.age) == (NEVER_OBSERVED, math.inf)
         with closing(watch):
             watch.start()
-            watch.start()  # once only
+            watch.start()  # the second call has no effect
             assert observed.get(timeout=PATIENCE) == version
             create(client, "n2")
             edited = client.patch(NODE_RESOURCE_TOPOLOGIES, "n1", {"attributes": []}, kind=PatchKind.MERGE)
@@ -60,7 +60,7 @@ def test_each_change_of_the_object_is_observed_and_of_no_other(server: ApiServer
 
 
 def test_a_pause_ends_with_the_watch(server: ApiServer) -> None:
-    """A watch that is closed neither waits nor starts any more."""
+    """A closed watch neither waits nor starts."""
     with closing(Client(server.client_config())) as client:
         watch = ObjectWatch(client, NODE_RESOURCE_TOPOLOGIES, "n1", lambda: None, times=TIMES)
         assert watch.pause(0.0)

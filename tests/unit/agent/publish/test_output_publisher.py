@@ -1,4 +1,4 @@
-"""Publishing outputs of rules to an API server in memory: conflicts, verification, withdrawal."""
+"""Publishing rule outputs to an API server in memory: conflicts, verification and withdrawal."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_published_once_verified_later_and_repaired(client: Client) -> None:
     assert after["spec"] == before["spec"]
 
 
-def test_an_agent_without_rules_withdraws_what_an_earlier_one_has_set(client: Client) -> None:
+def test_an_agent_without_rules_withdraws_earlier_outputs(client: Client) -> None:
     assert OutputPublisher(client, NODE, "own").withdraw() == 0
     OutputPublisher(client, NODE, "own").publish(OUTPUTS)
     assert OutputPublisher(client, NODE, "another").withdraw() == 0
@@ -71,7 +71,7 @@ def test_an_agent_without_rules_withdraws_what_an_earlier_one_has_set(client: Cl
     assert OutputPublisher(client, NODE, "own").withdraw() == 0
 
 
-def test_a_taint_whose_answer_was_lost_is_removed_when_its_rule_goes(client: Client) -> None:
+def test_a_taint_whose_response_was_lost_is_removed_with_its_rule(client: Client) -> None:
     publisher = OutputPublisher(client, NODE, "own", clock=Clock())
     publisher.publish(NodeOutputs())
     with lost_answers(client):
@@ -85,7 +85,7 @@ def test_a_node_that_does_not_exist_has_nothing_to_withdraw(client: Client) -> N
 
 
 class _Interfering:
-    """A client between whose reads and writes another one writes, as often as it shall."""
+    """A client in which another client writes after each read, a given number of times."""
 
     def __init__(self, client: Client, times: int) -> None:
         self._client = client
@@ -103,13 +103,13 @@ class _Interfering:
         return self._client.patch(*args, **fields)
 
 
-def test_a_conflict_is_tried_again(client: Client) -> None:
+def test_a_conflict_is_retried(client: Client) -> None:
     OutputPublisher(_Interfering(client, 2), NODE, "own").publish(OUTPUTS)
     annotations = stored(client)["metadata"]["annotations"]
     assert (annotations["other"], annotations["x.io/a"]) == ("0", "1")
 
 
-def test_a_withdrawal_without_the_right_leaves_the_outputs(client: Client) -> None:
+def test_a_withdrawal_without_permission_leaves_the_outputs(client: Client) -> None:
     OutputPublisher(client, NODE, "own").publish(OUTPUTS)
 
     class _ReadOnly(_Interfering):

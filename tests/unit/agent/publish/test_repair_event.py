@@ -1,4 +1,4 @@
-"""The Event on a Node whose report another client changes again and again."""
+"""The Event on a Node whose report another client changes repeatedly."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def stored(client: Client) -> dict[str, Any] | None:
         return None
 
 
-def a_repair_event(client: Client, clock: Clock) -> RepairEvent:
+def make_repair_event(client: Client, clock: Clock) -> RepairEvent:
     return RepairEvent(client, NODE, clock=clock, now=lambda: START + timedelta(seconds=clock()))
 
 
 def test_a_few_repairs_have_no_event(client: Client) -> None:
-    repairs = a_repair_event(client, Clock())
+    repairs = make_repair_event(client, Clock())
     for count in range(1, AT_ONCE + 1):
         repairs.note(EDIT, count)
     assert stored(client) is None
 
 
-def test_a_fight_is_one_event_on_the_node(client: Client) -> None:
-    """It names the last writer, is written at most once in an interval, and counts all repairs."""
+def test_repeated_repairs_are_one_event_on_the_node(client: Client) -> None:
+    """The Event names the last writer, is written at most once per interval, and counts all repairs."""
     clock = Clock(0.0)
-    repairs = a_repair_event(client, clock)
+    repairs = make_repair_event(client, clock)
     for count in range(1, AT_ONCE + 2):
         repairs.note(EDIT, count)
     first = stored(client)
@@ -75,9 +75,9 @@ def test_a_fight_is_one_event_on_the_node(client: Client) -> None:
     assert len(client.list(EVENTS).items) == 1
 
 
-def test_a_later_fight_counts_anew(client: Client) -> None:
+def test_later_repairs_are_counted_from_zero(client: Client) -> None:
     clock = Clock(0.0)
-    repairs = a_repair_event(client, clock)
+    repairs = make_repair_event(client, clock)
     for count in range(1, AT_ONCE + 2):
         repairs.note(EDIT, count)
     clock.advance(5000.0)
@@ -89,16 +89,16 @@ def test_a_later_fight_counts_anew(client: Client) -> None:
 
 
 def test_an_event_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, breaks nothing, and is tried at the next repair."""
+    """The failure is logged and has no other effect; the next repair tries to write it again."""
 
-    class Refusing:
+    class RejectingClient:
         attempts = 0
 
         def apply(self, resource: Resource, obj: dict[str, Any], *, field_manager: str) -> dict[str, Any]:
             self.attempts += 1
             raise ApiError(403, "Forbidden", f"{field_manager} may not write {resource.plural}: {obj['reason']}")
 
-    refusing = Refusing()
+    refusing = RejectingClient()
     repairs = RepairEvent(refusing, NODE, clock=Clock())
     for count in range(1, AT_ONCE + 3):
         repairs.note(EDIT, count)

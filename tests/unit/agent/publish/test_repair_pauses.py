@@ -1,4 +1,4 @@
-"""The pauses between two repairs of an object."""
+"""The pauses between repairs of an object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zonewise.publish.repair_pauses import AT_ONCE, LONGEST, WINDOW, RepairPause
 
 
 def test_the_first_repairs_do_not_wait() -> None:
-    """An edit by a person is undone at once; a program that writes again and again is answered ever more rarely."""
+    """An edit by a person is undone at once; repeated writes by a program are undone with growing pauses."""
     pauses = RepairPauses(Clock())
     waits: list[float] = []
     for number in range(1, AT_ONCE + 10):
@@ -20,8 +20,8 @@ def test_the_first_repairs_do_not_wait() -> None:
     assert waits[AT_ONCE : AT_ONCE + 8] == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, LONGEST, LONGEST]
 
 
-def test_repairs_of_long_ago_do_not_count() -> None:
-    """After a quiet time the next repair does not wait."""
+def test_old_repairs_do_not_count() -> None:
+    """After a quiet time, the next repair does not wait."""
     clock = Clock()
     pauses = RepairPauses(clock)
     for _ in range(50):
@@ -34,7 +34,7 @@ def test_repairs_of_long_ago_do_not_count() -> None:
 
 @given(st.lists(st.floats(0, 30), min_size=1, max_size=200))
 def test_repairs_are_few(gaps: list[float]) -> None:
-    """However fast another client writes: within the window there are the first ones, and those between the pauses."""
+    """However fast another client writes, only the first repairs of the window and those after pauses occur."""
     clock = Clock()
     pauses = RepairPauses(clock)
     start, count = clock(), 0

@@ -1,4 +1,4 @@
-"""The Event of rules that fail."""
+"""The Event about failing rules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_written_when_failures_change_or_last() -> None:
     assert len(client.events) == 3
 
 
-def test_tried_again_where_the_server_is_away() -> None:
+def test_the_event_is_retried_if_the_server_is_unavailable() -> None:
     client = _Client()
     event = RuleEvent(client, "node-1")
     client.fails = True

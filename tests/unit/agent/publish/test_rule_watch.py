@@ -1,4 +1,4 @@
-"""Watching NodeFeatureRules: unknown is not none."""
+"""Watching NodeFeatureRules: unknown rules differ from no rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server() -> Iterator[ApiServer]:
     server.close()
 
 
-def test_the_kind_may_come_later_and_objects_come_and_go(server: ApiServer) -> None:
+def test_the_kind_may_be_created_later_and_objects_may_change(server: ApiServer) -> None:
     changes: list[None] = []
     with closing(Client(Config.from_url(server.url))) as client, closing(Api(server.url)) as api:
         watch = RuleWatch(client, NODE_FEATURE_RULES, lambda: changes.append(None), absent_pause=0.01)
@@ -49,8 +49,8 @@ def test_the_kind_may_come_later_and_objects_come_and_go(server: ApiServer) -> N
             eventually(lambda: len(changes) > count)
 
 
-def test_the_status_of_a_group_is_no_change(server: ApiServer) -> None:
-    """It changes with each node that joins, and every agent watches it."""
+def test_the_status_of_a_group_is_not_a_change(server: ApiServer) -> None:
+    """The status changes with each node that joins, and every agent watches it."""
     changes: list[None] = []
     with closing(Client(Config.from_url(server.url))) as client, closing(Api(server.url)) as api:
         api.post(CRDS, GROUP_CRD).ok()
@@ -66,7 +66,7 @@ def test_the_status_of_a_group_is_no_change(server: ApiServer) -> None:
             eventually(lambda: len(changes) == count + 1)
 
 
-def test_rules_are_unknown_while_the_server_is_away() -> None:
+def test_rules_are_unknown_while_the_server_is_unavailable() -> None:
     changes: list[None] = []
     with closing(Client(Config.from_url("http://127.0.0.1:1"))) as client:
         watch = RuleWatch(client, NODE_FEATURE_RULES, lambda: changes.append(None))

@@ -1,4 +1,4 @@
-"""The publishing thread: the newest value wins, failures are retried, nothing is sent twice."""
+"""The publishing thread: the newest value is published, failures are retried, and nothing is sent twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUICK = Backoff(base=0.001, cap=0.002)
 
 
 class Sink:
-    """Records what is published; fails or waits on demand."""
+    """A sink that records published values, and fails or waits on demand."""
 
     def __init__(self) -> None:
         self.done: list[int] = []
@@ -58,16 +58,16 @@ def start(sink: Sink) -> Iterator[Callable[[], PublishWorker[int]]]:
         worker.close()
 
 
-def test_what_is_offered_is_published(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
-    """One value, one publish; then the worker is idle."""
+def test_a_submitted_value_is_published(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
+    """One value is published once; then the worker is idle."""
     worker = start()
     worker.submit(1)
     assert worker.wait_idle(PATIENCE)
     assert sink.done == [1]
 
 
-def test_the_newest_wins(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
-    """Values that are overtaken while one is on its way are never sent."""
+def test_the_newest_value_is_published(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
+    """Values that are superseded during a publish are never sent."""
     sink.gate.clear()
     worker = start()
     worker.submit(1)
@@ -84,7 +84,7 @@ def test_the_newest_wins(sink: Sink, start: Callable[[], PublishWorker[int]]) ->
     "error", [TransportError("refused"), TooManyRequests(429, "TooManyRequests", "slow", 0.001), RuntimeError("ours")]
 )
 def test_failures_are_retried(sink: Sink, start: Callable[[], PublishWorker[int]], error: Exception) -> None:
-    """A value whose publishing fails is retried until it succeeds, and each failure is reported."""
+    """A value is retried until it succeeds, and each failure is reported."""
     sink.errors = [error, error]
     worker = start()
     worker.submit(7)
@@ -95,7 +95,7 @@ def test_failures_are_retried(sink: Sink, start: Callable[[], PublishWorker[int]
 def test_an_outage_is_logged_once(
     sink: Sink, start: Callable[[], PublishWorker[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failure is logged when it appears and when its reason changes, and its end as well."""
+    """A failure is logged when it appears, when its reason changes, and when it ends."""
     sink.errors = [TransportError(reason) for reason in ("refused", "refused", "refused", "reset", "reset")]
     with caplog.at_level("INFO", "zonewise"):
         worker = start()
@@ -109,7 +109,7 @@ def test_an_outage_is_logged_once(
 
 
 def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
-    """After a failure the newest value is tried, not the one that failed."""
+    """After a failure, the newest value is tried, not the one that failed."""
     sink.errors = [TransportError("refused")]
     sink.gate.clear()
     worker = start()
@@ -122,7 +122,7 @@ def test_a_newer_value_replaces_one_that_failed(sink: Sink, start: Callable[[], 
 
 
 def test_the_newest_value_is_published_again(sink: Sink, start: Callable[[], PublishWorker[int]]) -> None:
-    """On request; without any value there is nothing to repeat."""
+    """A value is repeated on request; without any value, nothing is repeated."""
     worker = start()
     worker.repeat()
     assert worker.wait_idle(PATIENCE)
@@ -136,7 +136,7 @@ def test_the_newest_value_is_published_again(sink: Sink, start: Callable[[], Pub
 
 
 def test_a_kind_that_is_not_served_is_awaited_with_short_pauses() -> None:
-    """A CRD that is replaced is back in seconds; the backoff for other failures may be hours."""
+    """A replaced CRD is back within seconds, but the backoff for other failures may be hours."""
     failures: list[Exception] = [NotFound(404, "NotFound", "no such kind") for _ in range(4)]
     done = threading.Event()
 
@@ -153,7 +153,7 @@ def test_a_kind_that_is_not_served_is_awaited_with_short_pauses() -> None:
 
 
 def test_closing_interrupts_waiting() -> None:
-    """A worker that waits for a server that is away stops at once."""
+    """A worker that waits for an unavailable server stops at once."""
     failed = threading.Event()
 
     def fail(value: int) -> None:
@@ -168,7 +168,7 @@ def test_closing_interrupts_waiting() -> None:
 
 
 @pytest.mark.parametrize(("error", "is_refusal"), [(Forbidden, True), (ApiError, False)])
-def test_a_refusal_is_logged_with_what_gives_the_right(
+def test_a_forbidden_write_is_logged_with_the_missing_component(
     sink: Sink, caplog: pytest.LogCaptureFixture, error: type[ApiError], is_refusal: bool
 ) -> None:
     sink.errors = [error(403 if is_refusal else 500, "R", "no")]
