@@ -1,4 +1,4 @@
-"""Rules over features: order, back-references, references, rejections, groups. tests/grading grades the engine."""
+"""Rules over features: order, references, rejections and groups. tests/grading grades the engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def evaluated(*documents: Json) -> Evaluation:
 
 
 def matched(name: str, value: str) -> Json:
-    """A rule that matches a label or variable of an earlier one."""
+    """Return a rule that matches a label or variable of an earlier rule."""
     expression = {"op": "In", "value": [value]}
     return {"matchFeatures": [{"feature": "rule.matched", "matchExpressions": {name: expression}}]}
 
@@ -57,7 +57,7 @@ def test_later_rules_see_labels_as_written_and_variables() -> None:
     }
 
 
-def test_references_are_resolved_and_else_rejected() -> None:
+def test_references_are_resolved_or_rejected() -> None:
     labels = {"example.com/major": "@kernel.version.major", "example.com/none": "@kernel.version.none"}
     evaluation = evaluated(
         rule_object({**ALWAYS, "labels": labels, "extendedResources": {"n": "@kernel.version.major"}})
@@ -69,9 +69,7 @@ def test_references_are_resolved_and_else_rejected() -> None:
     assert "kernel.version has no attribute none" in rejection.reason
 
 
-def test_a_defect_fails_its_rule_and_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_exception_fails_only_its_rule(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The outcome names the exception, and the log has its traceback."""
     monkeypatch.setattr("zonewise.rules.evaluation.expand_map", None)
     evaluation = evaluated(rule_object({**ALWAYS, "labelsTemplate": "a=1"}, {**ALWAYS, "labels": {"b": "1"}}))
@@ -81,7 +79,7 @@ def test_a_defect_fails_its_rule_and_leaves_the_others(
     assert defect in caplog.text
 
 
-def test_one_invalid_output_leaves_the_others() -> None:
+def test_an_invalid_output_does_not_affect_the_others() -> None:
     rule = {
         **ALWAYS,
         "labels": {"kubernetes.io/a": "1", "example.com/a": "1"},
@@ -99,7 +97,7 @@ def test_one_invalid_output_leaves_the_others() -> None:
     assert len(evaluation.rejections) == 5
 
 
-def test_a_rule_that_fails_leaves_the_others() -> None:
+def test_a_failing_rule_does_not_affect_the_others() -> None:
     rules = [{**ALWAYS, "labelsTemplate": "{{ .a.b }}"}, {**ALWAYS, "labels": {"example.com/a": "1"}}, {"name": 5}]
     evaluation = evaluated(rule_object(*rules, name="object"))
     assert evaluation.labels == {"example.com/a": "1"}
@@ -111,7 +109,7 @@ def test_a_rule_that_fails_leaves_the_others() -> None:
     assert evaluation.outcomes[0].error == "template, line 1: there is no field .a: the fields are kernel"
 
 
-def test_groups_have_members_and_see_no_variables_of_others() -> None:
+def test_groups_have_members_but_not_variables_of_others() -> None:
     group = rule_object(NEVER, {**ALWAYS, "vars": {"v": "1"}}, name="g", kind="NodeFeatureGroup")
     lonely = rule_object(matched("v", "1"), name="h", kind="NodeFeatureGroup")
     evaluation = evaluated(lonely, group, rule_object({**ALWAYS, "vars": {"v": "1"}}))
@@ -181,7 +179,7 @@ HOSTILE: list[Json] = [
 
 @pytest.mark.parametrize("rule", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_rules_end_soon(rule: Json) -> None:
-    """Within a second of CPU time, each on a feature with 2,000 elements; Python's `re` alone would take years."""
+    """Each ends within a second of CPU time on a feature with 2,000 elements; Python's `re` would take years."""
     features = FeatureSet(attributes={"a.b": {"x": "a" * 60_000, **{f"x{i}": "x" * 100 for i in range(2000)}}})
     began = time.process_time()
     [outcome] = evaluate([parse_object(rule_object(rule))], features).outcomes

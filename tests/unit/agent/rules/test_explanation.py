@@ -37,7 +37,7 @@ DOCUMENT = rule_object(
 )
 
 
-def test_each_term_is_explained_beyond_the_first_that_fails() -> None:
+def test_terms_after_the_first_failing_one_are_explained() -> None:
     text = render_explanation(explain_rules([parse_object(DOCUMENT)], FEATURES))
     assert (
         text
@@ -68,7 +68,7 @@ labels:
     )
 
 
-def test_the_explanation_ends_as_the_evaluation() -> None:
+def test_the_explanation_has_the_result_of_the_evaluation() -> None:
     group = rule_object({"matchFeatures": [{"feature": "cpu.cpuid"}]}, name="g", kind="NodeFeatureGroup")
     objects = [parse_object(document) for document in (group, DOCUMENT)]
     explanation, evaluation = explain_rules(objects, FEATURES), evaluate(objects, FEATURES)
@@ -79,7 +79,7 @@ def test_the_explanation_ends_as_the_evaluation() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(RULES, max_size=2))
-def test_any_rule_is_explained_and_ends_as_the_evaluation(rules: list[Json]) -> None:
+def test_any_rule_is_explained_with_the_result_of_the_evaluation(rules: list[Json]) -> None:
     objects = [RuleObject("a", tuple(parse_rule(rule) for rule in rules))]
     explanation = explain_rules(objects, FEATURES)
     assert tuple(rule.outcome for rule in explanation.rules) == evaluate(objects, FEATURES).outcomes

@@ -39,7 +39,7 @@ def test_a_value_is_checked_in_every_namespace() -> None:
     assert "not a valid label value" in LabelPolicy().error("example.com/a", "-")
 
 
-def test_a_label_that_is_denied_costs_itself() -> None:
+def test_a_denied_label_is_dropped_alone() -> None:
     labels = {"example.com/a": "1", "example.com/b": "1", "other.com/a": "1"}
     objects = [RuleObject("rules", (Rule("one", labels=labels),))]
     evaluation = evaluate(objects, FeatureSet({}, {}, {}), LabelPolicy((), ("other.com",), "a"))
@@ -54,12 +54,12 @@ def test_settings() -> None:
 
 
 @pytest.mark.parametrize("value", ["a.com/b", "a b", 3, ["a", 1]])
-def test_what_is_no_namespace(value: object) -> None:
+def test_invalid_namespaces(value: object) -> None:
     with pytest.raises(ValueError, match="must be label namespaces"):
         namespaces(value)
 
 
 @pytest.mark.parametrize("value", ["(", 3, r"(?=a)"])
-def test_what_is_no_expression(value: object) -> None:
+def test_invalid_expressions(value: object) -> None:
     with pytest.raises(ValueError, match="must be a regular expression"):
         expression(value)

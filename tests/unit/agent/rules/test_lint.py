@@ -1,4 +1,4 @@
-"""What is wrong with rules, without a node."""
+"""Problems of rules that can be found without a node."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_rule_without_problems() -> None:
         ({"matchFeatures": [term({"a": {"op": "Exists", "vale": []}})]}, "matchExpressions.a.vale", "no such field"),
     ],
 )  # fmt: skip
-def test_errors_name_the_place(change: Json, where: str, words: str) -> None:
+def test_errors_name_the_position(change: Json, where: str, words: str) -> None:
     problems = lint_document(rule_object({**FINE, **change}))
     assert [problem.severity for problem in problems] == [ERROR]
     assert where in problems[0].where
@@ -69,7 +69,7 @@ def test_other_documents(document: object) -> None:
     assert problem.severity == ERROR
 
 
-def test_fields_of_groups_are_fewer() -> None:
+def test_groups_have_fewer_fields() -> None:
     group = rule_object({"matchFeatures": [term()], "labels": {}}, kind="NodeFeatureGroup")
     [problem] = lint_document(group)
     assert problem.where == "spec.featureGroupRules[0].labels"

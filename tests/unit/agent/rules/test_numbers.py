@@ -1,4 +1,4 @@
-"""Numbers and versions as Go reads them."""
+"""Numbers and versions, parsed like in Go."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_integers(text: str, number: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "+", " 5", "5 ", "5_0", "1.5", "0x10", "٥", "²", "5\n", str(2**63), str(-(2**63) - 1), "9" * 9000]
 )
-def test_what_is_no_integer(text: str) -> None:
+def test_invalid_integers(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a whole number|out of the range"):
         parse_integer(text)
 
@@ -40,6 +40,6 @@ def test_versions(text: str, version: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "1.", "1.2.3.4", "V1", "1.2.3-01", "1.2.3-", "1.2.3-a..b", " 1", "1\n", str(2**64), "1" * 257]
 )
-def test_what_is_no_version(text: str) -> None:
+def test_invalid_versions(text: str) -> None:
     with pytest.raises(ValueError, match="not a version"):
         parse_version(text)

@@ -1,4 +1,4 @@
-"""Arguments of functions in templates: which texts are numbers."""
+"""Arguments of template functions: which texts are numbers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def test_a_prefix_sets_the_base(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["0o", "0O", "-0o", "0x", "0b", "08", "0o8", "", "+"])
-def test_a_prefix_without_valid_digits_is_no_number(text: str) -> None:
-    """Go's strconv.ParseInt rejects it, and the number is 0."""
+def test_a_prefix_without_valid_digits_is_not_a_number(text: str) -> None:
+    """Go's strconv.ParseInt rejects it, so the number is 0."""
     assert to_number(text) == 0
 
 

@@ -1,4 +1,4 @@
-"""Templates over matched features. tests/grading compares them with Go's; these are limits and messages."""
+"""Templates over matched features: limits and messages. tests/grading compares the results with Go's."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_any_text_is_a_template_or_an_error(template: str) -> None:
 
 
 @pytest.mark.parametrize("function", ["trim", "nospace"])
-def test_white_space_is_that_of_unicode(function: str) -> None:
-    """An em space is, and a separator of ASCII, which Python counts as well, is not."""
+def test_white_space_follows_unicode(function: str) -> None:
+    """An em space counts; an ASCII separator, which Python also counts, does not."""
     assert expand(f'{{{{{function} "\u2003a\u2003"}}}}', DATA) == "a"
     assert expand(f'{{{{{function} "\x1ca\x1c"}}}}', DATA) == "\x1ca\x1c"
 
@@ -90,8 +90,8 @@ def test_templates_that_call_each_other_end(template: str) -> None:
         assert isinstance(expand(template, DATA), str)
 
 
-def test_the_deepest_calls_are_no_error_of_python() -> None:
-    """Each level is a range in a template, and the last one has as many parentheses as there may be."""
+def test_the_deepest_calls_do_not_exceed_pythons_recursion_limit() -> None:
+    """Each level is a range in a template; the last level has the maximum number of parentheses."""
     calls = '{{define "x"}}{{range 1}}{{template "x"}}{{end}}{{end}}{{template "x"}}'
     last = "{{if eq . 48}}{{" + "(" * 40 + "1" + ")" * 40 + '}}{{else}}{{template "x" (add . 1)}}{{end}}'
     with pytest.raises(RuleError, match="nested more than 100 deep"):
