@@ -1,4 +1,4 @@
-"""What each pod holds, from List and checkpoints."""
+"""The resources that each pod holds, from List and checkpoints."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def usage_of(report: KubeletReport, excluded: str = "") -> dict[str, Holdings]:
 
 
 def test_one_pod() -> None:
-    """Its containers count together; a pod without exclusive resources is left out."""
+    """The amounts of its containers are added up; a pod without exclusive resources is omitted."""
     report = KubeletReport((POD, SHARED), make_allocatable(TWO, DEVICES), CONFIG)
     held = Holdings(0b10_0000_0110, ((DEVICE, 0b1, 2), (DEVICE, 0b11, 1), ("memory", 0b11, 21 * GIB)))
     assert usage_of(report) == {holdings_key("ns", "p"): held}
 
 
 def test_unhealthy_devices_are_not_freed() -> None:
-    """The end of a pod makes no device available that is not healthy."""
+    """The end of a pod does not make an unhealthy device available."""
     report = KubeletReport((POD,), make_allocatable(TWO, DEVICES[1:]), CONFIG)
     [held] = usage_of(report).values()
     assert [amount for amount in held.amounts if amount[0] == DEVICE] == [(DEVICE, 0b11, 1)]
 
 
 def test_excluded_pods() -> None:
-    """An excluded pod holds nothing that could be freed, but its zones stay assigned."""
+    """An excluded pod holds nothing that could be freed, but its zones remain assigned."""
     report = KubeletReport((POD,), make_allocatable(TWO, DEVICES), CONFIG)
     assert usage_of(report, excluded="p") == {UNATTRIBUTED: Holdings(0, (("memory", 0b11, 0),))}
 
 
 @given(node_histories(inits=False))
 def test_any_node(history: NodeHistory) -> None:
-    """Each pod holds what its containers were given, with checkpoints and without."""
+    """Each pod holds the CPUs of its containers, with checkpoints and without."""
     expected = {
         holdings_key(record.pod.namespace, record.pod.name): CpuSet.union(
             container.cpus for container in record.pod.containers

@@ -63,7 +63,7 @@ def holding(name: str, **held: Any) -> PodResources:
     ],
 )
 def test_a_kubelet_that_starts(config: KubeletConfig | None, state: StateFiles, missing: str, word: str) -> None:
-    """A static manager, by configuration or by its file, without allocatable resources is not ready."""
+    """The kubelet is not ready if a manager is static, by configuration or by its file, but nothing is allocatable."""
     allocatable = make_allocatable(TWO)._replace(**{missing: type(getattr(Allocatable(), missing))()})
     result = node_usage(TWO, KubeletReport((), allocatable, config, state))
     assert isinstance(result, KubeletNotReady)
@@ -71,7 +71,7 @@ def test_a_kubelet_that_starts(config: KubeletConfig | None, state: StateFiles, 
 
 
 def test_a_kubelet_without_exclusive_allocation() -> None:
-    """Policies none and None: all is shared, less what is reserved, and no CPU is free more than another."""
+    """With the policies none and None, everything but reservations is shared, and no CPU is exclusively free."""
     config = KubeletConfig(
         reserved_cpus=CpuSet((0, 8)), reserved_memory=((1, "hugepages-2Mi", GIB), (1, "memory", GIB))
     )
@@ -83,15 +83,15 @@ def test_a_kubelet_without_exclusive_allocation() -> None:
     assert usage.reserved_cpus == CpuSet((0, 8))
 
 
-def test_of_an_unknown_configuration_nothing_is_known_to_be_reserved() -> None:
-    """Without a configuration and without allocatable resources everything is shared, and reservations are unknown."""
+def test_reservations_are_unknown_without_a_configuration() -> None:
+    """Without a configuration and allocatable resources, everything is shared, and reservations are unknown."""
     usage = compute_usage(TWO, KubeletReport((), Allocatable()))
     assert amounts(usage, "cpu") == {0: (8, 8, 8), 1: (8, 8, 8)}
     assert usage.reserved_cpus is None
 
 
 def test_the_checkpoint_is_preferred_to_the_configuration() -> None:
-    """A configuration that was changed for the next start does not make the running kubelet unready."""
+    """If the configuration was changed for the next start, the running kubelet is still ready."""
     state = StateFiles(CpuManagerState("none", EMPTY, {}), MemoryManagerState("None", {}, {}))
     assert isinstance(node_usage(TWO, KubeletReport((), Allocatable(), CONFIG, state)), Usage)
 
@@ -99,8 +99,8 @@ def test_the_checkpoint_is_preferred_to_the_configuration() -> None:
 # --- CPUs
 
 
-def test_reserved_and_held_cpus() -> None:
-    """Reserved CPUs are not allocatable; held ones are not available."""
+def test_reserved_cpus_and_cpus_in_use() -> None:
+    """Reserved CPUs are not allocatable; held CPUs are not available."""
     usage = compute_usage(TWO, make_report(holding("p", cpus=CpuSet((1, 2, 8)))))
     assert amounts(usage, "cpu") == {0: (8, 7, 5), 1: (8, 8, 7)}
     assert [str(zone_usage.free_cpus) for zone_usage in usage.zones] == ["3-7", "9-15"]
@@ -108,13 +108,13 @@ def test_reserved_and_held_cpus() -> None:
 
 
 def test_cpus_only_in_the_file_are_held() -> None:
-    """CPUs of an init container or a rejected pod are not in List, and not free."""
+    """CPUs of an init container or a rejected pod are not in List, but not free either."""
     state = StateFiles(CpuManagerState("static", CpuSet(range(4, 16)), {}))
     assert amounts(compute_usage(TWO, make_report(state=state)), "cpu") == {0: (8, 7, 4), 1: (8, 8, 8)}
 
 
 def test_a_cpu_is_free_if_free_in_both() -> None:
-    """List knows a pod that the file does not have yet, and the file one that has left List."""
+    """List may have a pod that the file lacks, and the file one that has left List."""
     state = StateFiles(CpuManagerState("static", CpuSet(range(3, 16)), {}))
     assert amounts(compute_usage(TWO, make_report(holding("p", cpus=CpuSet((8,))), state=state)), "cpu") == {
         0: (8, 7, 5),
@@ -123,14 +123,14 @@ def test_a_cpu_is_free_if_free_in_both() -> None:
 
 
 def test_cpus_shared_by_containers_of_a_pod_count_once() -> None:
-    """With pod-level managers each container lists the pod's shared CPUs."""
+    """With pod-level managers, each container lists the pod's shared CPUs."""
     shared = CpuSet((1, 2))
     pod = PodResources("ns", "p", (ContainerResources("a", shared), ContainerResources("b", shared)))
     assert amounts(compute_usage(TWO, make_report(pod)), "cpu")[0] == (8, 7, 5)
 
 
 def test_cpus_in_no_zone_are_reported() -> None:
-    """CPUs that the kubelet knows and the machine has not are a problem, and counted nowhere."""
+    """CPUs that the kubelet reports but the machine lacks are a problem and not counted."""
     usage = compute_usage(TWO, make_report(cpus=CpuSet(range(1, 20))))
     assert amounts(usage, "cpu") == {0: (8, 7, 7), 1: (8, 8, 8)}
     assert usage.problems == ("allocatable CPUs 16-19 belong to no zone of this machine and are not counted",)
@@ -143,21 +143,21 @@ def block(gib: int, *zones: int) -> tuple[MemoryBlock, ...]:
     return (MemoryBlock("memory", gib * GIB, zones),)
 
 
-def test_a_block_of_several_zones_uses_up_the_lowest() -> None:
-    """20 GiB of zones 0 and 1 are all 15 of the first and 5 of the second, and the zones are one group."""
+def test_a_block_of_several_zones_fills_the_lowest_first() -> None:
+    """20 GiB of zones 0 and 1 are all 15 of the first and 5 of the second; the zones form one group."""
     usage = compute_usage(TWO, make_report(holding("p", memory=block(20, 0, 1))))
     assert amounts(usage, "memory") == {0: (16 * GIB, 15 * GIB, 0), 1: (16 * GIB, 15 * GIB, 10 * GIB)}
     assert [zone_usage.memory_group for zone_usage in usage.zones] == [(0, 1), (0, 1)]
 
 
 def test_huge_pages_are_counted_by_size() -> None:
-    """Each type of memory is on its own."""
+    """Each type of memory is counted separately."""
     usage = compute_usage(TWO, make_report(holding("p", memory=(MemoryBlock("hugepages-2Mi", 4 << 20, (1,)),))))
     assert amounts(usage, "hugepages-2Mi") == {0: (GIB, GIB, GIB), 1: (GIB, GIB, GIB - (4 << 20))}
     assert list(usage.zones[0].amounts) == ["cpu", "memory", "hugepages-2Mi"]
 
 
-def test_the_capacity_is_what_the_kubelet_has_counted() -> None:
+def test_the_capacity_is_that_of_the_kubelet() -> None:
     """The kernel may have initialised more memory since the kubelet's start."""
     tables = {"memory": MemoryTable(12 * GIB, 0, 11 * GIB, 0, 11 * GIB)}
     state = StateFiles(memory=MemoryManagerState("Static", {0: NumaNodeState(0, (0,), tables)}, {}))
@@ -174,8 +174,8 @@ def test_a_deleted_pod_is_released() -> None:
     assert [zone_usage.memory_group for zone_usage in usage.zones] == [(), ()]
 
 
-def test_a_group_stays_while_one_of_its_pods_does() -> None:
-    """The zones of a block are one while anything is assigned in them."""
+def test_a_group_remains_while_one_of_its_pods_does() -> None:
+    """The zones of a block are a group while anything is assigned in them."""
     alive = Record("u", holding("p", memory=block(1, 0, 1)))
     goes = Record("v", holding("q", memory=block(20, 0, 1)), alive=False)
     usage = compute_usage(TWO, NodeHistory(TWO, (alive, goes)).report())
@@ -183,8 +183,8 @@ def test_a_group_stays_while_one_of_its_pods_does() -> None:
     assert [zone_usage.memory_group for zone_usage in usage.zones] == [(0, 1), (0, 1)]
 
 
-def test_zones_of_which_memory_is_assigned() -> None:
-    """A block uses every zone of its group, even if it fits into the first; None where nothing can be assigned."""
+def test_zones_with_assigned_memory() -> None:
+    """A block uses every zone of its group, even if it fits into the first. None if nothing can be assigned."""
     assert compute_usage(TWO, make_report(holding("p", memory=block(1, 0, 1)))).memory_assigned == (0, 1)
     deleted = Record("u", holding("p", memory=block(1, 0)), alive=False)
     alive = Record("v", holding("q", memory=block(1, 1)))
@@ -193,7 +193,7 @@ def test_zones_of_which_memory_is_assigned() -> None:
 
 
 def test_memory_that_is_assigned_and_free() -> None:
-    """The kubelet frees what an init container had under the one that took it over: the zone stays assigned."""
+    """The kubelet frees an init container's memory if a later container has reused it; the zone remains assigned."""
     report = NodeHistory(TWO, (Record("u", holding("p", memory=block(2, 0))),)).report()
     assert report.state.memory is not None
     node = report.state.memory.machine_state[0]
@@ -205,20 +205,20 @@ def test_memory_that_is_assigned_and_free() -> None:
     assert usage.memory_assigned == (0,)
 
 
-def test_memory_of_init_containers_stays_held() -> None:
-    """What an init container has left is in the file alone, and not available while its pod lives."""
+def test_memory_of_init_containers_remains_held() -> None:
+    """Memory that an init container left is only in the file, and is not available while its pod lives."""
     record = Record("u", holding("p", memory=block(1, 0)), (ContainerResources("init", memory=block(3, 0)),))
     assert amounts(compute_usage(TWO, NodeHistory(TWO, (record,)).report()), "memory")[0][2] == 11 * GIB
 
 
 def test_a_pod_that_the_file_does_not_have_yet() -> None:
-    """It is charged for as the kubelet will write it down."""
+    """Its amounts are subtracted in the way in which the kubelet will record them."""
     report = NodeHistory(TWO, ()).report()._replace(pods=(holding("p", memory=block(2, 1)),))
     assert amounts(compute_usage(TWO, report), "memory")[1][2] == 13 * GIB
 
 
 def test_zones_that_the_machine_does_not_have_are_reported() -> None:
-    """Memory of an unknown zone is a sentence, and breaks nothing."""
+    """Memory of an unknown zone is a one-line problem and has no other effect."""
     state = MemoryManagerState("Static", {9: NumaNodeState(1, (9,), {"memory": MemoryTable(1, 0, 1, 0, 1)})}, {})
     memory = (*make_allocatable(TWO).memory, MemoryBlock("memory", GIB, (9,)), MemoryBlock("memory", GIB))
     usage = compute_usage(TWO, make_report(memory=memory, state=StateFiles(memory=state)))
@@ -228,8 +228,8 @@ def test_zones_that_the_machine_does_not_have_are_reported() -> None:
     )
 
 
-def test_a_pool_made_smaller_under_the_kubelet() -> None:
-    """What the kubelet counts is allocatable; that the machine has less is a problem."""
+def test_a_pool_that_shrinks_while_the_kubelet_runs() -> None:
+    """The amount that the kubelet counts is allocatable; the smaller amount of the machine is a problem."""
     zones = tuple(zone._replace(hugepages={"2Mi": 1}) for zone in TWO.zones)
     usage = compute_usage(TWO._replace(zones=zones), make_report())
     assert amounts(usage, "hugepages-2Mi")[0] == (GIB, GIB, GIB)
@@ -237,7 +237,7 @@ def test_a_pool_made_smaller_under_the_kubelet() -> None:
 
 
 def test_zones_without_cpus_and_sparse_ids() -> None:
-    """Zones keep the kernel's ids, and zones of memory alone have no CPUs."""
+    """Zones have the kernel's ids, and memory-only zones have no CPUs."""
     far = Zone(17, EMPTY, EMPTY, 4 * GIB, {}, {}, "memory")
     machine = TWO._replace(zones=(*TWO.zones, far))
     memory = (*make_allocatable(TWO).memory, MemoryBlock("memory", 3 * GIB, (17,)))
@@ -254,7 +254,7 @@ def devices(*entries: tuple[str, tuple[int, ...]]) -> tuple[ContainerDevices, ..
 
 
 def test_a_device_of_several_zones() -> None:
-    """It counts in each of them, and when held it is unavailable in each."""
+    """The device counts in each of its zones, and is unavailable in each when it is held."""
     both = devices(("a", (0, 1)), ("b", (1,)))
     assert amounts(compute_usage(TWO, make_report(devices=both)), DEVICE) == {0: (1, 1, 1), 1: (2, 2, 2)}
     held = holding("p", devices=both[:1])
@@ -262,7 +262,7 @@ def test_a_device_of_several_zones() -> None:
 
 
 def test_devices_of_several_zones_are_distinguished() -> None:
-    """With the zones that the machine has, and as often as they are there; those of one zone are not among them."""
+    """They are listed with those of their zones that the machine has, and with their number."""
     some = devices(("a", (0, 1)), ("b", (1,)), ("c", (0, 1, 9)), ("d", (1, 9)), ("e", (0, 1)))
     usage = compute_usage(TWO, make_report(holding("p", devices=some[:1]), devices=some[:4]))
     assert usage.shared == (SharedDevices(DEVICE, (0, 1), Amount(2, 2, 1)),)
@@ -270,14 +270,14 @@ def test_devices_of_several_zones_are_distinguished() -> None:
 
 
 def test_a_plugin_without_healthy_devices() -> None:
-    """Its resource is present with zero amounts, as only the checkpoint has it; the zones are unknown."""
+    """The resource is only in the checkpoint. It has zero amounts and unknown zones."""
     state = StateFiles(devices=DeviceCheckpoint((), {"r/none": (), "r/left": ("x",), DEVICE: ("a",)}))
     usage = compute_usage(TWO, make_report(devices=devices(("a", (0,))), state=state))
     assert usage.unzoned == {"r/left": Amount(0, 0, 0), "r/none": Amount(0, 0, 0)}
 
 
 def test_devices_of_no_zone_or_an_unknown_one() -> None:
-    """They are counted beside the zones; an unknown zone is reported."""
+    """They are counted outside the zones; an unknown zone is reported."""
     usage = compute_usage(
         TWO, make_report(holding("p", devices=devices(("a", ()))), devices=devices(("a", ()), ("b", (9,))))
     )
@@ -285,22 +285,22 @@ def test_devices_of_no_zone_or_an_unknown_one() -> None:
     assert usage.problems == (f"1 of {DEVICE} are in zone 9, which this machine does not have",)
 
 
-def test_a_device_that_is_held_and_ill() -> None:
-    """It exists, is not allocatable, and does not reduce the others."""
+def test_an_unhealthy_device_that_is_held() -> None:
+    """The device exists, is not allocatable, and does not reduce the amount of the others."""
     held = holding("p", devices=devices(("a", (0,))))
     usage = compute_usage(TWO, make_report(held, devices=devices(("b", (0,)))))
     assert amounts(usage, DEVICE) == {0: (2, 1, 1)}
 
 
 def test_devices_left_by_init_containers() -> None:
-    """They are in the checkpoint alone, and held while their pod is there."""
+    """They are only in the checkpoint, and held while their pod exists."""
     record = Record("u", holding("p", cpus=CpuSet((1,))), (ContainerResources("init", devices=devices(("a", (0,)))),))
     usage = compute_usage(TWO, NodeHistory(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report())
     assert amounts(usage, DEVICE) == {0: (2, 2, 1)}
 
 
-def test_devices_left_by_init_containers_alone() -> None:
-    """Where it is known which pods are active, they are held as long as theirs is; where it is not, they are free."""
+def test_devices_left_by_init_containers_of_an_idle_pod() -> None:
+    """They are held as long as their pod if the active pods are known; otherwise, they are free."""
     record = Record("u", holding("p"), (ContainerResources("init", devices=devices(("a", (0,)))),))
     report = NodeHistory(TWO, (record,), devices(("a", (0,)), ("b", (0,)))).report()
     left = {active: amounts(compute_usage(TWO, report._replace(active=active)), DEVICE)[0] for active in ACTIVE}
@@ -308,14 +308,15 @@ def test_devices_left_by_init_containers_alone() -> None:
 
 
 def test_devices_of_deleted_pods() -> None:
-    """The checkpoint keeps them until the next allocation; they are free."""
+    """The checkpoint lists them until the next allocation, but they are free."""
     state = StateFiles(devices=DeviceCheckpoint((PodDevicesEntry("u", "c", DEVICE, {0: ("a",)}),), {}))
     assert amounts(compute_usage(TWO, make_report(devices=devices(("a", (0,))), state=state)), DEVICE) == {0: (1, 1, 1)}
 
 
 def test_claimed_devices() -> None:
-    """A device that several containers list through claims counts once, its shares apart, and those of init
-    containers come from the checkpoint.
+    """A device counts once even if several containers list it through claims, and its shares count separately.
+
+    Devices of init containers are read from the checkpoint.
     """
     device = ClaimedDevice("gpu.example.com", "node", "gpu-0", "ns/a")
     again = device._replace(claim="ns/b")
@@ -332,9 +333,9 @@ def test_claimed_devices() -> None:
 
 
 def test_excluded_pods_count_as_reserved() -> None:
-    """What they hold is allocatable to no pod, and what others hold and have left is as before.
+    """Their resources are allocatable to no pod; the available amounts do not change.
 
-    The fingerprints include them: a scheduler that compares them with its own pods cannot know which are excluded.
+    The fingerprints include them: a scheduler that compares fingerprints cannot know which pods are excluded.
     """
     apart = holding("apart", cpus=CpuSet((1,)), memory=block(2, 0), devices=devices(("a", (0,))))
     counted = holding("other", cpus=CpuSet((2,)), memory=block(1, 0), devices=devices(("b", (0,))))
@@ -352,7 +353,7 @@ def test_excluded_pods_count_as_reserved() -> None:
 
 
 def test_fingerprints() -> None:
-    """Both methods: all pods, and those with CPUs, or with memory or devices of a zone."""
+    """One method covers all pods, the other those with CPUs, or with memory or devices of a zone."""
     pods = (
         holding("nothing"),
         holding("unzoned", devices=devices(("n", ())), memory=(MemoryBlock("memory", 0),)),

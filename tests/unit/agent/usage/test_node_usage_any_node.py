@@ -1,4 +1,4 @@
-"""The usage of any node, after any history of pods, and of any garbage that a kubelet may report."""
+"""The usage of any node, after any history of pods, and with any garbage that a kubelet may report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ACTIVE = (None, frozenset({"other"}), frozenset({"u"}))
 
 
 def free_memory(history: NodeHistory, zones: tuple[int, ...], records: tuple[Record, ...]) -> int:
-    """What is left in zones that are one, or in one zone."""
+    """Return the free memory of a group of zones or of one zone."""
     held = sum(
         block.size
         for record in records
@@ -59,7 +59,7 @@ def free_memory(history: NodeHistory, zones: tuple[int, ...], records: tuple[Rec
 
 @given(node_histories(inits=False))
 def test_any_node(history: NodeHistory) -> None:
-    """Of each zone, or group of zones, exactly what pods that are alive hold is not available."""
+    """In each zone or group of zones, exactly the resources of running pods are unavailable."""
     usage = compute_usage(history.machine, history.report()._replace(ended=history.ended))
     alive = tuple(record for record in history.records if record.alive)
     cpus = CpuSet.union(container.cpus for record in alive for container in record.containers)
@@ -82,8 +82,8 @@ def test_any_node(history: NodeHistory) -> None:
 
 
 @given(node_histories())
-def test_never_more_than_there_is(history: NodeHistory) -> None:
-    """With init containers in the checkpoints that List lacks, the available amount is at most what is left."""
+def test_never_more_than_remains(history: NodeHistory) -> None:
+    """If init containers are only in the checkpoints, at most the remaining amount is available."""
     usage = compute_usage(history.machine, history.report())
     alive = tuple(
         record
@@ -98,7 +98,7 @@ def test_never_more_than_there_is(history: NodeHistory) -> None:
 
 @given(node_histories(inits=False))
 def test_with_and_without_the_files(history: NodeHistory) -> None:
-    """List alone gives the same result without leftovers of init containers."""
+    """Without leftovers of init containers, List by itself gives the same result."""
     with_files = compute_usage(history.machine, history.report()._replace(ended=history.ended))
     without = compute_usage(history.machine, history.report(files=False))
     for first, second in zip(with_files.zones, without.zones, strict=True):
@@ -109,8 +109,8 @@ def test_with_and_without_the_files(history: NodeHistory) -> None:
 
 
 @given(node_histories(inits=False))
-def test_files_of_a_moment_ago(history: NodeHistory) -> None:
-    """A pod that came between the reading of the files and of List is charged for as if both were of now."""
+def test_files_read_before_list(history: NodeHistory) -> None:
+    """A pod admitted between the reads of the files and of List counts as if both were current."""
     alive = history._replace(records=tuple(record for record in history.records if record.alive))
     before = alive._replace(records=alive.records[:-1])
     usage = compute_usage(history.machine, alive.report()._replace(state=before.report().state))
@@ -123,7 +123,7 @@ def test_files_of_a_moment_ago(history: NodeHistory) -> None:
 
 @given(node_histories())
 def test_with_cgroups_every_amount_is_known(history: NodeHistory) -> None:
-    """Where it is known which pods are active, what is left is what they do not have, whatever files keep of others."""
+    """If the active pods are known, exactly their resources are unavailable, whatever the files have of other pods."""
     alive = history._replace(records=tuple(record for record in history.records if record.alive))
     active = frozenset(record.uid for record in alive.records)
     usage = compute_usage(history.machine, history.report()._replace(active=active))
@@ -138,8 +138,8 @@ def test_with_cgroups_every_amount_is_known(history: NodeHistory) -> None:
 
 
 @given(node_histories(), st.booleans(), st.integers(0, 6))
-def test_a_pod_more_never_leaves_more(history: NodeHistory, files: bool, index: int) -> None:
-    """One more pod reduces the available amounts or leaves them alone."""
+def test_another_pod_never_increases_available_amounts(history: NodeHistory, files: bool, index: int) -> None:
+    """Another pod never increases the available amounts."""
     with_pod = history._replace(
         records=tuple(r._replace(alive=r.alive or n == index) for n, r in enumerate(history.records))
     )
@@ -154,8 +154,8 @@ def test_a_pod_more_never_leaves_more(history: NodeHistory, files: bool, index: 
 
 
 @given(node_histories(), st.sets(st.integers(0, 6)))
-def test_excluded_pods_leave_the_rest_right(history: NodeHistory, indexes: set[int]) -> None:
-    """Whatever pods are excluded, the available amounts are equal, and nothing exceeds the allocatable ones."""
+def test_excluded_pods_do_not_change_available_amounts(history: NodeHistory, indexes: set[int]) -> None:
+    """Whichever pods are excluded, the available amounts do not change or exceed the allocatable ones."""
     names = {f"p{number}" for number in indexes}
     whole = compute_usage(history.machine, history.report())
     usage = compute_usage(history.machine, history.report(), lambda pod: pod.name in names)
@@ -174,8 +174,8 @@ def test_excluded_pods_leave_the_rest_right(history: NodeHistory, indexes: set[i
 
 
 @given(node_histories(), st.randoms())
-def test_the_order_of_responses_makes_no_difference(history: NodeHistory, random: Random) -> None:
-    """The same facts in any order are the same value, to the order of its dictionaries."""
+def test_the_order_of_responses_does_not_matter(history: NodeHistory, random: Random) -> None:
+    """The same facts in any order give an equal value, including the order of its dictionaries."""
     report = history.report()
     shuffled = list(history.records)
     random.shuffle(shuffled)
@@ -254,7 +254,7 @@ REPORTS = st.builds(
 @settings(max_examples=80)
 @given(st.sampled_from([Machine(), TWO, make_node((3, 7))]), REPORTS, st.sampled_from(["", "p", "q"]))
 def test_garbage(machine: Machine, report: KubeletReport, name: str) -> None:
-    """Whatever the kubelet reports, there is a usage with ordered amounts, or it is not ready."""
+    """Whatever the kubelet reports, amounts are ordered, or the kubelet is not ready."""
     usage = node_usage(machine, report, excluded=lambda pod: pod.name == name)
     if isinstance(usage, KubeletNotReady):
         return

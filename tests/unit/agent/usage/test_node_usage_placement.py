@@ -1,4 +1,4 @@
-"""Which zone each container is in, for the attributes that preemption reads."""
+"""The zone of each container, for the attributes that preemption reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PODS = (
 
 
 def placed(config: KubeletConfig | None = SINGLE, pods: tuple[PodResources, ...] = PODS, without: str = "") -> Any:
-    """Return what an account has of the pods but one."""
+    """Return the placement of the pods, with one pod excluded."""
     usage = node_usage(
         SPARSE, KubeletReport(pods, make_allocatable(SPARSE), config), excluded=lambda pod: pod.name == without
     )
@@ -42,8 +42,8 @@ def placed(config: KubeletConfig | None = SINGLE, pods: tuple[PodResources, ...]
     return usage.placement
 
 
-def test_each_container_that_holds_something() -> None:
-    """Those with CPUs, a device or memory of a zone are in it, under its real id; the others are absent."""
+def test_each_container_with_resources() -> None:
+    """Containers with CPUs, a device or memory of a zone are listed under its real id; others are absent."""
     placement = placed()
     assert placement is not None
     assert placement.metadata == "npv0v001::ve=leb89::cc=3::nn=9::bn=0"
@@ -51,19 +51,19 @@ def test_each_container_that_holds_something() -> None:
     assert decode(placement, expected) == expected
 
 
-def test_only_where_containers_are_in_one_zone() -> None:
-    """Other policies let a container be in several zones."""
+def test_only_if_containers_are_in_one_zone() -> None:
+    """Other policies allow a container to be in several zones."""
     assert placed(CONFIG) is None
     assert placed(None) is None
 
 
 def test_excluded_pods_have_a_placement() -> None:
-    """Containers are encoded by number, and a scheduler counts those of excluded pods too."""
+    """Containers are encoded by number, and a scheduler also counts those of excluded pods."""
     assert placed(without="p") == placed()
 
 
-def test_a_container_that_is_nowhere() -> None:
-    """One in several zones, or in a zone that there is not, makes the numbers of all others useless."""
+def test_a_container_without_a_single_zone() -> None:
+    """A container in several zones or in an unknown zone makes the numbers of all others useless."""
     for zones in ((0, 8), (5,)):
         wide = PodResources("ns", "w", (ContainerResources("c", memory=(MemoryBlock("memory", GIB, zones),)),))
         assert placed(pods=(*PODS, wide)) is None

@@ -1,4 +1,4 @@
-"""Which UID of the checkpoints is which listed pod."""
+"""Which UID of the checkpoints belongs to which listed pod."""
 
 from __future__ import annotations
 
@@ -40,50 +40,50 @@ def memory(**entries: dict[str, tuple[MemoryBlock, ...]]) -> StateFiles:
     return StateFiles(memory=MemoryManagerState("Static", {}, entries))
 
 
-def test_a_pod_is_known_by_what_its_containers_hold() -> None:
-    """Of two UIDs the one with the same blocks under the same names is the pod; the other is stale."""
+def test_a_pod_is_recognised_by_the_resources_of_its_containers() -> None:
+    """Of two UIDs, the one with the same blocks under the same names is the pod; the other is stale."""
     listed = pod("a", c=block(1), d=block(2))
     state = memory(one={"c": block(2), "d": block(1)}, two={"c": block(1), "d": block(2)})
     assert match_pods([listed], state) == PodMatching({"two": listed}, (), frozenset({"two"}), frozenset({"one"}))
 
 
-def test_what_a_uid_has_beyond_is_of_init_containers() -> None:
-    """A container that List leaves out does not make another pod of it."""
+def test_other_entries_of_a_uid_belong_to_init_containers() -> None:
+    """A container that List omits does not make it another pod."""
     listed = pod("a", c=block(1))
     assert match_pods([listed], memory(one={"c": block(1), "init": block(3)})).pods == {"one": listed}
 
 
-def test_a_listed_container_that_holds_nothing_is_none_that_holds_something() -> None:
-    """A UID with memory under a name that List has without any is another pod's."""
+def test_a_listed_container_without_memory_does_not_match_one_with_memory() -> None:
+    """A UID with memory under a name that List has without memory belongs to another pod."""
     listed = pod("a", c=block(1), d=())
     assert match_pods([listed], memory(one={"c": block(1), "d": block(1)})) == PodMatching(
         {}, (listed,), frozenset(), frozenset({"one"})
     )
 
 
-def test_order_of_zones_and_blocks_of_no_size_make_no_difference() -> None:
-    """The API sorts zones as it likes, and a block that was used up stays in the file."""
+def test_the_order_of_zones_and_empty_blocks_do_not_matter() -> None:
+    """The API sorts zones in any order, and a block without remaining memory is still in the file."""
     listed = pod("a", c=(MemoryBlock("memory", GIB, (1, 0)),))
     used_up = {"c": (*block(1, 0, 1), MemoryBlock("hugepages-2Mi", 0, (0,))), "init": (MemoryBlock("memory", 0, (0,)),)}
     assert match_pods([listed], memory(one=used_up)).pods == {"one": listed}
 
 
-def test_of_alike_the_one_that_holds_most_is_alive() -> None:
-    """Where init containers make the difference, the available amount is too low rather than too high."""
+def test_of_equal_uids_the_one_that_holds_most_is_alive() -> None:
+    """If init containers make the difference, the available amount is too low rather than too high."""
     listed = pod("a", c=block(1))
     state = memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)}, three={"c": block(1), "init": block(2)})
     assert match_pods([listed], state).pods == {"two": listed}
 
 
 def test_uids_are_reassigned() -> None:
-    """A UID that fits two pods is assigned to the one that no other UID fits, though it comes first."""
+    """A UID that fits two pods is assigned to the one that no other UID fits, although it comes first."""
     short, long = pod("a", c=block(1)), pod("b", d=block(2))
     state = memory(both={"c": block(1), "d": block(2)}, only_short={"c": block(1)})
     assert match_pods([short, long], state).pods == {"both": long, "only_short": short}
 
 
 def test_cpus_and_devices_distinguish_pods() -> None:
-    """Pods with equal memory are distinguished by their CPUs, and by ids of devices."""
+    """CPUs and ids of devices distinguish pods with equal memory."""
     first = PodResources(
         "ns", "a", (ContainerResources("c", CpuSet((1,)), (ContainerDevices("r", ("x",)),), block(1)),)
     )
@@ -100,20 +100,20 @@ def test_cpus_and_devices_distinguish_pods() -> None:
 
 
 def test_kinds_without_a_file_are_not_compared() -> None:
-    """With the CPU Manager's file unreadable, memory alone decides."""
+    """If the CPU Manager's file is unreadable, memory alone decides."""
     listed = PodResources("ns", "a", (ContainerResources("c", CpuSet((1,)), (), block(1)),))
     assert match_pods([listed], memory(one={"c": block(1)})).pods == {"one": listed}
 
 
 def test_pods_without_allocations_match_no_uid() -> None:
-    """They are not in the checkpoints, and not missed there."""
+    """They are not in the checkpoints, so no UID is missing."""
     assert match_pods([pod("a", c=()), PodResources("ns", "b")], memory(one={"init": block(1)})) == PodMatching(
         {}, (), frozenset(), frozenset({"one"})
     )
 
 
-def test_hundreds_of_alike() -> None:
-    """Many replicas of one pod, a part of them deleted, are settled as well."""
+def test_hundreds_of_equal_uids() -> None:
+    """Many replicas of one pod, some of them deleted, are matched as well."""
     replicas = [pod(f"p{number}", c=block(1)) for number in range(200)]
     state = memory(**{f"u{number}": {"c": block(1)} for number in range(300)})
     owners = match_pods(replicas, state)
@@ -121,13 +121,13 @@ def test_hundreds_of_alike() -> None:
     assert owners.unrecorded == ()
 
 
-# --- where it is known which pods have a cgroup
+# --- with known cgroups
 
 ONLY_INIT = {"init": block(2)}
 
 
-def test_entries_of_init_containers_stay_while_the_pod_has_a_cgroup() -> None:
-    """A UID that could be an idle pod is alive with a cgroup, and stale without or where unknown."""
+def test_entries_of_init_containers_remain_while_the_pod_has_a_cgroup() -> None:
+    """A UID that could be an idle pod is alive with a cgroup, and stale without one or if cgroups are unknown."""
     listed, unlisted = pod("a", c=()), pod("b", c=block(1))
     state = memory(one=ONLY_INIT, two=ONLY_INIT, three={"c": block(1)})
     owners = match_pods([listed, unlisted], state, frozenset({"one", "three"}))
@@ -135,22 +135,22 @@ def test_entries_of_init_containers_stay_while_the_pod_has_a_cgroup() -> None:
     assert match_pods([listed, unlisted], state).alive == {"three"}
 
 
-def test_a_uid_with_a_cgroup_goes_first() -> None:
-    """Of alike it is the one with a cgroup that is alive, though another holds more."""
+def test_a_uid_with_a_cgroup_is_preferred() -> None:
+    """Of equal UIDs, the one with a cgroup is alive, even if another holds more."""
     listed, state = pod("a", c=block(1)), memory(one={"c": block(1)}, two={"c": block(1), "init": block(3)})
     owners = match_pods([listed], state, frozenset({"one"}))
     assert (owners.pods, owners.alive, owners.unlisted) == ({"one": listed}, {"one"}, set())
 
 
 def test_a_uid_with_a_cgroup_that_no_listed_pod_could_be() -> None:
-    """Its containers are dead, or List lacks it: it is unlisted, and its entries count as released."""
+    """Its containers have ended, or List lacks the pod: the UID is unlisted, and its entries count as released."""
     state = memory(one={"c": block(1)}, two={"c": block(2)})
     owners = match_pods([pod("a", c=block(1)), pod("b", c=())], state, frozenset({"one", "two", "idle"}))
     assert (owners.alive, owners.unlisted) == ({"one"}, {"two"})
 
 
-def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
-    """As many as there are free idle pods are assigned."""
+def test_more_equal_uids_have_a_cgroup_than_are_listed() -> None:
+    """As many UIDs are assigned as there are free idle pods."""
     owners = match_pods(
         [pod("a", c=block(1))], memory(one={"c": block(1)}, two={"c": block(1)}), frozenset({"one", "two"})
     )
@@ -158,8 +158,8 @@ def test_of_alike_more_have_a_cgroup_than_are_listed() -> None:
 
 
 @given(node_histories())
-def test_with_cgroups_all_that_is_held_is_known(history: NodeHistory) -> None:
-    """An alive pod keeps all its entries, a deleted pod none, whatever its containers' names."""
+def test_with_cgroups_all_held_resources_are_known(history: NodeHistory) -> None:
+    """All entries of a running pod count, and none of a deleted pod, whatever the names of its containers."""
     report = history.report()
     active = frozenset(record.uid for record in history.records if record.alive)
     owners = match_pods(report.pods, report.state, active)
@@ -170,8 +170,8 @@ def test_with_cgroups_all_that_is_held_is_known(history: NodeHistory) -> None:
 
 
 @given(node_histories(), st.sets(st.integers(0, 6)))
-def test_every_uid_that_list_lacks_is_named(history: NodeHistory, lacking: set[int]) -> None:
-    """With a cgroup, and as many as could not be another listed pod; never one of a pod that is listed in vain."""
+def test_every_uid_that_list_lacks_is_reported(history: NodeHistory, lacking: set[int]) -> None:
+    """A UID with a cgroup is unlisted unless it can be a listed pod; no more UIDs are matched than there are pods."""
     report = history.report()
     active = frozenset(record.uid for record in history.records if record.alive)
     pods = tuple(listed for number, listed in enumerate(report.pods) if number not in lacking)
@@ -185,7 +185,7 @@ def test_every_uid_that_list_lacks_is_named(history: NodeHistory, lacking: set[i
 
 @given(node_histories())
 def test_every_listed_pod_has_a_uid_that_fits(history: NodeHistory) -> None:
-    """Each pod that is alive and holds something gets one UID of its own, and its containers are among that UID's."""
+    """Each running pod with resources gets its own UID, and its containers are among those of the UID."""
     owners = match_pods(history.report().pods, history.report().state)
     holding = [
         record.pod
@@ -201,8 +201,8 @@ def test_every_listed_pod_has_a_uid_that_fits(history: NodeHistory) -> None:
 
 
 @given(node_histories(), st.randoms())
-def test_the_order_makes_no_difference(history: NodeHistory, random: Random) -> None:
-    """Whatever the order of pods and entries, the same UIDs are alive."""
+def test_the_order_does_not_matter(history: NodeHistory, random: Random) -> None:
+    """For any order of pods and entries, the same UIDs are alive."""
     report = history.report()
     assert report.state.memory is not None
     pods = list(report.pods)

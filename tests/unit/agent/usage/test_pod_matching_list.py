@@ -1,4 +1,4 @@
-"""Whether List has all pods."""
+"""Whether List includes all pods."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def active_uids(history: NodeHistory) -> frozenset[str]:
 
 
 @given(node_histories(), st.booleans())
-def test_a_whole_list(history: NodeHistory, with_deleted: bool) -> None:
-    """A List of all pods is complete, whatever entries the files have of deleted pods, if the active pods are known."""
+def test_a_complete_list(history: NodeHistory, with_deleted: bool) -> None:
+    """If the active pods are known, a List of all pods is complete, whatever entries of deleted pods the files have."""
     records = tuple(record for record in history.records if with_deleted or record.alive)
     report = history._replace(records=records).report()
     assert incomplete_list_reason(report._replace(active=active_uids(history))) is None
 
 
 @given(node_histories(inits=False))
-def test_a_whole_list_without_cgroups(history: NodeHistory) -> None:
-    """So it is where they are not known, unless entries in the files could be of missing pods."""
+def test_a_complete_list_without_cgroups(history: NodeHistory) -> None:
+    """Without known cgroups, it is complete unless entries in the files could belong to missing pods."""
     history = history._replace(records=tuple(record for record in history.records if record.alive))
     assert incomplete_list_reason(history.report()) is None
 
 
 @given(node_histories(), st.data())
 def test_a_list_that_lacks_pods(history: NodeHistory, data: st.DataObject) -> None:
-    """Where cgroups are known, any pod that is missing is missed."""
+    """If cgroups are known, any missing pod is detected."""
     report = history.report()
     pods = tuple(pod for pod in report.pods if data.draw(st.booleans()))
     reason = incomplete_list_reason(report._replace(pods=pods, active=active_uids(history)))
@@ -41,7 +41,7 @@ def test_a_list_that_lacks_pods(history: NodeHistory, data: st.DataObject) -> No
 
 @given(node_histories(inits=False), st.data())
 def test_without_cgroups(history: NodeHistory, data: st.DataObject) -> None:
-    """Where they are not known, a missing pod is missed if it holds anything."""
+    """Without known cgroups, a missing pod is detected if it holds anything."""
     history = history._replace(records=tuple(record for record in history.records if record.alive))
     report = history.report()
     missing = {pod for pod in report.pods if data.draw(st.booleans())}
@@ -52,7 +52,7 @@ def test_without_cgroups(history: NodeHistory, data: st.DataObject) -> None:
 
 @given(node_histories())
 def test_our_own_pod(history: NodeHistory) -> None:
-    """Without the agent's own pod List is not complete."""
+    """Without the agent's own pod, List is incomplete."""
     own = PodResources("zonewise", "agent-x")
     report = history.report()._replace(active=active_uids(history) | {"own"})
     reason = incomplete_list_reason(report, (own.namespace, own.name))

@@ -1,4 +1,4 @@
-"""CPUs that cpu_manager_state has for pods that are not active: the next admission can allocate them."""
+"""CPUs that cpu_manager_state has for inactive pods: the next admission can allocate them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def cpus(text: str) -> CpuSet:
 
 
 def pod(name: str, **containers: str) -> PodResources:
-    """A listed pod, by the CPUs of its containers."""
+    """Return a listed pod with the CPUs of its containers."""
     return PodResources("ns", name, tuple(ContainerResources(one, cpus(held)) for one, held in containers.items()))
 
 
 def report(*pods: PodResources, **entries: Mapping[str, str]) -> KubeletReport:
-    """A report of a file with these entries: CPUs by UID and container."""
+    """Return a report with a file of these entries: CPUs by UID and container."""
     held = {uid: {name: cpus(text) for name, text in containers.items()} for uid, containers in entries.items()}
     shared = CpuSet(range(16)) - CpuSet.union(one for containers in held.values() for one in containers.values())
     files = StateFiles(CpuManagerState("static", shared, held))
@@ -38,26 +38,26 @@ def report(*pods: PodResources, **entries: Mapping[str, str]) -> KubeletReport:
 
 
 def test_cpus_of_a_pod_that_has_left_list_are_free() -> None:
-    """The kubelet releases them before it allocates, so that the next pod can have them."""
+    """The kubelet releases them before it allocates, so the next pod can get them."""
     observed = report(pod("stays", c="1-2"), old={"c": "3-4"}, new={"c": "1-2"})
     assert stale_cpus(observed) == cpus("3-4")
     assert cpu_usage(MACHINE, observed, EMPTY).free == cpus("3-15")
 
 
 def test_without_any_pod_everything_is_free() -> None:
-    """Also what the pod's several containers had."""
+    """All containers of each pod are included."""
     assert stale_cpus(report(old={"c": "3-4", "d": "5"}, other={"c": "1"})) == cpus("1,3-5")
 
 
-def test_cpus_of_init_containers_stay_with_their_pod() -> None:
-    """List omits them, but shows another CPU of the same entry."""
+def test_cpus_of_init_containers_remain_with_their_pod() -> None:
+    """List omits them, but has another CPU of the same entry."""
     observed = report(pod("p", c="1-2"), u={"c": "1-2", "init": "1-7"})
     assert stale_cpus(observed) == EMPTY
     assert cpu_usage(MACHINE, observed, EMPTY).free == cpus("8-15")
 
 
-def test_an_entry_of_init_containers_only_may_be_of_a_pod_without_cpus() -> None:
-    """It is held while any listed pod without CPUs could have it, by the names of its containers."""
+def test_an_entry_of_only_init_containers_may_belong_to_a_pod_without_cpus() -> None:
+    """The entry is held while, by the names of its containers, any listed pod without CPUs could own it."""
     held = {"init": "1-3"}
     assert stale_cpus(report(pod("p", c=""), u=held)) == EMPTY
     assert stale_cpus(report(pod("p", c="8"), u=held, v={"c": "8"})) == cpus("1-3")
@@ -66,26 +66,26 @@ def test_an_entry_of_init_containers_only_may_be_of_a_pod_without_cpus() -> None
 
 
 def test_an_entry_of_a_pod_that_has_ended_is_stale() -> None:
-    """What was seen of a pod before decides where one look does not."""
+    """Earlier observations of a pod decide cases that one observation cannot."""
     observed = report(pod("p", c=""), u={"init": "1-3"})
     assert stale_cpus(observed._replace(ended=frozenset({"u"}))) == cpus("1-3")
 
 
 def test_a_listed_pod_has_not_ended() -> None:
-    """List is newer than what was seen before."""
+    """List is newer than the earlier observation."""
     observed = report(pod("p", c="1"), u={"c": "1"})
     assert stale_cpus(observed._replace(ended=frozenset({"u"}))) == EMPTY
 
 
 def test_before_the_sources_are_ready_nothing_is_stale() -> None:
-    """A kubelet that has just started does not know its pods, and releases nothing."""
+    """A kubelet that has just started does not know its pods and releases nothing."""
     observed = report(u={"c": "1-4"})._replace(sources_ready=False, ended=frozenset({"u"}))
     assert stale_cpus(observed) == EMPTY
     assert cpu_usage(MACHINE, observed, EMPTY).free == cpus("5-15")
 
 
-def test_a_terminated_pod_that_is_still_listed_stays_held() -> None:
-    """Kubelets before 1.34 list it until it is deleted, with its CPUs until they release them."""
+def test_cpus_of_a_terminated_pod_that_is_still_listed_are_held() -> None:
+    """Kubelets before 1.34 list the pod until it is deleted, with its CPUs until they are released."""
     assert stale_cpus(report(pod("ended", c="1-4"), u={"c": "1-4"})) == EMPTY
     assert stale_cpus(report(pod("ended", c=""), u={"c": "1-4"})) == cpus("1-4")
 
@@ -97,19 +97,19 @@ def test_an_entry_without_a_uid_is_held(uid: str) -> None:
 
 
 def test_an_entry_of_a_whole_pod() -> None:
-    """Under pod-level resources it has no container's name, and List has the pod's CPUs in its containers."""
+    """With pod-level resources, it has no container name, and List has the pod's CPUs in its containers."""
     entries = {"u": {WHOLE_POD: "1-4"}, "v": {WHOLE_POD: "5-8"}}
     assert stale_cpus(report(pod("p", a="1-2", b="3"), **entries)) == cpus("5-8")
 
 
 def test_without_the_file_nothing_is_known() -> None:
-    """A file that cannot be read has no stale entries."""
+    """If the file cannot be read, no entry is stale."""
     assert stale_cpus(report(pod("p", c="1"))._replace(state=StateFiles())) == EMPTY
 
 
 @given(node_histories())
 def test_never_a_cpu_of_a_pod_that_is_alive(history: NodeHistory) -> None:
-    """Whatever init containers hold, stale CPUs are of ended pods; all of them where these are known."""
+    """Whatever init containers hold, stale CPUs belong to ended pods; they are complete if these are known."""
     observed = history.report()
     held = CpuSet.union(one.cpus for record in history.records if record.alive for one in record.containers)
     gone = [record for record in history.records if not record.alive and not record.reconciled]
