@@ -1,4 +1,4 @@
-"""The command line: subcommands, mistakes in one line, interruptions, and the program as a whole."""
+"""The command line: subcommands, one-line errors, interruptions, and the whole program."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each mistake is one line, with the possible values, and status 2."""
+    """Each mistake is a one-line error with the possible values, and exit status 2."""
     assert message in run_rejected(capsys, *arguments)
 
 
@@ -69,7 +69,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("command", ["show", "capture"])
 def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each command explains its arguments, and that is success."""
+    """Each command explains its arguments and exits successfully."""
     assert run(capsys, command, "--help").startswith(f"usage: zonewise {command}")
 
 
@@ -89,12 +89,12 @@ def _number_groups(arguments: Namespace) -> int:
 
 
 FROM_OUTSIDE = Command("end with a number", _add_number, _number_groups)
-"""A command as another package would offer it."""
+"""A command in the form in which another package offers it."""
 
 
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """Entry points of the group, instead of those that are installed."""
+    """Return a list of entry points that replaces the installed ones of the group."""
     points: list[EntryPoint] = []
 
     def installed(group: str) -> list[EntryPoint]:
@@ -107,7 +107,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 
 
 def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
-    """A command of another package runs as ours do, and is in the overview."""
+    """A command of another package runs like a built-in one and is listed in the overview."""
     outside.append(EntryPoint("number", "outside_package:FROM_OUTSIDE", ENTRY_POINTS))
     assert cli.main(["number", "7"]) == 7
     assert "no negative numbers^[[2J" in run_rejected(capsys, "number", "--", "-7")
@@ -115,17 +115,17 @@ def test_a_command_by_entry_point(outside: list[EntryPoint], capsys: pytest.Capt
     assert "  number      end with a number\n" in run(capsys)
 
 
-def test_a_command_that_is_not_installed_whole(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
-    """A command whose package lacks a dependency is marked as such, and does not break the overview."""
+def test_a_command_with_a_missing_dependency(outside: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
+    """A command whose package lacks a dependency is marked in the overview, which is printed nevertheless."""
     outside.append(EntryPoint("simulate", "no_such_package:COMMAND", ENTRY_POINTS))
     assert "command simulate cannot be loaded: No module named 'no_such_package'" in run_rejected(capsys, "simulate")
     assert "simulate" in run(capsys, "--help")
 
 
-def test_ours_are_not_looked_up(
+def test_built_in_commands_do_not_load_entry_points(
     monkeypatch: pytest.MonkeyPatch, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Entry points cost 20 ms, and are loaded only for commands that are not ours."""
+    """Entry points take 20 ms to load, so they are loaded only for commands that are not built in."""
 
     def forbidden(group: str) -> list[EntryPoint]:
         raise AssertionError(group)
@@ -138,7 +138,7 @@ def test_ours_are_not_looked_up(
 
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ctrl-C ends without a word, with the status that shells expect."""
+    """Ctrl-C ends the program without a message, with the exit status that shells expect."""
 
     def interrupt(arguments: list[str], program: str) -> int:
         raise KeyboardInterrupt
@@ -157,7 +157,7 @@ def program(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]
 
 
 def test_as_a_program(server: str) -> None:
-    """The process prints the same as the function, and has its status."""
+    """The process has the same output and exit status as the function."""
     done = program("show", "--root", server, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["schema"] == SCHEMA
@@ -165,21 +165,21 @@ def test_as_a_program(server: str) -> None:
 
 
 def test_a_reader_that_exits(server: str) -> None:
-    """`zonewise show | head -1` is quiet and no failure."""
+    """`zonewise show | head -1` prints no message and succeeds."""
     line = f"{sys.executable} -m zonewise show --root {server} -o json | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.splitlines() == ["{", "0"]
     assert done.stderr == ""
 
 
-def test_closed_streams_are_written_nowhere(server: str) -> None:
-    """`zonewise show >&- 2>&-`: a caller that closes them does not want to read them."""
+def test_closed_output_streams_are_ignored(server: str) -> None:
+    """`zonewise show >&- 2>&-` succeeds: the caller does not want the output."""
     line = f"{sys.executable} -m zonewise show --root {server} -o json >&- 2>&-"
     assert subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=300).returncode == 0
 
 
-def test_a_closed_input_is_an_empty_one() -> None:
-    """`zonewise rules lint - <&-`."""
+def test_a_closed_input_is_empty() -> None:
+    """The command is `zonewise rules lint - <&-`."""
     line = f"{sys.executable} -m zonewise rules lint - <&-"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (2, "zonewise: error: -: no rules found\n")
@@ -188,7 +188,7 @@ def test_a_closed_input_is_an_empty_one() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", ["show --root {server} -o json", "--help", "--version"])
 def test_a_full_disk(arguments: str, server: str) -> None:
-    """What could not be written is no success."""
+    """An output that could not be written is a failure."""
     line = f"{sys.executable} -m zonewise {arguments.format(server=server)} > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
@@ -196,7 +196,7 @@ def test_a_full_disk(arguments: str, server: str) -> None:
 
 
 def test_a_locale_without_unicode(server: str) -> None:
-    """With ASCII output the picture is ASCII, instead of a traceback."""
+    """On an ASCII output, the picture is ASCII, rather than a traceback."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = program("show", "--root", server, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
@@ -204,7 +204,7 @@ def test_a_locale_without_unicode(server: str) -> None:
 
 
 def test_only_what_json_needs_is_imported(server: str) -> None:
-    """`show -o json` is run by scripts, and must not pay for YAML, pictures, archives or entry points."""
+    """Scripts run `show -o json`, which must not import YAML, pictures, archives or entry points."""
     heavy = (
         "yaml",
         "tarfile",
@@ -213,7 +213,7 @@ def test_only_what_json_needs_is_imported(server: str) -> None:
         "importlib.metadata",
         "zonewise.render",
         "pynvml",
-        *(["inspect"] if sys.version_info < (3, 14) else []),  # argparse imports it from 3.14 on, for colours of help
+        *(["inspect"] if sys.version_info < (3, 14) else []),  # since 3.14, argparse imports it for coloured help
     )
     code = f"import sys; from zonewise.cli import main; main(); print([m for m in {heavy!r} if m in sys.modules])"
     arguments = ["show", "--root", server, "-o", "json", os.devnull]
@@ -226,7 +226,7 @@ def test_only_what_json_needs_is_imported(server: str) -> None:
 def test_the_overview_and_the_help_of_each_command_fit_80_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also on a terminal without Unicode, whose stream raises for what it cannot encode."""
+    """The help is ASCII, since a stream without Unicode raises an error for other characters."""
     monkeypatch.setenv("COLUMNS", "80")
     texts = {"": run(capsys, "--help")}
     texts |= {name: run(capsys, name, "--help") for name in installed_commands()}

@@ -23,7 +23,7 @@ def test_each_help_is_one_line_without_a_full_stop() -> None:
         assert "\n" not in command.help, name
 
 
-def test_a_command_whose_part_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_whose_package_is_missing_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = EntryPoint("queue", "no_such_package:COMMAND", "zonewise.commands")
     monkeypatch.setattr("zonewise.command_registry.entry_points", lambda: {"queue": missing})
     assert "queue" not in installed_commands()
