@@ -1,4 +1,4 @@
-"""Devices below what they share."""
+"""Devices below the buses that they share."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def located(name: str, address: str, *bridges: str, kind: str = "network", root: str = "pci0000:00") -> LocatedDevice:
-    """Make a device at a place."""
+    """Return a device at a location."""
     own = function(address, "0200", ("10de", "2330"), Slot(root, bridges, 0))
     return LocatedDevice(Device(kind, (name,), (address,), f"model {name}"), 0, own)
 
 
 def shape(items: Sequence[Bus | Device]) -> list[object]:
-    """Return buses as (names, what is on them), devices as their names."""
+    """Return buses as (names, items on them) and devices as their names."""
     return [(item.names, shape(item.items)) if isinstance(item, Bus) else item.names for item in items]
 
 
 def test_a_root_with_one_device_is_omitted() -> None:
-    """Neither it nor the ports above the device."""
+    """The ports above the device are omitted too."""
     assert shape(group_by_bus([located("a", "0000:05:00.0", "0000:00:01.0")])) == [("a",)]
 
 
@@ -39,7 +39,7 @@ def test_devices_on_several_ports_share_their_root() -> None:
 
 
 def test_a_switch_below_its_own_root_is_one_bus() -> None:
-    """Root port, upstream port and downstream ports are one switch, named with the host bridge."""
+    """Root port, upstream port and downstream ports form one switch, which is named together with the host bridge."""
     above = ("0000:00:01.0", "0000:01:00.0")
     devices = [
         located("a", "0000:05:00.0", *above, "0000:02:00.0"),
@@ -49,7 +49,7 @@ def test_a_switch_below_its_own_root_is_one_bus() -> None:
 
 
 def test_switches_below_a_switch_are_nested() -> None:
-    """A device behind both stands in the inner one."""
+    """A device below both switches is in the inner one."""
     outer, inner = ("p", "up"), ("p", "up", "d0", "up2")
     devices = [
         located("a", "0000:05:00.0", *inner, "e0"),
@@ -62,13 +62,13 @@ def test_switches_below_a_switch_are_nested() -> None:
 
 
 def test_functions_of_one_card_need_no_switch() -> None:
-    """Two ports of a card below one root port stand below the host bridge."""
+    """Two ports of a card below one root port are below the host bridge."""
     devices = [located("a", "0000:05:00.0", "0000:00:01.0"), located("b", "0000:05:00.1", "0000:00:01.0")]
     assert shape(group_by_bus(devices)) == [(("PCI 0000:00",), [("a",), ("b",)])]
 
 
 def test_gpus_come_first() -> None:
-    """Among devices, and a bus with one before a bus without."""
+    """GPUs precede other devices, and a bus with a GPU precedes one without."""
     devices = [
         located("n", "0000:01:00.0"),
         located("s", "0000:02:00.0", kind="storage"),
@@ -82,14 +82,14 @@ def test_gpus_come_first() -> None:
 
 
 def test_a_root_named_by_its_path_shows_its_name() -> None:
-    """A virtual machine's host bridge may be known by a long path only."""
+    """The host bridge of a virtual machine may be known only by a long path."""
     root = "devices/LNXSYSTM:00/VMBUS:01/47505500-0001/pci0001:00"
     devices = [located(name, f"0001:0{i}:00.0", root=root) for i, name in enumerate("ab")]
     assert shape(group_by_bus(devices))[0] == (("PCI 0001:00",), [("a",), ("b",)])
 
 
-def test_devices_without_a_function_stand_alone() -> None:
-    """Each for itself: nothing is known of what they share."""
+def test_devices_without_a_function_are_not_grouped() -> None:
+    """They are not grouped, since nothing is known about a common bus."""
     alone = [LocatedDevice(Device("storage", (name,), (), name), 0, None) for name in ("pmem0", "pmem1")]
     assert shape(group_by_bus(alone)) == [("pmem0",), ("pmem1",)]
 
@@ -101,7 +101,7 @@ def test_devices_without_a_function_stand_alone() -> None:
     )
 )
 def test_every_device_is_present_once(positions: list[tuple[int, list[str], str]]) -> None:
-    """However bridges are nested, no device is lost, and every bus has at least two of them on it."""
+    """However bridges are nested, no device is lost, and every bus has at least two items."""
     devices = [
         located(f"d{i}", f"0000:{i:02x}:00.0", *bridges, kind=kind, root=f"pci0000:{root:02x}")
         for i, (root, bridges, kind) in enumerate(positions)

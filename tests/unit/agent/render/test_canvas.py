@@ -1,4 +1,4 @@
-"""Blocks of styled text: widths, cutting, wrapping, frames."""
+"""Blocks of styled text: widths, clipping, wrapping and frames."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def plain(line: Line) -> str:
     ("text", "columns"), [("abc", 3), ("联想", 4), ("e\u0301", 1), ("─│…×·", 5), ("é", 1), ("", 0)]
 )
 def test_widths_are_those_of_a_terminal(text: str, columns: int) -> None:
-    """East Asian characters have two columns, combining ones none."""
+    """East Asian characters take two columns, combining characters none."""
     assert column_width(text) == columns
 
 
 @given(LINES, st.integers(1, 60))
-def test_a_clipped_line_fits_and_a_fitting_line_stays(line: Line, width: int) -> None:
-    """Clipping never leaves too much, marks what it cut, and leaves alone what fits."""
+def test_a_clipped_line_fits_and_a_fitting_line_is_unchanged(line: Line, width: int) -> None:
+    """A clipped line is never too long and ends with a mark; a line that fits is unchanged."""
     short = clip(line, width)
     assert line_width(short) <= width
     if line_width(line) <= width:
@@ -58,21 +58,21 @@ def test_a_clipped_line_fits_and_a_fitting_line_stays(line: Line, width: int) ->
 
 @given(LINES, st.integers(1, 60))
 def test_a_padded_line_has_the_width(line: Line, width: int) -> None:
-    """Whatever the line was, it has the requested width."""
+    """Any line gets the requested width."""
     assert line_width(pad(line, width)) == width
 
 
 @given(st.lists(SPANS, max_size=8), st.integers(6, 60))
 def test_wrapped_phrases_fit_and_lose_nothing(phrases: list[Span], width: int) -> None:
-    """No wrapped line is too wide, and all that is not a blank is there, in order."""
+    """No wrapped line is too long, and all characters except blanks are retained in order."""
     lines = wrap(phrases, width)
     assert all(line_width(line) <= width for line in lines)
     shown = "".join(plain(line) for line in lines).replace(" ", "")
     assert shown == "".join(text for _, text in phrases).replace(" ", "")
 
 
-def test_lists_are_broken_where_a_person_would() -> None:
-    """Behind a bar first, then behind a comma, then behind a blank."""
+def test_lists_are_broken_at_natural_positions() -> None:
+    """A list is broken after a bar if possible, else after a comma, else after a blank."""
     assert [plain(line) for line in wrap([("", "CPUs 0-3,8 | 4-7,9")], 14, indent=0)] == ["CPUs 0-3,8 |", "4-7,9"]
     assert [plain(line) for line in wrap([("", "L1d 48 KiB, L2 2 MiB")], 16, indent=0)] == [
         "L1d 48 KiB,",
@@ -88,8 +88,8 @@ def test_a_frame_is_rectangular(title: Line, body: list[Line], width: int) -> No
 
 
 @given(LINES, st.integers(8, 60), st.integers(1, 9))
-def test_a_heightened_frame_is_a_frame(title: Line, width: int, height: int) -> None:
-    """It grows above its lower edge, never shrinks, and stays rectangular."""
+def test_a_frame_of_greater_height_is_rectangular(title: Line, width: int, height: int) -> None:
+    """The frame grows above its lower edge, never shrinks, and remains rectangular."""
     block = frame_block(title, [()], width, SQUARE)
     grown = pad_height(block, height)
     assert len(grown) == max(height, len(block))
@@ -97,26 +97,26 @@ def test_a_heightened_frame_is_a_frame(title: Line, width: int, height: int) -> 
     assert (grown[0], grown[-1]) == (block[0], block[-1])
 
 
-def test_blocks_stand_beside_one_another() -> None:
-    """Each in a field of its width, with a gap between."""
+def test_blocks_are_placed_side_by_side() -> None:
+    """Each block has a field of its own width, with a gap between fields."""
     blocks: list[list[Line]] = [[(("", "a"),), (("", "b"),)], [(("", "c"),), (("", "d"),)]]
     assert [plain(line) for line in beside(blocks, [3, 2], 1)] == ["a   c ", "b   d "]
 
 
 def test_phrases_are_joined_by_a_separator() -> None:
-    """The separator stands between phrases only."""
+    """The separator is only between phrases."""
     assert plain(joined([(("", "a"),), (("", "b"),)], " · ")) == "a · b"
 
 
 @given(st.lists(LINES, max_size=4), st.booleans())
 def test_no_line_ends_in_a_blank(lines: list[Line], colour: bool) -> None:
-    """Blanks at line ends are invisible, and make every diff of a picture noisy."""
+    """Trailing blanks are invisible and make diffs of pictures noisy."""
     assert not any(line.endswith(" ") for line in paint(lines, colour=colour, unicode=True).split("\n"))
 
 
 @given(LINES)
 def test_ascii_has_the_width_of_unicode(line: Line) -> None:
-    """So that columns stay where they are."""
+    """The columns remain aligned."""
     ascii_text = paint([(*line, ("", "|"))], colour=False, unicode=False)
     assert ascii_text.isascii()
     assert len(ascii_text) == line_width(line) + 1

@@ -1,4 +1,4 @@
-"""The devices of a box as lines of a terminal."""
+"""The devices of a box as lines on a terminal."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ TREES = st.lists(
 
 
 def shown(width: int) -> list[str]:
-    """Return the lines of the example in so many columns."""
+    """Return the lines of the example for this number of columns."""
     return ["".join(text for _, text in line).rstrip() for line in DeviceTable(ITEMS).lines(width)]
 
 
-def test_everything_in_one_line_where_there_is_room() -> None:
-    """Columns for name, model, link and address; remarks behind them."""
+def test_everything_in_one_line_if_it_fits() -> None:
+    """Name, model, link and address have columns, followed by remarks."""
     assert shown(120) == [
         "PCI 0000:15 · switch 16:00.0",
         "├ GPU0                NVIDIA H100             Gen5 x16   19:00.0",
@@ -57,8 +57,8 @@ def test_everything_in_one_line_where_there_is_room() -> None:
     ]
 
 
-def test_addresses_go_first() -> None:
-    """Where they do not fit they are left out, and remarks go below."""
+def test_addresses_are_omitted_first() -> None:
+    """If addresses do not fit, they are omitted, and remarks are on the next line."""
     assert shown(60) == [
         "PCI 0000:15 · switch 16:00.0",
         "├ GPU0                NVIDIA H100             Gen5 x16",
@@ -71,8 +71,8 @@ def test_addresses_go_first() -> None:
     ]
 
 
-def test_devices_flow_where_there_are_no_columns() -> None:
-    """In few columns each device has the lines that it needs, and nothing of it is lost."""
+def test_devices_take_several_lines_without_columns() -> None:
+    """In few columns, each device has as many lines as it needs, and no data is omitted."""
     assert shown(30) == [
         "PCI 0000:15 · switch 16:00.0",
         "├ GPU0  NVIDIA H100  Gen5 x16",
@@ -93,20 +93,20 @@ def test_devices_flow_where_there_are_no_columns() -> None:
 
 @given(TREES, st.integers(30, 160))
 def test_no_line_is_too_wide(items: list[Bus | Device], width: int) -> None:
-    """Whatever devices are called."""
+    """Names of devices may have any length."""
     assert all(line_width(line) <= width for line in DeviceTable(items).lines(width))
 
 
 @given(TREES)
 def test_the_requested_widths_are_respected(items: list[Bus | Device]) -> None:
-    """The natural width is enough for every device in one line, and is never less than the least."""
+    """At the natural width, every device takes one line; the natural width is not below the minimum."""
     table = DeviceTable(items)
     lines = table.lines(max(table.natural, 30))
     assert len(lines) == len(list(_rows(items)))
 
 
 def _rows(items: list[Bus | Device] | tuple[Bus | Device, ...]) -> list[object]:
-    """Return one thing for each line that a tree needs."""
+    """Return one item for each line that a tree needs."""
     rows: list[object] = []
     for item in items:
         rows.append(item)
@@ -116,6 +116,6 @@ def _rows(items: list[Bus | Device] | tuple[Bus | Device, ...]) -> list[object]:
 
 
 @pytest.mark.parametrize("width", [30, 60, 120])
-def test_warnings_are_never_left_out(width: int) -> None:
-    """A mark of trouble is there in any width, once for each device."""
+def test_warnings_are_never_omitted(width: int) -> None:
+    """At any width, each degraded device has one mark."""
     assert sum(line.count("! degraded") for line in shown(width)) == 2

@@ -1,4 +1,4 @@
-"""What a picture shows of devices, and of the machine as a whole."""
+"""The devices and the summary of a machine in a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zonewise.render.layout import layout
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_device_is_present_once(name: str) -> None:
-    """GPUs, hardware network devices and drives are in the picture once, whatever zone they have."""
+    """GPUs, hardware network devices and drives occur once in the picture, whatever their zone is."""
     machine = ALL[name]()
     names = [part for entry in devices_in(layout(machine)) for name in entry.names for part in name.split("/")]
     expected = [nic.name for nic in machine.nics if not nic.virtual] + [drive.name for drive in machine.block_devices]
@@ -23,8 +23,8 @@ def test_every_device_is_present_once(name: str) -> None:
     assert sorted(names) == sorted([*expected, *(dax.name for dax in machine.dax_devices)])
 
 
-def test_devices_stand_below_their_switch() -> None:
-    """A switch with its host bridge is one bus; on it the GPU comes first."""
+def test_devices_are_below_their_switch() -> None:
+    """A switch and its host bridge are one bus, on which the GPU is first."""
     buses = named(layout(gpu_server()), "Zone 1").devices
     assert [bus.names for bus in buses if isinstance(bus, Bus)] == [
         ("PCI 0000:37", "switch 38:00.0"),
@@ -33,13 +33,13 @@ def test_devices_stand_below_their_switch() -> None:
     assert [entry.names for entry in devices_of(buses[:1])] == [("GPU2",), ("mlx5_2/ib2",), ("nvme2n1",)]
 
 
-def test_an_only_device_needs_no_bus() -> None:
+def test_a_single_device_needs_no_bus() -> None:
     """A host bridge with one device is omitted."""
     assert all(isinstance(item, Device) for item in named(layout(grace_blackwell()), "Zone 0").devices)
 
 
 def test_devices_of_unknown_zone_are_a_group_of_their_own() -> None:
-    """No zone is guessed for them; the same goes for a zone that does not exist."""
+    """No zone is guessed for them, nor for devices whose zone does not exist."""
     machine = small_vm()
     pci = tuple(entry._replace(zone=None) for entry in machine.pci)
     nics = tuple(entry._replace(zone=None) for entry in machine.nics)
@@ -53,7 +53,7 @@ def test_devices_of_unknown_zone_are_a_group_of_their_own() -> None:
 
 
 def test_links_show_the_current_and_the_possible_speed() -> None:
-    """A narrower link is a warning, a slower one is not: idle devices save power."""
+    """A narrower link is a warning; a slower one is not, since idle devices save power."""
     machine = gpu_server()
     assert device(machine, "GPU0").link == "Gen5 x16"
     assert (device(machine, "GPU5").link, device(machine, "GPU5").warnings) == ("Gen1/5 x16", ())
@@ -63,7 +63,7 @@ def test_links_show_the_current_and_the_possible_speed() -> None:
 
 
 def test_virtual_functions_fold_into_their_physical_one() -> None:
-    """They are a number on it, also where they have netdevs and drives of their own, and are not shown apart."""
+    """They are counted at their physical function and not listed, even if they have netdevs and drives."""
     machine = gpu_server()
     virtual = Nic("eno1v0", "0000:02:02.0", 0, None, None, "up", None, "Ethernet", None, None)
     machine = machine._replace(nics=(*machine.nics, virtual))
@@ -72,22 +72,22 @@ def test_virtual_functions_fold_into_their_physical_one() -> None:
 
 
 def test_a_virtual_function_without_its_physical_one_is_shown() -> None:
-    """In a virtual machine nothing else of the card is there."""
+    """In a virtual machine, no other part of the card is visible."""
     machine = small_vm()
     nics = (machine.nics[0]._replace(physical_function="0000:99:00.0"),)
     assert device(machine._replace(nics=nics), "ens3").description == "Ethernet 10 Gb/s"
 
 
 def test_an_rdma_device_behind_a_bond_is_shown() -> None:
-    """The bond is software and left out; the adapter that it stands for is not."""
+    """The bond is software and omitted; its adapter is not."""
     machine = gpu_server()
     nics = tuple(nic for nic in machine.nics if nic.rdma != "mlx5_0")
     bond = machine.nics[0]._replace(name="bond0", address=None, virtual=True, kind="bond", rdma="mlx5_0")
     assert device(machine._replace(nics=(*nics, bond)), "mlx5_0").description == "InfiniBand 400 Gb/s"
 
 
-def test_software_devices_are_but_counted() -> None:
-    """Bridges and the like are a count below the picture; the loopback device is omitted."""
+def test_software_devices_are_only_counted() -> None:
+    """Bridges and similar devices are counted below the picture; the loopback device is omitted."""
     machine = small_vm()
     bridge = machine.nics[1]._replace(name="br0", kind="bridge")
     assert layout(machine).notes == ()
@@ -95,7 +95,7 @@ def test_software_devices_are_but_counted() -> None:
 
 
 def test_equal_drives_are_one_line_and_gpus_are_not() -> None:
-    """Four equal drives behind one host bridge fold into a range; a person looks for GPUs by number."""
+    """Four equal drives behind one host bridge are a range; GPUs are not, since users look for them by number."""
     machine = small_vm()
     slot = Slot("pci0000:00", (), 0)
     drive, gpu = machine.block_devices[0], gpu_server().gpus[0]
@@ -112,7 +112,7 @@ def test_equal_drives_are_one_line_and_gpus_are_not() -> None:
 
 
 def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
-    """An NVMe drive assigned to a virtual machine is still hardware of this one."""
+    """An NVMe drive assigned to a virtual machine is still hardware of this machine."""
     machine = small_vm()
     own = function("0000:00:09.0", "0108", ("144d", "a80a"), Slot("pci0000:00", (), 0), driver="vfio-pci")
     drive = device(machine._replace(pci=(*machine.pci, own)), "NVMe0")
@@ -120,7 +120,7 @@ def test_a_drive_that_no_driver_has_claimed_is_shown_by_its_ids() -> None:
 
 
 def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
-    """Without a driver PCI has the vendor, and its number of the model."""
+    """Without a driver, PCI has the vendor and the number of the model."""
     machine = gpu_server()
     machine = machine._replace(gpus=tuple(gpu._replace(model=None, memory=None) for gpu in machine.gpus))
     assert device(machine, "GPU0").description == "NVIDIA GPU 10de:2330"
@@ -128,7 +128,7 @@ def test_a_gpu_without_a_model_is_shown_by_its_ids() -> None:
 
 
 def test_a_netdev_in_another_namespace_is_shown() -> None:
-    """A NIC whose netdev was moved into a pod is shown by its ids and where it went."""
+    """A NIC whose netdev was moved into a pod is listed with its ids and a note."""
     machine = small_vm()
     nic = machine.nics[0]._replace(name="0000:00:03.0", presence="other namespace", speed_mbps=None, link_layer=None)
     shown = device(machine._replace(nics=(nic,)), "network")
@@ -136,7 +136,7 @@ def test_a_netdev_in_another_namespace_is_shown() -> None:
 
 
 def test_a_link_that_is_down_is_shown() -> None:
-    """The state "up" is omitted; every other state is shown, that of the InfiniBand port as well."""
+    """The state "up" is omitted; every other state is shown, including that of an InfiniBand port."""
     machine = gpu_server()
     assert device(machine, "eno2np1").state == "down"
     [port] = machine.infiniband[0].ports
@@ -146,7 +146,7 @@ def test_a_link_that_is_down_is_shown() -> None:
 
 
 def test_failing_gpus_are_shown() -> None:
-    """Errors, pending remedies and hardware throttling stand at the GPU; a healthy one has none."""
+    """Errors, pending remedies and hardware throttling are shown at the GPU; a healthy GPU has none."""
     machine = gpu_server()
     health = Health(ecc_uncorrected=3, recovery_action="reset gpu", throttle_reasons=("hw thermal", "sw power cap"))
     machine = machine._replace(gpus=(machine.gpus[0]._replace(health=health, state="lost"), *machine.gpus[1:]))
@@ -158,7 +158,7 @@ def test_failing_gpus_are_shown() -> None:
 
 
 def test_the_header_describes_the_machine() -> None:
-    """Product, host name, architecture, kernel, guest, counts, memory, GPUs."""
+    """It has product, host name, architecture, kernel, guest, counts, memory and GPUs."""
     assert layout(small_vm()).title == ("QEMU Standard PC (Q35 + ICH9, 2009)", "vm-1")
     assert layout(small_vm()).facts == (
         ("x86_64", "Linux 6.1.0-28-cloud-amd64", "KVM guest"),
@@ -169,7 +169,7 @@ def test_the_header_describes_the_machine() -> None:
 
 
 def test_unknown_is_not_zero_in_the_header() -> None:
-    """What is unknown is left out or called unknown; nothing counts as 0."""
+    """Unknown facts are omitted or called unknown, never counted as 0."""
     machine = small_vm()._replace(memory=None, zones=(), hostname=None, product=None)
     picture = layout(machine)
     assert picture.title == ("Intel Xeon Platinum 8273CL",)
@@ -177,7 +177,7 @@ def test_unknown_is_not_zero_in_the_header() -> None:
 
 
 def test_nvlinks_are_grouped_by_linked_gpus() -> None:
-    """All eight GPUs with one another is one note; a missing pair makes groups of those that still are."""
+    """If all eight GPUs are linked with each other, one note suffices; without one pair, there are several groups."""
     machine = gpu_server()
     assert "NVLink: GPU0..GPU7, each with every other by NV18" in layout(machine).notes
     pair = {machine.gpus[0].address, machine.gpus[1].address}
@@ -188,7 +188,7 @@ def test_nvlinks_are_grouped_by_linked_gpus() -> None:
 
 
 def test_switched_nvlinks_and_xgmi_are_shown() -> None:
-    """Links to a switch are listed by GPU, links of AMD GPUs under their own name."""
+    """Links to a switch are listed by GPU; links of AMD GPUs have their own name."""
     assert layout(grace_blackwell()).notes == (
         "NVLink: GPU0..GPU3, 18 links each to an NVLink switch",
         "NVLink domain 3f8a1c5e-0000-4000-8000-000000000001, clique 1: 4 GPUs of this machine",
@@ -204,7 +204,7 @@ def test_switched_nvlinks_and_xgmi_are_shown() -> None:
 
 
 def test_distances_are_a_table_only_where_they_differ() -> None:
-    """None for one zone, a note where two numbers suffice, rows otherwise."""
+    """One zone has no distances, two different numbers are a note, and more are a table."""
     assert layout(small_vm()).distances == ()
     assert next(row for _, row in layout(gpu_server()).distances) == (10, 12, 21, 21)
     machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
@@ -212,8 +212,8 @@ def test_distances_are_a_table_only_where_they_differ() -> None:
     assert layout(machine).notes[0] == "Distances: 10 within a zone, 40 between zones"
 
 
-def test_an_unknown_distance_keeps_the_table() -> None:
-    """An unknown distance is shown as such, and does not count as even."""
+def test_an_unknown_distance_requires_the_table() -> None:
+    """An unknown distance is shown as unknown and does not count as equal."""
     machine = with_distances(grace_blackwell()._replace(zones=grace_blackwell().zones[:2]), ((10, 40), (40, 10)))
     first, second = machine.zones
     machine = machine._replace(zones=(first, second._replace(distances={})))
@@ -221,7 +221,7 @@ def test_an_unknown_distance_keeps_the_table() -> None:
 
 
 def test_a_port_narrower_than_its_device() -> None:
-    """It is the slot, and no link that has lost lanes."""
+    """The slot is narrower; the link has not lost lanes."""
     machine = gpu_server()
     gpu = next(function for function in machine.pci if function.address == machine.gpus[0].address)
     port = next(function for function in machine.pci if function.address == gpu.parent)
@@ -234,7 +234,7 @@ def test_a_port_narrower_than_its_device() -> None:
 
 
 def test_a_shared_driver_is_named_once() -> None:
-    """Below the picture, for four devices or more; fewer have it beside them."""
+    """For four devices or more, the driver is named below the picture; otherwise, beside each device."""
     machine = gpu_server()
     for count in (3, 4, 8):
         gpus = tuple(gpu._replace(driver="vfio-pci" if i < count else gpu.driver) for i, gpu in enumerate(machine.gpus))
@@ -248,7 +248,7 @@ def test_a_shared_driver_is_named_once() -> None:
 
 
 def test_a_shared_driver_names_each_device() -> None:
-    """Where other devices are among them, the note has no range from the first to the last."""
+    """If other devices are between them, the note has no range from the first to the last."""
     machine = gpu_server()
     drivers = ("vfio-pci", "nvidia", "vfio-pci", "vfio-pci", "vfio-pci", "nvidia", "nvidia", "vfio-pci")
     gpus = tuple(gpu._replace(driver=driver) for gpu, driver in zip(machine.gpus, drivers, strict=True))
@@ -256,7 +256,7 @@ def test_a_shared_driver_names_each_device() -> None:
 
 
 def test_names_of_pci_ids() -> None:
-    """A GPU without a driver has its product's name; a name of the driver comes first."""
+    """A GPU without a driver has the name of its product; the driver's name takes precedence."""
     machine = gpu_server()
     address = machine.gpus[0].address
     pci = tuple(

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def leaf(first: int, count: int, *, threads: int = 1, kind: str | None = None) -> Cores:
-    """Make cores with CPUs from a number on."""
+    """Return cores with consecutive CPUs from a number on."""
     starts = range(first, first + count * threads, threads)
     return Cores(tuple(CpuSet(range(start, start + threads)) for start in starts), kind=kind, caches=("L2 1 MiB",))
 
 
 def box(kind: str, number: int | None, child: Box | Cores, headline: str = "1 GiB") -> Box:
-    """Make a box around a child."""
+    """Return a box around a child."""
     labels = () if kind == "cache" else (Label(kind.capitalize(), (number,)),)
     return Box(kind, labels, (headline,), (), (child.cpus,), (child,))
 
 
 def described(box: Box | Cores) -> object:
-    """Return all of a box or leaf but its numbers, in a form of our own."""
+    """Return everything in a box or leaf except its numbers, in a comparable form."""
     if isinstance(box, Cores):
         return box.known, box.kind, box.caches, box.state, len(box.cores), [len(core) for core in box.cores]
     labels = [label.noun for label in box.labels]
@@ -37,7 +37,7 @@ def described(box: Box | Cores) -> object:
 
 
 def described_folded(box: Box | Cores, parents: int = 1) -> object:
-    """Return what each of the folded ones must have been."""
+    """Return the description that each of the folded boxes must have had."""
     if isinstance(box, Cores):
         count = len(box.cores) // parents
         return box.known, box.kind, box.caches, box.state, count, [len(core) for core in box.cores[:count]]
@@ -48,7 +48,7 @@ def described_folded(box: Box | Cores, parents: int = 1) -> object:
 
 @st.composite
 def siblings(draw: st.DrawFn) -> list[Box]:
-    """Draw boxes side by side: few kinds of them, so that equal ones are frequent."""
+    """Draw sibling boxes of a few kinds, so that equal ones are frequent."""
     boxes: list[Box] = []
     first = 0
     for number in range(draw(st.integers(1, 14))):
@@ -67,8 +67,8 @@ def originals_of(box: Box, among: Sequence[Box]) -> list[Box]:
 
 
 @given(siblings())
-def test_folding_never_merges_unequal_things(among: list[Box]) -> None:
-    """Whatever is folded was equal in all but its numbers, and what is left describes each of them."""
+def test_folding_never_merges_unequal_boxes(among: list[Box]) -> None:
+    """Folded boxes were equal except for their numbers, and the remaining box describes each of them."""
     for box in fold_siblings(among):
         assert isinstance(box, Box)
         before = originals_of(box, among)
@@ -78,7 +78,7 @@ def test_folding_never_merges_unequal_things(among: list[Box]) -> None:
 
 @given(siblings())
 def test_folding_loses_no_cpu_and_no_number(among: list[Box]) -> None:
-    """Every CPU is still in one leaf, every number in one label."""
+    """Every CPU is still in one leaf, and every number in one label."""
     result = fold_siblings(among)
     cpus = [cpu for cores in cores_in(result) for core in cores.cores for cpu in core]
     assert sorted(cpus) == sorted(cpu for cores in cores_in(among) for core in cores.cores for cpu in core)
@@ -88,13 +88,13 @@ def test_folding_loses_no_cpu_and_no_number(among: list[Box]) -> None:
 
 
 @given(siblings())
-def test_folding_twice_is_folding_once(among: list[Box]) -> None:
-    """A folded row has nothing left to fold."""
+def test_a_second_folding_changes_nothing(among: list[Box]) -> None:
+    """Nothing in a folded row can be folded again."""
     assert fold_siblings(fold_siblings(among)) == fold_siblings(among)
 
 
 def test_caches_fold_at_once_and_numbered_boxes_late() -> None:
-    """Two equal L3 groups are one box, two numbered packages are two, nine are one."""
+    """Two equal L3 groups are one box. Numbered packages are folded only if there are nine or more."""
     caches = [box("cache", None, leaf(first, 4)) for first in (0, 4)]
     assert [len(one.members) for one in boxes_in(fold_siblings(caches))] == [2]
     for count, expected in ((2, [1, 1]), (8, [1] * 8), (9, [9])):
@@ -102,8 +102,8 @@ def test_caches_fold_at_once_and_numbered_boxes_late() -> None:
         assert [len(one.members) for one in boxes_in(fold_siblings(packages))] == expected
 
 
-def test_boxes_with_names_in_them_stay() -> None:
-    """A device or a zone of memory is a name, and so is a part of something that lies elsewhere too."""
+def test_boxes_that_contain_names_are_not_folded() -> None:
+    """Devices and memory zones have names, and so does a part of a zone that is also elsewhere."""
     plain = [box("cache", None, leaf(first, 4)) for first in (0, 4, 8, 12)]
     special = [
         plain[0]._replace(devices=(Device("gpu", ("GPU0",), (), "GPU"),)),
@@ -115,7 +115,7 @@ def test_boxes_with_names_in_them_stay() -> None:
 
 
 def test_folded_boxes_keep_their_inner_boxes_folded() -> None:
-    """Nine packages of two L3 groups are one box with one box in it, which stands for eighteen."""
+    """Nine packages of two L3 groups are one box that contains one box, which represents eighteen."""
     packages: list[Box] = []
     for number in range(9):
         groups = fold_siblings([box("cache", None, leaf(8 * number + first, 4)) for first in (0, 4)])
@@ -128,7 +128,7 @@ def test_folded_boxes_keep_their_inner_boxes_folded() -> None:
 
 
 def test_siblings_are_in_the_order_of_their_numbers() -> None:
-    """Packages numbered against their CPUs stand as a person counts; where numbers repeat, CPUs decide."""
+    """Packages are in numerical order, whatever their CPUs; for equal numbers, CPUs decide."""
     swapped = [box("package", number, leaf(first, 2)) for number, first in ((1, 0), (0, 2))]
     assert [one.labels[0].ids for one in boxes_in(fold_siblings(swapped))] == [(0,), (1,)]
     repeated = [box("package", 0, leaf(first, 2), headline) for first, headline in ((2, "a"), (0, "b"))]

@@ -1,4 +1,4 @@
-"""How numbers and names are written."""
+"""The format of numbers and names."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from zonewise_common.k8s.cpuset import CpuSet
     ],
 )
 def test_sizes_have_common_units(count: int, text: str) -> None:
-    """The largest binary unit, exact where two decimals are, and never 1024 of a unit that has a larger one."""
+    """The largest binary unit is used, exactly if two decimals suffice, and never with 1024 of a unit."""
     assert format_bytes(count) == text
 
 
 @given(st.integers(0, 1 << 62))
 def test_a_written_size_is_near_the_number(count: int) -> None:
-    """Read back, a size is within half a percent of the bytes."""
+    """A parsed size is within 0.5% of the bytes."""
     number, unit = format_bytes(count).split()
     scale = 1024 ** ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB").index(unit)
     assert abs(float(number) * scale - count) <= count * 0.005
@@ -66,12 +66,12 @@ def test_a_written_size_is_near_the_number(count: int) -> None:
     ],
 )
 def test_evenly_spaced_cpus_are_shortened(kernel: str, shown: str) -> None:
-    """A CPU list is the kernel's, but for long rows of single CPUs with one distance."""
+    """A CPU list is the kernel's, except for long rows of single CPUs at equal distances."""
     assert format_cpu_list(CpuSet.parse_list(kernel)) == shown
 
 
 def _read(text: str) -> set[int]:
-    """Read a shortened list back."""
+    """Parse a shortened list."""
     runs: list[tuple[int, int]] = []
     for part in text.split(",") if text else []:
         low, _, high = part.partition("-")
@@ -88,14 +88,14 @@ def _read(text: str) -> set[int]:
     st.sets(st.integers(0, 60)) | st.builds(range, st.integers(0, 9), st.integers(20, 60), st.integers(1, 5)).map(set)
 )
 def test_a_shortened_list_loses_no_cpu(cpus: set[int]) -> None:
-    """Read back, the list is the set that was written; CPU sets and plain numbers are written alike."""
+    """The parsed list equals the original set; CPU sets and plain numbers have the same format."""
     assert _read(format_cpu_list(CpuSet(cpus))) == cpus
     assert format_number_list(sorted(cpus)) == format_cpu_list(CpuSet(cpus))
 
 
 @given(st.text())
-def test_a_clean_text_cannot_act_on_a_terminal(text: str) -> None:
-    """Whatever a machine calls its parts, no control character and no line end is left of it."""
+def test_a_clean_text_cannot_control_a_terminal(text: str) -> None:
+    """Whatever the names of a machine's parts are, no control characters or line ends remain."""
     cleaned = clean(text)
     assert cleaned.isprintable()
     assert cleaned == clean(cleaned)
@@ -113,12 +113,12 @@ def test_a_clean_text_cannot_act_on_a_terminal(text: str) -> None:
     ],
 )
 def test_processors_are_named_without_ornaments(name: str, shown: str) -> None:
-    """Trade marks, filling words and the base frequency go, the name stays, and something always stays."""
+    """Trademarks, filler words and the base frequency are removed; the name remains and is never empty."""
     assert model_name(name) == shown
 
 
 def test_small_phrases() -> None:
-    """Counts, speeds, link generations, ranges of names and caches read naturally."""
+    """Counts, speeds, link generations, ranges of names and caches are easy to read."""
     assert [format_count(1, "core"), format_count(2, "core"), format_count(2, "switch", "switches")] == [
         "1 core",
         "2 cores",
@@ -146,8 +146,8 @@ def test_small_phrases() -> None:
         (["eth0", "ib1"], "eth0,..,ib1"),
     ],
 )
-def test_a_range_claims_no_absent_name(names: list[str], text: str) -> None:
-    """Two dots stand between consecutive names; other names are shown by their ends only."""
+def test_a_range_implies_no_absent_name(names: list[str], text: str) -> None:
+    """Two dots are only between consecutive names; other lists are shown by their first and last name."""
     assert format_name_range(names) == text
 
 
@@ -161,5 +161,5 @@ def test_a_range_claims_no_absent_name(names: list[str], text: str) -> None:
     ],
 )
 def test_a_list_of_names_has_each(names: list[str], text: str) -> None:
-    """Numbers count as numbers, and the order of the names does not matter."""
+    """Numbers are compared as numbers, and the order of the names does not matter."""
     assert format_name_list(names) == text

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check_every_cpu_is_present_once(machine: Machine) -> None:
-    """Fail where a CPU is missing in the leaves, or twice."""
+    """Fail if a CPU is missing in the leaves or occurs twice."""
     shown = [cpu for leaf in cores_in(layout(machine).boxes) for held in leaf.cores for cpu in held]
     assert sorted(shown) == list(all_cpus(machine))
 
@@ -39,21 +39,21 @@ def test_every_cpu_is_present_once(name: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(any_machines())
 def test_every_cpu_of_any_machine_is_present_once(machine: Machine) -> None:
-    """The same holds where packages, zones, caches and cores overlap, or none is known."""
+    """The same holds if packages, zones, caches and cores overlap or are unknown."""
     check_every_cpu_is_present_once(machine)
 
 
 @settings(max_examples=60, deadline=None)
 @given(any_machines())
-def test_boxes_hold_what_their_children_hold(machine: Machine) -> None:
-    """The CPUs of a box are those of its children, and its members share none."""
+def test_boxes_have_the_cpus_of_their_children(machine: Machine) -> None:
+    """The CPUs of a box are those of its children, and its members are disjoint."""
     for box in boxes_in(layout(machine).boxes):
         assert sum(len(member) for member in box.members) == len(box.cpus)
         assert CpuSet(cpu for child in box.children for cpu in child.cpus) == box.cpus
 
 
-def test_hybrid_cores_stay_apart() -> None:
-    """Performance and efficiency cores are two leaves, the caches of each with their own sizes."""
+def test_hybrid_cores_are_separate() -> None:
+    """Performance and efficiency cores are two leaves, each with the sizes of its own caches."""
     leaves = list(cores_in(layout(hybrid()).boxes))
     assert [(leaf.kind, core_count(leaf)) for leaf in leaves] == [
         ("performance", "4 performance cores × 2 threads"),
@@ -66,7 +66,7 @@ def test_hybrid_cores_stay_apart() -> None:
 
 
 def test_special_cpus_are_marked() -> None:
-    """Offline, isolated and disallowed CPUs are in leaves of their own with their state; threads by position."""
+    """Offline, isolated and disallowed CPUs have their own leaves with their state; threads are in order."""
     machine = small_vm()
     states = machine.cpus._replace(online=cpus("0-3"), offline=cpus("4-5"), isolated=cpus("2"), allowed=cpus("0,2"))
     picture = layout(machine._replace(cpus=states))
@@ -83,8 +83,8 @@ def test_special_cpus_are_marked() -> None:
     )
 
 
-def test_unknown_cores_are_called_so() -> None:
-    """Where it is unknown which CPUs form a core, the leaf counts CPUs."""
+def test_unknown_cores_are_called_unknown() -> None:
+    """If it is unknown which CPUs form a core, the leaf counts CPUs."""
     machine = small_vm()._replace(cores=(), caches=())
     [leaf] = cores_in(layout(machine).boxes)
     assert core_count(leaf) == "4 CPUs, cores unknown"
@@ -94,7 +94,7 @@ def test_unknown_cores_are_called_so() -> None:
 
 
 def core_facts(machine: Machine, held: CpuSet) -> object:
-    """Return what a core is, straight from the machine: threads, kind, private caches, states."""
+    """Return the properties of a core directly from the machine: threads, kind, private caches and states."""
     [core] = [core for core in machine.cores if core.cpus == held]
     private = sorted((cache.level, cache.type, cache.size or -1) for cache in machine.caches if cache.cpus <= held)
     states = machine.cpus
@@ -104,7 +104,7 @@ def core_facts(machine: Machine, held: CpuSet) -> object:
 
 @pytest.mark.parametrize("name", ALL)
 def test_only_equal_cores_share_a_leaf(name: str) -> None:
-    """Cores of one leaf are equal in threads, kind, private caches and state."""
+    """Cores of one leaf have the same threads, kind, private caches and state."""
     machine = ALL[name]()
     for leaf in cores_in(layout(machine).boxes):
         first = core_facts(machine, leaf.cores[0])
@@ -113,14 +113,14 @@ def test_only_equal_cores_share_a_leaf(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_equal_cores_of_a_box_share_a_leaf(name: str) -> None:
-    """What is equal is folded: no two leaves side by side could be one."""
+    """Equal cores are folded: no two sibling leaves could be one."""
     for box in boxes_in(layout(ALL[name]()).boxes):
         leaves = [leaf._replace(cores=()) for leaf in box.children if isinstance(leaf, Cores)]
         assert len(leaves) == len(set(leaves))
 
 
 def test_equal_l3_groups_are_one_box_and_an_unequal_one_is_not() -> None:
-    """The zone with isolated cores shows its two L3 groups apart, the other zones show theirs as one box."""
+    """The zone with isolated cores has separate boxes for its two L3 groups; the other zones have one box for both."""
     picture = layout(big_machine())
     groups = [box for box in boxes_in(picture.boxes) if box.kind == "cache"]
     assert sorted(len(box.members) for box in groups) == [1, 1, 2, 2, 2, 2, 2, 2, 2]
@@ -130,15 +130,15 @@ def test_equal_l3_groups_are_one_box_and_an_unequal_one_is_not() -> None:
 @pytest.mark.parametrize(
     ("packages", "expected"), [(8, [f"Package {number}" for number in range(8)]), (9, ["9 packages 0-8"])]
 )
-def test_packages_are_folded_where_there_are_many(packages: int, expected: list[str]) -> None:
-    """Up to eight equal packages are boxes of their own; more are one box with the numbers of all."""
+def test_many_packages_are_folded(packages: int, expected: list[str]) -> None:
+    """Up to eight equal packages have their own boxes; more packages are one box with all numbers."""
     machine = processors(Processors(packages, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     texts = [label_text(box.labels[0]) for box in boxes_in(layout(machine).boxes)]
     assert texts == expected
 
 
 def test_packages_without_numbers_are_folded_at_once() -> None:
-    """A person cannot look for one by its number where the firmware has none."""
+    """If the firmware has no numbers, users cannot look for a package by number."""
     machine = processors(Processors(2, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     machine = machine._replace(packages=tuple(package._replace(id=-1) for package in machine.packages), zones=())
     [box] = boxes_in(layout(machine).boxes)
@@ -146,7 +146,7 @@ def test_packages_without_numbers_are_folded_at_once() -> None:
 
 
 def test_unequal_packages_are_never_folded() -> None:
-    """Of nine packages one has more memory: it stays apart, the others are too few to be folded."""
+    """If one of nine packages has more memory, it is separate, and the others are too few to be folded."""
     machine = processors(Processors(9, 1, 1, 4, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     larger = machine.zones[4]._replace(memory=2 * GIB)
     machine = machine._replace(zones=(*machine.zones[:4], larger, *machine.zones[5:]))
@@ -154,7 +154,7 @@ def test_unequal_packages_are_never_folded() -> None:
 
 
 def test_a_box_with_devices_is_never_folded() -> None:
-    """Devices have names, so a package with one stays apart from eleven others of its shape."""
+    """Devices have names, so a package with a device is separate from eleven other packages of its shape."""
     machine = processors(Processors(12, 1, 1, 2, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     drive = small_vm().block_devices[0]._replace(zone=3, address=None)
     picture = layout(machine._replace(block_devices=(drive,)))
@@ -165,15 +165,15 @@ def test_a_box_with_devices_is_never_folded() -> None:
 # --- boxes
 
 
-def test_a_package_that_is_a_zone_is_one_box() -> None:
-    """One box bears both names, and counts as a zone."""
+def test_a_package_that_is_also_a_zone_is_one_box() -> None:
+    """One box has both names and counts as a zone."""
     [box] = boxes_in(layout(small_vm()).boxes)
     assert [label_text(label) for label in box.labels] == ["Package 0", "Zone 0"]
     assert (box.kind, box.headline, box.details) == ("zone", ("15.6 GiB", "Intel Xeon Platinum 8273CL"), ("L3 39 MiB",))
 
 
 def test_a_zone_may_span_packages() -> None:
-    """Then the packages are inside the zone."""
+    """The packages are then inside the zone."""
     machine = processors(Processors(2, 1, 1, 2, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     zone = machine.zones[0]._replace(cpus=machine.cpus.online, local_cpus=machine.cpus.online)
     [outer] = layout(machine._replace(zones=(zone,))).boxes
@@ -183,21 +183,21 @@ def test_a_zone_may_span_packages() -> None:
 
 
 def test_a_cache_larger_than_a_zone_belongs_to_the_package() -> None:
-    """With sub-NUMA clustering the L3 belongs to the package, not to its zones."""
+    """With sub-NUMA clustering, the L3 belongs to the package, not to its zones."""
     picture = layout(gpu_server())
     assert named(picture, "Package 0").details == ("L3 105 MiB",)
     assert named(picture, "Zone 0").details == ()
 
 
 def test_a_cluster_of_one_core_is_omitted() -> None:
-    """Kernels number a cluster for every core where cores share nothing below L3; the picture does not."""
+    """If cores share nothing below L3, kernels number a cluster for every core; the picture omits these."""
     machine = small_vm()
     clusters = tuple(Cluster(i, 0, core.cpus) for i, core in enumerate(machine.cores))
     assert layout(machine._replace(clusters=clusters)).boxes == layout(machine).boxes
 
 
 def test_a_module_is_named_and_shows_its_largest_cache_first() -> None:
-    """AMD's compute units: two cores that share an L2 and an L1i."""
+    """A compute unit of AMD has two cores that share an L2 and an L1i."""
     machine = processors(Processors(1, 1, 1, 4, 1), CacheSizes(MIB, 0, 0, 0), "cpu", GIB)
     pairs = (cpus("0-1"), cpus("2-3"))
     shared = [Cache(level, kind, MIB, held) for level, kind in ((1, "Instruction"), (2, "Unified")) for held in pairs]
@@ -210,7 +210,7 @@ def test_a_module_is_named_and_shows_its_largest_cache_first() -> None:
 
 
 def test_unknown_memory_is_not_zero() -> None:
-    """A zone of unknown memory is shown as such, and differs from one without memory."""
+    """Unknown memory of a zone is shown as unknown, unlike that of a zone without memory."""
     machine = small_vm()
     [zone] = machine.zones
     assert (
@@ -222,8 +222,8 @@ def test_unknown_memory_is_not_zero() -> None:
 # --- zones without CPUs
 
 
-def test_memory_stands_beside_the_cpus_it_is_nearest_to() -> None:
-    """HBM is in the box of its package; CXL memory near to both packages is in none, and shows its CPUs."""
+def test_memory_is_beside_its_nearest_cpus() -> None:
+    """HBM is in the box of its package. CXL memory near to both packages is outside boxes and lists its CPUs."""
     picture = layout(tiered_memory())
     [near] = named(picture, "Zone 0").memories
     assert (near.zones, near.facts) == ((2,), ("64 GiB HBM", "400 GB/s", "30 ns"))
@@ -232,7 +232,7 @@ def test_memory_stands_beside_the_cpus_it_is_nearest_to() -> None:
 
 
 def test_memory_without_near_cpus() -> None:
-    """A zone without CPUs and without known near CPUs is not put anywhere."""
+    """A zone without CPUs and without known near CPUs is in no box."""
     machine = tiered_memory()
     zones = tuple(zone._replace(local_cpus=EMPTY) if zone.id == 2 else zone for zone in machine.zones)
     facts = {memory.zones: memory.facts for memory in layout(machine._replace(zones=zones)).memories}
@@ -240,7 +240,7 @@ def test_memory_without_near_cpus() -> None:
 
 
 def test_gpu_memory_names_its_gpu_and_empty_zones_are_folded() -> None:
-    """The memory of a coherent GPU has the GPU's name; zones reserved for its instances are one entry."""
+    """A coherent GPU's memory has the GPU's name; zones reserved for its instances are one entry."""
     memories = named(layout(grace_blackwell()), "Zone 0").memories
     assert [memory.zones for memory in memories] == [(2,), (10,), (3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17)]
     assert memories[0].facts == ("185 GiB", "memory of GPU0")

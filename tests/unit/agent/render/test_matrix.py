@@ -31,7 +31,7 @@ PHB   below one host bridge"""
 
 
 def read(text: str) -> dict[tuple[str, str], str]:
-    """Read the cells of a matrix back, from all its blocks of columns."""
+    """Return the cells of a matrix, parsed from all its blocks of columns."""
     cells: dict[tuple[str, str], str] = {}
     for block in text.split("\n\n"):
         head, *rows = block.split("\n")
@@ -44,7 +44,7 @@ def read(text: str) -> dict[tuple[str, str], str]:
 
 
 def many_drives(count: int, roots: int) -> Machine:
-    """Make a machine of equal drives spread over some host bridges, one zone."""
+    """Return a machine with one zone and equal drives below several host bridges."""
     machine = small_vm()
     drive = machine.block_devices[0]
     addresses = [f"{i % roots:04x}:{1 + i // roots:02x}:00.0" for i in range(count)]
@@ -57,13 +57,13 @@ def many_drives(count: int, roots: int) -> Machine:
 
 
 def test_the_look() -> None:
-    """Names, cells, affinity, legend."""
+    """The matrix has names, cells, affinity and a legend."""
     assert render_matrix(hybrid(), 80) == HYBRID
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_every_cell_is_the_relation_of_its_devices(width: int) -> None:
-    """However the columns are split, the cells are those of the machine's links, the same from both sides."""
+    """However the columns are split, the cells are the machine's links and symmetric."""
     machine = gpu_server()
     names = {gpu.address: f"GPU{gpu.number}" for gpu in machine.gpus}
     names |= {hca.address: hca.name for hca in machine.infiniband}
@@ -77,7 +77,7 @@ def test_every_cell_is_the_relation_of_its_devices(width: int) -> None:
 
 
 def test_functions_of_one_device_share_a_row() -> None:
-    """Both ports of the Ethernet card are one row, its virtual functions too; the legend names both."""
+    """Both ports of the Ethernet card and its virtual functions are one row; the legend names both ports."""
     shown = render_matrix(gpu_server(), 200)
     assert "eno2np1 " not in "".join(line[:8] for line in shown.split("\n"))
     assert "eno1np0  0000:02:00.0 0000:02:00.1  Ethernet 25 Gb/s, eno2np1 Ethernet" in shown
@@ -85,7 +85,7 @@ def test_functions_of_one_device_share_a_row() -> None:
 
 
 def test_each_device_shows_its_zone_and_cpus() -> None:
-    """The CPUs are those the kernel calls local, else those of the zone; unknown is a question mark."""
+    """The CPUs are the kernel's local CPUs, else those of the zone; an unknown set is a question mark."""
     machine = grace_blackwell()
     first = machine.gpus[0].address
     pci = tuple(entry._replace(cpus=cpus("5")) if entry.address == first else entry for entry in machine.pci)
@@ -99,7 +99,7 @@ def test_each_device_shows_its_zone_and_cpus() -> None:
 
 
 def test_unknown_relations_are_question_marks() -> None:
-    """Both relations that the machine calls unknown and absent ones."""
+    """Relations that the machine lists as unknown and relations that it lacks are both question marks."""
     machine = hybrid()
     unknown = machine._replace(links=tuple(link._replace(relation=None) for link in machine.links))
     for candidate in (unknown, machine._replace(links=())):
@@ -108,19 +108,19 @@ def test_unknown_relations_are_question_marks() -> None:
 
 
 def test_only_relations_that_occur_are_explained() -> None:
-    """A legend for what is not there would be noise."""
+    """The legend does not explain relations that do not occur."""
     assert "NVLink" in render_matrix(gpu_server(), 120)
     assert "NVLink" not in render_matrix(hybrid(), 120)
     assert "several PCIe switches" not in render_matrix(gpu_server(), 120)
 
 
 def test_no_devices_no_matrix() -> None:
-    """A machine without devices gets a sentence."""
+    """A machine without devices has a sentence instead."""
     assert render_matrix(Machine(), 40) == "No devices with a PCI address."
 
 
 def test_up_to_forty_devices_have_a_row_each() -> None:
-    """Nothing is folded before it has to be."""
+    """Up to the limit, nothing is folded."""
     cells = read(render_matrix(many_drives(40, 4), 200))
     assert len({row for row, _ in cells}) == 40
 
@@ -134,8 +134,8 @@ def test_more_devices_are_folded_by_equal_relations() -> None:
     assert "12 devices, the first: nvme0n1" in shown
 
 
-def test_folding_never_joins_what_differs() -> None:
-    """One drive that is closer to another than the rest excludes both from the fold."""
+def test_folding_never_merges_different_devices() -> None:
+    """If one drive is closer to another than the rest, both are excluded from the fold."""
     machine = many_drives(48, 4)
     first, second = machine.block_devices[0].address, machine.block_devices[4].address
     links = tuple(
@@ -149,22 +149,22 @@ def test_folding_never_joins_what_differs() -> None:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("width", [40, 57, 80, 200])
 def test_no_line_is_too_long(name: str, width: int) -> None:
-    """Columns that do not fit go into a further block, long names are cut."""
+    """Columns that do not fit are in another block, and long names are clipped."""
     assert all(column_width(line) <= width for line in render_matrix(ALL[name](), width).split("\n"))
 
 
 @settings(max_examples=40, deadline=None)
 @given(any_machines(), st.integers(40, 200))
 def test_no_line_of_any_machine_is_too_long(machine: Machine, width: int) -> None:
-    """Whatever devices are called."""
+    """Names of devices may have any length."""
     assert all(column_width(line) <= width for line in render_matrix(machine, width).split("\n"))
 
 
-# --- the default: what computes, and the network
+# --- the default: GPUs, accelerators and network ports
 
 
 def test_gpus_against_gpus_and_network_ports() -> None:
-    """No drives and no list of devices, which the picture has; the cells are those of the whole matrix."""
+    """Drives and the list of devices are omitted, since the picture has them; the cells match the full matrix."""
     machine = gpu_server()
     cells = read(render_matrix(machine, 200, everything=False))
     whole = read(render_matrix(machine, 200))
@@ -177,8 +177,8 @@ def test_gpus_against_gpus_and_network_ports() -> None:
     assert str(machine.gpus[0].address) not in render_matrix(machine, 200, everything=False)
 
 
-def test_network_ports_where_nothing_computes() -> None:
-    """With each other; a single one has no matrix."""
+def test_network_ports_without_gpus() -> None:
+    """They are compared with each other; a single port has no matrix."""
     machine = gpu_server()._replace(gpus=(), accelerators=())
     names = {row for row, _ in read(render_matrix(machine, 200, everything=False))}
     assert names == {column for _, column in read(render_matrix(machine, 200, everything=False))} - {"Zone", "CPUs"}
@@ -193,7 +193,7 @@ def test_no_line_of_the_default_matrix_is_too_long(machine: Machine, width: int)
     assert all(column_width(line) <= width for line in render_matrix(machine, width, everything=False).split("\n"))
 
 
-def test_a_dma_engine_is_no_accelerator() -> None:
+def test_a_dma_engine_is_not_an_accelerator() -> None:
     machine = small_vm()
     address = "0000:00:1e.0"
     engines = (*machine.pci, function(address, "0880", ("8086", "0b25"), Slot("pci0000:00", (), 0)))

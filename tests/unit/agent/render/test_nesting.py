@@ -1,4 +1,4 @@
-"""CPU sets put into one another."""
+"""Nesting of CPU sets."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GROUPS = st.lists(
 
 
 def group(rank: int, text: str) -> CpuGroup:
-    """Make a group of some CPUs."""
+    """Return a group of some CPUs."""
     return CpuGroup(rank, cpus(text), Package(rank, cpus(text)))
 
 
 def shape(nodes: Sequence[NestedGroup]) -> list[object]:
-    """Return nodes as lists: ranks, CPUs, what is inside."""
+    """Return nodes as lists: ranks, CPUs and children."""
     return [([group.rank for group in node.groups], str(node.cpus), shape(node.children)) for node in nodes]
 
 
@@ -42,20 +42,20 @@ def all_nodes(nodes: Sequence[NestedGroup]) -> Iterator[NestedGroup]:
 
 
 def test_inclusion_decides_what_is_inside() -> None:
-    """A zone of two packages is around them although packages come before zones elsewhere."""
+    """A zone of two packages contains them, although packages otherwise precede zones."""
     zone, first, second = group(4, "0-7"), group(2, "0-3"), group(2, "4-7")
     assert shape(nest(EVERYTHING, [first, second, zone])) == [
         ([4], "0-7", [([2], "0-3", []), ([2], "4-7", [])]),
     ]
 
 
-def test_things_with_the_same_cpus_are_one_node() -> None:
-    """A package that is a zone makes one node, the package named first."""
+def test_groups_with_the_same_cpus_are_one_node() -> None:
+    """A package that is also a zone is one node, in which the package is named first."""
     assert shape(nest(EVERYTHING, [group(4, "0-3"), group(2, "0-3")])) == [([2, 4], "0-3", [])]
 
 
-def test_overlapping_things_stand_in_parts() -> None:
-    """Of two that overlap the larger is whole, the smaller is in two parts: inside it and beside it."""
+def test_overlapping_groups_are_split() -> None:
+    """Of two overlapping groups, the larger is whole; the smaller is in two parts, inside and beside it."""
     assert shape(nest(EVERYTHING, [group(2, "0-5"), group(4, "4-7")])) == [
         ([2], "0-5", [([4], "4-5", [])]),
         ([4], "6-7", []),
@@ -64,7 +64,7 @@ def test_overlapping_things_stand_in_parts() -> None:
 
 @given(GROUPS)
 def test_the_tree_follows_the_sets(groups: list[CpuGroup]) -> None:
-    """Siblings share no CPU, children are truly inside, and every group has all its CPUs in nodes that name it."""
+    """Siblings are disjoint, children are inside their parent, and every group's CPUs are in nodes that name it."""
     tree = nest(EVERYTHING, groups)
     for node in [NestedGroup(EVERYTHING, (), tree), *all_nodes(tree)]:
         together = CpuSet()
@@ -80,6 +80,6 @@ def test_the_tree_follows_the_sets(groups: list[CpuGroup]) -> None:
 
 @given(GROUPS)
 def test_no_two_nodes_have_the_same_cpus(groups: list[CpuGroup]) -> None:
-    """The CPUs of a node distinguish it from all others, so that devices find their box by them."""
+    """The CPUs of a node identify it, so devices can find their box by them."""
     sets = [node.cpus for node in all_nodes(nest(EVERYTHING, groups))]
     assert len(sets) == len(set(sets))

@@ -17,12 +17,12 @@ CORE = "/sys/devices/system/cpu/cpu{}/topology/core_id"
 
 
 def test_no_problems_no_text() -> None:
-    """Of a healthy machine nothing is printed."""
+    """For a healthy machine, nothing is printed."""
     assert all(render_problems(build(), 80) == "" for build in ALL.values())
 
 
 def test_equal_problems_are_listed_once() -> None:
-    """128 files with the same trouble are one entry with their number; a different trouble is another."""
+    """128 files with the same problem are one entry with a count; another problem is another entry."""
     problems = [Problem(CORE.format(cpu), f"is empty: the core of CPU {cpu} is unknown") for cpu in range(128)]
     problems.append(Problem("/proc/cpuinfo", "is cut short", "/sys/devices/system/cpu/online"))
     assert render_problems(Machine(problems=tuple(problems)), 80) == (
@@ -36,14 +36,14 @@ def test_equal_problems_are_listed_once() -> None:
 
 
 def test_problems_of_one_file_are_counted_as_such() -> None:
-    """Two PCI addresses in one directory are one entry, "2 times"."""
+    """Two PCI addresses in one directory are one entry with "2 times"."""
     text = "0000:{}:00.0: vendor is absent"
     problems = tuple(Problem("/sys/bus/pci/devices", text.format(bus)) for bus in ("3a", "b7"))
     assert render_problems(Machine(problems=problems), 80).endswith("\n  (2 times)")
 
 
 def test_different_problems_are_never_merged() -> None:
-    """A difference in words, in the file, or in the used value separates problems."""
+    """Problems with different texts, files or used values are separate."""
     problems = (
         Problem("/a", "is empty"),
         Problem("/a", "is missing"),
@@ -57,7 +57,7 @@ def test_different_problems_are_never_merged() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_a_problem_is_wrapped_and_whole(width: int) -> None:
-    """Nothing of it is cut off, however narrow the terminal."""
+    """However narrow the terminal is, nothing is cut off."""
     path = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_speed"
     problem = Problem(path, "says a speed that no generation of PCI Express has", "nothing of this link")
     shown = render_problems(Machine(problems=(problem,)), width)
@@ -65,7 +65,7 @@ def test_a_problem_is_wrapped_and_whole(width: int) -> None:
     assert "says a speed that no generation of PCI Express has" in " ".join(shown.split())
 
 
-def test_a_problem_without_a_file_is_of_the_machine() -> None:
+def test_a_problem_without_a_file_belongs_to_the_machine() -> None:
     """A collector that failed names no file."""
     assert render_problems(Machine(problems=(Problem("", "collector x failed"),)), 80).startswith("the whole machine\n")
 
@@ -73,5 +73,5 @@ def test_a_problem_without_a_file_is_of_the_machine() -> None:
 @settings(max_examples=40, deadline=None)
 @given(any_machines(), st.integers(40, 200))
 def test_no_line_is_too_long(machine: Machine, width: int) -> None:
-    """Whatever the paths and problems are."""
+    """Paths and problems may have any length."""
     assert all(column_width(line) <= width for line in render_problems(machine, width).split("\n"))

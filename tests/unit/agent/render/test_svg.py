@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SVG = "{http://www.w3.org/2000/svg}"
-SLACK = 0.2  # coordinates are written to a tenth
+SLACK = 0.2  # coordinates have one decimal
 
 
 class Frame(NamedTuple):
@@ -37,7 +37,7 @@ class Frame(NamedTuple):
     bottom: float
 
     def holds(self, other: Frame) -> bool:
-        """Tell whether another one is inside."""
+        """Return whether another rectangle is inside."""
         return (
             other.left >= self.left - SLACK
             and other.top >= self.top - SLACK
@@ -46,14 +46,14 @@ class Frame(NamedTuple):
         )
 
     def overlaps(self, other: Frame) -> bool:
-        """Tell whether another one shares more than an edge."""
+        """Return whether another rectangle shares more than an edge."""
         apart_x = self.right <= other.left + SLACK or other.right <= self.left + SLACK
         apart_y = self.bottom <= other.top + SLACK or other.bottom <= self.top + SLACK
         return not (apart_x or apart_y)
 
 
 def parsed(machine: Machine) -> ElementTree.Element:
-    """Return the root of a picture."""
+    """Return the root element of a picture."""
     return ElementTree.fromstring(render_svg(machine))  # noqa: S314 -- our own output
 
 
@@ -71,7 +71,7 @@ def view_of(root: ElementTree.Element) -> Frame:
 
 
 def text_frame(text: ElementTree.Element) -> Frame:
-    """Return the maximum space of a text."""
+    """Return the largest rectangle that a text may take."""
     size = float(text.attrib["font-size"])
     width = text_width(text.text or "", size, text.attrib.get("class", ""))
     x, y = float(text.attrib["x"]), float(text.attrib["y"])
@@ -85,7 +85,7 @@ def groups_in(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def check_geometry(machine: Machine) -> None:
-    """Fail where something is outside of what holds it, or over its neighbour."""
+    """Fail if something is outside its container or overlaps a sibling."""
     root = parsed(machine)
     view = view_of(root)
     for group in groups_in(root):
@@ -101,7 +101,7 @@ def check_geometry(machine: Machine) -> None:
 
 
 def texts_in(machine: Machine) -> list[str]:
-    """Return every text of a picture, in drawing order."""
+    """Return every text of a picture in drawing order."""
     return [text.text or "" for text in parsed(machine).iter(f"{SVG}text")]
 
 
@@ -111,7 +111,7 @@ def drawn(machine: Machine, kind: str) -> list[ElementTree.Element]:
 
 
 def test_the_matrix_is_in_the_picture() -> None:
-    """Every cell of it, with the meanings; a machine with one device has none."""
+    """Every cell and the meanings are in the picture; a machine with one device has no matrix."""
     machine = gpu_server()
     table = matrix_table(machine, everything=False)
     texts = Counter(texts_in(machine))
@@ -126,27 +126,27 @@ def test_the_matrix_is_in_the_picture() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_nothing_overlaps(name: str) -> None:
-    """Boxes are inside their boxes, texts inside theirs, neighbours apart, all of it in view."""
+    """Boxes are inside their boxes, texts are inside theirs, siblings are disjoint, and everything is in view."""
     check_geometry(ALL[name]())
 
 
 @settings(max_examples=25, deadline=None)
 @given(any_machines())
 def test_nothing_of_any_machine_overlaps(machine: Machine) -> None:
-    """The same holds for overlapping parts, missing facts and absurd names; the XML is valid for all of them."""
+    """The same holds for overlapping parts, missing facts and absurd names, for which the XML is also valid."""
     check_geometry(machine)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_shape_is_that_of_a_page(name: str) -> None:
-    """No picture is a strip, and none is too wide to be read when fitted to a screen."""
+    """No picture is a strip or too wide to be readable when fitted to a screen."""
     view = view_of(parsed(ALL[name]()))
     assert 0.5 < view.right / view.bottom < 3
     assert view.right < 1700
 
 
 def test_the_view_is_that_of_the_content() -> None:
-    """The page ends one margin behind the outermost boxes."""
+    """The page ends one margin after the outermost boxes."""
     for build in ALL.values():
         root = parsed(build())
         [document] = root.findall(f"{SVG}g")
@@ -167,7 +167,7 @@ def test_a_legend_of_many_words_takes_several_lines() -> None:
 
 
 def test_the_look_of_a_small_machine() -> None:
-    """All texts in order, so that a change of the look is made on purpose."""
+    """All texts are compared in order, so that a change is deliberate."""
     assert texts_in(small_vm()) == [
         "QEMU Standard PC (Q35 + ICH9, 2009) · vm-1",
         "x86_64 · Linux 6.1.0-28-cloud-amd64 · KVM guest",
@@ -193,7 +193,7 @@ def test_the_look_of_a_small_machine() -> None:
 
 @pytest.mark.parametrize("name", ["small_vm", "gpu_server", "big_machine", "hybrid", "grace_blackwell"])
 def test_every_core_is_a_square_with_its_cpus(name: str) -> None:
-    """As many squares as cores, each with the numbers of its CPUs for the mouse."""
+    """There are as many squares as cores, each with the numbers of its CPUs as a tooltip."""
     machine = ALL[name]()
     titles = [title.text for core in drawn(machine, "core") if (title := core.find(f"{SVG}title")) is not None]
     expected = [f"{'CPU' if len(core.cpus) == 1 else 'CPUs'} {core.cpus}" for core in machine.cores]
@@ -201,14 +201,14 @@ def test_every_core_is_a_square_with_its_cpus(name: str) -> None:
 
 
 def test_thousands_of_cores_are_not_drawn_one_by_one() -> None:
-    """More squares than a person can distinguish are left to the text."""
+    """More squares than a person can distinguish are replaced by the text."""
     machine = processors(Processors(1, 1, 1, 1024, 1), CacheSizes(MIB, MIB, 0, 0), "cpu", GIB)
     assert len(drawn(machine, "core")) <= 1
     assert "1024 cores" in texts_in(machine)
 
 
 def test_isolated_and_efficient_cores_look_different() -> None:
-    """By fill or outline, and the legend explains it."""
+    """They differ by fill or outline, which the legend explains."""
     kinds = {rect.attrib["class"] for rect in parsed(big_machine()).iter(f"{SVG}rect")}
     assert {"core", "core isolated"} <= kinds
     kinds = {rect.attrib["class"] for rect in parsed(hybrid()).iter(f"{SVG}rect")}
@@ -217,7 +217,7 @@ def test_isolated_and_efficient_cores_look_different() -> None:
 
 
 def test_every_device_has_a_card_with_its_link() -> None:
-    """GPUs, HCAs and drives with name, model, link and address; a degraded link is a warning."""
+    """GPUs, HCAs and drives have name, model, link and address; a degraded link is a warning."""
     machine = gpu_server()
     assert len(drawn(machine, "device")) == 8 * 3 + 2
     texts = texts_in(machine)
@@ -226,8 +226,8 @@ def test_every_device_has_a_card_with_its_link() -> None:
     assert "NVLink: GPU0..GPU7, each with every other by NV18" in texts
 
 
-def test_memory_without_cpus_is_in_the_box_it_is_near_to() -> None:
-    """The memory of a coherent GPU is inside the zone whose CPUs are nearest."""
+def test_memory_without_cpus_is_in_the_nearest_box() -> None:
+    """A coherent GPU's memory is inside the zone whose CPUs are nearest."""
     zones = drawn(grace_blackwell(), "zone")
     first = next(zone for zone in zones if zone.findtext(f"{SVG}text") == "Package 0 · Zone 0")
     cards = [[text.text for text in card.iter(f"{SVG}text")] for card in first.findall(f"{SVG}g[@class='memory']")]
@@ -235,13 +235,13 @@ def test_memory_without_cpus_is_in_the_box_it_is_near_to() -> None:
 
 
 def test_problems_are_counted() -> None:
-    """The picture notes that the source was damaged; details are in the list of problems."""
+    """The picture notes that the source was damaged; the list of problems has the details."""
     machine = small_vm()._replace(problems=(Problem("/a", "is empty"), Problem("/b", "is empty")))
     assert "2 problems in what was read" in texts_in(machine)
 
 
 def test_an_empty_machine_has_a_picture() -> None:
-    """With a title, and with nothing that is not known."""
+    """It has a title and shows nothing that is unknown."""
     assert texts_in(Machine()) == ["Linux machine", "zones unknown"]
 
 
@@ -249,7 +249,7 @@ def test_an_empty_machine_has_a_picture() -> None:
 
 
 def test_it_is_accessible_and_self_contained() -> None:
-    """Title and description for people who cannot see it; no script, no font, no external image."""
+    """It has a title and a description for screen readers, and no script, font or external image."""
     text = render_svg(gpu_server())
     root = parsed(gpu_server())
     assert root.findtext(f"{SVG}title") == "Supermicro SYS-821GE-TNHR · gpu-7"
@@ -269,19 +269,19 @@ def test_every_class_has_a_style() -> None:
 
 
 def test_names_cannot_break_the_document() -> None:
-    """Markup in a name is text; characters that XML forbids are replaced."""
+    """Markup in a name is text, and characters that XML forbids are replaced."""
     machine = small_vm()._replace(hostname="<b>&\"'\x01</b>")
     assert any("<b>&\"'\N{REPLACEMENT CHARACTER}</b>" in text for text in texts_in(machine))
     assert escape_xml('<a b="c">&\x00') == "&lt;a b=&quot;c&quot;&gt;&amp;\N{REPLACEMENT CHARACTER}"
 
 
 def test_the_same_machine_gives_the_same_picture() -> None:
-    """Byte for byte, so that a committed picture changes only with its machine."""
+    """The pictures are equal byte for byte, so a committed picture changes only with its machine."""
     assert render_svg(gpu_server()) == render_svg(gpu_server())
 
 
 def test_texts_are_shortened_by_their_width() -> None:
-    """A shortened text fits, ends in an ellipsis, and one that fits is left alone."""
+    """A shortened text fits and ends with an ellipsis; a text that fits is unchanged."""
     assert shortened("mlx5_0", 100, 12) == "mlx5_0"
     short = shortened("a very long name of a network adapter", 100, 12)
     assert short.endswith("…")

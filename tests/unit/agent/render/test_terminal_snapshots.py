@@ -1,4 +1,4 @@
-"""The picture of every captured machine: it is drawn, it fits, and it shows every CPU."""
+"""The picture of every captured machine: it is drawn, fits, and has every CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not NAMES, reason=ABSENT)
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_fits(name: str, width: int) -> None:
-    """Picture, matrix and problems of every machine keep within the terminal, in Unicode and in ASCII."""
+    """Picture, matrix and problems of every machine fit into the terminal, in Unicode and in ASCII."""
     machine = scan_of(name).machine
     pictures = (
         render_terminal(machine, width, colour=False),
@@ -34,20 +34,20 @@ def test_every_picture_fits(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_cpu_is_shown(name: str) -> None:
-    """Every CPU of every machine is in its picture once."""
+    """Every CPU of every machine occurs once in its picture."""
     machine = scan_of(name).machine
     shown = [cpu for leaf in cores_in(layout(machine).boxes) for held in leaf.cores for cpu in held]
     assert sorted(shown) == list(all_cpus(machine))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_vector_picture_is_in_order(name: str) -> None:
-    """Nothing overlaps, nothing leaves its box."""
+def test_every_vector_picture_is_valid(name: str) -> None:
+    """Nothing overlaps or is outside its box."""
     check_geometry(scan_of(name).machine)
 
 
 def test_an_hgx_fits_on_a_screen() -> None:
-    """Eight GPUs, ten ports, eight drives: picture and matrix have at most 60 lines of 120 columns."""
+    """With eight GPUs, ten ports and eight drives, picture and matrix have at most 60 lines of 120 columns."""
     machine = scan_of("synthetic/hgx_h100").machine
     parts = render_terminal(machine, 120, colour=False), render_matrix(machine, 120, everything=False)
     assert len("\n\n".join(parts).split("\n")) <= 60
