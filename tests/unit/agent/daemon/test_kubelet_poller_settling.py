@@ -121,7 +121,7 @@ def test_managers_that_do_not_run_yet_are_a_start(clock: Clock) -> None:
 
 
 def test_without_our_own_pod(clock: Clock) -> None:
-    """A List without the agent's own pod is rejected once, for as long as after a start."""
+    """A List without the agent's own pod is rejected as long as after a start, and again once the pod was listed."""
     start = KubeletStart(clock, OWN)
     assert not is_accepted(start, ALL)
     clock.advance(SETTLING_SECONDS)
@@ -157,7 +157,7 @@ def test_sources_without_our_own_pod(clock: Clock) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([ALL, PART, UNREADY, None]), st.floats(0, SETTLING_SECONDS))))
 def test_the_wait_never_exceeds_its_limit(happenings: list[tuple[KubeletReport | None, float]]) -> None:
-    """Whatever the kubelet does, it is accepted once the time since its last start has passed."""
+    """Whatever the kubelet does, it is accepted once the time limit after its last start has passed."""
     clock = Clock()
     start = KubeletStart(clock, OWN)
     for report, seconds in happenings:

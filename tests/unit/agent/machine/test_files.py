@@ -116,7 +116,7 @@ def test_a_link_of_a_capture_never_leaves_it() -> None:
 
 
 def test_a_file_and_a_directory_of_equal_name() -> None:
-    """Of both in a damaged archive, the first is kept, and nothing else is lost."""
+    """If a damaged archive contains both, the first is used, and nothing else is lost."""
     files = MemoryFiles([("sys/a", b"1"), ("sys/a/b", b"2"), ("sys/c/d", b"3"), ("sys/c", b"4"), ("sys/e", b"5")])
     assert files.read("sys/a") == b"1"
     assert files.names("sys/c") == ["d"]

@@ -121,7 +121,7 @@ def test_one_line_for_each_element() -> None:
     assert all(line.startswith(("{", "}", " ")) for line in lines)
 
 
-def test_empty_lists_stay_on_their_line() -> None:
+def test_empty_lists_remain_on_their_line() -> None:
     """An empty list remains on its line."""
     assert ' "zones": [],' in render_json(machine_to_json(Machine())).splitlines()
 

@@ -254,7 +254,7 @@ def patch_bytes(before: Object, after: Object) -> int:
 
 
 def test_a_pod_changes_little() -> None:
-    """On a node with 2 zones, a pod with CPUs, memory and devices changes at most 1,200 bytes in a patch.
+    """On a node with 2 zones, a pod with CPUs, memory and devices needs a patch of at most 1,200 bytes.
 
     The patch contains quantities, free CPUs and fingerprints.
     """

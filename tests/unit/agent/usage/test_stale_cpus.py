@@ -109,7 +109,7 @@ def test_without_the_file_nothing_is_known() -> None:
 
 @given(node_histories())
 def test_never_a_cpu_of_a_pod_that_is_alive(history: NodeHistory) -> None:
-    """Whatever init containers hold, stale CPUs belong to ended pods; they are complete if these are known."""
+    """Whatever init containers hold, stale CPUs belong to ended pods. If these are known, all their CPUs are stale."""
     observed = history.report()
     held = CpuSet.union(one.cpus for record in history.records if record.alive for one in record.containers)
     gone = [record for record in history.records if not record.alive and not record.reconciled]

@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_read_is_not_a_fault(changes: dict[str, Any]) -> N
     assert state.active == ()
 
 
-def test_a_gpu_is_not_healthy_because_nvml_is_silent() -> None:
+def test_silent_nvml_does_not_imply_a_healthy_gpu() -> None:
     for facts in (None, NvmlFacts(problem="the nvidia driver did not respond within 10 s")):
         silent = look({}, facts)
         assert (silent.gpus, silent.silent) == (None, {"nvml"})

@@ -133,7 +133,7 @@ def test_an_empty_mask_means_the_core_if_it_is_known() -> None:
 
 
 def test_cpus_with_different_caches() -> None:
-    """CPUs with another number of caches may have other caches at the same index, so their own files are read."""
+    """CPUs with another list of caches may have other caches at the same index, so their own files are read."""
     tree = bare_tree("0-3")
     add_cache(tree, 0, 1, "Data", "32K", ["0", "1", "2", "3"])
     add_cache(tree, 1, 1, "Instruction", "32K", ["0", "1"])

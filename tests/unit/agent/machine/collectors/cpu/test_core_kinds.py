@@ -74,7 +74,7 @@ HYBRID_CORES = {"0-1": 0, "2-3": 4, "4": 8, "5": 9, "6": 10, "7": 11}
 def test_intel_names_its_kinds() -> None:
     """The PMUs name the kinds, whatever the frequencies.
 
-    Favoured cores belong to their kind, as do its slower cores.
+    Favoured cores belong to their kind, whose common maximum is lower.
     """
     tree = with_frequencies(
         eight_cpus(HYBRID_CORES) | PMUS,

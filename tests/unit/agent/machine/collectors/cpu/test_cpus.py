@@ -205,10 +205,7 @@ def test_cpuinfo_that_omits_cpus() -> None:
 
 
 def test_byte_order() -> None:
-    """The kernel prints the byte order since 6.2; before that, it follows from the architecture.
-
-    It is None if both are unknown.
-    """
+    """The kernel prints it since 6.2; before, the architecture determines it. It is None if both are unknown."""
     for content, expected in ((b"little\n", "little"), (b"big\n", "big")):
         assert healthy(bare_tree("0") | {"sys/kernel/cpu_byteorder": content}, ONLY).byte_order == expected
     assert healthy(bare_tree("0"), ONLY).byte_order is None

@@ -164,7 +164,7 @@ def test_two_nodes_that_lost_all_files_have_no_cpus_and_are_not_memory() -> None
 
 
 def test_nodes_that_claim_the_cpus_of_another() -> None:
-    """A CPU stays with the first node that lists it. Like hwloc, discovery omits a node without CPUs of its own."""
+    """A CPU belongs to the first node that lists it. Like hwloc, discovery omits a node without CPUs of its own."""
     nodes = {0: Node("0-3"), 1: Node("2-5"), 2: Node("0-5"), 3: Node("6-7")}
     machine = zones_of(node_tree(nodes, "0-7"))
     assert cpus_by_zone(machine) == {0: "0-3", 1: "4-5", 3: "6-7"}
