@@ -164,7 +164,7 @@ def test_an_event_from_an_unobserved_time_belongs_to_no_pod() -> None:
     down = story.now + 600
     story.held = {FIRST_GPU: [PodName("team", "next")]}
     fault = story.observe(1200.0, events=xid(31, down)).raised
-    assert fault == ()  # older than the time for which it lasts
+    assert fault == ()  # older than the time for which such a fault lasts
     assert story.observe(events=xid(109, down)).raised[0].pods == ()
 
 

@@ -51,8 +51,8 @@ def nvml(*gpus: NvmlGpu, driver: str = "570.86.10") -> Any:
         ("8086", "0380", {}, "intel"),
         ("10de", "0403", {}, None),  # the audio function of a GPU
         ("10de", "0680", {}, None),  # an NVSwitch
-        ("8086", "1200", {"driver": "intel_vpu"}, None),  # ES1000, part of a management controller
-        ("1002", "0300", {"device": "515e"}, None),  # ES1000, of a management controller
+        ("8086", "1200", {"driver": "intel_vpu"}, None),  # an NPU
+        ("1002", "0300", {"device": "515e"}, None),  # ES1000, part of a management controller
         ("1a03", "0300", {"driver": "ast"}, None),  # ASPEED
         ("102b", "0300", {"driver": "mgag200"}, None),  # Matrox
         ("1234", "0300", {"driver": "bochs-drm"}, None),  # QEMU
