@@ -1,4 +1,4 @@
-"""Bindings by ourselves: what each response of an API server means for the pod."""
+"""Bindings by the extender: the effect of each response of the API server on the pod."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 class FakeServer:
-    """Responds to bindings with errors in their order, then with success; has the pods."""
+    """A server that fails bindings with the given errors, then accepts them; it stores one pod."""
 
     def __init__(self, *errors: KubeError, pod: Json | KubeError | None = None) -> None:
         self.errors = list(errors)
@@ -98,7 +98,7 @@ def binder(server: FakeServer, assume_timeout: float = 120.0) -> Binder:
     ],
 )
 def test_responses(server: FakeServer, result: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A response without a definite meaning is followed by another request; the pod stays assumed until then."""
+    """After a response without a definite meaning, the binder retries; until then the pod remains assumed."""
     monkeypatch.setattr(binder_module, "RETRY_PERIOD", 0.01)
     with binder(server) as running:
         running.submit([placement()])
@@ -108,8 +108,8 @@ def test_responses(server: FakeServer, result: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("give_up", "assume_timeout"), [(0.05, 120.0), (90.0, 0.06)])
-def test_a_server_that_is_gone(give_up: float, assume_timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while the pod is left to kube-scheduler, as long as it is assumed."""
+def test_an_unavailable_server(give_up: float, assume_timeout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, but while it is still assumed, the pod is left to kube-scheduler."""
     monkeypatch.setattr(binder_module, "RETRY_PERIOD", 0.01)
     monkeypatch.setattr(binder_module, "GIVE_UP", give_up)
     server = FakeServer(*[TransportError("refused")] * 100)

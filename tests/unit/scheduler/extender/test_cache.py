@@ -1,4 +1,4 @@
-"""The extender's cache: one node for a pod at a time, whatever becomes of the pod."""
+"""The extender's cache: a pod has one node at a time, in any history."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from zonewise_scheduler.extender.placing.placer import ScheduleResult
 from zonewise_scheduler.extender.tables import diagnosis
 from zonewise_scheduler.nodes.assumed.types import NODE_BACKOFF, LedgerTimeouts, PendingPod
 
-# --- choosing
+# --- selection of nodes
 
 
 def test_three_pods_before_any_is_bound() -> None:
-    """Each of three pods that need most of a zone gets a zone that the earlier ones leave; the third gets none."""
+    """Each pod needs most of a zone: the first two get a zone each, and the third gets none."""
     harness = CacheHarness("n")
     results = [harness.select(pod(name, FIVE_CPUS)) for name in "abc"]
     assert [result.node for result in results] == ["n", "n", ""]
@@ -25,15 +25,15 @@ def test_three_pods_before_any_is_bound() -> None:
 
 
 def test_only_candidates_are_selected() -> None:
-    """The best node is not selected if it is no candidate; an unknown candidate has its reason."""
+    """The best node is not selected unless it is a candidate; an unknown candidate has a reason."""
     harness = CacheHarness("a", "b", "c")
     assert harness.select(pod("p"), "b").node == "b"
     result = harness.select(pod("q"), "d")
     assert result == ScheduleResult("", None, FailedNodes({"d": diagnosis.NO_REPORT}))
 
 
-def test_a_pod_filtered_again_is_decided_again() -> None:
-    """A pod that is filtered again is decided again, and its earlier node is free."""
+def test_a_pod_filtered_again_gets_a_new_decision() -> None:
+    """The node of the earlier decision is free again."""
     harness = CacheHarness("a", "b")
     pending = pod("p", WHOLE)
     assert harness.select(pending, "a").node == "a"
@@ -45,13 +45,13 @@ def test_a_pod_filtered_again_is_decided_again() -> None:
 
 
 def test_fuller_nodes_are_preferred() -> None:
-    """Without pending pods, pods are packed: the second goes to the node of the first."""
+    """Without pending pods, pods are packed: further pods go to the node of the first."""
     harness = CacheHarness("a", "b", "c")
     assert {harness.select(pod(name)).node for name in "pqrs"} == {"a"}
 
 
 def test_scores() -> None:
-    """Scores are 0 to 100 in the order of the names; 0 for a node without a report."""
+    """Scores are between 0 and 100, in the order of the names; a node without a report has the score 0."""
     harness = CacheHarness("a", "b")
     harness.select(pod("p"), "a")
     scores = harness.cluster.scores(HALF, ["b", "unknown", "a"])
@@ -59,11 +59,11 @@ def test_scores() -> None:
     assert 0 <= scores[0] < scores[2] <= 100
 
 
-# --- what becomes of assumed pods
+# --- what happens to assumed pods
 
 
 def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
-    """A pod bound to another node is assumed there, and forgotten on the selected node."""
+    """A pod bound to another node is assumed there and forgotten on the selected node."""
     harness = CacheHarness("a", "b")
     harness.select(pod("p"), "a")
     harness.observe(pod("p"), "b")
@@ -71,7 +71,7 @@ def test_a_pod_bound_elsewhere_is_assumed_there() -> None:
 
 
 def test_a_late_call_for_a_bound_pod_returns_its_node() -> None:
-    """kube-scheduler may filter a pod once more after its binding."""
+    """kube-scheduler may filter a pod again after its binding."""
     harness = CacheHarness("a", "b")
     harness.observe(pod("p", WHOLE), "a")
     assert harness.select(pod("p", WHOLE)).node == "a"
@@ -80,7 +80,7 @@ def test_a_late_call_for_a_bound_pod_returns_its_node() -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["bound", "ended"])
-def test_a_late_call_for_a_pod_that_has_a_node_keeps_no_node_from_others(*, ended: bool) -> None:
+def test_a_late_call_for_a_pod_with_a_node_blocks_no_node(*, ended: bool) -> None:
     harness = CacheHarness("a", "b")
     harness.observe(pod("p", WHOLE), "a")
     harness.kubelets["a"].decide(pod("p", WHOLE))
@@ -92,7 +92,7 @@ def test_a_late_call_for_a_pod_that_has_a_node_keeps_no_node_from_others(*, ende
 
 
 def test_a_late_call_for_a_deleted_pod_holds_nothing() -> None:
-    """kube-scheduler learns later that a pod was deleted, and does not say that it gave the pod up."""
+    """kube-scheduler learns of the deletion later, and does not report that it gave up on the pod."""
     harness = CacheHarness("a")
     harness.observe(pod("p", WHOLE))
     harness.delete(pod("p", WHOLE))
@@ -101,12 +101,12 @@ def test_a_late_call_for_a_deleted_pod_holds_nothing() -> None:
     assert harness.select(pod("s", WHOLE)).node == ""
     harness.delete(pod("q", WHOLE))
     assert harness.select(pod("r", WHOLE)).node == "a"
-    harness.observe(pod("p", WHOLE))  # the deletion was that of an older history
+    harness.observe(pod("p", WHOLE))  # the deletion belongs to an older history
     assert harness.select(pod("p", WHOLE)).node == "a"
 
 
 def test_a_deleted_pod_is_forgotten() -> None:
-    """A pod that is deleted before it is bound uses nothing."""
+    """A pod deleted before its binding uses nothing."""
     harness = CacheHarness("a")
     harness.select(pod("p"))
     harness.delete(pod("p"))
@@ -114,7 +114,6 @@ def test_a_deleted_pod_is_forgotten() -> None:
 
 
 def test_an_assumed_pod_expires() -> None:
-    """An assumed pod that is never bound expires."""
     harness = CacheHarness("a", timeouts=LedgerTimeouts(assume_timeout=5))
     harness.select(pod("p"))
     harness.clock.advance(4)
@@ -126,7 +125,7 @@ def test_an_assumed_pod_expires() -> None:
 
 
 def test_a_rejected_assumed_pod_is_a_misprediction() -> None:
-    """A kubelet's rejection of an assumed pod is a misprediction; the node is then in backoff for such a pod."""
+    """If a kubelet rejects an assumed pod, this is a misprediction; the node is then in backoff for such pods."""
     harness = CacheHarness("a", "b")
     harness.select(pod("p"), "a")
     harness.observe(pod("p"), "a")
@@ -138,8 +137,8 @@ def test_a_rejected_assumed_pod_is_a_misprediction() -> None:
     assert harness.select(pod("q"), "a", "b").node == "b"
 
 
-def test_a_rejected_pod_of_another_scheduler_is_none() -> None:
-    """The pods of other schedulers have no prediction."""
+def test_a_rejected_pod_of_another_scheduler_is_no_misprediction() -> None:
+    """There are no predictions for pods of other schedulers."""
     harness = CacheHarness("a")
     harness.observe(pod("p"), "a")
     harness.observe(pod("p"), "a", phase="Failed", reason="TopologyAffinityError")
@@ -148,7 +147,7 @@ def test_a_rejected_pod_of_another_scheduler_is_none() -> None:
 
 
 def test_pods_of_other_schedulers_count() -> None:
-    """A pod bound by another scheduler counts too; one that no kubelet aligns does not."""
+    """A pod bound by another scheduler uses zones too, unless no kubelet aligns it."""
     harness = CacheHarness("a")
     harness.observe(pod("p", WHOLE), "a")
     harness.observe(pod("shared", SHARED), "a")
@@ -158,7 +157,7 @@ def test_pods_of_other_schedulers_count() -> None:
     assert harness.select(pod("r")).node == "a"
 
 
-# --- whatever happens
+# --- random histories
 
 NODES = ("a", "b", "c")
 PODS = [pod(f"p{number}", pod_shape((cpus, 0))) for number, cpus in enumerate((1, 3, 4, 5, 5, 8))]
@@ -176,8 +175,7 @@ STEPS = st.one_of(
 def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
     """In any history a pod is assumed on one node, which is a candidate and admits it.
 
-    A pod stays without a node only while no candidate admits it, or once it was deleted. A pod that is bound keeps its
-    node in late calls.
+    A pod is without a node only if no candidate admits it or it was deleted. A bound pod keeps its node in late calls.
     """
     harness = CacheHarness(*NODES)
     selected: dict[str, str] = {}
@@ -190,7 +188,7 @@ def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
 
 
 def _admitting(harness: CacheHarness, pending: PendingPod, names: set[str]) -> list[str]:
-    """Return the nodes that admit a pod after their assumed pods, by the ledger alone."""
+    """Return the nodes on which the ledger would admit a pod besides their assumed pods."""
     ledger = harness.cluster.state.ledger
     states = {name: ledger.assumed_state(name) for name in sorted(names)}
     return [name for name, state in states.items() if state and state.assume(pending.shape, ledger.admit)[0].admitted]
@@ -233,8 +231,8 @@ def _follow(harness: CacheHarness, selected: dict[str, str], step: str, pending:
             getattr(harness, step)(name)
 
 
-def test_a_rejected_pod_counts_once() -> None:
-    """A pod that its kubelet has rejected may change once more, as when its Job's finalizer is removed."""
+def test_a_rejected_pod_is_counted_once() -> None:
+    """A pod that its kubelet has rejected may change again, for example when the finalizer of its Job is removed."""
     harness = CacheHarness("a")
     harness.select(pod("p"))
     harness.observe(pod("p"), "a")

@@ -1,4 +1,4 @@
-"""The extender's cache: nodes of which nothing is known, or nothing new."""
+"""The extender's cache: nodes without a report, or with a stale one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_unreported_nodes(policy: str, node: str) -> None:
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "a"), ("allow-unaligned", ""), ("deny", "")])
 def test_stale_reports(policy: str, node: str) -> None:
-    """A report is stale once a pod has run for long without being in it; a report that covers the pod ends that."""
+    """A report becomes stale when a pod has run for a while without being in it, and current when it covers the pod."""
     harness = CacheHarness("a", fallback=FallbackPolicy(stale=policy, stale_after=30))
     harness.observe(pod("p"), "a", started=harness.clock())
     harness.clock.advance(31)
@@ -43,7 +43,7 @@ def test_stale_reports(policy: str, node: str) -> None:
 
 
 def test_a_stale_report_becomes_current() -> None:
-    """A pod rejected for a stale report is requeued once the report covers the pod that runs as predicted."""
+    """A pod rejected because of a stale report is requeued when the report covers the running pod."""
     harness = CacheHarness("a", fallback=FallbackPolicy(stale="allow-unaligned", stale_after=30))
     harness.observe(pod("p"), "a", started=harness.clock())
     harness.clock.advance(31)
@@ -59,7 +59,7 @@ def test_a_stale_report_becomes_current() -> None:
 
 @pytest.mark.parametrize(("policy", "node"), [("allow", "a"), ("allow-unaligned", ""), ("deny", "")])
 def test_an_outdated_view(policy: str, node: str) -> None:
-    """Every report is stale while nodes, reports or pods are not known to be current; then pods are requeued."""
+    """While the watches of nodes, reports or pods may be outdated, every report is stale; then pods are requeued."""
     harness = CacheHarness("a", fallback=FallbackPolicy(stale=policy, watch_stale_after=30))
     harness.cluster.set_view_age(30.0)
     assert harness.select(pod("p")).node == "a"
@@ -75,7 +75,7 @@ def test_an_outdated_view(policy: str, node: str) -> None:
 
 
 def test_a_restored_report() -> None:
-    """A report with a lower version replaces the current one: the reflector reports changes in order."""
+    """A report of a lower version replaces the current one, because the reflector delivers changes in order."""
     harness = CacheHarness("a")
     before = PublishedReport(harness.kubelets["a"].report(), None)
     harness.bind(pod("p", WHOLE), "a")
@@ -90,7 +90,7 @@ def test_a_restored_report() -> None:
 
 
 def test_a_node_loses_its_report() -> None:
-    """Without its report a node admits no pod, and another node may use its row."""
+    """A node without a report admits no pod, and another node may use its row."""
     harness = CacheHarness("a", "b")
     harness.remove_report("a")
     assert harness.select(pod("p"), "a").node == ""
@@ -104,7 +104,7 @@ def test_a_node_loses_its_report() -> None:
 
 
 def test_the_release_of_a_kubelet() -> None:
-    """The release is that of the node, while the node exists."""
+    """The release is known while the Node exists."""
     harness = CacheHarness("a")
     harness.cluster.update_node(None, NodeInfo("a", release=(1, 33)))
     assert harness.cluster.kubelet_release("a") == (1, 33)

@@ -1,4 +1,4 @@
-"""The extender's cache: unschedulable pods that are requeued."""
+"""The extender's cache: requeueing of unschedulable pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 
 def test_pods_are_requeued_for_free_zones() -> None:
-    """An unschedulable pod is requeued once a report shows free zones: once, not again at once."""
+    """An unschedulable pod is requeued once when a report shows free zones, and not again immediately."""
     harness = CacheHarness("a")
     harness.bind(pod("p", WHOLE), "a")
     harness.bind(pod("q", WHOLE), "a")
@@ -53,7 +53,7 @@ def test_bound_and_deleted_pods_are_not_requeued(event: str) -> None:
 
 
 def blocked_harness() -> CacheHarness:
-    """Return a node with three assumed pods, which admits a fourth, but not in every order."""
+    """Return a node with three assumed pods that admits a fourth, but not in every order of arrival."""
     harness = CacheHarness("a")
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
         assert harness.select(pod(name, pod_shape((cpus, 0)))).node == "a"
@@ -64,7 +64,7 @@ def blocked_harness() -> CacheHarness:
 
 
 def test_assumed_pods_arrive() -> None:
-    """Once the pods have arrived as predicted, the state is equal, and yet the fourth is requeued and assumed."""
+    """When the pods arrive as predicted, the state does not change, but the fourth pod is requeued and assumed."""
     harness = blocked_harness()
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
         assert harness.bind(pod(name, pod_shape((cpus, 0))), "a")
@@ -83,7 +83,7 @@ def test_assumed_pods_are_deleted() -> None:
 
 
 def test_assumed_pods_count_as_reported_after_the_lag() -> None:
-    """Pods count as covered by a report without fingerprints after a while; then the blocked pod is requeued."""
+    """After a while, a report without fingerprints counts as covering the pods; then the blocked pod is requeued."""
     harness = CacheHarness("a", timeouts=LedgerTimeouts(report_lag=10))
     harness.kubelets["a"].methods = ()
     for name, cpus in (("p", 3), ("q", 5), ("r", 5)):
@@ -121,7 +121,7 @@ def test_a_node_in_backoff_is_tried_again() -> None:
 
 @pytest.mark.parametrize("event", ["expired", "deleted"])
 def test_a_nomination_ends(event: str) -> None:
-    """A pod whose only node is left to a nominated pod is requeued when the nomination ends without that pod."""
+    """A pod whose only node is held for a nominated pod is requeued when the nomination ends without that pod."""
     cluster = fragmented()
     high = cluster.wait("high", SIX)
     victims = cluster.planner.plan(high, ["n", "m"]).victims

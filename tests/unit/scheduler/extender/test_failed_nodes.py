@@ -1,4 +1,4 @@
-"""Reasons by node: a mapping with its JSON and its distinct reasons, each made once."""
+"""Reasons by node: a mapping whose JSON and distinct reasons are computed once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 from zonewise_scheduler.extender.failed_nodes import FailedNodes, RejectionCause
 
 
-def test_as_json_once() -> None:
-    """The JSON has the nodes in their order; a second call returns the same bytes."""
+def test_json_is_encoded_once() -> None:
+    """The JSON lists the nodes in their order; a second call returns the same bytes object."""
     failed = FailedNodes({"b": "no", "a": 'not "here"'}, RejectionCause("InFlight"))
     assert list(json.loads(bytes(failed.encoded)).items()) == list(failed.items())
     assert failed.encoded is failed.encoded

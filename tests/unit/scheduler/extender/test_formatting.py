@@ -1,4 +1,4 @@
-"""Predicted verdicts and node states as text."""
+"""Text representations of predicted verdicts and node states."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NODE = node(2, 4, devices={GPU: {1: 1, 2: 2}}, topology="single-numa-node", rese
 
 
 def test_a_verdict() -> None:
-    """Each container has its zones and CPUs; CPUs are lists as the kernel writes them."""
+    """Each container is listed with its zones and CPUs; CPU lists have the kernel's format."""
     verdict = admit(NODE, pod(container("one", 2, 1), container("two", 2, 1, {GPU: 2})))
     assert format_verdict(verdict) == "one zones=0 cpus=2-3; two zones=1 cpus=8-9"
 
 
 def test_a_pod_without_exclusive_resources() -> None:
-    """A pod without exclusive resources has a text that says so."""
+    """The text states that the pod has no exclusive resources."""
     assert format_verdict(Verdict(admitted=True)) == "nothing exclusive"
     assert (
         format_verdict(Verdict(admitted=True, assignments=(ContainerAssignment("c", cpus=0b1011),))) == "c cpus=0-1,3"
@@ -25,7 +25,7 @@ def test_a_pod_without_exclusive_resources() -> None:
 
 
 def test_a_node_state() -> None:
-    """The available CPUs, memory and devices of a node by zone, and the unknown facts."""
+    """The text lists the available CPUs, memory and devices of the node by zone, and the unknown facts."""
     description = describe_state(NODE._replace(free_cpus=0b1100_0000_0011_0000))
     assert description["topologyManager"] == "single-numa-node, scope container"
     assert description["freeCpus"] == {"zone 0": "4-5", "zone 1": "14-15"}

@@ -1,4 +1,4 @@
-"""The verbs over HTTP: what of a request comes back in its response."""
+"""The extender's verbs over HTTP: responses preserve the fields of their requests."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WHOLE_VICTIMS = {
 @pytest.mark.parametrize(
     "proposed", [{"NodeNameToMetaVictims": META_VICTIMS}, {"NodeNameToVictims": WHOLE_VICTIMS}], ids=["meta", "whole"]
 )
-def test_victims_that_pass_through_violate_budgets_as_proposed(proposed: dict[str, Any]) -> None:
-    """For a pod that no kubelet aligns, kube-scheduler gets its victims back with their violations of budgets."""
+def test_passed_through_victims_keep_their_budget_violations(proposed: dict[str, Any]) -> None:
+    """If no kubelet aligns the pod, kube-scheduler gets its own victims back, with their budget violations."""
     metrics = ExtenderMetrics()
     client: Any = None
     informers: Any = SimpleNamespace(unsynced=[])

@@ -1,4 +1,4 @@
-"""Files of mispredictions: each can be replayed, the newest remain, and no name leads out of the directory."""
+"""Files of mispredictions: each can be replayed, the newest are kept, and no name leads out of the directory."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def misprediction(at: float = 0.0, name: str = "node-1", uid: str = "uid-1") -> 
 
 
 def test_a_file_can_be_read_again(tmp_path: Path) -> None:
-    """A file holds the whole case; the directory is created."""
+    """A file contains the whole case; a missing directory is created."""
     MispredictionFiles(str(tmp_path / "new" / "one"), 3).write(misprediction())
     [file] = (tmp_path / "new" / "one").iterdir()
     assert read_case(file.read_text()) == misprediction()
 
 
 def test_the_newest_files_remain(tmp_path: Path) -> None:
-    """The oldest files are deleted, by time of misprediction; foreign files remain."""
+    """The oldest files are deleted, in the order of the mispredictions; other files are not touched."""
     (tmp_path / "notes.txt").write_text("mine")
     files = MispredictionFiles(str(tmp_path), 3)
     for day in range(5):
@@ -43,13 +43,13 @@ def test_the_newest_files_remain(tmp_path: Path) -> None:
 
 
 def test_names_stay_inside_the_directory(tmp_path: Path) -> None:
-    """The file is in the directory, whatever the names of node and pod."""
+    """The file is in the directory for any names of node and pod."""
     MispredictionFiles(str(tmp_path / "here"), 3).write(misprediction(name="../../x", uid="../../../y/z"))
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["here"]
 
 
 def test_write_errors_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that cannot be written is logged, without an exception."""
+    """If a file cannot be written, the error is logged and no exception is raised."""
     directory = tmp_path / "gone"
     files = MispredictionFiles(str(directory), 3)
     directory.rmdir()
@@ -58,7 +58,7 @@ def test_write_errors_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 
 def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
-    """A directory that cannot be created is an error at the start."""
+    """If the directory cannot be created, starting fails."""
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         MispredictionFiles(str(tmp_path / "file"), 3)

@@ -1,4 +1,4 @@
-"""The loop of passes: it runs after an event, until nothing more fits, and survives errors."""
+"""The loop of scheduling passes: it runs after an event until nothing more fits, and survives errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FakeCluster:
-    """Stands for cache, binder and informers; the placements are numbers."""
+    """A stand-in for the cache, the binder and the informers; placements are numbers."""
 
     def __init__(self) -> None:
         self.changed = threading.Event()
@@ -26,7 +26,7 @@ class FakeCluster:
         self.fitting: list[int] = []
         self.submitted: list[int] = []
         self.assumed: list[int] = []
-        """By a pass that then fails."""
+        """Placements of a pass that then failed."""
         self.fails = False
         self.passes = 0
 
@@ -51,7 +51,7 @@ def loop(cluster: FakeCluster) -> PassLoop:
 
 
 def test_passes_until_nothing_more_fits() -> None:
-    """One event leads to as many passes as place something."""
+    """After one event, passes are run until one places nothing."""
     cluster = FakeCluster()
     with loop(cluster):
         cluster.fitting = [1, 2, 3, 4, 5]
@@ -60,7 +60,7 @@ def test_passes_until_nothing_more_fits() -> None:
 
 
 def test_nothing_before_the_first_lists() -> None:
-    """Nothing is placed while the pods that nodes already have are unknown."""
+    """Nothing is placed until the pods that already have nodes are known."""
     cluster = FakeCluster()
     cluster.unsynced, cluster.fitting = ["pods"], [1]
     with loop(cluster):
@@ -82,7 +82,7 @@ def test_an_error_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> Non
         eventually(lambda: cluster.submitted == [1])
 
 
-def test_what_a_failed_pass_has_placed_is_bound() -> None:
+def test_pods_placed_by_a_failed_pass_are_bound() -> None:
     cluster = FakeCluster()
     cluster.fails, cluster.assumed = True, [1]
     with loop(cluster):

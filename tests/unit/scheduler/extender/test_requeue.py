@@ -1,4 +1,4 @@
-"""Requeueing of pods, and an API server that is away meanwhile."""
+"""Requeueing of pods, also while the API server is unavailable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PODS = [PendingPod(f"uid-{name}", "lab", name, pod_shape((1, 0))) for name in "a
 
 
 class FakeServer:
-    """A client whose requests fail with the next of some errors, and the cache, which names each pod once."""
+    """A client whose requests first fail with the given errors, and a cache that returns each due pod once."""
 
     def __init__(self, *errors: KubeError) -> None:
         self.errors = [*errors]
@@ -52,8 +52,8 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requeue, "RETRY_PERIOD", 0.001)
 
 
-def test_pods_that_are_due_stay_so_while_the_api_server_is_away() -> None:
-    """No pod is asked for twice, and none is lost: the cache would name it again only after its backoff."""
+def test_due_pods_remain_due_while_the_api_server_is_unavailable() -> None:
+    """No pod is requeued twice or lost, although the cache would return it again only after its backoff."""
     server = FakeServer(TransportError("refused"), TransportError("refused"), ServerError(503, "", "etcd"))
     with server.requeuer():
         eventually(lambda: server.patched == ["a", "b", "c"])
@@ -68,7 +68,7 @@ def test_pods_that_are_due_stay_so_while_the_api_server_is_away() -> None:
         (Forbidden(403, "Forbidden", "no right"), []),
     ],
 )
-def test_one_pod_keeps_no_others_from_being_requeued(error: KubeError, dropped: list[str]) -> None:
+def test_an_error_for_one_pod_does_not_delay_the_others(error: KubeError, dropped: list[str]) -> None:
     server = FakeServer(error)
     with server.requeuer():
         eventually(lambda: server.patched == ["b", "c"])

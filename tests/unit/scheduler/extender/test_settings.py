@@ -1,4 +1,4 @@
-"""Settings of the extender: safe defaults, validated values, deprecated names, and errors that name the remedy."""
+"""Settings of the extender: safe defaults, validation, deprecated names, and errors that state the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(text: str | None = None, environment: dict[str, str] | None = None, **f
 
 
 def test_defaults() -> None:
-    """The defaults listen on loopback, bind no pod, and keep aligned pods off nodes without a report."""
+    """The defaults listen on loopback, bind no pods, and keep aligned pods off nodes without a report."""
     values = read()
     assert values == ExtenderSettings()
     assert values.listen.startswith("127.0.0.1:")
@@ -27,14 +27,14 @@ def test_defaults() -> None:
 
 
 def test_every_option_is_a_setting() -> None:
-    """Every option but the deprecated ones has a field of its name, and every field an option."""
+    """Every option except the deprecated ones has a field of the same name, and every field has an option."""
     current = [option.field for option in OPTIONS if not option.help.startswith("deprecated")]
     assert current == list(ExtenderSettings._fields)
 
 
 @pytest.mark.parametrize("field", ExtenderSettings._fields)
-def test_help_tells_the_default(field: str) -> None:
-    """A default in the help text is the actual default."""
+def test_help_states_the_default(field: str) -> None:
+    """The default in a help text is the actual default."""
     [option] = [option for option in OPTIONS if option.field == field]
     _, _, default = option.help.partition("default: ")
     if default and field != "kubeconfig":
@@ -43,7 +43,7 @@ def test_help_tells_the_default(field: str) -> None:
 
 
 def test_every_option_is_an_argument() -> None:
-    """Every setting has a flag of its name, with a text value."""
+    """Every setting has a flag of the same name, which takes text."""
     parser = ArgumentParser(exit_on_error=False)
     OPTIONS.add_arguments(parser)
     given_flags = vars(parser.parse_args(["--tls-client-ca=a", "--bind=true", "--stale-after", "2m"]))
@@ -53,7 +53,7 @@ def test_every_option_is_an_argument() -> None:
 
 @given(st.sets(st.sampled_from(SOURCES[1:])))
 def test_precedence(sources: set[str]) -> None:
-    """Flags win over the environment, the environment over the file, the file over the default."""
+    """Flags override the environment, the environment overrides the file, and the file overrides the defaults."""
     values = read(
         "staleAfter: 2s" if "file" in sources else None,
         {"ZONEWISE_STALE_AFTER": "3s"} if "environment" in sources else {},
@@ -64,7 +64,7 @@ def test_precedence(sources: set[str]) -> None:
 
 
 def test_a_whole_file() -> None:
-    """A file with every kind of value; TLS is a level of its own."""
+    """A file may contain every kind of value; TLS settings are nested."""
     text = """
     listen: ":9810"
     metricsListen: ""
@@ -129,14 +129,14 @@ def test_errors(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("blind", "allow"), ("unaligned", "allow-unaligned"), ("refuse", "deny")])
 def test_deprecated_policies(old: str, new: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The deprecated name of a policy still works, with a warning that names the present one."""
+    """The deprecated name of a policy still works, with a warning that names the current one."""
     settings = read(f"unreportedNodes: {old}\nstaleReports: {old}")
     assert (settings.unreported_nodes, settings.stale_reports) == (new, new)
     assert f"the policy {old} is deprecated: use {new}" in caplog.text
 
 
 def test_deprecated_options(caplog: pytest.LogCaptureFixture) -> None:
-    """The deprecated name of an option still works, with a warning; the present name wins over it."""
+    """The deprecated name of an option still works, with a warning; the current name takes precedence."""
     settings = read("promiseLimit: 5s\nmissFiles: 3", {"ZONEWISE_MISS_DIR": "/old"}, miss_files="4")
     assert (settings.assume_timeout, settings.misprediction_dir, settings.misprediction_files) == (5.0, "/old", 4)
     assert "--promise-limit (promiseLimit) is deprecated: use --assume-timeout (assumeTimeout)" in caplog.text
@@ -144,6 +144,6 @@ def test_deprecated_options(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_certificates_of_clients_need_tls() -> None:
-    """Client certificates need TLS: without it the extender would be open to every caller."""
+    """Client certificates require TLS: without TLS, the extender would accept every caller."""
     with pytest.raises(SettingsError, match=r"^tls\.clientCa"):
         read("tls: {clientCa: a}")

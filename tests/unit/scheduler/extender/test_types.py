@@ -27,7 +27,7 @@ NAMES = st.lists(LABELS, min_size=1, max_size=3).map(".".join)
 
 @st.composite
 def similar_names(draw: st.DrawFn) -> list[str]:
-    """Names of which some are prefixes, suffixes or parts of others."""
+    """Draw names of which some are prefixes, suffixes or substrings of others."""
     some = draw(st.lists(NAMES, min_size=1, max_size=8))
     more = [f"{draw(LABELS)}{name}" for name in some] + [f"{name}{draw(LABELS)}" for name in some]
     more += [name[1:] for name in some if len(name) > 1] + [name[:-1] for name in some if len(name) > 1]
@@ -35,7 +35,7 @@ def similar_names(draw: st.DrawFn) -> list[str]:
 
 
 def candidates(**arguments: Any) -> CandidateNodes:
-    """Return the candidates of a request in JSON as kube-scheduler writes it."""
+    """Return the candidates of a request whose JSON has kube-scheduler's format."""
     body = json.dumps({"Pod": {}, "Nodes": None, "NodeNames": None} | arguments, separators=(",", ":"))
     return CandidateNodes(msgspec.json.decode(body.encode(), type=ExtenderArgs))
 
@@ -46,7 +46,7 @@ def node_list(names: list[str]) -> dict[str, Any]:
 
 @given(similar_names(), st.data())
 def test_membership(names: list[str], data: st.DataObject) -> None:
-    """A node is a candidate if and only if its name is in the request, in both forms and for any number."""
+    """A node is a candidate if and only if its name is in the request, in both forms and for any number of nodes."""
     included = data.draw(st.lists(st.sampled_from(names), unique=True))
     requests = [candidates(NodeNames=included), candidates(Nodes=node_list(included))]
     for name in names:
@@ -56,7 +56,7 @@ def test_membership(names: list[str], data: st.DataObject) -> None:
 
 @given(similar_names(), st.data())
 def test_membership_of_escaped_names(names: list[str], data: st.DataObject) -> None:
-    """A node is a candidate too where JSON has characters of its name as escapes."""
+    """A node is also recognized if the JSON escapes characters of its name."""
     included = data.draw(st.lists(st.sampled_from(names), unique=True))
     characters = [[data.draw(st.sampled_from([c, f"\\u{ord(c):04x}"])) for c in name] for name in included]
     texts = [f'"{"".join(name)}"' for name in characters]
@@ -68,7 +68,7 @@ def test_membership_of_escaped_names(names: list[str], data: st.DataObject) -> N
 
 @given(st.lists(NAMES, unique=True), st.data())
 def test_results(names: list[str], data: st.DataObject) -> None:
-    """The nodes that pass come back in the form and order of the request; the failed ones with their reasons."""
+    """Passing nodes are returned in the form and order of the request, and failed nodes with their reasons."""
     passing = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     failed = {name: "no" for name in names if name not in passing}
     passing_names = [name for name in names if name in passing]
@@ -86,15 +86,15 @@ def encoded(result: ExtenderFilterResult) -> dict[str, Any]:
 
 
 def test_nodes_are_returned_unchanged() -> None:
-    """A node that passes is not encoded anew: no field, order or number changes."""
+    """Passing nodes are not encoded again, so their fields, order and numbers do not change."""
     node = b'{"metadata": {"name":"n", "z":1.50, "a":12345678901234567890123},"status":{}}'
     arguments = msgspec.json.decode(b'{"Pod":{},"Nodes":{"items":[' + node + b"]}}", type=ExtenderArgs)
     assert node in msgspec.json.encode(CandidateNodes(arguments).pass_nodes(["n"], FailedNodes()))
     assert node in msgspec.json.encode(CandidateNodes(arguments).pass_all())
 
 
-def test_fields_are_those_of_go() -> None:
-    """The keys are the names of Go's fields, and zero values are as Go writes them."""
+def test_fields_match_the_go_types() -> None:
+    """The keys are Go's field names, and zero values are encoded as in Go."""
     assert encoded(ExtenderFilterResult(error="e")) == {
         "Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None, "Error": "e"
     }  # fmt: skip
@@ -105,7 +105,7 @@ def test_fields_are_those_of_go() -> None:
 
 
 def test_neither_nodes_nor_names() -> None:
-    """A request with neither Nodes nor NodeNames is an error; an empty list of either has no candidates."""
+    """A request with neither Nodes nor NodeNames is an error; an empty list of either means no candidates."""
     with pytest.raises(RequestError, match="neither Nodes nor NodeNames"):
         candidates()
     assert (

@@ -1,4 +1,4 @@
-"""Decoded pods, nodes and reports; a damaged field costs that field only."""
+"""Decoding of pods, nodes and reports: a damaged field invalidates only that field."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def observe(spec: dict[str, Any] | None = None, **status: Any) -> ObservedPod:
 
 
 def test_a_pod() -> None:
-    """A bound pod with its shape and its start time."""
+    """A bound pod is decoded with its shape and its start time."""
     pod_info = observe({"nodeName": "n"}, phase="Running", startTime="2026-01-01T00:00:10Z")
     assert pod_info._replace(info=None) == ObservedPod("uid-1", "lab", "p", SHAPE, "n", "Running", 1767225610.0)
     assert not pod_info.terminal
@@ -59,13 +59,13 @@ def test_a_pod() -> None:
     ],
 )
 def test_terminal_phases(phase: str, reason: str, terminal: bool, rejected: bool) -> None:
-    """A rejected pod has failed with a reason of admission; any other terminal pod has run."""
+    """A rejected pod is one that failed with an admission reason; any other terminal pod has run."""
     pod_info = observe(phase=phase, reason=reason)
     assert (pod_info.terminal, pod_info.rejected) == (terminal, rejected)
 
 
 def test_a_pod_that_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
-    """A pod beyond the limits costs its shape, also where it is bound: its admission is never computed."""
+    """A pod beyond the limits has no shape, even if it is bound: its admission is never computed."""
     one = build_pod("p", SHAPE)["spec"]["containers"][0]
     pod_info = observe({"containers": [one | {"name": f"c{number}"} for number in range(3000)], "nodeName": "n"})
     assert (pod_info.shape, pod_info.node) == (None, "n")
@@ -73,7 +73,7 @@ def test_a_pod_that_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_scheduling_fields_of_a_pod_that_is_too_large() -> None:
-    """It still counts on its node: its requests, its required anti-affinity and its priority."""
+    """The pod still counts on its node, with its requests, its required anti-affinity and its priority."""
     one = build_pod("p", SHAPE)["spec"]["containers"][0]
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
     pod_info = observe(
@@ -91,7 +91,7 @@ def test_the_scheduling_fields_of_a_pod_that_is_too_large() -> None:
 
 
 def test_a_pod_with_an_invalid_spec(caplog: pytest.LogCaptureFixture) -> None:
-    """A damaged quantity costs the shape, and is logged; the other fields stay."""
+    """A damaged quantity is logged, and the pod has no shape; the other fields are decoded."""
     broken = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "many"}}}], "nodeName": "n"}
     pod_info = observe(broken, phase="Running")
     assert (pod_info.shape, pod_info.node, pod_info.phase) == (None, "n", "Running")
@@ -101,12 +101,12 @@ def test_a_pod_with_an_invalid_spec(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", 7])
 def test_an_invalid_start_time(time: object) -> None:
-    """An invalid start time is unknown, which is not zero."""
+    """An invalid start time is decoded as unknown, not as zero."""
     assert observe(startTime=time).started is None
 
 
 def test_a_report() -> None:
-    """A report has its node's state, with the rules of the release of its kubelet, and when it was last written."""
+    """A report has the state of its node, the rules of its kubelet's release, and the time of its last write."""
     body = build_nrt("n", NODE)
     body["metadata"]["managedFields"] = [
         {"manager": "a", "time": "2026-01-01T00:00:10Z"}, {"manager": "b", "time": "2026-01-01T00:00:30Z"}, {}
@@ -119,7 +119,7 @@ def test_a_report() -> None:
 
 
 def test_a_damaged_report(caplog: pytest.LogCaptureFixture) -> None:
-    """A damaged quantity is logged, and the rest of the report counts."""
+    """A damaged quantity is logged, and the rest of the report is used."""
     body = build_nrt("n", NODE)
     body["zones"][0]["resources"][0]["available"] = "some"
     decoded = decode_report(raw(body), KindInterner(), lambda _: (1, 36))
@@ -129,7 +129,7 @@ def test_a_damaged_report(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("kind", ["large", "managed", "defect"])
 def test_an_unreadable_report(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It costs its node, and nothing else: the node has no state, and a problem has the reason."""
+    """An unreadable report affects only its node: the node has no state, and a problem states the reason."""
     body = build_nrt("n", NODE)
     body["metadata"]["resourceVersion"] = "7"
     if kind == "large":
@@ -145,13 +145,13 @@ def test_an_unreadable_report(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_node() -> None:
-    """A node has the release of its kubelet."""
+    """A node is decoded with the release of its kubelet."""
     body = {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.35.2"}}}
     assert decode_node(raw(body)).release == (1, 35)
 
 
 @pytest.mark.parametrize("decode", [decode_pod, decode_node])
-def test_a_value_that_is_no_object(decode: Any) -> None:
-    """A value that is no object raises an error; the reflector then keeps its last state."""
+def test_a_value_that_is_not_an_object(decode: Any) -> None:
+    """A value that is not a JSON object raises an error; the reflector then keeps its last state."""
     with pytest.raises(msgspec.DecodeError):
         decode(msgspec.Raw(b"[]"))

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: read, matched with pods, counted."""
+"""PodDisruptionBudgets: decoding them, matching them with pods, and counting evictions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELS = (("app", "x"), ("z", "1"))
 
 
 def test_selection() -> None:
-    """It selects pods of its namespace by labels; a pod whose eviction is counted already takes none."""
+    """A budget selects pods of its namespace by labels. A pod whose eviction is already counted needs no budget."""
     budgets = DisruptionBudgets(Clock())
     budgets.update(None, decode_disruption_budget(raw(APP)))
     assert budgets.of_pod("ns", "p", LABELS) == ("ns/b",)
@@ -34,7 +34,7 @@ def test_selection() -> None:
 
 
 def test_selectors() -> None:
-    """Without a selector it selects nothing; an empty one selects all. An invalid one is an error."""
+    """A budget without a selector selects no pods; an empty selector selects all. An invalid selector is an error."""
     assert decode_disruption_budget(raw({})).selector is None
     assert decode_disruption_budget(raw({"selector": {}})).selector == ()
     selector = {"matchExpressions": [{"key": "app", "operator": "Among", "values": ["x"]}]}
@@ -43,7 +43,7 @@ def test_selectors() -> None:
 
 
 def test_counts() -> None:
-    """An own eviction counts until the controller's number goes down, or for half a minute."""
+    """The extender's own evictions count until the controller lowers `disruptionsAllowed`, or for half a minute."""
     clock = Clock()
     budgets = DisruptionBudgets(clock)
     three, two = decode_disruption_budget(raw(APP, 3)), decode_disruption_budget(raw(APP, 2))

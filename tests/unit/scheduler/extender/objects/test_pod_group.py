@@ -1,4 +1,4 @@
-"""PodGroups of both APIs, and the pods that name them."""
+"""PodGroups of both APIs, and the pods that refer to them."""
 
 from __future__ import annotations
 

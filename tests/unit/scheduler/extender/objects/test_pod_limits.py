@@ -1,4 +1,4 @@
-"""Which pods are judged."""
+"""Limits of the pods that are judged."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from zonewise_scheduler.extender.objects.pod_limits import MAX_CONTAINERS, MAX_R
 
 
 def test_pods_that_may_be_aligned() -> None:
-    """Guaranteed pods, and pods with devices."""
+    """Kubelets may align Guaranteed pods and pods with devices."""
     assert may_be_aligned(pod(container(cpus=1, gib=1)))
     assert may_be_aligned(pod(container(devices={GPU: 1}), qos="Burstable"))
     assert not may_be_aligned(pod(container(cpus=1), qos="Burstable"))
 
 
-def test_the_sentence_names_the_limit() -> None:
-    """The largest pods pass; a larger one is told how large a pod may be. Pods that no kubelet aligns have no limit."""
+def test_the_error_states_the_limit() -> None:
+    """The largest pods pass; the error for a larger pod states the limit. Pods that no kubelet aligns have no limit."""
     containers = [container(f"c{number}", cpus=1, gib=1, role="init") for number in range(MAX_CONTAINERS - 1)]
     assert size_problem(pod(*containers, container(cpus=1, gib=1))) == ""
     larger = pod(*containers, container(cpus=1, gib=1), container("d"))

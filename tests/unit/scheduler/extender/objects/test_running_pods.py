@@ -1,4 +1,4 @@
-"""The pods of each node, against a plain list of them."""
+"""The running pods of each node, compared with a plain dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduling pass needs of an unbound pod."""
+"""The fields of an unbound pod that a scheduling pass needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(spec: Json | None = None, **metadata: Any) -> SchedulingSpec:
 
 
 def test_a_plain_pod() -> None:
-    """Defaults are those of the API; requests count as NodeResourcesFit counts them."""
+    """Defaults are those of the API. Requests are counted as in NodeResourcesFit."""
     spec = read()
     assert (spec.scheduler, spec.priority, spec.created, spec.gated, spec.group) == (
         "default-scheduler", 0, 5.0, False, None,
@@ -41,7 +41,7 @@ def test_a_plain_pod() -> None:
 
 
 @pytest.mark.parametrize(("labels", "tolerates"), [({}, True), ({LABEL: "g"}, False)])
-def test_only_a_pod_alone_tolerates_what_gangs_avoid(labels: dict[str, str], tolerates: bool) -> None:
+def test_only_single_pods_tolerate_nodes_that_gangs_avoid(labels: dict[str, str], tolerates: bool) -> None:
     assert (SINGLE_POD in read(labels=labels).constraints.tolerations) is tolerates
 
 
@@ -78,14 +78,14 @@ def test_constraints_that_only_kube_scheduler_checks(spec: Json) -> None:
     ],
 )
 def test_a_pod_without_a_node(status: str, reason: str, is_unschedulable: bool) -> None:
-    """A scheduler has also tried a pod whose filter call failed, since the extender was starting again."""
+    """A pod also counts as tried if its filter call failed, for example during a restart of the extender."""
     conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": status, "reason": reason}]
     spec = read_scheduling_spec({**pod(), "status": {"conditions": conditions}}, 5.0)
     assert spec.unschedulable == is_unschedulable
 
 
 def test_a_pod_of_a_group() -> None:
-    """The constraints of the pod alone are exact; a gang of release 1.35 is kube-scheduler's."""
+    """The constraints of the pod itself are exact. Gangs of release 1.35 (`workloadRef`) are left to kube-scheduler."""
     spec = read(labels={LABEL: "g"})
     assert spec.is_exact
     assert spec.group == GroupKey("scheduling.x-k8s.io", "lab", "g")

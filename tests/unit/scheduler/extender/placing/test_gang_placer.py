@@ -1,4 +1,4 @@
-"""Gangs are placed beside single pods: neither waits for the other, and no zone is assumed twice."""
+"""Gangs and single pods are placed concurrently: neither waits for the other, and no zone is assumed twice."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import pytest
 
 EIGHT = pod_shape((8, 0))
-"""A whole zone; a node has two."""
+"""All CPUs of one zone; a node has two zones."""
 TIMEOUT = 30.0
 """Seconds after which a thread counts as blocked."""
 
 
 def interpose(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], times: int = 1) -> list[bool]:
-    """Let another thread do something after the first placements of a gang; return whether it ended each time."""
+    """Run `meanwhile` in another thread after the first placements of a gang; return whether it ended each time."""
     ended: list[bool] = []
 
     def place(*args: Any, **kwargs: Any) -> Any:
@@ -41,7 +41,7 @@ def interpose(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], 
 
 
 def start(cluster: GangCluster, names: list[str]) -> None:
-    """Let all placed pods of these names arrive on their kubelets, which must admit them."""
+    """Place the pods of these names and let them arrive on their kubelets, which must admit them."""
     cluster.run_pass()
     for name in names:
         assert name in cluster.bound or cluster.filter_and_bind(name)
@@ -49,7 +49,7 @@ def start(cluster: GangCluster, names: list[str]) -> None:
 
 
 def test_single_pods_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single pod is filtered while nodes are chosen for a gang."""
+    """A single pod is filtered while nodes are being chosen for a gang."""
     cluster = GangCluster("n", "m")
     cluster.create("single", EIGHT)
     names = cluster.create_gang("g", [EIGHT] * 3)
@@ -60,7 +60,7 @@ def test_single_pods_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_member_that_was_bound_to_a_node_outside_of_any_domain() -> None:
-    """The others wait, and are told why."""
+    """The other members wait, and the reason names the node without the label."""
     cluster = GangCluster("n", "m", "o")
     for node in "mo":
         cluster.cache.update_node(None, NodeInfo(node, Labels(("rack",), ("r",)), allocatable=LARGE_NODE))
@@ -76,7 +76,7 @@ def test_a_member_that_was_bound_to_a_node_outside_of_any_domain() -> None:
 
 
 def test_a_member_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it the others are too few, so none of them gets a node until its replacement has come."""
+    """Without the deleted member too few are left, so none gets a node until its replacement exists."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("g", [EIGHT] * 3)
     interpose(monkeypatch, lambda: cluster.delete(names[2]))
@@ -88,7 +88,7 @@ def test_a_member_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_node_that_a_single_pod_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gang whose node is gone is placed anew on others; where too few are left, it holds none."""
+    """A gang whose node was taken is placed on other nodes; if too few are left, it holds none."""
     for nodes, starts in ((("n", "m"), True), (("n",), False)):
         cluster = GangCluster(*nodes)
         cluster.create("single", EIGHT)
@@ -104,7 +104,7 @@ def test_a_node_that_a_single_pod_takes(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_single_pods_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Single pods that take nodes at each try do not keep a gang from being placed: the last tries exclude them."""
+    """Single pods that take nodes during each try do not block a gang for ever: the last tries exclude them."""
     cluster = GangCluster(*(f"n{number}" for number in range(8)))
     names = cluster.create_gang("g", [EIGHT] * 4)
     singles = iter(f"single-{number}" for number in range(8))
@@ -121,7 +121,7 @@ def test_single_pods_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_change_while_a_gang_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rejection is that of the nodes on which the gang was placed: one that comes meanwhile is looked at."""
+    """A rejection applies to the nodes as they were when the gang was placed: the next call sees later changes."""
     cluster = GangCluster("n", "m")
     cluster.create("full", EIGHT)
     assert cluster.filter_and_bind("full", "m")
@@ -141,7 +141,7 @@ def test_a_change_while_a_gang_is_rejected(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_pod_of_the_same_pass_is_filtered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that the pass has placed before a gang stays on its node, so that its zone goes to no second pod."""
+    """A pod that the pass placed before a gang remains on its node, so no second pod gets its zone."""
     cluster = GangCluster("n", "m")
     for number in range(4):
         assert cluster.filter_and_bind(cluster.create(f"running-{number}", EIGHT).name)

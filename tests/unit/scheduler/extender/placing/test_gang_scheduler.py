@@ -1,4 +1,4 @@
-"""Gangs through the extender, by examples."""
+"""Examples of gangs that the extender schedules."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 
 HALF, WHOLE = pod_shape((4, 0)), pod_shape((8, 0))
-"""Of a zone; a node has two zones."""
+"""Half and all of a zone's CPUs; a node has two zones."""
 VOLUMES = Constraints(scheduler_only=("volumes",))
 
 
 def test_a_gang_starts_whole() -> None:
-    """kube-scheduler binds the pod that it filters, and the pass binds the others; every kubelet admits them."""
+    """kube-scheduler binds the pod that it filters, and the pass binds the others; the kubelets admit all of them."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 4)
     assert cluster.filter_and_bind(names[1])
@@ -37,7 +37,7 @@ def test_an_incomplete_gang_waits() -> None:
 
 
 def test_a_gang_that_does_not_fit_holds_nothing() -> None:
-    """Two gangs need three of four zones each: one runs whole, and the other starts whole once it has ended."""
+    """Two gangs need three of four zones each: one starts as a whole, and the other after the first has ended."""
     cluster = GangCluster("n", "m")
     first = cluster.create_gang("a", [WHOLE] * 3)
     cluster.clock.advance(1)
@@ -58,7 +58,7 @@ def test_a_gang_that_does_not_fit_holds_nothing() -> None:
 
 
 def test_min_resources() -> None:
-    """A gang waits until all nodes together have its minResources left, though its pods would fit."""
+    """A gang waits until all nodes together have its minResources left, even if its pods would fit."""
     cluster = GangCluster("n", "m", allocatable=Resource(16_000, 1 << 40, 100, 0))
     for name, cpus, gpus in (("a", 32_000, ()), ("b", 17_000, ()), ("c", 0, (("nvidia.com/gpu", 1),))):
         cluster.create_group(name, 2, min_resources=Resource(cpus, 0, 0, 0, gpus))
@@ -77,7 +77,7 @@ def test_min_resources() -> None:
 
 
 def test_order_of_gangs() -> None:
-    """Priority first, then the age of the PodGroup; a pod in between keeps its place."""
+    """Gangs are ordered by priority, then by the age of the PodGroup."""
     cluster = GangCluster("n", "m")
     blocker = cluster.create_gang("blocker", [WHOLE] * 4)
     cluster.filter_and_bind(blocker[0])
@@ -100,7 +100,7 @@ def test_order_of_gangs() -> None:
 
 
 def test_filter_places_older_gangs_first() -> None:
-    """A call for a younger gang does not take what an older one, which waits as well, needs."""
+    """A call for a younger gang does not take nodes that an older waiting gang needs."""
     cluster = GangCluster("n", "m")
     blocker = cluster.create("blocker", WHOLE)
     cluster.filter_and_bind(blocker.name)
@@ -116,7 +116,7 @@ def test_filter_places_older_gangs_first() -> None:
 
 
 def test_replacement_of_a_member() -> None:
-    """The gang lost one pod: its replacement is placed for itself, before pods that are older."""
+    """The replacement for a lost member is placed as a single pod, before older pods."""
     cluster = GangCluster("n")
     names = cluster.create_gang("train", [WHOLE] * 2)
     cluster.filter_and_bind(names[0])
@@ -132,7 +132,7 @@ def test_replacement_of_a_member() -> None:
 
 
 def test_more_members_than_required() -> None:
-    """Where not all fit, the required number starts; the rest follow one by one."""
+    """If not all members fit, the required number starts; the others follow one by one."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 5, min_member=3)
     assert cluster.filter_and_bind(names[0])
@@ -147,7 +147,7 @@ def test_more_members_than_required() -> None:
 
 
 def test_the_filtered_pod_is_left_out() -> None:
-    """The others suffice; the pod that was filtered waits as any other pod."""
+    """If the other members suffice, the filtered pod waits like any other pod."""
     cluster = GangCluster("n")
     names = cluster.create_gang("train", [WHOLE] * 3, min_member=2)
     assert cluster.filter(names[2]).node == ""
@@ -163,7 +163,7 @@ def test_different_shapes_and_unaligned_members() -> None:
 
 
 def test_order_of_arrival() -> None:
-    """5, 5, 3 and 3 CPUs fit on one node in this order only; the ledger rejects the last one there, so it moves."""
+    """5, 5, 3 and 3 CPUs fit on one node only in this order of arrival, so the ledger makes the last pod move."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [pod_shape((cpus, 0)) for cpus in (5, 5, 3, 3)])
     assert cluster.filter_and_bind(names[0])
@@ -173,7 +173,7 @@ def test_order_of_arrival() -> None:
 
 
 def test_order_of_arrival_on_a_single_node() -> None:
-    """No other node is there, so the gang waits, and nothing is assumed."""
+    """There is no second node, so the gang waits, and nothing is assumed."""
     cluster = GangCluster("n")
     names = cluster.create_gang("train", [pod_shape((cpus, 0)) for cpus in (5, 5, 3, 3)])
     assert cluster.reason(names[0]).endswith("node(s) whose kubelet has yet to report the pods that were sent there")
@@ -189,7 +189,7 @@ def test_missing_group() -> None:
 
 
 def test_unobserved_member() -> None:
-    """kube-scheduler may filter a pod before our watch shows it."""
+    """kube-scheduler may filter a pod before the extender's watch has delivered it."""
     cluster = GangCluster("n")
     names = cluster.create_gang("train", [WHOLE] * 2)
     cluster.delete(names[0])
@@ -208,7 +208,7 @@ def test_gated_members_and_other_schedulers_do_not_count() -> None:
 
 
 def test_kube_scheduler_does_not_bind_the_filtered_pod() -> None:
-    """After a while its node is still held, and the pass binds it there."""
+    """After a while the node of the filtered pod is still held, and the pass binds the pod there."""
     cluster = GangCluster("n")
     names = cluster.create_gang("train", [WHOLE] * 2)
     assert cluster.filter(names[0]).node == "n"
@@ -221,7 +221,7 @@ def test_kube_scheduler_does_not_bind_the_filtered_pod() -> None:
 
 
 def test_kube_scheduler_offers_other_nodes() -> None:
-    """Our filters decide exactly about the pod, so that it is bound to its node all the same."""
+    """Its filters are exact for this pod, so the pass binds it even if kube-scheduler now offers only other nodes."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 4)
     assert cluster.filter(names[0], "elsewhere").failed_nodes["elsewhere"].startswith("the pod is being bound to ")
@@ -229,7 +229,7 @@ def test_kube_scheduler_offers_other_nodes() -> None:
 
 
 def test_failed_binding() -> None:
-    """The node of a member that could not be bound is held; kube-scheduler binds it there."""
+    """The node of a member whose binding failed remains held, and kube-scheduler binds the member there."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 2)
     cluster.filter_and_bind(names[0])
@@ -242,8 +242,8 @@ def test_failed_binding() -> None:
     assert all(cluster.arrive(name) for name in (*names, "single"))
 
 
-def test_what_is_held_ends_together() -> None:
-    """A replacement would be bound by ourselves at the time at which what is held for its gang is forgotten."""
+def test_held_nodes_are_forgotten_together() -> None:
+    """All nodes of a gang are forgotten together, even if the extender would bind a replacement at that very time."""
     cluster = GangCluster("n", "m")
     cluster.create_group("train", 2, schedule_timeout=2 * FILTERED_TIMEOUT)
     first, second = cluster.create_members("train", [WHOLE] * 2, constraints=VOLUMES)
@@ -260,7 +260,7 @@ def test_what_is_held_ends_together() -> None:
 
 
 def test_deleted_while_bound() -> None:
-    """A member that is gone does not stop the others; the gang waits for its replacement only."""
+    """A member deleted during its binding does not stop the others; the gang then waits only for its replacement."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 3)
     cluster.filter_and_bind(names[0])
@@ -290,7 +290,7 @@ def test_kube_scheduler_binds(*, direct: bool) -> None:
 
 
 def test_kube_scheduler_excludes_a_node() -> None:
-    """The gang is placed anew without that node for the pod."""
+    """If kube-scheduler excludes the node of a member, the gang is placed again, with another node for that member."""
     cluster = GangCluster("n", "m", "o", direct_binding=False)
     names = cluster.create_gang("train", [WHOLE] * 2)
     selected = cluster.filter(names[0]).node
@@ -300,7 +300,8 @@ def test_kube_scheduler_excludes_a_node() -> None:
 
 
 def test_held_nodes_are_forgotten() -> None:
-    """kube-scheduler binds nothing: after scheduleTimeoutSeconds nothing is held, and the gang is placed anew later."""
+    """If kube-scheduler binds nothing, the nodes are forgotten after scheduleTimeoutSeconds, and the pods are requeued.
+    """
     cluster = GangCluster("n", direct_binding=False)
     cluster.create_group("train", 2, schedule_timeout=20.0)
     names = cluster.create_members("train", [WHOLE] * 2)
@@ -312,7 +313,7 @@ def test_held_nodes_are_forgotten() -> None:
 
 
 def test_held_nodes_outlast_the_assume_timeout() -> None:
-    """What is held, and what it reserves, lasts for scheduleTimeoutSeconds, though an assumed pod expires earlier."""
+    """Held nodes and their reserved requests last for scheduleTimeoutSeconds, although assumed pods expire earlier."""
     timeout = 5 * LedgerTimeouts().assume_timeout
     cluster = GangCluster("n", allocatable=Resource(20_000, 0, 110, 0), direct_binding=False)
     cluster.create_group("train", 2, schedule_timeout=timeout)
@@ -330,7 +331,7 @@ def test_held_nodes_outlast_the_assume_timeout() -> None:
 
 
 def test_waiting_gang_without_direct_binding() -> None:
-    """The gang is placed once it fits, and its pods are requeued."""
+    """The gang is placed as soon as it fits, and its pods are requeued."""
     cluster = GangCluster("n", direct_binding=False)
     cluster.create("blocker", WHOLE)
     cluster.filter_and_bind("blocker")
@@ -344,7 +345,7 @@ def test_waiting_gang_without_direct_binding() -> None:
 
 
 def test_repeated_rejections_are_cached() -> None:
-    """As long as nothing changes, the reason is the same, and no node is judged again."""
+    """While nothing changes, the reason remains the same, and no node is judged again."""
     cluster = GangCluster("n")
     names = cluster.create_gang("train", [WHOLE] * 3)
     reason = cluster.reason(names[0])
@@ -353,7 +354,7 @@ def test_repeated_rejections_are_cached() -> None:
     assert cluster.reason(names[0]) == reason
 
 
-def test_group_is_removed_and_comes_back() -> None:
+def test_group_is_removed_and_created_again() -> None:
     cluster = GangCluster("n")
     group = cluster.create_group("train", 3)
     names = cluster.create_members("train", [WHOLE] * 2)

@@ -1,6 +1,6 @@
-"""Random histories of gangs: none is ever placed in part, kubelets admit every pod, and gangs that fit start.
+"""Random histories of gangs: no gang is placed in part, kubelets admit every pod, and gangs that fit start.
 
-Kubelets decide by admission.admit on their own states, in any order of arrival.
+Kubelets decide with `admission.admit` on their own states, in any order of arrival.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ GANGS = ("a", "b", "c")
 
 
 class Histories(RuleBasedStateMachine):
-    """kube-scheduler, the binder, kubelets and users act in any order."""
+    """A state machine in which kube-scheduler, the binder, kubelets and users act in any order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.shapes: dict[str, list[PodShape]] = {}
-        """By gang, in the order of its members."""
+        """Shapes of the members by gang, in the members' order."""
         self.groups: dict[str, PodGroup] = {}
         self.placements: list[PodPlacement] = []
         self.running: set[str] = set()
         self.ended: set[str] = set()
         self.lost: set[str] = set()
-        """Gangs of which a pod was deleted, has ended, or may have been forgotten."""
+        """Gangs that lost a pod: one was deleted, has ended, or may have been forgotten."""
 
     @initialize(nodes=st.integers(1, 3), direct=st.booleans())
     def start(self, nodes: int, direct: bool) -> None:
@@ -52,7 +52,7 @@ class Histories(RuleBasedStateMachine):
         priority=st.integers(0, 1),
     )
     def create_gang(self, gang: str, shapes: list[PodShape], extra: int, priority: int) -> None:
-        """The last pod may be beyond the required number."""
+        """Create a gang once; its last pod may exceed the required number."""
         if gang not in self.shapes:
             self.shapes[gang] = shapes
             self.cluster.clock.advance(1)
@@ -106,7 +106,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 15.0]))
     def time(self, seconds: float) -> None:
-        """Less than any timeout by which a gang would be forgotten; these are in the unit tests."""
+        """Advance the clock by less than any timeout after which gangs are forgotten; unit tests cover those."""
         if self.cluster.clock() < 1040:
             self.cluster.clock.advance(seconds)
         self.cluster.cache.tick()
@@ -124,7 +124,7 @@ class Histories(RuleBasedStateMachine):
     def report(self, data: st.DataObject) -> None:
         self.cluster.report(data.draw(st.sampled_from(sorted(self.cluster.kubelets))))
 
-    # --- what is
+    # --- queries
 
     def waiting(self) -> list[str]:
         return [name for name in self.cluster.pods if name not in self.cluster.bound and name not in self.ended]
@@ -133,12 +133,12 @@ class Histories(RuleBasedStateMachine):
         return [name for name in self.cluster.bound if name not in self.running and name not in self.ended]
 
     def has_node(self, name: str) -> bool:
-        """Tell whether the ledger has a node for a living pod."""
+        """Return whether the ledger has a node for a pod that has not ended."""
         return self.cluster.cache.predicted_verdict(self.cluster.pods[name].uid) is not None
 
     @invariant()
     def gangs_are_whole(self) -> None:
-        """As long as a gang loses no pod, none of its pods has a node, or at least the required number."""
+        """While a gang has lost no pod, either none of its pods has a node, or at least the required number."""
         for gang, shapes in self.shapes.items():
             if gang in self.lost:
                 continue
@@ -146,7 +146,7 @@ class Histories(RuleBasedStateMachine):
             assert with_nodes == 0 or with_nodes >= self.groups[gang].min_member
 
     def teardown(self) -> None:
-        """Once pods end and kube-scheduler goes on, every gang starts that starts alone on idle nodes."""
+        """Check that each gang that would start alone on idle nodes starts after pods end and filter calls continue."""
         if not hasattr(self, "cluster"):
             return
         self.bind(self.waiting())
@@ -158,7 +158,7 @@ class Histories(RuleBasedStateMachine):
                 assert not self.starts_alone(shapes, self.groups[gang].min_member)
 
     def starts_alone(self, shapes: list[PodShape], min_member: int) -> bool:
-        """Tell whether a gang starts in such a cluster without other pods."""
+        """Return whether a gang starts in a cluster of the same nodes without other pods."""
         cluster = GangCluster(*self.cluster.kubelets)
         names = cluster.create_gang("alone", shapes, min_member)
         return bool(cluster.filter(names[0]).node or cluster.run_pass())
@@ -170,7 +170,7 @@ class Histories(RuleBasedStateMachine):
                 self.placements = [placement for placement in self.placements if placement.pod.name != name]
 
     def settle(self) -> None:
-        """Let everything that is on its way arrive and end. kube-scheduler filters only what it is to filter again."""
+        """Let every pending step finish and every running pod end. kube-scheduler filters only requeued pods."""
         self.placements += self.cluster.cache.place_waiting().placements
         while self.placements:
             self.cluster.finish(self.placements.pop())

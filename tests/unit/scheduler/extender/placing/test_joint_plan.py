@@ -1,4 +1,4 @@
-"""Joint plans: bursts that fill nodes, slots that are held until their zone is certain, and nothing left idle."""
+"""Joint plans: bursts fill nodes, slots are held until their zone is certain, and no fitting pod is left waiting."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.packing.bin_packing import PackBin, PackItem
 
 KIND = node_kind(SINGLE, cpus=15, gpus=0)
-"""Two zones of fifteen CPUs."""
+"""A kind of node with two zones of 15 CPUs each."""
 
 
 def cluster_with(sizes: Sequence[int], nodes: int = 1, **spec: int) -> DirectCluster:
-    """Return a cluster with waiting pods p0, p1, ... of so many CPUs."""
+    """Return a cluster with waiting pods p0, p1, ... of the given numbers of CPUs."""
     cluster = DirectCluster(*(f"n{number}" for number in range(nodes)), kind=KIND)
     for number, size in enumerate(sizes):
         cluster.create(f"p{number}", pod_shape((size, 0)), **spec)
@@ -36,7 +36,7 @@ def cluster_with(sizes: Sequence[int], nodes: int = 1, **spec: int) -> DirectClu
 
 
 def settle(cluster: DirectCluster, rng: random.Random | None = None) -> None:
-    """Let pods be placed, kubelets decide in any order, and agents report, until nothing changes."""
+    """Place pods, let kubelets decide in any order, and publish reports until nothing changes."""
     for _ in range(100):
         cluster.run_pass()
         arriving = [name for name in cluster.bound if name not in cluster.arrived]
@@ -57,7 +57,7 @@ def settle(cluster: DirectCluster, rng: random.Random | None = None) -> None:
 
 
 def bind_filtered(cluster: DirectCluster, name: str) -> str:
-    """Let kube-scheduler filter a pod, and bind it where it passes."""
+    """Let kube-scheduler filter a pod and bind it if it passes; return its node."""
     node = cluster.filter(name).node
     if node:
         cluster.bound[name] = node
@@ -66,7 +66,7 @@ def bind_filtered(cluster: DirectCluster, name: str) -> str:
 
 
 def test_a_burst_fills_a_node() -> None:
-    """Pods of 6, 6, 9, 9 CPUs fill two zones of 15, whatever their order; by score alone, 6 and 6 would share one."""
+    """Pods of 6, 6, 9, 9 CPUs fill two zones of 15, in any order; by score only, 6 and 6 would share one."""
     for sizes in ([6, 6, 9, 9], [9, 6, 9, 6], [6, 9, 6, 9]):
         cluster = cluster_with(sizes)
         for name in list(cluster.pods):
@@ -77,7 +77,7 @@ def test_a_burst_fills_a_node() -> None:
 
 
 def test_a_pod_that_a_better_set_displaces() -> None:
-    """A pod that fits is rejected while pods that use more CPUs together are about to be filtered; then no longer."""
+    """While pods that together use more CPUs are expected, a pod that fits is rejected, but only for a while."""
     cluster = cluster_with([10, 6, 9, 6, 9])
     result = cluster.filter("p0")
     assert result.node == ""
@@ -88,7 +88,7 @@ def test_a_pod_that_a_better_set_displaces() -> None:
 
 
 def test_priority_wins_over_packing() -> None:
-    """A pod of higher priority is placed, though the others would use the zone better."""
+    """A pod of higher priority is placed, although the others would use more of the zone."""
     cluster = DirectCluster("n0", kind=node_kind(SINGLE, zones=1, cpus=15, gpus=0))
     for name, size, priority in (("six", 6, 0), ("nine", 9, 0), ("ten", 10, 1)):
         cluster.create(name, pod_shape((size, 0)), priority=priority)
@@ -96,7 +96,7 @@ def test_priority_wins_over_packing() -> None:
 
 
 def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the slots of lower priorities too, and stays valid while its own slots are used."""
+    """One plan also has the slots of lower priorities, and remains valid while its own slots are used."""
     packed: list[int] = []
 
     def counted(bins: Sequence[PackBin], items: Sequence[PackItem]) -> list[tuple[int, ...]]:
@@ -119,7 +119,7 @@ def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_pods_that_have_waited_for_long_come_first() -> None:
-    """After a while age wins over packing among pods of one priority."""
+    """After a while, age takes precedence over packing among pods of one priority."""
     cluster = DirectCluster("n0", kind=node_kind(SINGLE, zones=1, cpus=15, gpus=0))
     cluster.create("blocker", pod_shape((15, 0)))
     assert bind_filtered(cluster, "blocker") == "n0"
@@ -137,7 +137,7 @@ def test_pods_that_have_waited_for_long_come_first() -> None:
 
 
 def test_a_held_slot_is_opened_without_a_report() -> None:
-    """If no report comes, the ledger alone decides after a while: nothing is held for ever."""
+    """If no report arrives, the ledger decides on its own after a while, so no slot is held for ever."""
     cluster = cluster_with([6, 9, 7, 7])
     for name in list(cluster.pods):
         bind_filtered(cluster, name)
@@ -150,7 +150,7 @@ def test_a_held_slot_is_opened_without_a_report() -> None:
 
 
 def test_the_plan_keeps_to_the_filters() -> None:
-    """A pod with a node name is planned there only."""
+    """A pod with a node name is planned only on that node."""
     cluster = cluster_with([9, 9], nodes=2)
     requests = cluster.specs["p0"].constraints.requests
     cluster.create("named", pod_shape((9, 0)), constraints=Constraints(requests, node_name="n1"))
@@ -163,7 +163,7 @@ def test_the_plan_keeps_to_the_filters() -> None:
 
 
 def test_many_nodes_need_no_plan() -> None:
-    """With many nodes, the first filter call of a pod does not wait for its burst."""
+    """With many nodes, the first filter call of a pod does not wait for the rest of its burst."""
     for nodes, waits in ((2, True), (MAX_NODES + 1, False)):
         cluster = cluster_with([6], nodes=nodes)
         assert (cluster.cache.burst_delay(cluster.pods["p0"]) > 0) == waits
@@ -172,15 +172,15 @@ def test_many_nodes_need_no_plan() -> None:
 @pytest.mark.parametrize(
     ("cpus", "nodes", "waits"), [(6, 2, True), (6, MAX_NODES + 1, False), (200, 2, False)], ids=["few", "many", "none"]
 )
-def test_a_pod_that_is_not_observed_yet_waits_as_others(cpus: int, nodes: int, waits: bool) -> None:
-    """kube-scheduler may know a pod first. No plan has it then, and what counts is how many nodes may admit it."""
+def test_a_pod_that_is_not_yet_observed_waits_like_others(cpus: int, nodes: int, waits: bool) -> None:
+    """kube-scheduler may know a pod first. Its call waits only if few nodes, but at least one, may admit it."""
     cluster = cluster_with([], nodes=nodes)
     delay = cluster.cache.burst_delay(PendingPod("uid-new", "lab", "new", pod_shape((cpus, 0))))
     assert (delay > 0) == waits
 
 
 def test_a_burst_is_awaited_for_a_short_time() -> None:
-    """A call waits until no pod has come for a while, and never longer than a bound."""
+    """A call waits until no pod has arrived for a while, but never longer than a fixed time."""
     cluster = cluster_with([6])
     waited = 0.0
     for number in range(1, 100):
@@ -202,7 +202,7 @@ def test_a_burst_is_awaited_for_a_short_time() -> None:
     st.randoms(use_true_random=False),
 )
 def test_work_conservation(pods: list[tuple[int, int]], nodes: int, rng: random.Random) -> None:
-    """At rest no waiting pod fits on any kubelet; no kubelet rejects a pod; no pod is bound twice."""
+    """At rest, no waiting pod fits on any kubelet, no kubelet has rejected a pod, and no pod was bound twice."""
     cluster = DirectCluster(*(f"n{number}" for number in range(nodes)), kind=KIND)
     for number, (size, priority) in enumerate(pods):
         cluster.create(f"p{number}", pod_shape((size, 0)), priority=priority)

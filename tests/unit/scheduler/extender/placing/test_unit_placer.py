@@ -1,4 +1,4 @@
-"""Scheduling passes: pods that a filter call rejected are placed as soon as a node admits them, each once."""
+"""Scheduling passes: each pod that a filter call rejected is placed once, as soon as a node admits it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HALF, MOST, WHOLE = pod_shape((4, 0)), pod_shape((5, 0)), pod_shape((8, 0))
 
 
 def full_cluster() -> DirectCluster:
-    """Return a node whose two zones are held by the running pods p and q."""
+    """Return a cluster of one node whose two zones are used by the running pods p and q."""
     cluster = DirectCluster("n")
     for name in "pq":
         cluster.create(name, WHOLE)
@@ -40,7 +40,7 @@ def full_cluster() -> DirectCluster:
 
 
 def test_a_pod_is_placed_once_the_report_shows_free_zones() -> None:
-    """Before the report there is nothing to place; after it the pod is placed, once."""
+    """Before the report there is nothing to place; after it, the pod is placed once."""
     cluster = full_cluster()
     cluster.create("w", WHOLE)
     assert cluster.filter("w").node == ""
@@ -54,14 +54,14 @@ def test_a_pod_is_placed_once_the_report_shows_free_zones() -> None:
 
 
 def test_only_filtered_pods_are_placed() -> None:
-    """A pod that kube-scheduler has not filtered belongs to others."""
+    """A pod that kube-scheduler has not filtered is not placed, because another scheduler may be responsible for it."""
     cluster = DirectCluster("n")
     cluster.create("w", WHOLE)
     assert cluster.run_pass() == {}
 
 
 def test_priority_before_age() -> None:
-    """Of three waiting pods for one zone, the one of the highest priority is placed, though it is the youngest."""
+    """Of three pods waiting for one zone, the pod of the highest priority is placed, although it is the youngest."""
     cluster = full_cluster()
     for name, priority in (("old", 0), ("young", 0), ("high", 5)):
         cluster.create(name, WHOLE, priority=priority)
@@ -79,12 +79,12 @@ TWO_ZONES = SINGLE._replace(topology="restricted")
 
 
 def shared_gpus(count: int) -> PodShape:
-    """Return a Burstable pod with GPUs, and with CPUs that are not its own."""
+    """Return a Burstable pod with GPUs and without exclusive CPUs."""
     return PodShape((Container("c0", "app", 2000, (), ((GPU, count),)),), "Burstable")
 
 
-def memory_alone(gib: int) -> PodShape:
-    """Return a Guaranteed pod with memory of its own."""
+def guaranteed_memory(gib: int) -> PodShape:
+    """Return a Guaranteed pod with memory; its node has no exclusive CPUs."""
     return PodShape((Container("c0", "app", 2000, (("memory", gib << 30),)),), "Guaranteed")
 
 
@@ -94,12 +94,12 @@ def memory_alone(gib: int) -> PodShape:
         (node_kind(TWO_ZONES), pod_shape((16, 0)), WHOLE),
         (node_kind(TWO_ZONES, gpus=4), shared_gpus(8), shared_gpus(4)),
         (node_kind(TWO_ZONES, gpus=4), shared_gpus(8), shared_gpus(1)),
-        (node_kind(TWO_ZONES._replace(cpu="none"), gib=8), memory_alone(16), memory_alone(8)),
+        (node_kind(TWO_ZONES._replace(cpu="none"), gib=8), guaranteed_memory(16), guaranteed_memory(8)),
     ],
     ids=["CPUs", "GPUs", "one of the GPUs", "memory"],
 )
 def test_priority_of_a_pod_that_takes_several_zones(kind: NodeKind, high: PodShape, low: PodShape) -> None:
-    """A pod that needs both zones of the node comes before pods of lower priority that need one."""
+    """A pod that needs both zones of the node precedes pods of lower priority that need one zone."""
     cluster = DirectCluster("n", kind=kind)
     cluster.create("high", high, priority=100)
     cluster.create("low", low)
@@ -114,7 +114,7 @@ def test_priority_of_a_pod_that_takes_several_zones(kind: NodeKind, high: PodSha
 
 
 def test_a_node_that_the_filters_reject() -> None:
-    """A pod is placed only where kube-scheduler's filters pass: here, a node by name."""
+    """A pod is placed only on nodes that pass kube-scheduler's filters, here the filter for the node name."""
     cluster = full_cluster()
     cluster.create("w", HALF, constraints=Constraints(node_name="other"))
     cluster.filter("w")
@@ -124,7 +124,7 @@ def test_a_node_that_the_filters_reject() -> None:
 
 
 def test_requests_of_the_whole_node() -> None:
-    """The sum of requests counts too, pods on their way included (NodeResourcesFit)."""
+    """The sum of the node's requests counts too, including those of assumed pods (NodeResourcesFit)."""
     cluster = DirectCluster("n", allocatable=Resource(10_000, 0, 110, 0))
     for name in "ab":
         cluster.create(name, WHOLE)
@@ -137,7 +137,7 @@ def test_requests_of_the_whole_node() -> None:
 
 
 def test_a_pod_that_is_filtered_while_it_is_bound_stays() -> None:
-    """kube-scheduler gets the node to which the pod is being bound, whatever it would score."""
+    """While a pod is being bound, filter calls return its node, regardless of the scores."""
     cluster = full_cluster()
     cluster.create("w", HALF)
     cluster.filter("w")
@@ -153,7 +153,7 @@ def test_a_pod_that_is_filtered_while_it_is_bound_stays() -> None:
 
 
 def test_a_failed_binding() -> None:
-    """A pod that cannot be bound is forgotten and left to kube-scheduler, until that filters it again."""
+    """A pod whose binding failed is forgotten and left to kube-scheduler until it is filtered again."""
     cluster = full_cluster()
     cluster.create("w", WHOLE)
     cluster.filter("w")
@@ -168,7 +168,7 @@ def test_a_failed_binding() -> None:
 
 
 def test_a_pod_that_is_gone() -> None:
-    """A placed pod that is deleted meanwhile leaves its zone, whichever is known first: the event or the response."""
+    """A placed pod that is deleted frees its zone, whether the event or the response to the binding comes first."""
     for deleted_first in (True, False):
         cluster = full_cluster()
         for name in "wv":
@@ -184,7 +184,7 @@ def test_a_pod_that_is_gone() -> None:
 
 
 def test_anti_affinity_leaves_a_pod_to_kube_scheduler() -> None:
-    """While kube-scheduler is responsible for a pod, it is requeued instead of placed."""
+    """A pod for which kube-scheduler is responsible is requeued instead of placed."""
     cluster = full_cluster()
     cluster.create("w", WHOLE, constraints=Constraints(scheduler_only=("volumes",)))
     cluster.filter("w")
@@ -195,7 +195,7 @@ def test_anti_affinity_leaves_a_pod_to_kube_scheduler() -> None:
 
 
 def test_a_pass_is_bounded() -> None:
-    """One pass places a bounded number of pods, the next ones the rest."""
+    """One pass places a limited number of pods; the next pass places the rest."""
     count = MAX_PLACED + 5
     cluster = DirectCluster(*(f"n{number}" for number in range(count)))
     for number in range(count):
@@ -206,7 +206,7 @@ def test_a_pass_is_bounded() -> None:
 
 
 def test_an_assumption_that_expires() -> None:
-    """A pod that kube-scheduler was to bind, and did not, is placed once its assumption has expired."""
+    """A pod that kube-scheduler selected a node for, but did not bind, is placed after its assumption has expired."""
     cluster = DirectCluster("n")
     cluster.create("w", WHOLE)
     assert cluster.filter("w").node == "n"
@@ -217,7 +217,8 @@ def test_an_assumption_that_expires() -> None:
 
 
 def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call without time for undecided nodes says so; they are judged before the next requeueing, and the pod fits."""
+    """A call without time to judge a node says so. The node is judged before the next requeueing; the pod fits there.
+    """
     restricted = replace(KIND, policies=KIND.policies._replace(topology="restricted"))
     cluster = DirectCluster("n", kind=restricted)
     cluster.create("w", pod_shape((12, 0), (2, 0)))
@@ -237,7 +238,7 @@ def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_planned_node_that_loses_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass goes on without a node of its plan whose report is removed meanwhile."""
+    """If a report is removed during a pass, the pass continues with the other nodes of its plan."""
     cluster = DirectCluster("a", "b")
     for number in range(4):
         cluster.create(f"w{number}", WHOLE)
@@ -256,7 +257,7 @@ def test_a_planned_node_that_loses_its_report(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("cause", ["memory", "anti-affinity"])
 def test_a_pod_that_is_too_large_counts_on_its_node(cause: str) -> None:
-    """A bound pod of 25 containers is not judged, but what it requests and excludes counts."""
+    """A bound pod of 25 containers is not judged, but its requests and its anti-affinity count."""
     cluster = DirectCluster("n", allocatable=Resource(64_000, 128 << 30, 110, 0))
     limits = {"cpu": "100m", "memory": "4Gi"}
     excluded = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}

@@ -1,4 +1,4 @@
-"""The requests of a preemption, against an API server in memory."""
+"""API requests of a preemption, sent to an API server in memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PREEMPTOR = Preemptor("uid-p", "lab", "p", SHAPE, 9)
 
 
 class RecordingServer:
-    """Takes all requests, or fails those of one verb; has a pod, or responds with an error to its reading."""
+    """An API server that records requests, fails those of one verb, and returns one pod or an error for reads."""
 
     def __init__(self, verb: str = "", error: Exception | None = None, pod: str | Exception = "uid-v") -> None:
-        """`pod`: its UID."""
+        """`pod` is the UID of the pod, or the error raised when it is read."""
         self.requests: list[tuple[str, str, Any]] = []
         self._pod = pod
         self._verb = verb
@@ -55,7 +55,7 @@ def evict(server: RecordingServer) -> bool:
 
 
 def test_a_victim() -> None:
-    """It is marked, deleted by its UID, and gets an event."""
+    """The victim gets a condition, is deleted by its UID, and gets an Event."""
     server = RecordingServer()
     assert evict(server)
     marked, deleted, event = server.requests
@@ -69,7 +69,7 @@ def test_a_victim() -> None:
 
 
 def test_failures() -> None:
-    """A victim that is gone counts as ended; another failure leaves it."""
+    """A victim that no longer exists counts as ended; if the deletion fails otherwise, the victim remains."""
     assert evict(RecordingServer("delete", NotFound(404, "NotFound", "")))
     assert not evict(RecordingServer("delete", ServerError(500, "InternalError", "")))
     assert evict(RecordingServer("create", ServerError(500, "InternalError", "")))
@@ -81,8 +81,8 @@ def test_failures() -> None:
     [("uid-v", False), ("uid-new", True), (NotFound(404, "NotFound", ""), True), (TransportError("reset"), False)],
     ids=["changed", "created again", "deleted", "unknown"],
 )
-def test_a_conflict_is_an_end_only_where_the_pod_is_gone(verb: str, pod: str | Exception, *, ends: bool) -> None:
-    """The server gives up a patch of a busy pod after some conflicts of its own."""
+def test_a_conflict_is_success_only_if_the_pod_is_gone(verb: str, pod: str | Exception, *, ends: bool) -> None:
+    """The API server returns a conflict for a pod that changes too often during a patch."""
     assert evict(RecordingServer(verb, Conflict(409, "Conflict", "it has been modified"), pod)) is ends
 
 

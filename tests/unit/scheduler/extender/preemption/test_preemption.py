@@ -1,4 +1,4 @@
-"""Preemption as far as the API server lets the extender know PodDisruptionBudgets."""
+"""Preemption depends on whether the API server lets the extender read PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zonewise_scheduler.extender.types import ProposedVictims
 
 
 class Names(list[str]):
-    """Names of candidates, to which there may be weak references."""
+    """Names of candidates; unlike a list, an object that supports weak references."""
 
 
 class DeniedClient(Client):
-    """Has no right to list anything, until `denied` is unset."""
+    """A client without the permission to list anything, until `denied` is unset."""
 
     denied = True
 
@@ -33,7 +33,7 @@ class DeniedClient(Client):
 
 
 def test_budgets_that_may_not_be_read() -> None:
-    """No pod ends while its budgets are unknown, and a metric says so; a server without the kind has no budgets."""
+    """No pod is evicted while its budgets are unknown, and a metric shows it."""
     cluster, metrics = fragmented(), ExtenderMetrics()
     preemptor = cluster.wait("high", SIX)
     proposed = {"n": ProposedVictims(("uid-a",), 0)}

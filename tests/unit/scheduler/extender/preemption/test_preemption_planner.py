@@ -1,4 +1,4 @@
-"""Victims from the cache's view: on nodes that only zones make full, on those that kube-scheduler proposes."""
+"""Victims chosen from the cache: on nodes whose zones are full, and on nodes that kube-scheduler proposes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 WHOLE_ZONE = pod_shape((8, 0))
-"""All CPUs of a zone."""
+"""A pod that needs all CPUs of a zone."""
 
 
 def names(plan: PreemptionPlan) -> tuple[str, ...]:
     return tuple(pod.name for pod in plan.victims.pods) if plan.victims is not None else ()
 
 
-def test_the_lowest_of_all_nodes() -> None:
+def test_the_lowest_victim_of_all_nodes() -> None:
     cluster = fragmented()
     preemptor = cluster.wait("high", SIX)
     assert names(cluster.planner.plan(preemptor, ["m", "n"])) == ("b",)
@@ -47,7 +47,7 @@ def test_the_lowest_of_all_nodes() -> None:
 
 
 def test_pods_that_end() -> None:
-    """While a pod ends whose zone suffices, nothing is preempted; likewise while a report has a pod that is gone."""
+    """While a terminating pod will free the zone, or a report still lists a deleted pod, nothing is preempted."""
     cluster = fragmented()
     preemptor = cluster.wait("high", SIX)
     cluster.observe("b", victim=VictimFields(1, terminating=True))
@@ -71,7 +71,7 @@ def test_budgets() -> None:
 
 
 def test_a_nominated_pod_keeps_its_zone() -> None:
-    """No pod of its priority or below takes what its victims free; it does itself, and so does a higher one."""
+    """Pods of the same or a lower priority do not get the freed zone; the nominated pod does."""
     cluster = fragmented()
     preemptor = cluster.wait("high", SIX)
     state = cluster.cache.state
@@ -87,7 +87,7 @@ def test_a_nominated_pod_keeps_its_zone() -> None:
     assert cluster.run_pass() == {"same": "m"}
 
 
-def test_a_higher_pod_takes_it() -> None:
+def test_a_pod_of_higher_priority_takes_the_zone() -> None:
     cluster = fragmented()
     preemptor = cluster.wait("high", SIX)
     cluster.cache.state.nominated.nominations.begin(preemptor, "n", ["uid-b"], cluster.clock())
@@ -97,7 +97,7 @@ def test_a_higher_pod_takes_it() -> None:
 
 
 def test_an_abandoned_nomination_ends() -> None:
-    """Ten seconds after the last victim others may have the zone."""
+    """Ten seconds after the last victim has ended, other pods may use the zone."""
     cluster = fragmented()
     preemptor = cluster.wait("high", pod_shape((8, 0), (8, 0)))
     nominations = cluster.cache.state.nominated.nominations
@@ -115,7 +115,7 @@ def test_an_abandoned_nomination_ends() -> None:
 
 
 def test_proposals_of_kube_scheduler() -> None:
-    """Its victims are replaced by exact ones; a node where none suffice is left out."""
+    """kube-scheduler's victims are replaced by exact ones; a node on which no victims suffice is left out."""
     cluster = PreemptionCluster("n", "m", allocatable=Resource(16_000, 1 << 50, 1000, 0))
     for name, node, priority in (("a", "n", 2), ("b", "n", 2), ("c", "n", 1), ("d", "m", 9), ("e", "m", 9)):
         cluster.run(name, pod_shape((4, 0)) if node == "n" else pod_shape((8, 0)), node, priority)
@@ -143,7 +143,7 @@ def gang_of(
     priorities: Sequence[int] = (),
     level: str = "",
 ) -> GroupKey:
-    """Create a gang that no node admits; return its key."""
+    """Create a gang that no node admits, and return its key."""
     nodes = tuple(cluster.kubelets)
     key = GroupKey("scheduling.x-k8s.io", "lab", "g")
     cluster.cache.set_pod_groups_served(key.api_group, Served.YES)
@@ -157,13 +157,13 @@ def gang_of(
 
 
 def gang_victims(cluster: PreemptionCluster, key: GroupKey) -> set[str]:
-    """Return the names of the victims for a gang."""
+    """Return the names of the victims chosen for a gang."""
     preemption = cluster.planner.plan_gang(key, tuple(cluster.kubelets))
     return {pod.name for each in preemption.victims for pod in each.pods} if preemption is not None else set()
 
 
-def test_the_lowest_for_a_gang() -> None:
-    """All members fit once the victims have ended; a gang that is too large, or too low, has none."""
+def test_the_lowest_victims_for_a_gang() -> None:
+    """All members fit after the victims have ended. A gang that is too large, or of too low a priority, has none."""
     for size, priority, victims in ((2, 10, {"a", "b"}), (3, 10, {"a", "b", "c"}), (3, 3, {"a", "b", "c"})):
         cluster = fragmented()
         assert gang_victims(cluster, gang_of(cluster, SIX, size, priority=priority)) == victims
@@ -173,8 +173,8 @@ def test_the_lowest_for_a_gang() -> None:
 
 
 @pytest.mark.parametrize("priorities", [(10, 2), (2, 10)])
-def test_no_member_of_a_gang_takes_the_room_of_a_nominated_pod_of_higher_priority(priorities: tuple[int, int]) -> None:
-    """Two pods of a zone each would be preempted for a gang of two, of which one member can never start there."""
+def test_no_gang_takes_the_zone_of_a_nominated_pod_of_higher_priority(priorities: tuple[int, int]) -> None:
+    """Two pods of a zone each would be preempted for a gang of two, although one member could never start there."""
     cluster = PreemptionCluster("n")
     for name in ("a", "b"):
         cluster.run(name, WHOLE_ZONE, "n", 1)
@@ -184,7 +184,7 @@ def test_no_member_of_a_gang_takes_the_room_of_a_nominated_pod_of_higher_priorit
 
 
 def test_budgets_of_a_gang() -> None:
-    """Of pods that one budget selects, no more end for all members together than it allows."""
+    """All members of a gang together evict at most as many pods of a budget as the budget allows."""
     cluster = fragmented()
     cluster.budgets.update(None, DisruptionBudget("lab", "b", (), 1, frozenset()))
     key = gang_of(cluster, SIX, 2)
@@ -194,7 +194,7 @@ def test_budgets_of_a_gang() -> None:
 
 
 def test_a_gang_takes_what_its_victims_free() -> None:
-    """The members are nominated together, and placed together once the victims have ended."""
+    """The members are nominated together, and placed together after the victims have ended."""
     cluster = fragmented()
     key = gang_of(cluster, SIX, 3)
     preemption = cluster.planner.plan_gang(key, ["n", "m"])
@@ -212,11 +212,11 @@ def test_a_gang_takes_what_its_victims_free() -> None:
 
 
 Racks = Mapping[str, Sequence[int]]
-"""By rack: the priorities of its running pods, each of which has a zone."""
+"""Priorities of the running pods by rack; each pod uses a zone."""
 
 
 def racks(pods: Racks) -> PreemptionCluster:
-    """Return nodes of two zones in racks; the pods of a rack are named after it and their number."""
+    """Return a cluster of racks with nodes of two zones; the name of a pod is its rack and its number."""
     places = [(rack, number) for rack, priorities in pods.items() for number in range(len(priorities))]
     cluster = PreemptionCluster(*dict.fromkeys(f"{rack}-{number // 2}" for rack, number in places))
     for node in cluster.kubelets:
@@ -242,7 +242,7 @@ def racks(pods: Racks) -> PreemptionCluster:
     ],
 )
 def test_the_rack_for_a_gang(pods: Racks, victims: set[str]) -> None:
-    """Of the racks that victims could free, that one whose victims cost least."""
+    """Among the racks that victims could free, the one with the cheapest victims is chosen."""
     cluster = racks(pods)
     assert gang_victims(cluster, gang_of(cluster, SIX, 2, level="rack")) == victims
 
@@ -255,7 +255,7 @@ def test_the_rack_where_budgets_allow_it() -> None:
 
 
 def test_the_rack_that_ending_pods_free() -> None:
-    """No pod ends in another rack, nor in that one, while pods end there that suffice."""
+    """While enough pods of a rack are terminating, no pod is preempted, neither in that rack nor in another."""
     cluster = racks({"a": (1, 1), "b": (2, 2)})
     key = gang_of(cluster, SIX, 2, level="rack")
     for name in ("b0", "b1"):
@@ -275,17 +275,17 @@ _PRIORITIES = st.lists(st.integers(0, 5), min_size=1, max_size=4)
 
 
 def cost(priorities: Sequence[int]) -> tuple[int, int, int]:
-    """Return the highest priority of victims, the number of victims, and the sum of their priorities."""
+    """Return the highest priority of the victims, their number, and the sum of their priorities."""
     return max(priorities), len(priorities), sum(priorities)
 
 
 @settings(max_examples=25)
 @given(st.lists(_PRIORITIES, min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 6))
 def test_no_rack_costs_less(priorities: list[list[int]], size: int, own: int) -> None:
-    """Each pod leaves a zone to one member, so the lowest pods of a rack are its best victims: all racks compare."""
+    """Each pod frees a zone for one member, so the best victims of a rack are its pods of the lowest priority."""
     pods = dict(zip("abc", priorities, strict=False))
     free = {rack: len(each) % 2 for rack, each in pods.items()}
-    assume(max(free.values()) < size)  # otherwise a rack admits the gang as it is
+    assume(max(free.values()) < size)  # otherwise the gang fits in a rack without preemption
     cluster = racks(pods)
     lowest = {
         rack: sorted(priority for priority in each if priority < own)[: size - free[rack]]

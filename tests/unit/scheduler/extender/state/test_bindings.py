@@ -1,4 +1,4 @@
-"""What pods on their way reserve: it counts until they are forgotten, gone or bound, or for a time limit."""
+"""Requests reserved for pods without a confirmed binding, until they are forgotten, deleted or bound, or time out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 120.0
 TWO = Constraints(Resource(2_000, 0, 1, 0))
-"""Two of the node's three CPUs."""
+"""A pod that requests two of the node's three CPUs."""
 
 
 def bindings() -> tuple[Bindings, Ledger]:
@@ -28,12 +28,12 @@ def bindings() -> tuple[Bindings, Ledger]:
 
 
 def fits(parts: Bindings) -> bool:
-    """Tell whether another pod of two CPUs fits on the node."""
+    """Return whether another pod of two CPUs fits on the node."""
     return parts.insufficient("other", TWO, "n") is None
 
 
 def test_how_a_reservation_ends() -> None:
-    """Each event but the binding itself gives the requests back; a pod never counts against itself."""
+    """Each event other than the binding itself frees the requests. A pod never counts against itself."""
     ends: list[Callable[[Bindings], object]] = [
         lambda parts: parts.release("p"),
         lambda parts: parts.remove("p"),
@@ -50,7 +50,7 @@ def test_how_a_reservation_ends() -> None:
 
 
 def test_a_reservation_that_is_held() -> None:
-    """It expires later than others, but no earlier; a pod that reserves nothing holds nothing."""
+    """A held reservation may expire later than others, but never earlier. A pod without a reservation holds nothing."""
     for until in (1.0, 5 * TIMEOUT):
         parts, _ = bindings()
         parts.hold("p", until)
@@ -63,8 +63,8 @@ def test_a_reservation_that_is_held() -> None:
         assert fits(parts)
 
 
-def test_a_bound_pod_reserves_nothing_beside_its_requests() -> None:
-    """What a bound pod requests stays, whatever it has reserved and however late it is, until it is gone."""
+def test_a_bound_pod_counts_only_with_its_requests() -> None:
+    """The requests of a bound pod count until the pod is deleted, whatever happens to its reservation."""
     parts, _ = bindings()
     parts.reserve("p", TWO, "n", 0.0)
     parts.observe_bound("p", "n", PodInfo(TWO.requests))
@@ -76,7 +76,7 @@ def test_a_bound_pod_reserves_nothing_beside_its_requests() -> None:
 
 
 def test_only_a_requested_binding_is_confirmed() -> None:
-    """A binding that an event has ended meanwhile changes nothing."""
+    """A binding that an event has ended meanwhile is not confirmed."""
     parts, ledger = bindings()
     pod = PendingPod("p", "lab", "p", SHARED)
     parts.confirm(pod, "n", 0.0)

@@ -1,4 +1,4 @@
-"""The state of the cluster: what events, assumptions and bindings leave, in whatever order they come."""
+"""The state of the cluster after events, assumptions and bindings, in any order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.assumed.types import Misprediction
 
 KIND = node_kind(SINGLE, gpus=0)
-"""Two zones of eight CPUs."""
+"""A kind of node with two zones of eight CPUs each."""
 ALLOCATABLE = Resource(16_000, 1 << 50, 100, 0)
 FIVE, SHARED = pod_shape((5, 0)), pod_shape((0, 0))
 
@@ -33,7 +33,7 @@ def constraints(cpus: int) -> Constraints:
 
 
 class StateHarness:
-    """A state with nodes, its clock, and what it called back."""
+    """A cluster state with nodes, its clock, and the calls of its callbacks."""
 
     def __init__(self, *nodes: str) -> None:
         self.clock = Clock()
@@ -51,7 +51,7 @@ class StateHarness:
         self.changes += 1
 
     def observe(self, name: str, **fields: Any) -> ObservedPod:
-        """Let the API server show a pod."""
+        """Deliver a pod as observed at the API server; return it."""
         if not fields.get("node"):
             fields.setdefault("scheduling", SchedulingSpec(constraints=constraints(5)))
         elif "phase" not in fields:
@@ -61,7 +61,7 @@ class StateHarness:
         return pod
 
     def requested(self, node: str) -> int:
-        """Return the milli-CPUs that pods request of a node."""
+        """Return the milli-CPUs requested on a node."""
         info = self.state.infos.get(node)
         return info.requested.milli_cpus if info is not None else 0
 
@@ -71,7 +71,7 @@ def pending(name: str) -> PendingPod:
 
 
 def test_a_placed_pod_is_observed() -> None:
-    """An assumed pod counts in zones and requests; once it is observed as bound, it counts once."""
+    """An assumed pod counts in zones and in requests; after it is observed as bound, it counts only once."""
     harness = StateHarness("n")
     harness.observe("p")
     assert harness.state.assume(pending("p"), "n", constraints(5)).admitted
@@ -92,7 +92,7 @@ def test_a_forgotten_pod_leaves_nothing() -> None:
 
 
 def test_requests_of_the_node_as_a_whole() -> None:
-    """The zones would admit a fourth pod with few CPUs, but the node as a whole has too little left."""
+    """The zones would admit the second pod, but the node as a whole has too few CPUs left."""
     harness = StateHarness("n")
     assert harness.state.assume(pending("p"), "n", constraints(12)).admitted
     verdict = harness.state.assume(pending("q"), "n", constraints(5))
@@ -101,7 +101,7 @@ def test_requests_of_the_node_as_a_whole() -> None:
 
 
 def test_reserved_requests_expire() -> None:
-    """The requests of a pod that no kubelet aligns count until it is bound, or for the assume timeout."""
+    """The requests of a pod that no kubelet aligns count until it is bound, or until the assume timeout."""
     harness = StateHarness("n")
     assert harness.state.reserve("uid-p", constraints(10), "n") is None
     assert harness.state.reserve("uid-q", constraints(10), "n") is not None
@@ -112,8 +112,8 @@ def test_reserved_requests_expire() -> None:
     assert harness.state.reserve("uid-q", constraints(10), "n") is None
 
 
-def test_a_misprediction_is_called_back() -> None:
-    """It is called back without the lock, after the change."""
+def test_the_callback_for_a_misprediction() -> None:
+    """The callback runs after the change, without the lock."""
     harness = StateHarness("n")
     harness.state.assume(pending("p"), "n")
     harness.observe("p", node="n")
@@ -124,7 +124,7 @@ def test_a_misprediction_is_called_back() -> None:
 
 
 def test_bindings_that_fail() -> None:
-    """A pod that is gone is dropped; another one waits for kube-scheduler. Both give back what they had."""
+    """A deleted pod is dropped; any other pod waits for kube-scheduler. The requests of both are freed."""
     for gone in (True, False):
         harness = StateHarness("n")
         harness.observe("p")
@@ -136,7 +136,7 @@ def test_bindings_that_fail() -> None:
 
 
 def test_the_end_of_a_binding_after_its_event() -> None:
-    """The event of the bound pod has come first; the response then changes nothing."""
+    """If the event of the bound pod comes first, the response to the binding changes nothing."""
     harness = StateHarness("n")
     harness.observe("p")
     harness.state.assume(pending("p"), "n", constraints(5))
@@ -148,8 +148,8 @@ def test_the_end_of_a_binding_after_its_event() -> None:
     assert (harness.state.node_of("uid-p"), harness.requested("n"), harness.changes) == ("n", 5000, changes)
 
 
-def test_nodes_and_reports_go() -> None:
-    """What has changed is told once; a node without a report has no state."""
+def test_nodes_and_reports_are_removed() -> None:
+    """Each change is returned once; a node without a report has no state."""
     harness = StateHarness("n", "m")
     changes = harness.state.take_changes()
     assert ([name for name, _ in changes.states], changes.reported) == (["m", "n"], ["m", "n"])
@@ -166,8 +166,8 @@ STEPS = st.tuples(
 
 
 @given(st.lists(STEPS, max_size=30))
-def test_nothing_is_left_of_pods_that_are_gone(steps: list[tuple[str, str]]) -> None:
-    """Whatever happens to pods: once all are deleted, the node is idle, and the state knows no pod."""
+def test_deleted_pods_leave_no_traces(steps: list[tuple[str, str]]) -> None:
+    """After any history, once all pods are deleted, the node is idle and the state contains no pod."""
     harness = StateHarness("n")
     state = harness.state
     for step, name in steps:

@@ -1,4 +1,4 @@
-"""Which pods form which gang: the state machine, and a model of it under random events."""
+"""Membership of pods in gangs: examples, and random events compared with a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAITING, ASSUMED, BOUND = MemberState.WAITING, MemberState.ASSUMED, MemberState.
 
 
 def members(count: int, **group: Any) -> GangMembers:
-    """A group with waiting pods p0, p1, ..."""
+    """Return a group with waiting pods p0, p1, ..."""
     gangs = GangMembers()
     gangs.set_served(API, Served.YES)
     gangs.set_group(PodGroup(KEY, **group))
@@ -45,7 +45,7 @@ def test_complete() -> None:
 
 
 def test_requested() -> None:
-    """A gang is placed once kube-scheduler has filtered a member, and until enough members have nodes."""
+    """A gang is to be placed after kube-scheduler has filtered a member, until enough members have nodes."""
     gangs = members(2, min_member=2)
     assert list(gangs.requested_gangs()) == []
     gangs.request(KEY, "zonewise")
@@ -58,12 +58,12 @@ def test_requested() -> None:
 
 
 def test_unready_members() -> None:
-    """Members with scheduling gates are waiting, but do not count."""
+    """Members with scheduling gates do not count, although they wait."""
     assert members(4, min_member=4).rejection(KEY, 3) == "waits for 1 more pod of PodGroup lab/trainer"
 
 
 def test_replacement() -> None:
-    """Once enough members have nodes, further ones are placed one by one; a lost one is required again."""
+    """When enough members have nodes, further ones are placed one by one; a lost member is required again."""
     gangs = members(3, min_member=3)
     for uid in ("p0", "p1", "p2"):
         gangs.assume(uid)
@@ -83,7 +83,7 @@ def test_group_for_single_pods() -> None:
 
 
 def test_topology_of_single_pods() -> None:
-    """Where all pods must share a domain, none is placed for itself."""
+    """If all pods must share a domain, none of them is placed as a single pod."""
     gangs = members(2, min_member=1, level="rack")
     assert gangs.required(KEY) == 1
     gangs.assume("p0")
@@ -106,7 +106,7 @@ def test_missing_group() -> None:
 
 
 def test_api_is_not_served() -> None:
-    """Without the API the label means nothing; groups that were known are gone."""
+    """If the API is not served, the label has no effect, and known groups are removed."""
     gangs = members(1, min_member=4)
     gangs.set_served(API, Served.NO)
     assert gangs.is_single(KEY)
@@ -115,7 +115,7 @@ def test_api_is_not_served() -> None:
 
 
 def test_groups_that_may_no_longer_be_read() -> None:
-    """A group may be deleted while the API is forbidden: only what is listed afterwards exists."""
+    """Groups may be deleted while the API is forbidden, so only groups listed afterwards exist."""
     gangs = members(1, min_member=4)
     gangs.set_served(API, Served.FORBIDDEN)
     gangs.set_served(API, Served.YES)
@@ -136,7 +136,7 @@ KEYS = st.sampled_from([KEY, OTHER])
 
 
 class Members(RuleBasedStateMachine):
-    """A model: the state of each pod, and the size of each group."""
+    """A model of the state of each pod and the size of each group."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sums of the requests of a node's pods: equal to those of a node that is read anew with its pods."""
+"""Sums of the requests of a node's pods, compared with sums computed from scratch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_sums(events: list[tuple[str, str, str, int]]) -> None:
-    """Whatever the order of events, a node counts exactly the pods that are on it."""
+    """After any order of events, a node counts exactly the pods on it."""
     infos = NodeInfos()
     nodes: set[str] = set()
     pods: dict[str, tuple[str, int]] = {}
@@ -60,7 +60,7 @@ def test_sums(events: list[tuple[str, str, str, int]]) -> None:
 
 
 def test_changed_nodes() -> None:
-    """Each change of a node is told once; a node that is read again without a change is none."""
+    """Each changed node is returned once; a node that is set again without a change is not returned."""
     infos = NodeInfos()
     infos.set_node(NodeInfo("a"))
     assert infos.take_changed() == ["a"]

@@ -1,4 +1,4 @@
-"""Facts of a v1.Node decide at once, without a new report: the kubelet's release, and unhealthy devices."""
+"""Changes of a v1.Node take effect without a new report: the kubelet's release, and unhealthy devices."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 STATE = node(2, devices={GPU: {2: 1}, NIC: {1: 1}}, topology="single-numa-node")
 ZERO_GPUS = pod(container(devices={GPU: 0, NIC: 1}), qos="BestEffort")
-"""Since 1.36 a request of 0 is aligned to the zones with such devices; before, to any zone."""
+"""A pod that requests 0 GPUs. Since 1.36 such a request is aligned to the zones with GPUs; before, to any zone."""
 
 
 def info(version: str, capacity: int = 0) -> NodeInfo:
-    """The Node of a kubelet, with so many GPUs in its capacity."""
+    """Return the Node of a kubelet of this version, with the given number of GPUs in its capacity."""
     status = {
         "nodeInfo": {"kubeletVersion": version},
         "capacity": {"cpu": "64", "memory": "64Gi", "pods": "110", "hugepages-1Gi": "1Gi", GPU: str(capacity)},
@@ -35,7 +35,7 @@ def info(version: str, capacity: int = 0) -> NodeInfo:
 
 
 class Cluster:
-    """A cache of one node."""
+    """A cache with one node."""
 
     def __init__(self, state: NodeState = STATE) -> None:
         self.cache = ExtenderCache(Clock(), LedgerTimeouts(), FallbackPolicy(), lambda _: None)
@@ -43,15 +43,15 @@ class Cluster:
         self._pods = 0
 
     def admits(self, shape: PodShape) -> bool:
-        """Tell whether the node is selected for a pod, which is then forgotten."""
+        """Return whether the node is selected for a new pod."""
         self._pods += 1
         pending = PendingPod(f"uid-{self._pods}", "lab", f"p{self._pods}", shape)
         names = CandidateNodes(ExtenderArgs({}, node_names=msgspec.Raw(b'["n"]')))
         return self.cache.select_and_assume(pending, names).node == "n"
 
 
-def test_a_kubelet_upgrade_decides_at_once() -> None:
-    """Also where the report came before the node, and after a downgrade."""
+def test_a_kubelet_upgrade_takes_effect_at_once() -> None:
+    """The same applies if the report came before the node, and after a downgrade."""
     cluster = Cluster()
     cluster.cache.update_report(None, cluster.report)
     assert not cluster.admits(ZERO_GPUS)
@@ -67,8 +67,8 @@ def test_a_kubelet_upgrade_decides_at_once() -> None:
     assert cluster.admits(ZERO_GPUS)
 
 
-def test_devices_that_fall_ill_count_at_once() -> None:
-    """The capacity of 8 GPUs stays while two of them leave the report: 4 GPUs prefer one zone, and none has 4."""
+def test_unhealthy_devices_count_at_once() -> None:
+    """A capacity of 8 GPUs, of which 6 are reported, makes 4 GPUs prefer one zone; no zone has 4 healthy ones."""
     cluster = Cluster(node(2, devices={GPU: {1: 3, 2: 3}}, topology="restricted"))
     four = pod(container(devices={GPU: 4}), qos="BestEffort")
     healthy, ill = info("v1.36.0", 6), info("v1.36.0", 8)

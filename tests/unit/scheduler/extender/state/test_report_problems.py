@@ -1,4 +1,4 @@
-"""Problems of reports as metrics and Events: once for each distinct problem, and never more than a rate."""
+"""Problems of reports as metrics and Events: each distinct problem is recorded once, at a limited rate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP = "zone 3 zonewise.dev/memory-group: no such zones: (5,)"
 
 
 class EventServer:
-    """Stores Events by name, and refuses a second one of a name; fails first as often as told."""
+    """A server that stores Events by name and rejects duplicates; its first `failures` requests fail."""
 
     def __init__(self, failures: int = 0) -> None:
         self.events: dict[str, dict[str, Any]] = {}
@@ -48,7 +48,7 @@ def running(server: EventServer) -> ReportProblems:
 
 
 def test_a_problem_is_an_event_on_the_node() -> None:
-    """The first problem of each kind; an equal problem of a later report adds none."""
+    """The first problem of each kind becomes an Event; the same problem in a later report adds none."""
     server = EventServer()
     problems = running(server)
     with problems:
@@ -64,7 +64,7 @@ def test_a_problem_is_an_event_on_the_node() -> None:
 
 
 def test_after_a_restart_no_event_is_repeated() -> None:
-    """The name of an Event is made of its problem."""
+    """The name of an Event is derived from its problem, so a new process does not create it again."""
     server = EventServer()
     for calls in (1, 2):
         problems = running(server)
@@ -74,7 +74,7 @@ def test_after_a_restart_no_event_is_repeated() -> None:
     assert len(server.events) == 1
 
 
-def test_a_failing_api_server_stops_nothing() -> None:
+def test_a_failed_request_does_not_stop_later_ones() -> None:
     server = EventServer(failures=1)
     problems = running(server)
     with problems:
@@ -85,7 +85,7 @@ def test_a_failing_api_server_stops_nothing() -> None:
 
 
 def test_metrics() -> None:
-    """Damaged reports by kind at present, and how many problems there were; a sound or removed report has none."""
+    """Metrics count the reports that are damaged now, by kind, and all problems so far."""
     problems = running(EventServer())
     metrics = ExtenderMetrics()
     metrics.export_report_problems(problems)
@@ -102,7 +102,7 @@ def test_metrics() -> None:
 
 
 def test_too_many_problems_are_dropped() -> None:
-    """Without the API server nothing grows without bounds."""
+    """Without the API server, the queue of problems does not grow without bounds."""
     problems = running(EventServer())
     for number in range(1000):
         problems.update_report(None, published(COST, node=f"n{number}"))

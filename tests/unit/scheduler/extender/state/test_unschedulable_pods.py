@@ -1,6 +1,4 @@
-"""Unschedulable pods: requeued for changed nodes, one for each node, with a growing backoff, and each of them in the
-end.
-"""
+"""Requeueing of unschedulable pods: one per changed node, with a growing backoff, and each of them in the end."""
 
 from __future__ import annotations
 
@@ -36,12 +34,12 @@ def pod(uid: str, shape: PodShape = SMALL) -> PendingPod:
 
 
 def changed(shapes: Iterable[PodShape], *revisions: int) -> dict[PodShape, list[int]]:
-    """Return that nodes for each of the shapes changed at these revisions."""
+    """Return the changed revisions of the nodes by shape: the same ones for each shape."""
     return {shape: sorted(revisions) for shape in shapes}
 
 
 def due_uids(pods: UnschedulablePods, at: float, *changes: int) -> list[str]:
-    """Return the UIDs that are due when nodes for every shape changed at these revisions."""
+    """Return the UIDs of the due pods if nodes for every shape changed at these revisions."""
     return [entry.uid for entry in pods.pop_due(at, changed(pods.due_shapes(), *changes))]
 
 
@@ -54,13 +52,13 @@ def with_pods(*uids: str, revision: int = 5) -> UnschedulablePods:
 
 
 def test_only_for_nodes_that_changed_since() -> None:
-    """A node that has not changed since it rejected a pod requeues none."""
+    """A node that has not changed since it rejected a pod does not requeue it."""
     assert due_uids(with_pods("a"), 0, 5) == []
     assert due_uids(with_pods("a"), 0, 6) == ["a"]
 
 
 def test_only_after_a_change() -> None:
-    """Without a change no shape is checked, and no pod is requeued."""
+    """Without a change, no shape is checked and no pod is requeued."""
     pods = UnschedulablePods()
     pods.add(pod("a"), 0)
     assert due_uids(pods, 0, 9) == []
@@ -69,7 +67,7 @@ def test_only_after_a_change() -> None:
 
 
 def test_one_node_requeues_one_pod_of_a_shape() -> None:
-    """Of two equal pods the first is requeued for one node, both for two; another shape has its own queue."""
+    """Of two equal pods, one changed node requeues the first; two nodes requeue both. Each shape has its own queue."""
     assert due_uids(with_pods("a", "b"), 0, 6) == ["a"]
     assert due_uids(with_pods("a", "b"), 0, 6, 7) == ["a", "b"]
     pods = with_pods("a")
@@ -78,8 +76,8 @@ def test_one_node_requeues_one_pod_of_a_shape() -> None:
     assert due_uids(pods, 0, 6) == ["a", "large"]
 
 
-def test_the_next_pod_after_a_silent_one() -> None:
-    """A node whose requeued pod is not tried requeues the next a second later, in rotation."""
+def test_the_next_pod_after_an_untried_one() -> None:
+    """If the requeued pod is not tried, the node requeues the next one a second later, in rotation."""
     pods = with_pods("a", "b", "c")
     assert due_uids(pods, 0, 6) == ["a"]
     assert due_uids(pods, 0.5, 6) == []
@@ -88,7 +86,7 @@ def test_the_next_pod_after_a_silent_one() -> None:
 
 
 def test_the_next_pod_after_a_rejected_one() -> None:
-    """Once the first is rejected again by kube-scheduler, the next is requeued."""
+    """After kube-scheduler has rejected the first pod again, the next one is requeued."""
     pods = with_pods("a", "b")
     assert due_uids(pods, 0, 6) == ["a"]
     pods.add(pod("a"), 6)
@@ -96,7 +94,7 @@ def test_the_next_pod_after_a_rejected_one() -> None:
 
 
 def test_none_after_a_scheduled_one() -> None:
-    """Once the first is scheduled and the node admits no more, no pod is requeued or checked."""
+    """After the first pod is scheduled and the node admits no more, no pod is requeued or checked."""
     pods = with_pods("a", "b")
     assert due_uids(pods, 0, 6) == ["a"]
     pods.remove("a")
@@ -115,7 +113,7 @@ def test_backoff_grows_to_a_minute() -> None:
 
 
 def test_backoff_lasts_while_it_is_rejected() -> None:
-    """A pod that is rejected each time is requeued less and less often, however often nodes change."""
+    """A pod that is rejected each time is requeued less and less often, even if nodes change often."""
     pods = with_pods("a")
     times: list[float] = []
     for quarter in range(4 * 300):
@@ -127,7 +125,7 @@ def test_backoff_lasts_while_it_is_rejected() -> None:
 
 
 def test_removed_pods_are_not_requeued() -> None:
-    """A removed pod is not requeued; removing an unknown one changes nothing."""
+    """Removing an unknown pod changes nothing."""
     pods = with_pods("a")
     pods.remove("a")
     pods.remove("unknown")
@@ -136,14 +134,14 @@ def test_removed_pods_are_not_requeued() -> None:
 
 
 def test_a_new_shape_under_the_same_uid() -> None:
-    """A pod that is filtered with new requests counts for these alone."""
+    """A pod that is filtered with new requests counts only with the new shape."""
     pods = with_pods("a")
     pods.add(pod("a", LARGE), 5)
     assert [(entry.shape, entry.pod_count) for entry in pods.most_common_shapes(4)] == [(LARGE, 1)]
 
 
 def test_skipped_pods_are_not_requeued() -> None:
-    """A pod that a scheduling pass places is passed over, and does not hold back the next one of its shape."""
+    """A pod that a scheduling pass places is skipped, and does not delay the next pod of its shape."""
     pods = with_pods("a", "b")
     due = pods.pop_due(0, changed(pods.due_shapes(), 6), lambda uid: uid == "a")
     assert [entry.uid for entry in due] == ["b"]
@@ -153,8 +151,8 @@ def test_skipped_pods_are_not_requeued() -> None:
 
 
 @pytest.mark.parametrize("skipped", [True, False])
-def test_a_pod_behind_many_that_are_passed_over(skipped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More pods than one call looks at need no requeueing: a later call requeues the one behind them."""
+def test_a_pod_behind_many_that_are_skipped(skipped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If one call scans only pods that need no requeueing, a later call requeues the pod behind them."""
     monkeypatch.setattr(unschedulable_pods, "MAX_SCANNED", 3)
     pods = with_pods(*"abcdefg", revision=5 if skipped else 6)
     pods.add(pod("last"), 5)
@@ -166,7 +164,7 @@ def test_a_pod_behind_many_that_are_passed_over(skipped: bool, monkeypatch: pyte
 
 
 def test_shapes_that_are_removed_meanwhile() -> None:
-    """A shape whose last pod is removed between the two calls is passed over."""
+    """A shape whose last pod is removed between the two calls is skipped."""
     pods = with_pods("a")
     shapes = pods.due_shapes()
     pods.remove("a")
@@ -174,7 +172,7 @@ def test_shapes_that_are_removed_meanwhile() -> None:
 
 
 def test_requeued_pods_are_bounded() -> None:
-    """Of very many pods one call requeues some, and later calls the next ones, in rotation."""
+    """One call requeues a limited number of pods, and later calls requeue the others, in rotation."""
     pods = with_pods(*(f"p{number}" for number in range(3 * MAX_REQUEUED)))
     changes = range(6, 6 + 4 * MAX_REQUEUED)
     calls = [due_uids(pods, 0.25 * call, *changes) for call in range(3)]
@@ -183,7 +181,7 @@ def test_requeued_pods_are_bounded() -> None:
 
 
 def test_checked_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call compares a few shapes with the nodes, and later calls the rest."""
+    """One call checks a few shapes against the nodes, and later calls check the rest."""
     monkeypatch.setattr(unschedulable_pods, "MAX_SHAPES", 2)
     pods = UnschedulablePods()
     for number, shape in enumerate(SHAPES):
@@ -200,7 +198,7 @@ def test_checked_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_most_common_shapes() -> None:
-    """The most common shapes with their rounded numbers: exact numbers would invalidate cached scores."""
+    """The counts are rounded, since exact numbers would invalidate cached scores."""
     pods = UnschedulablePods()
     for number in range(7):
         pods.add(pod(f"s{number}"), 0)
@@ -221,9 +219,9 @@ def test_most_common_shapes() -> None:
 def test_every_pod_is_requeued(
     entries: list[tuple[PodShape, int]], changes: list[int], rejected_again: set[int], max_shapes: int
 ) -> None:
-    """While nodes that may admit them stay changed, every pod is requeued in the end.
+    """While nodes that may admit them remain changed, every pod is requeued in the end.
 
-    Some are not tried, some are rejected again. One call requeues no more pods of a shape than there are nodes.
+    Some pods are not tried, and some are rejected again. One call requeues at most one pod of a shape per node.
     """
     pods = UnschedulablePods()
     for number, (shape, revision) in enumerate(entries):

@@ -1,4 +1,4 @@
-"""The waiting pods: which of them a pass may bind, and in which order."""
+"""Waiting pods: which of them a pass may bind, and in which order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_pods(**specs: SchedulingSpec) -> WaitingPods:
 
 
 def test_rank() -> None:
-    """Priority wins over age, age over the order of observation."""
+    """Pods are ordered by priority, then by age, then by the order of observation."""
     pods = with_pods(
         a=SPEC._replace(created=2), b=SPEC._replace(created=1), c=SPEC._replace(created=1), d=SPEC._replace(priority=1)
     )
@@ -52,8 +52,8 @@ def test_only_pods_that_kube_scheduler_has_filtered() -> None:
     assert names(pods) == []
 
 
-def test_a_pod_that_kube_scheduler_rejects_by_its_own_filters() -> None:
-    """No filter call comes for it. Its condition counts once its scheduler has called the filter for any pod."""
+def test_a_pod_that_kube_scheduler_rejects_with_its_own_filters() -> None:
+    """Such a pod has no filter call. Its condition counts after its scheduler has called the filter for any pod."""
     pods = WaitingPods()
     pods.observe(pod("a"), SPEC._replace(unschedulable=True), 0.0)
     pods.observe(pod("other"), SPEC._replace(unschedulable=True, scheduler="other"), 0.0)
@@ -71,7 +71,7 @@ def test_a_pod_that_kube_scheduler_rejects_by_its_own_filters() -> None:
 
 
 def test_a_pod_that_is_filtered_before_it_is_observed() -> None:
-    """kube-scheduler may know a pod earlier. A pod that is not observed for a minute is gone."""
+    """kube-scheduler may know a pod before the extender does. A pod that is not observed within a minute is dropped."""
     pods = WaitingPods()
     pods.request("a", 0.0)
     pods.request("gone", 0.0)
@@ -83,7 +83,7 @@ def test_a_pod_that_is_filtered_before_it_is_observed() -> None:
 
 
 def test_pods_that_are_left_to_kube_scheduler() -> None:
-    """Gated pods, and those with a constraint that only kube-scheduler checks, are not placed."""
+    """Gated pods, and pods with a constraint that only kube-scheduler checks, are not placed."""
     pods = with_pods(
         a=SPEC._replace(gated=True),
         b=SPEC._replace(has_workload=True),
@@ -96,7 +96,7 @@ def test_pods_that_are_left_to_kube_scheduler() -> None:
 
 
 def test_anti_affinity_of_another_pod() -> None:
-    """While a pod exists whose anti-affinity selects it, a pod is left to kube-scheduler."""
+    """While another pod's anti-affinity term selects a pod, that pod is left to kube-scheduler."""
     pods = with_pods(a=SPEC._replace(labels=(("app", "web"),)), b=SPEC)
     pods.set_terms("x", (WEB,))
     pods.set_terms("y", (WEB,))

@@ -1,4 +1,4 @@
-"""Diagnoses: few distinct reasons, each true of its sampled node, and one for every node."""
+"""Diagnoses: every node has a reason, there are few distinct ones, and each is true for its sampled node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table_with(**states: object) -> NodeTable:
 
 
 def test_each_node_its_own_reason() -> None:
-    """Each of a few nodes has its own reason, without its own numbers, so that equal reasons can be counted."""
+    """With few nodes each has its own reason, without numbers of the node, so that equal reasons can be counted."""
     table = table_with(a=SMALL, b=SMALL, c=BARE)
     reasons = diagnose(SIX_CPUS, ["a", "b", "c", "d"], table)
     assert reasons["a"] == reasons["b"] == "node(s) would reject it: needs 6 CPUs in one zone"
@@ -33,7 +33,7 @@ def test_each_node_its_own_reason() -> None:
 
 
 def test_many_nodes() -> None:
-    """For many nodes the most common reason of the sample stands for the rest."""
+    """With many nodes, the nodes that are not sampled get the most common reason of the sample."""
     table = table_with(**{f"n{number}": SMALL for number in range(100)})
     names = [f"n{number}" for number in range(120)]
     reasons = diagnose(SIX_CPUS, names, table)
@@ -43,14 +43,14 @@ def test_many_nodes() -> None:
 
 
 def test_some_of_many_nodes() -> None:
-    """At least one candidate is sampled, whichever its row."""
+    """At least one candidate is sampled, whichever row it has."""
     table = table_with(**{f"n{number}": SMALL for number in range(100)})
     for number in range(100):
         assert "needs 6 CPUs" in diagnose(SIX_CPUS, [f"n{number}"], table)[f"n{number}"]
 
 
 def test_no_node() -> None:
-    """No candidates have no reasons; a candidate without a report has that as its reason."""
+    """Without candidates there are no reasons; the reason of a candidate without a report is the missing report."""
     assert diagnose(ONE_GPU, [], table_with()) == {}
     reasons = diagnose(ONE_GPU, ["a"], table_with())
     assert (reasons, reasons.cause) == ({"a": NO_REPORT}, RejectionCause(LEDGER_NO_REPORT))

@@ -1,4 +1,4 @@
-"""The filters of all nodes at once, by name: as the filters of each node alone."""
+"""The filters of all nodes at once: the results match the filters of each node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NAMES = [f"n{number}" for number in range(150)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.none() | st.integers(0, 4)), max_size=200), st.integers(0, 4))
-def test_as_the_filters_of_each_node(changes: list[tuple[str, int | None]], cpus: int) -> None:
-    """Nodes come and go, more of them than the table had rows at first."""
+def test_results_match_the_filters_of_each_node(changes: list[tuple[str, int | None]], cpus: int) -> None:
+    """Nodes are added and removed, including more nodes than the table had rows at first."""
     table, nodes = FilterTable(), dict[str, NodeInfo]()
     table.update((name, NodeInfo(name, allocatable=Resource(2000, 0, 10, 0))) for name in NAMES[:80])
     nodes.update({name: NodeInfo(name, allocatable=Resource(2000, 0, 10, 0)) for name in NAMES[:80]})

@@ -1,4 +1,4 @@
-"""Causes of rejections: the kubelet's reason, and the resource that decides."""
+"""Causes of rejections: the kubelet's reason, and the decisive resource."""
 
 from __future__ import annotations
 
@@ -42,33 +42,33 @@ def strict(**fields: Any) -> NodeState:
     ],
 )
 def test_misaligned(scope: str, request_: dict[str, Any], resource: str) -> None:
-    """The resource that no zone has enough of decides; of more than one, several do."""
+    """The cause is the resource that no zone has enough of; if there are several, the cause is SEVERAL."""
     expected = RejectionCause(TOPOLOGY_AFFINITY_ERROR, resource)
     assert cause(strict(scope=scope), pod(container(**request_))) == expected
 
 
-def test_each_fits_apart() -> None:
-    """CPUs are free in zone 1 only, and the network device is near zone 0: both decide."""
+def test_each_resource_fits_in_another_zone() -> None:
+    """CPUs are free only in zone 1, and the network device is near zone 0, so both are decisive."""
     state = strict()._replace(free_cpus=0xFF00)
     shape = pod(container(cpus=2, gib=1, devices={NIC: 1}))
     assert cause(state, shape) == RejectionCause(TOPOLOGY_AFFINITY_ERROR, SEVERAL)
 
 
 def test_the_container_that_is_rejected() -> None:
-    """Earlier containers have taken their part."""
+    """The cause takes into account what earlier containers were allocated."""
     shape = pod(*(container(f"c{number}", cpus=6, gib=1) for number in range(3)))
     assert cause(strict(), shape) == RejectionCause(TOPOLOGY_AFFINITY_ERROR, "cpu")
 
 
 def test_no_alignment() -> None:
-    """Without a topology policy, the manager that lacks a resource names it."""
+    """Without a topology policy, the cause is the resource whose manager lacks it."""
     state = node(devices=GPUS, **STATIC)
     assert cause(state, pod(container(cpus=17, gib=1))).resource == "cpu"
     assert cause(state, pod(container(cpus=1, gib=1, devices={GPU: 5}))).resource == GPU
 
 
 def test_no_verdict() -> None:
-    """A kubelet that does not start has no reason."""
+    """A kubelet that does not start gives no reason."""
     state = node(9, 1, topology="single-numa-node", **STATIC)
     assert cause(state, pod(container(cpus=1, gib=1))) == RejectionCause(NO_VERDICT)
 
@@ -77,8 +77,8 @@ def test_no_verdict() -> None:
     cpus=st.integers(0, 18), gib=st.integers(1, 20), gpus=st.integers(0, 5), nics=st.integers(0, 2),
     topology=st.sampled_from(["none", "restricted", "single-numa-node"]), free=st.integers(0, 0xFFFF),
 )  # fmt: skip
-def test_labels_are_few(cpus: int, gib: int, gpus: int, nics: int, topology: str, free: int) -> None:
-    """Each rejection has a cause, whose resource is one that the pod requests and the node has, or SEVERAL."""
+def test_causes_use_few_labels(cpus: int, gib: int, gpus: int, nics: int, topology: str, free: int) -> None:
+    """The resource of a cause is one that the pod requests and the node has, or SEVERAL."""
     state = node(topology=topology, devices=GPUS, **STATIC)._replace(free_cpus=free)
     shape = pod(container(cpus=cpus, gib=gib, devices={GPU: gpus, NIC: nics}))
     verdict = admit(state, shape)

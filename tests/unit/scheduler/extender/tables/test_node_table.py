@@ -1,4 +1,4 @@
-"""The node table: one row for each reported node, revisions of changes, and rejections since."""
+"""The node table: a row for each reported node, the revisions of changes, and rejections since then."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def best(table: NodeTable) -> list[str]:
 
 
 def test_no_node() -> None:
-    """An empty table has no nodes, no changes, and scores 0."""
+    """An empty table has no nodes and no changes, and its scores are 0."""
     assert best(NodeTable()) == NodeTable().change_revisions(TWO_CPUS) == []
     assert NodeTable().scores(TWO_CPUS, (), ["a"]) == [0]
 
 
-def test_only_nodes_that_may_admit_it() -> None:
-    """The best node comes first, and a full node is left out."""
+def test_only_nodes_that_may_admit_the_pod() -> None:
+    """The best node comes first, and full nodes are left out."""
     half = IDLE._replace(free_cpus=0b1111)
     assert best(table_with(a=IDLE, b=BUSY, c=half)) == ["c", "a"]
 
 
 def test_nodes_with_assumed_pods_come_last() -> None:
-    """A node that rejected a pod because of assumed pods comes last, until it changes or its rejections are cleared."""
+    """A node that rejected a pod because of assumed pods comes last until it changes or its rejections are cleared."""
     table = table_with(a=IDLE, b=IDLE)
     table.reject("a", FOUR_CPUS, BLOCKED_BY_ASSUMED)
     assert best(table) == ["b", "a"]
@@ -58,7 +58,7 @@ def test_nodes_with_assumed_pods_come_last() -> None:
 
 
 def test_rejections_last_until_the_node_changes() -> None:
-    """Rejections are stored by node and shape; a change of one node leaves those of others."""
+    """Rejections are stored by node and shape; a change of one node does not affect the rejections of others."""
     table = table_with(a=IDLE, b=IDLE)
     for name in "ab":
         table.reject(name, TWO_CPUS, NODE_BACKOFF)
@@ -69,7 +69,7 @@ def test_rejections_last_until_the_node_changes() -> None:
 
 
 def test_rejections_are_bounded() -> None:
-    """A node that never changes does not collect every shape."""
+    """A node that never changes does not collect rejections of every shape."""
     table = table_with(a=IDLE)
     shapes = [pod(container(cpus=2, gib=number)) for number in range(200)]
     for shape in shapes:
@@ -79,7 +79,7 @@ def test_rejections_are_bounded() -> None:
 
 
 def test_changes() -> None:
-    """The revisions of nodes that may admit a pod and have not rejected it since, ascending."""
+    """In ascending order: the revisions of nodes that may admit a pod and have not rejected it since."""
     table = table_with(a=IDLE, b=IDLE, c=BUSY)
     table.update([("a", IDLE._replace(free_cpus=0b11))])
     assert table.change_revisions(TWO_CPUS) == [1, 2]
@@ -101,13 +101,13 @@ class _Steps:
 
 
 def _budget(judged: int) -> JudgingBudget:
-    """A budget for so many nodes."""
+    """Return a budget that suffices for the given number of nodes."""
     return JudgingBudget(judged + 0.5, _Steps())
 
 
 _GROUPS = {"memory_groups": (0b11, 0b11, 0b100), "memory_assigned": 0b11}
 GROUPED = node(zones=3, topology="restricted", **STATIC)._replace(**_GROUPS)
-"""Nodes whose verdicts on the next pod arrays do not give: two zones allocate memory as one."""
+"""Nodes of which two zones allocate memory together, so that pod arrays give no verdict on the next pod."""
 TEN_CPUS = pod(container(cpus=10, gib=20))
 GROUPED_WITHOUT_ROOM = GROUPED._replace(memory_free=((8 << 30,), (8 << 30,), (14 << 30,)))
 
@@ -117,7 +117,7 @@ def _judged(table: NodeTable, budget: JudgingBudget | None, nodes: str = "abcdef
 
 
 def test_judged_within_a_budget() -> None:
-    """With a budget each candidate that arrays do not decide is judged; without one all of them are returned."""
+    """With a budget, each candidate that arrays do not decide is judged; without a budget, all of them are returned."""
     table = table_with(a=GROUPED_WITHOUT_ROOM, b=GROUPED, c=GROUPED_WITHOUT_ROOM, d=GROUPED)
     assert sorted(_judged(table, None)) == ["a", "b", "c", "d"]
     assert _judged(table, _budget(10), nodes="ab") == ["b"]
@@ -126,7 +126,7 @@ def test_judged_within_a_budget() -> None:
 
 
 def test_judgement_goes_on_after_the_budget() -> None:
-    """Each call judges further nodes, verdicts stay, and an admitting node counts as changed."""
+    """Each call judges further nodes, earlier verdicts are reused, and a node that admits the pod counts as changed."""
     rejecting = {f"n{number}": GROUPED_WITHOUT_ROOM for number in range(5)}
     table = table_with(**rejecting, b=GROUPED)
     names = [*rejecting, "b"]
@@ -143,7 +143,7 @@ def test_judgement_goes_on_after_the_budget() -> None:
 
 
 def test_shapes_of_finished_calls_are_not_continued() -> None:
-    """Once a call judges all nodes it needs, no time goes to what an earlier call has left out."""
+    """When a call needs no more nodes, the nodes that earlier calls left out are no longer judged."""
     table = table_with(a=GROUPED, b=GROUPED)
     assert _judged(table, _budget(0)) == []
     assert next(table.by_score(TEN_CPUS, (), "ab", _budget(1))) == "a"
@@ -152,7 +152,7 @@ def test_shapes_of_finished_calls_are_not_continued() -> None:
 
 
 def test_stored_rejections_need_no_judgement() -> None:
-    """A node that has rejected the pod since its last change is returned for its reason, and is not unjudged."""
+    """A node that rejected the pod since its last change is returned for its reason, and is not judged again."""
     table = table_with(a=GROUPED, b=GROUPED)
     table.reject("a", TEN_CPUS, NODE_BACKOFF)
     assert _judged(table, _budget(0)) == ["a"]
@@ -160,7 +160,7 @@ def test_stored_rejections_need_no_judgement() -> None:
 
 
 def test_unfinished_shapes_are_bounded() -> None:
-    """Only the latest shapes are continued."""
+    """Only the latest shapes are judged further."""
     table = table_with(a=GROUPED)
     shapes = [TEN_CPUS._replace(containers=(container(cpus=10, gib=20)._replace(storage=n),)) for n in range(100)]
     for shape in shapes:
@@ -177,7 +177,7 @@ WRITES = st.lists(st.dictionaries(st.sampled_from("abcdef"), STATES, max_size=4)
 
 @given(WRITES)
 def test_rows_are_reused(writes: list[dict[str, NodeState | None]]) -> None:
-    """Each reported node has its own row, and there are no more rows than needed, in any history."""
+    """In any history, each reported node has its own row, and there are no more rows than needed."""
     table = NodeTable()
     known: dict[str, NodeState] = {}
     max_rows = 0

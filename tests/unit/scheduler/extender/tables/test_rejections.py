@@ -1,4 +1,4 @@
-"""Cached rejections: for the same candidates in any order, of a bounded number of shapes."""
+"""Cached rejections: they match the same candidates in any order, and the number of shapes is limited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHAPE, OTHER = pod_shape((1, 0)), pod_shape((2, 0))
 
 
 def test_the_same_candidates() -> None:
-    """kube-scheduler lists nodes in any order; other candidates and other numbers of reports have no cached result."""
+    """The order of the candidates does not matter; other candidates or another number of reports miss the cache."""
     cache = RejectionCache()
     cache.put(SHAPE, 2, FailedNodes({"a": "no", "b": "no"}))
     cached = cache.get(SHAPE, candidates(["b", "a"]), 2)
@@ -24,7 +24,7 @@ def test_the_same_candidates() -> None:
 
 
 def test_candidates_with_the_same_characters() -> None:
-    """A result names the candidates of its own request, even where those of another have the same characters."""
+    """A result names the candidates of its own request, even if another request's names contain the same characters."""
     cache = RejectionCache()
     cache.put(SHAPE, 2, FailedNodes({"n-12": "no", "n-3": "no"}))
     assert cache.get(SHAPE, candidates(["n-21", "n-3"]), 2) is None
@@ -55,7 +55,7 @@ def test_the_number_of_shapes_is_bounded() -> None:
 
 
 def test_a_rejection_ends_with_a_change() -> None:
-    """A rejected pod is rejected from the cache, until a node may admit it."""
+    """A rejected pod is rejected from the cache until a node may admit it."""
     cluster = DirectCluster("n")
     cluster.create("w", pod_shape((9, 0)))
     first, second = cluster.filter("w"), cluster.filter("w")

@@ -1,4 +1,4 @@
-"""Free amounts by zone of all nodes: as the sum over the states, one by one."""
+"""Free amounts per zone over all nodes: the results match sums over the individual states."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ STATES = st.one_of(
 
 
 @given(st.lists(STATES, max_size=8))
-def test_as_the_states(states: list[tuple[object, int, tuple[int, int]]]) -> None:
-    """The largest zone of any node, the sum of each node's largest one, and the sum of all."""
+def test_amounts_match_the_node_states(states: list[tuple[object, int, tuple[int, int]]]) -> None:
+    """An amount has the largest zone of any node, the sum of each node's largest zone, and the sum of all zones."""
     table = NodeTable()
     cpus: list[list[int]] = []
     gpus: list[tuple[int, int]] = []
@@ -40,14 +40,14 @@ def test_as_the_states(states: list[tuple[object, int, tuple[int, int]]]) -> Non
 
 
 def _ordered(free: tuple[int, ...]) -> tuple[int, ...]:
-    """Return free devices in the order of the kind's classes: GPUs of zone 0, of zone 1, network devices."""
+    """Return free devices in the order of the kind's classes, given GPUs of zones 0 and 1, then network devices."""
     classes = TWO_ZONES.kind.devices
     by_class = dict(zip([(GPU, 1), (GPU, 2), (NIC, 0)], free, strict=False))
     return tuple(by_class[each.resource, each.zones] for each in classes) if free else ()
 
 
 def test_memory_of_zones_that_allocate_together() -> None:
-    """Neither zone can give it alone."""
+    """Neither zone can allocate the memory alone."""
     table = NodeTable()
     table.update([("n", TWO_ZONES._replace(memory_groups=(3, 3)))])
     assert table.free_by_zone()["memory"].largest == 0
