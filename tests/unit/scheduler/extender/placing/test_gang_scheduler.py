@@ -300,8 +300,7 @@ def test_kube_scheduler_excludes_a_node() -> None:
 
 
 def test_held_nodes_are_forgotten() -> None:
-    """If kube-scheduler binds nothing, the nodes are forgotten after scheduleTimeoutSeconds, and the pods are requeued.
-    """
+    """If kube-scheduler binds nothing for scheduleTimeoutSeconds, the nodes are forgotten, and the pods requeued."""
     cluster = GangCluster("n", direct_binding=False)
     cluster.create_group("train", 2, schedule_timeout=20.0)
     names = cluster.create_members("train", [WHOLE] * 2)

@@ -217,8 +217,7 @@ def test_an_assumption_that_expires() -> None:
 
 
 def test_nodes_that_are_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call without time to judge a node says so. The node is judged before the next requeueing; the pod fits there.
-    """
+    """A call without time to judge a node says so. The node is judged before the next requeueing, and the pod fits."""
     restricted = replace(KIND, policies=KIND.policies._replace(topology="restricted"))
     cluster = DirectCluster("n", kind=restricted)
     cluster.create("w", pod_shape((12, 0), (2, 0)))
