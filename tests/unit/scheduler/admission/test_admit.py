@@ -1,4 +1,4 @@
-"""The verdict of one kubelet: policies, scopes, the order of allocation, the check of the node."""
+"""The verdict of one kubelet: policies, scopes, the order of allocation, and the check of the whole node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AVAILABLE = Resource(64000, 256 * GIB, 110, 100 * GIB)
 
 
 def test_all_resources_come_from_one_zone() -> None:
-    """CPUs, memory and devices come from the one zone that has all of them."""
+    """CPUs, memory and devices come from the only zone that has all of them."""
     state = node(2, 4, devices={GPU: {2: 1}}, topology="single-numa-node", **STATIC)
     verdict = admit(state, pod(container(cpus=4, gib=2, devices={GPU: 1})))
     (assignment,) = verdict.assignments
@@ -43,7 +43,7 @@ def test_all_resources_come_from_one_zone() -> None:
     ],
 )
 def test_devices_and_cpus_in_different_zones(topology: str, reason: str) -> None:
-    """A GPU of zone 1, and free CPUs in zone 0 only."""
+    """The GPU is in zone 1, and CPUs are free only in zone 0."""
     state = node(2, 4, devices={GPU: {2: 1}}, topology=topology, cpu="static")
     state = state._replace(free_cpus=zone_cpus(state, 0))
     verdict = admit(state, pod(container(cpus=4, gib=1, devices={GPU: 1})))
@@ -52,7 +52,7 @@ def test_devices_and_cpus_in_different_zones(topology: str, reason: str) -> None
 
 
 def test_best_effort_extends_an_affinity_that_is_not_preferred() -> None:
-    """CPUs are free in zone 0 alone, 2 of 8 GiB too: memory comes from more zones than an idle node needs."""
+    """CPUs and 2 of 8 GiB are free in zone 0 only, so memory comes from more zones than an idle node would need."""
     state = node(2, 4, gib=8, topology="best-effort", **STATIC)
     state = state._replace(free_cpus=zone_cpus(state, 0), memory_free=((2 * GIB,), (8 * GIB,)))
     (assignment,) = admit(state, pod(container(cpus=2, gib=6))).assignments
@@ -60,7 +60,7 @@ def test_best_effort_extends_an_affinity_that_is_not_preferred() -> None:
 
 
 def test_restricted_uses_no_more_zones_than_an_idle_node() -> None:
-    """Reserved CPUs count for the width: 8 CPUs prefer one zone, though no zone can allocate 8."""
+    """Reserved CPUs count for the width: 8 CPUs prefer one zone, although no zone can allocate 8."""
     reserved = 0b11 | 0b11 << 8
     state = node(2, 4, topology="restricted", cpu="static", reserved=reserved)
     assert admit(state, pod(container(cpus=8, gib=1))).reason == "TopologyAffinityError"
@@ -77,14 +77,14 @@ def test_pods_without_exclusive_resources_are_admitted(topology: str, scope: str
 
 
 def test_fractional_cpus_are_shared() -> None:
-    """A Guaranteed container with 1500m has pinned memory, but no exclusive CPU."""
+    """A Guaranteed container with 1500m has pinned memory, but no exclusive CPUs."""
     verdict = admit(node(2, 4, topology="single-numa-node", **STATIC), pod(container(cpus=1.5, gib=1)))
     (assignment,) = verdict.assignments
     assert (assignment.cpus, len(assignment.memory)) == (0, 1)
 
 
 def test_a_kubelet_with_too_many_zones_does_not_start() -> None:
-    """More NUMA nodes than max-allowable-numa-nodes are an error under every policy but none."""
+    """More NUMA nodes than max-allowable-numa-nodes are an error under every policy except none."""
     assert admit(node(9, 1, topology="none"), pod(container())).admitted
     for policy in POLICIES[1:]:
         assert admit(node(9, 1, topology=policy, max_zones=9), pod(container())).admitted
@@ -96,7 +96,7 @@ def test_a_kubelet_with_too_many_zones_does_not_start() -> None:
 @pytest.mark.parametrize("zone", [64, 65])
 @pytest.mark.parametrize("topology", POLICIES)
 def test_a_kubelet_panics_from_zone_64_on(topology: str, zone: int) -> None:
-    """Its masks have 64 bits. Without a policy only the Memory Manager makes masks, of pods that it pins."""
+    """The kubelet's masks have 64 bits. Under policy none, only the Memory Manager uses them, for pods that it pins."""
     state = node(2, 4, topology=topology, **STATIC)
     kind = replace(state.kind, zones=(0, zone), cpus=replace(state.kind.cpus, zones=state.kind.cpus.zones[:1]))
     far = state._replace(kind=kind, memory_groups=(1, 1 << zone), free_cpus=kind.cpus.cpus)
@@ -108,7 +108,7 @@ def test_a_kubelet_panics_from_zone_64_on(topology: str, zone: int) -> None:
 
 
 def test_a_zone_without_cpus_provides_none() -> None:
-    """With distribute-cpus-across-numa, and on a node without a single CPU."""
+    """With distribute-cpus-across-numa, neither such a zone nor a node without any CPU causes an error."""
     options: dict[str, Any] = {"cpu": "static", "distribute_across_zones": True, "full_cores": True}
     for topology in POLICIES:
         state = node(2, 4, topology=topology, **options)
@@ -124,7 +124,7 @@ def test_a_zone_without_cpus_provides_none() -> None:
 
 
 def test_scope_container_aligns_each_container_by_itself() -> None:
-    """Two containers of the size of a zone get one zone each, in the order of the pod."""
+    """Two containers as large as a zone get one zone each, in the order of the pod."""
     state = node(2, 4, topology="single-numa-node", **STATIC)
     verdict = admit(state, pod(container("c0", 8, 1), container("c1", 8, 1)))
     assert [assignment.cpus for assignment in verdict.assignments] == [zone_cpus(state, 0), zone_cpus(state, 1)]
@@ -138,14 +138,14 @@ def test_scope_pod_aligns_all_containers_to_the_same_zones() -> None:
 
 
 def test_scope_pod_rejects_without_a_container() -> None:
-    """Scope container names the rejected container, scope pod names none."""
+    """Scope container names the rejected container; scope pod names none."""
     two = pod(container("c0", 8, 1), container("c1", 9, 1))
     for scope, name in (("container", "c1"), ("pod", "")):
         assert admit(node(2, 4, topology="single-numa-node", scope=scope, **STATIC), two).container == name
 
 
 def test_scope_pod_counts_init_containers_at_their_peak() -> None:
-    """The larger of an init container with earlier sidecars, and all other containers."""
+    """The peak is the larger of an init container with earlier sidecars and of all other containers."""
     state = node(2, 4, topology="single-numa-node", scope="pod", devices={GPU: {1: 3, 2: 4}})
     sidecar = container("i0", devices={GPU: 1}, role="sidecar")
     init = container("i1", devices={GPU: 3}, role="init")
@@ -157,7 +157,7 @@ def test_scope_pod_counts_init_containers_at_their_peak() -> None:
 
 
 def test_devices_fail_before_cpus_and_cpus_before_memory() -> None:
-    """All three are insufficient; the kubelet reports the first in its order."""
+    """Devices, CPUs and memory are insufficient; the kubelet reports the first of them in its order."""
     state = node(1, 1, gib=1, devices={GPU: {1: 1}}, **STATIC)
     assert admit(state, pod(container(cpus=4, gib=4, devices={GPU: 2}))).resource == GPU
     assert admit(state, pod(container(cpus=4, gib=4, devices={GPU: 1}))).resource == "cpu"
@@ -171,7 +171,7 @@ def test_init_containers_reuse_the_same_cpus_one_after_another() -> None:
 
 
 def test_an_app_reuses_the_cpus_of_its_init_container() -> None:
-    """CPUs that it does not reuse stay with the pod until the pod is deleted."""
+    """CPUs that the app does not reuse belong to the pod until it is deleted."""
     state = node(2, 4, topology="single-numa-node", **STATIC)
     verdict = admit(state, pod(container("i0", 6, 1, role="init"), container("c0", 4, 1)))
     init, app = verdict.assignments
@@ -181,7 +181,7 @@ def test_an_app_reuses_the_cpus_of_its_init_container() -> None:
 
 
 def test_whole_cores_only() -> None:
-    """full-pcpus-only rejects odd counts, with the CPU Manager's message."""
+    """full-pcpus-only rejects odd counts with the CPU Manager's message."""
     verdict = admit(node(2, 4, full_cores=True, **STATIC), pod(container(cpus=3, gib=1)))
     assert verdict.reason == "SMTAlignmentError"
     assert verdict.message == "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
@@ -195,7 +195,7 @@ def test_too_few_cpus_fail_unexpectedly_without_alignment() -> None:
     )
 
 
-# --- the node as a whole
+# --- the whole node
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_the_first_insufficient_resource_is_the_reason(available: Resource, reas
 
 
 def test_hugepages_and_devices_are_checked_for_the_node() -> None:
-    """An absent resource is insufficient; a request of 0 never is."""
+    """A missing resource is insufficient; a request of 0 never is."""
     wants = pod(container(cpus=1, gib=1, pages=1, devices={GPU: 1, NIC: 0}), qos="Burstable")
     have = {"hugepages-1Gi": GIB, GPU: 1}
     assert admit(node(), wants, AVAILABLE._replace(scalar_resources=tuple(sorted(have.items())))).admitted
@@ -226,7 +226,7 @@ def test_hugepages_and_devices_are_checked_for_the_node() -> None:
 
 
 def test_the_managers_come_before_the_node() -> None:
-    """A pod that fails both has the Topology Manager's reason."""
+    """If a pod fails both checks, the reason is that of the Topology Manager."""
     state = node(2, 4, topology="single-numa-node", **STATIC)
     assert admit(state, pod(container(cpus=9, gib=1)), AVAILABLE._replace(pods=0)).reason == "TopologyAffinityError"
 
@@ -239,7 +239,7 @@ def test_the_overhead_of_the_runtime_class_counts_for_the_node_only() -> None:
     assert admit(state, heavy, AVAILABLE._replace(memory=2 * GIB - 1)).reason == "OutOfmemory"
 
 
-# --- what is unknown
+# --- unknown facts
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_the_overhead_of_the_runtime_class_counts_for_the_node_only() -> None:
     ],
 )
 def test_unknown_facts_make_affected_verdicts_uncertain(subject: str, affected: set[str]) -> None:
-    """Unknown CPUs do not affect a pod without exclusive CPUs; nothing affects a pod without exclusive resources."""
+    """Unknown CPUs do not affect pods without exclusive CPUs; nothing affects pods without exclusive resources."""
     state = node(2, 4, devices={GPU: {1: 1}}, topology="restricted", unknown=(subject,), **STATIC)
     pods = {
         "cpus": pod(container(cpus=2, gib=1)),
@@ -264,7 +264,7 @@ def test_unknown_facts_make_affected_verdicts_uncertain(subject: str, affected: 
     assert admit(state, pods["cpus"]).uncertain == (f"nothing is known of {subject}",)
 
 
-# --- what always holds
+# --- invariants
 
 
 @st.composite
@@ -294,7 +294,7 @@ def any_admission(draw: st.DrawFn) -> tuple[NodeState, PodShape]:
 
 @given(any_admission())
 def test_nothing_is_allocated_twice(admission: tuple[NodeState, PodShape]) -> None:
-    """What is left and what is allocated add up, and containers that run together share nothing."""
+    """Free and allocated resources add up, and containers that run at the same time share nothing."""
     state, shape = admission
     verdict = admit(state, shape)
     if verdict.after is None:
@@ -321,6 +321,6 @@ def test_a_verdict_depends_on_its_values_only(admission: tuple[NodeState, PodSha
 
 @given(any_admission())
 def test_the_node_check_only_rejects(admission: tuple[NodeState, PodShape]) -> None:
-    """With the check of the node, the verdict is the same or another rejection."""
+    """With the check of the node, the verdict is either the same or a further rejection."""
     with_node_check, without = admit(*admission, AVAILABLE._replace(milli_cpus=4000)), admit(*admission)
     assert with_node_check == without or (without.admitted and with_node_check.reason.startswith("OutOf"))

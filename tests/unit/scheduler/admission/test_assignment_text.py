@@ -1,4 +1,4 @@
-"""What a kubelet assigns, as text."""
+"""The assignments of a kubelet as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is derived of a CPU topology."""
+"""Values derived from a CPU topology."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPOLOGIES = st.one_of(regular_topologies(), RECORDED)
 
 @given(TOPOLOGIES, st.data())
 def test_cores_by_count(topology: CpuTopology, data: st.DataObject) -> None:
-    """Counting all cores at once equals counting each core."""
+    """Counting all cores at once gives the same result as counting each core."""
     cpus = data.draw(st.integers(0, topology.cpus))
     by_count = topology.cores_by_count(cpus)
     for number, core in topology.cores:
@@ -27,7 +27,7 @@ def test_cores_by_count(topology: CpuTopology, data: st.DataObject) -> None:
 
 @given(TOPOLOGIES, st.data())
 def test_cpus_in_cores_and_zones(topology: CpuTopology, data: st.DataObject) -> None:
-    """All CPUs of the cores or zones, and no others."""
+    """All CPUs of the cores or zones are returned, and no others."""
     cores = data.draw(st.sets(st.sampled_from(topology.cores)))
     assert topology.cpus_in_cores(sum(1 << number for number, _ in cores)) == sum(cpus for _, cpus in cores)
     zones = data.draw(st.sets(st.sampled_from(topology.zones)))
@@ -35,7 +35,7 @@ def test_cpus_in_cores_and_zones(topology: CpuTopology, data: st.DataObject) -> 
 
 
 def test_averages_are_rounded_down() -> None:
-    """The kubelet does so: 3 CPUs on 2 cores, 2 packages and 2 caches are 1 for each."""
+    """The kubelet rounds down too: 3 CPUs on 2 cores, 2 packages and 2 caches are 1 for each."""
     hybrid = topology_of((CoreAt(0, 0, 0, 0b11), CoreAt(0, 1, 1, 0b100)))
     assert (hybrid.cpus_per_core, hybrid.cpus_per_socket, hybrid.cpus_per_uncore) == (1, 1, 1)
     assert not hybrid.uniform
@@ -48,7 +48,7 @@ def test_averages_are_rounded_down() -> None:
 
 
 def test_nodes_share_one_topology() -> None:
-    """So it cannot be changed. No CPU is reserved unless it is said."""
+    """A shared topology must not be changed. No CPU is reserved unless stated."""
     machine = regular()
     shared = CpuTopology(machine.cores, machine.zones, machine.packages)
     assert shared.reserved_cores == 0
@@ -65,13 +65,13 @@ def test_zones_per_package_are_rounded_down(zones: int, packages: int, expected:
 
 
 def test_packages_replace_unknown_caches() -> None:
-    """Without known caches, CPUs share the cache of their package."""
+    """If caches are unknown, the CPUs of a package share one cache."""
     assert regular(packages=2).uncore_caches == regular(packages=2).packages
     assert len(regular(cache=2).uncore_caches) == 4
 
 
 def test_one_pattern_of_regular_machines() -> None:
-    """On most machines one shift leads from every core's first CPU to its sibling."""
+    """On most machines, the same shift leads from the first CPU of every core to its sibling."""
     machine = regular(zones=2, cores=4)
     assert machine.patterns == ((0xFF, (0, 8)),)
     assert machine.uniform

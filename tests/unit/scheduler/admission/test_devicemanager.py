@@ -1,4 +1,4 @@
-"""The Device Manager: hints against the kubelet's procedure on single devices, and allocations."""
+"""The Device Manager: allocations, and hints compared with the kubelet's algorithm on single devices."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 class Device(NamedTuple):
-    """One device of a device plugin."""
+    """A single device of a device plugin."""
 
     zones: int
     healthy: bool
     held: bool
     reusable: bool
-    """Held by an ended init container of the same pod."""
+    """True if an ended init container of the same pod holds the device."""
 
 
 def kubelet_hints(zones: range, devices: list[Device], count: int, *, narrowed: bool) -> tuple[set[int], set[int]]:
-    """GetTopologyHints and generateDeviceTopologyHints (topology_hints.go): preferred and not preferred sets."""
+    """Compute GetTopologyHints and generateDeviceTopologyHints (topology_hints.go): preferred and other sets."""
     near = [zone for zone in zones if any(device.zones >> zone & 1 for device in devices)] if narrowed else []
     width, masks = len(near or zones), list[int]()
     available = [device for device in devices if device.healthy and not device.held]
@@ -65,12 +65,12 @@ def any_devices(draw: st.DrawFn) -> tuple[range, list[Device]]:
     zones = range(draw(st.integers(1, 4)))
     near = st.integers(0, (1 << len(zones)) - 1) | st.sampled_from([NO_ZONE, 1 << 9])
     devices = draw(st.lists(st.builds(Device, near, st.booleans(), st.booleans(), st.booleans()), max_size=10))
-    # the devices of an init container are healthy and held
+    # devices left by an init container are healthy and held
     return zones, [device._replace(healthy=True, held=True) if device.reusable else device for device in devices]
 
 
 def counted(zones: range, devices: list[Device], release: tuple[int, int]) -> tuple[NodeState, dict[int, int]]:
-    """A node with the devices counted by class, and the reusable ones by index of the class."""
+    """Return a node with the devices counted by class, and the reusable devices by index of the class."""
     near = sorted({device.zones for device in devices})
     state = node(len(zones), devices={GPU: dict.fromkeys(near, 1)}, release=release)
     classes: list[DeviceClass] = []
@@ -90,7 +90,7 @@ def counted(zones: range, devices: list[Device], release: tuple[int, int]) -> tu
 
 @given(any_devices(), st.integers(0, 6), st.sampled_from([(1, 35), (1, 36), (1, 37)]))
 def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int, release: tuple[int, int]) -> None:
-    """Exactly the sets of zones that the kubelet lists; since 1.36 out of the zones that have devices."""
+    """The sets of zones match the kubelet's; since 1.36 they consist of zones that have devices."""
     check_hints(*machine, count, release)
 
 
@@ -117,7 +117,7 @@ def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int,
     ],
 )
 def test_hints_of_machines(zones: int, classes: dict[int, tuple[int, int, int, int]], release: tuple[int, int]) -> None:
-    """By zones of the devices: how many are free, held, reusable and unhealthy."""
+    """By zones of the devices: the numbers of free, held, reusable and unhealthy ones."""
     statuses = (True, False, False), (True, True, False), (True, True, True), (False, False, False)
     devices = [
         Device(near, *status)
@@ -143,7 +143,7 @@ def check_hints(zones: range, devices: list[Device], count: int, release: tuple[
 
 
 def test_a_device_near_two_zones_counts_once() -> None:
-    """All devices are near two zones: both zones of the first pair together have its three devices, and not six."""
+    """All devices are near two zones. Together, the two zones of the first pair have three devices, not six."""
     for zones in (6, 12):
         kind = node(zones, devices={GPU: {0b11: 3, 0b1100: 1, 0b110000: 1}}, release=(1, 35)).kind
         assert [device_min_affinity_size(kind, GPU, count) for count in range(1, 6)] == [1, 1, 1, 2, 3]
@@ -151,20 +151,20 @@ def test_a_device_near_two_zones_counts_once() -> None:
 
 @pytest.mark.parametrize("zones", [2, 3, 4])
 def test_devices_near_all_zones_count_once(zones: int) -> None:
-    """Three in any zone, and no more in all zones."""
+    """Any zone has three devices, and all zones together have no more."""
     kind = node(zones, devices={GPU: {(1 << zones) - 1: 3}}).kind
     assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 6)] == [1, 1, zones, zones]
 
 
 @pytest.mark.parametrize("zones", [5, 20])
-def test_devices_near_one_zone_each_count_by_zone(zones: int) -> None:
-    """However many zones there are; one that the node lacks is none of them."""
+def test_devices_near_one_existing_zone_count_in_that_zone(zones: int) -> None:
+    """The number of zones does not matter, and zones that the node lacks are ignored."""
     kind = node(zones, devices={GPU: {0b1: 1, 0b10 | 1 << 40: 2, 0b10000: 4}}, release=(1, 35)).kind
     assert [device_min_affinity_size(kind, GPU, count) for count in range(9)] == [1] * 5 + [2, 2, 3, zones]
 
 
-def test_devices_near_several_of_more_zones_than_are_weighed() -> None:
-    """Their sets are too many to try, even where one zone would do."""
+def test_too_many_zones_for_devices_near_several_zones() -> None:
+    """There are too many sets of zones to try, even though one zone would suffice."""
     kind = node(17, devices={GPU: {0b11: 3}}, release=(1, 35)).kind
     with pytest.raises(AdmissionError, match="too many zones"):
         device_min_affinity_size(kind, GPU, 1)
@@ -172,7 +172,7 @@ def test_devices_near_several_of_more_zones_than_are_weighed() -> None:
 
 @pytest.mark.parametrize("resource", ["amd.com/gpu", GPU, "rdma/shared"])
 def test_reusable_devices_of_other_resources_restrict_no_hints(resource: str) -> None:
-    """Nor do those of which none is left, or that are near no zone."""
+    """Neither do reusable devices without a zone, nor classes of which no reusable device is left."""
     state = node(3, devices={resource: {0: 1, 1: 1, 2: 2, 4: 2}, "intel.com/qat": {1: 1}, "s/dpu": {1: 1}})
     indices = {device[:2]: index for index, device in enumerate(state.kind.devices)}
     reusable = {
@@ -191,13 +191,13 @@ def test_reusable_devices_of_other_resources_restrict_no_hints(resource: str) ->
 
 
 def test_reusable_devices_add_to_the_free_ones() -> None:
-    """One is free and one is left by an init container: both together suffice."""
+    """One device is free, and an init container left another: together they suffice."""
     state = node(2, devices={GPU: {1: 2}})._replace(device_free=(1,))
     assert listed_sets(generate_wide_device_hints(state, GPU, 2, {0: 1})) == ({1}, set())
 
 
 def test_an_unhealthy_device_counts_for_the_width() -> None:
-    """With both devices healthy one zone would suffice, so the pairs of zones that do suffice are not preferred."""
+    """If both devices were healthy, one zone would suffice. So the pairs of zones that suffice are not preferred."""
     state = node(3, devices={GPU: {1: 2, 2: 1, 4: 1}}, topology="restricted")
     kind = state.kind
     ill = (DeviceClass(GPU, 1, 2, 0), *kind.devices[1:])
@@ -209,7 +209,7 @@ def test_an_unhealthy_device_counts_for_the_width() -> None:
 
 
 def test_a_device_near_several_zones_serves_each() -> None:
-    """It counts in the zone of the other device."""
+    """The device counts in the zone of the other device."""
     state = node(2, devices={GPU: {3: 1}, NIC: {2: 1}}, topology="single-numa-node")
     verdict = admit(state, pod(container(devices={GPU: 1, NIC: 1}), qos="BestEffort"))
     assert [allocation[:3] for allocation in verdict.assignments[0].devices] == [(GPU, 3, 1), (NIC, 2, 1)]
@@ -218,7 +218,7 @@ def test_a_device_near_several_zones_serves_each() -> None:
 
 
 def test_devices_without_zones_have_no_preference() -> None:
-    """If no device of a resource has a zone, any device will do. If some have, only those count."""
+    """If no device of a resource has a zone, any device is suitable. If some have zones, only those count."""
     state = node(2, devices={NIC: {0: 4}, GPU: {0: 1, 1: 1, 2: 1}}, topology="restricted")
     assert admit(state, pod(container(devices={NIC: 4}), qos="BestEffort")).admitted
     assert admit(state, pod(container(devices={GPU: 2}), qos="BestEffort")).admitted
@@ -226,7 +226,7 @@ def test_devices_without_zones_have_no_preference() -> None:
 
 
 def test_a_quantity_of_0_still_has_hints() -> None:
-    """The GPU's zone is the only hint, though no GPU is allocated; before 1.36 any zone was."""
+    """The GPU's zone is the only hint, although no GPU is allocated; before 1.36, any zone was a hint."""
     state = node(2, devices={GPU: {2: 1}, NIC: {1: 1}}, topology="single-numa-node")
     zero_gpus = pod(container(devices={GPU: 0, NIC: 1}), qos="BestEffort")
     assert admit(state, zero_gpus).reason == "TopologyAffinityError"
@@ -235,7 +235,7 @@ def test_a_quantity_of_0_still_has_hints() -> None:
 
 
 def test_a_quantity_of_0_without_healthy_devices_is_rejected() -> None:
-    """The kubelet looks for healthy devices before it looks at the count."""
+    """The kubelet checks for healthy devices before it checks the count."""
     state = node(2, devices={GPU: {0: 0}})
     verdict = admit(state, pod(container(devices={GPU: 0}), qos="BestEffort"))
     assert verdict.message == (
@@ -245,7 +245,7 @@ def test_a_quantity_of_0_without_healthy_devices_is_rejected() -> None:
 
 
 def test_resources_without_a_plugin_are_skipped() -> None:
-    """The kubelet ignores resources that it does not know; the scheduler has to check them."""
+    """The kubelet ignores resources that it does not know, so the scheduler has to check them."""
     state = node(2, topology="single-numa-node")
     assert admit(state, pod(container(devices={GPU: 8}), qos="BestEffort")).admitted
 
@@ -261,7 +261,7 @@ def test_too_few_devices_fail_unexpectedly_without_alignment() -> None:
 
 
 def test_devices_are_filtered_by_affinity() -> None:
-    """With best-effort a container gets more than its zone has: first the zone's devices, then others."""
+    """With best-effort, a container may get more devices than its zone has: the zone's own first, then others."""
     state = node(3, devices={GPU: {0: 2, 1: 2, 2: 1, 4: 1}, NIC: {1: 1}}, topology="best-effort")
     verdict = admit(state, pod(container(devices={GPU: 5, NIC: 1}), qos="BestEffort"))
     assert {
@@ -282,7 +282,7 @@ def test_devices_are_filtered_by_affinity() -> None:
     [({1: 1, 2: 1, 4: 1}, 4, 4), ({1: 1, 2: 1, 4: 1}, 2, 2), ({3: 1, 1: 1}, 2, 3), ({6: 1, 2: 1, 1: 1}, 4, 6)],
 )
 def test_a_device_near_any_zone_of_the_affinity_comes_first(gpus: dict[int, int], zone: int, picked: int) -> None:
-    """The NIC has one zone alone, and the GPU is of that zone, or of this and others."""
+    """The NIC is near one zone only; the GPU is near that zone, possibly among others."""
     state = node(3, devices={GPU: gpus, NIC: {zone: 1}}, topology="single-numa-node")
     verdict = admit(state, pod(container(devices={GPU: 1, NIC: 1}), qos="BestEffort"))
     assert [each for each in verdict.assignments[0].devices if each.resource == GPU] == [
@@ -302,14 +302,14 @@ def test_a_device_near_any_zone_of_the_affinity_comes_first(gpus: dict[int, int]
 )
 @pytest.mark.parametrize("release", [(1, 31), (1, 36)])
 def test_a_device_of_an_absent_zone(zones: int, topology: str, reason: str, release: tuple[int, int]) -> None:
-    """A plugin that names NUMA node -1 makes the kubelet align its devices, to zones that none of them is near."""
+    """If a plugin names NUMA node -1, the kubelet aligns its devices, but none of them is near any zone."""
     state = node(2, devices={GPU: {zones: 2}}, topology=topology, release=release)
     verdict = admit(state, pod(container(devices={GPU: 1}), qos="BestEffort"))
     assert verdict.reason == reason
 
 
 def test_devices_of_absent_zones_come_after_those_of_other_zones() -> None:
-    """Under best-effort a device of zone 9 is one of another zone, and a device of zone -1 one without a zone."""
+    """Under best-effort, a device of zone 9 is one of another zone, and a device of zone -1 is one without a zone."""
     state = node(2, devices={GPU: {1: 1, 1 << 9: 1, NO_ZONE: 1}}, topology="best-effort")
     verdict = admit(state, pod(container(devices={GPU: 2}), qos="BestEffort"))
     assert {each.zones: each.number for each in verdict.assignments[0].devices} == {1: 1, 1 << 9: 1}
@@ -321,7 +321,7 @@ def test_devices_of_absent_zones_come_after_those_of_other_zones() -> None:
 
 
 def with_unplaced(state: NodeState, **placed: int) -> NodeState:
-    """Add unhealthy devices to the total of a class, by its index."""
+    """Add unhealthy devices to the totals of classes, given by index."""
     devices = list(state.kind.devices)
     for index, number in placed.items():
         device = devices[int(index[1:])]
@@ -335,9 +335,10 @@ def with_unplaced(state: NodeState, **placed: int) -> NodeState:
     [(3, True, True), (4, False, False), (5, False, True), (6, True, True)],
 )
 def test_unhealthy_devices_of_unknown_zones_make_a_verdict_uncertain(count: int, certain: bool, admitted: bool) -> None:
-    """Two zones with 3 healthy devices each, and two unhealthy ones: 4 may fit an idle zone, 5 too if both are in one.
+    """Two zones have 3 healthy devices each, and two devices are unhealthy: 4 may fit an idle zone, or 5 with both in
+    it.
 
-    By the likeliest zones, one in each, 4 devices prefer one zone, and no zone has 4 that are healthy.
+    In the likeliest zones, one in each, 4 devices prefer one zone, and no zone has 4 healthy ones.
     """
     state = node(2, devices={GPU: {1: 3, 2: 3}}, topology="restricted")
     assert admit(state, pod(container(devices={GPU: count}), qos="BestEffort")).uncertain == ()
@@ -349,7 +350,7 @@ def test_unhealthy_devices_of_unknown_zones_make_a_verdict_uncertain(count: int,
 
 @pytest.mark.parametrize("other", ["amd.com/gpu", "rdma/nic"])
 def test_unhealthy_devices_make_requests_of_their_own_resource_uncertain(other: str) -> None:
-    """Whatever the order of the names; a resource is known by its letters."""
+    """The order of the names does not matter, and resource names are compared by value."""
     state = node(2, devices={GPU: {1: 3, 2: 3}, other: {1: 3, 2: 3}}, topology="restricted")
     first = next(index for index, device in enumerate(state.kind.devices) if device.resource == other)
     doubted = with_unplaced(state, **{f"_{first}": 1, f"_{first + 1}": 1})
@@ -359,11 +360,11 @@ def test_unhealthy_devices_make_requests_of_their_own_resource_uncertain(other: 
     assert [bool(verdict.uncertain) for verdict in verdicts] == [False, True]
 
 
-# --- picks at random
+# --- random picks
 
 
 def test_a_random_pick_is_marked_as_uncertain() -> None:
-    """Without alignment any device may be picked; the most likely counts are predicted as uncertain."""
+    """Without alignment any device may be picked; the most likely counts are predicted, and marked as uncertain."""
     state = node(2, devices={GPU: {1: 5, 2: 3}})
     verdict = admit(state, pod(container(devices={GPU: 2}), qos="BestEffort"))
     assert [
@@ -377,7 +378,7 @@ def test_a_random_pick_is_marked_as_uncertain() -> None:
 
 @pytest.mark.parametrize("count", [4, 8])
 def test_an_allocation_without_alternatives_is_certain(count: int) -> None:
-    """All devices of one zone, or all devices."""
+    """The container gets all devices of one zone, or all devices."""
     devices = {GPU: {1: 8}} if count == 4 else {GPU: {1: 5, 2: 3}}
     verdict = admit(node(2, devices=devices), pod(container(devices={GPU: count}), qos="BestEffort"))
     assert all(allocation.certain for allocation in verdict.assignments[0].devices)
@@ -385,7 +386,7 @@ def test_an_allocation_without_alternatives_is_certain(count: int) -> None:
 
 @pytest.mark.parametrize(("first", "certain"), [(0, True), (1, False), (7, False), (8, True)])
 def test_only_a_choice_is_uncertain(first: int, certain: bool) -> None:
-    """To pick none, or all, of several devices is none; what later containers get is as certain."""
+    """Picking none or all of the devices is no choice; what later containers get is equally certain."""
     state = node(2, devices={GPU: {1: 5, 2: 3}})
     containers = container("c0", devices={GPU: first}), container("c1", devices={GPU: 8 - first})
     verdict = admit(state, pod(*containers, qos="BestEffort"))
@@ -393,7 +394,7 @@ def test_only_a_choice_is_uncertain(first: int, certain: bool) -> None:
 
 
 def test_decisions_after_a_random_pick_are_uncertain() -> None:
-    """If a later container is aligned by the pick of an earlier one, the verdict says so."""
+    """If the pick for one container decides about the alignment of a later one, the verdict is uncertain."""
     state = node(2, devices={GPU: {1: 2, 2: 2}}, topology="best-effort")
     first = container("i0", devices={GPU: 3}, role="init")
     verdict = admit(state, pod(first, container("c0", devices={GPU: 2}), qos="BestEffort"))
@@ -402,7 +403,7 @@ def test_decisions_after_a_random_pick_are_uncertain() -> None:
 
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=4), st.integers(0, 10))
 def test_a_random_pick_has_the_requested_count(pool: list[int], count: int) -> None:
-    """The picked devices were free, and together they are the request."""
+    """The picked devices were free, and their number is the requested one."""
     counts = {1 << zone: number for zone, number in enumerate(pool)}
     state = node(len(pool), devices={GPU: counts})
     verdict = admit(state, pod(container(devices={GPU: count}), qos="BestEffort"))
@@ -414,7 +415,7 @@ def test_a_random_pick_has_the_requested_count(pool: list[int], count: int) -> N
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=4), st.data())
 def test_a_random_pick_has_the_likeliest_counts(pool: list[int], data: st.DataObject) -> None:
-    """Of all counts that sum to the request, none can be picked in more ways: the product of the binomials."""
+    """No other counts with the same sum can be picked in more ways, by the product of the binomial coefficients."""
     count = data.draw(st.integers(0, sum(pool)))
     state = node(len(pool), devices={GPU: {1 << zone: number for zone, number in enumerate(pool)}})
     verdict = admit(state, pod(container(devices={GPU: count}), qos="BestEffort"))
@@ -430,7 +431,7 @@ def test_a_random_pick_has_the_likeliest_counts(pool: list[int], data: st.DataOb
     [((4, 2), 2, (1, 1)), ((6, 3), 2, (1, 1)), ((6, 1), 4, (3, 1)), ((6, 2), 3, (2, 1)), ((7, 1), 5, (4, 1))],
 )
 def test_the_likeliest_counts(pool: tuple[int, int], count: int, picked: tuple[int, int]) -> None:
-    """Of 4 and 2 devices, one of each is picked in 8 ways, and two of the four in 6."""
+    """Of 4 and 2 devices, one of each can be picked in 8 ways, and two of the four in 6 ways."""
     state = node(2, devices={GPU: {1: pool[0], 2: pool[1]}})
     verdict = admit(state, pod(container(devices={GPU: count}), qos="BestEffort"))
     assert tuple(each.number for each in verdict.assignments[0].devices) == picked
@@ -444,7 +445,7 @@ def ways(pool: Sequence[int], picked: Sequence[int]) -> int:
 
 
 def test_an_app_reuses_the_devices_of_its_init_container() -> None:
-    """Reusable devices come first, and unused ones stay with the pod."""
+    """Reusable devices are allocated first, and unused ones remain with the pod."""
     state = node(2, devices={GPU: {1: 4}}, topology="restricted")
     verdict = admit(
         state,
@@ -471,7 +472,7 @@ def test_an_app_reuses_the_devices_of_its_init_container() -> None:
 def test_a_pod_holds_the_most_devices_that_one_of_its_containers_needs(
     inits: tuple[int, ...], app: int, topology: str
 ) -> None:
-    """Containers that run one after another: each gets its number, and the peak is enough for all."""
+    """Containers that run one after another get the devices they request, and the peak is enough for all of them."""
     most = max(*inits, app)
     containers = [container(f"i{index}", devices={GPU: count}, role="init") for index, count in enumerate(inits)]
     shape = pod(*containers, container("c0", devices={GPU: app}), qos="BestEffort")

@@ -1,4 +1,4 @@
-"""The Memory Manager: hints against the kubelet's procedure, groups, and allocations."""
+"""The Memory Manager: groups, allocations, and hints compared with the kubelet's algorithm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Reusable = dict[tuple[int, str], int]
 
 
 def kubelet_hints(state: NodeState, requests: Amounts, reusable: Reusable) -> tuple[set[int], set[int]]:
-    """calculateHints, literally (policy_static.go), by every set of zones: preferred and not preferred sets."""
+    """Compute calculateHints (policy_static.go) for every set of zones: preferred and other sets."""
     kind = state.kind
     width, masks = len(kind.zones), list[int]()
     for size in range(1, len(kind.zones) + 1):
@@ -63,7 +63,7 @@ def kubelet_hints(state: NodeState, requests: Amounts, reusable: Reusable) -> tu
 
 @st.composite
 def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Reusable]:
-    """A node whose zones have allocated memory, alone or as groups; a request; and reusable memory."""
+    """Draw a node whose zones have allocated memory, alone or as groups; a request; and reusable memory."""
     zones, hugepages = draw(st.integers(1, 5)), draw(st.sampled_from([0, 4]))
     state = node(zones, 1, pages=hugepages, gib=draw(st.integers(4, 12)), **STATIC)
     reusable: Reusable = {}
@@ -75,7 +75,7 @@ def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Reusable]:
         for name, most in zip(state.kind.memory_types, state.kind.allocatable[0], strict=True):
             allocated = draw(st.integers(0, most // GIB * len(group)))
             state = update_machine_state(state, mask, name, allocated * GIB)
-            # the name as a pod has it: equal, and another object
+            # as in a pod, the name is an equal string, but another object
             reusable[mask, "".join([*name])] = draw(st.integers(0, allocated)) * GIB
     names = draw(st.lists(st.sampled_from(state.kind.memory_types), min_size=1, unique=True))
     return state, tuple((name, draw(st.integers(0, 30)) * GIB) for name in sorted(names)), reusable
@@ -83,7 +83,7 @@ def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Reusable]:
 
 @given(any_request())
 def test_hints_are_the_kubelets(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
-    """Exactly the sets of zones that the kubelet lists, and None where it lists none."""
+    """The sets of zones match the kubelet's; the result is None if the kubelet lists none."""
     preferred, not_preferred = kubelet_hints(*request_input)
     hints = calculate_memory_hints(*request_input, include_not_preferred=True)
     assert (hints is None) == (not preferred and not not_preferred)
@@ -93,7 +93,7 @@ def test_hints_are_the_kubelets(request_input: tuple[NodeState, Amounts, Reusabl
 
 @given(any_request())
 def test_wide_hints_are_the_listed_ones(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
-    """Arrays over all sets give the hints that lists of sets give."""
+    """Arrays over all sets give the same hints as lists of sets."""
     preferred, not_preferred = kubelet_hints(*request_input)
     hints = calculate_wide_memory_hints(*request_input)
     assert (hints is None) == (not preferred and not not_preferred)
@@ -102,8 +102,8 @@ def test_wide_hints_are_the_listed_ones(request_input: tuple[NodeState, Amounts,
 
 
 @given(any_request())
-def test_preferred_hints_alone(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
-    """They are the same if the others are not listed, and so is whether there is any hint."""
+def test_preferred_hints_only(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
+    """Omitting the other hints changes neither the preferred ones nor whether there are any hints."""
     wide, short = (
         calculate_memory_hints(*request_input, include_not_preferred=True),
         calculate_memory_hints(*request_input, include_not_preferred=False),
@@ -113,7 +113,7 @@ def test_preferred_hints_alone(request_input: tuple[NodeState, Amounts, Reusable
 
 @given(any_request(), st.integers(0, 31))
 def test_find_best_hint(request_input: tuple[NodeState, Amounts, Reusable], within: int) -> None:
-    """A preferred hint first, then fewest zones, then the lowest number (findBestHint)."""
+    """A preferred hint comes first, then the fewest zones, then the lowest number (findBestHint)."""
     candidates = [
         (not preferred, zones.bit_count(), zones)
         for sets, preferred in zip(kubelet_hints(*request_input), (True, False), strict=True)
@@ -128,7 +128,7 @@ def test_find_best_hint(request_input: tuple[NodeState, Amounts, Reusable], with
 
 
 def test_a_group_of_higher_zones_is_listed() -> None:
-    """Zones 1 and 2 allocate together; arrays and lists of sets agree."""
+    """Zones 1 and 2 allocate together; arrays and lists of sets give the same hints."""
     state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b110, "memory", 10 * GIB)
     request = (("memory", 5 * GIB),)
     assert kubelet_hints(state, request, {}) == ({0b001}, {0b110})
@@ -138,14 +138,14 @@ def test_a_group_of_higher_zones_is_listed() -> None:
 
 
 def test_a_byte_more_than_is_free_does_not_fit() -> None:
-    """What other zones leave to be reused counts only there."""
+    """Memory that is reusable in other zones counts only there."""
     state = node(2, 1, gib=8, **STATIC)
     hints = calculate_memory_hints(state, (("memory", 8 * GIB + 1),), {(1, "memory"): 1}, include_not_preferred=True)
     assert hints == Hints((0b11,), (0b01,))
 
 
 def test_unassigned_zones_have_enough_together() -> None:
-    """Zone 0 has most and would suffice alone, but it is full; so there is no preferred hint, and still a hint."""
+    """Zone 0 has most memory and would suffice alone, but is full; so there is a hint, but no preferred one."""
     state = node(4, 1, gib=2, **STATIC)
     allocatable = ((8 * GIB,), (2 * GIB,), (2 * GIB,), (2 * GIB,))
     state = state._replace(kind=replace(state.kind, allocatable=allocatable), memory_free=allocatable)
@@ -156,7 +156,7 @@ def test_unassigned_zones_have_enough_together() -> None:
 
 
 def test_a_default_hint_must_be_preferred_if_the_alignment_is() -> None:
-    """One zone of 8 GiB would suffice, but each has less free. No zone counts as assigned, as in some reports."""
+    """One zone of 8 GiB would suffice, but both have less free. As in some reports, no zone counts as assigned."""
     state = node(2, 1, gib=8, **STATIC)._replace(memory_free=((7 * GIB,), (7 * GIB,)))
     context, request = AdmissionContext(state, pod()), (("memory", 8 * GIB),)
     assert allocation_zones(context, request, TopologyHint(None, preferred=False)) == 0b11
@@ -169,7 +169,7 @@ def test_a_default_hint_must_be_preferred_if_the_alignment_is() -> None:
     [(6, False, 0b11), (6, True, None), (9, False, 0b11), (9, True, 0b11), (2, True, 0b01)],
 )
 def test_an_alignment_with_too_little_memory_is_extended(gib: int, preferred: bool, zones: int | None) -> None:
-    """Zone 0 has 2 of 8 GiB free. If the alignment is preferred, so must the extended one be: as few zones as idle."""
+    """Zone 0 has 2 of 8 GiB free. A preferred alignment is extended only to a preferred one: as few zones as idle."""
     state = node(2, 1, gib=8, **STATIC)._replace(memory_free=((2 * GIB,), (8 * GIB,)))
     context, request = AdmissionContext(state, pod()), (("memory", gib * GIB),)
     alignment = TopologyHint(0b01, preferred)
@@ -180,7 +180,7 @@ def test_an_alignment_with_too_little_memory_is_extended(gib: int, preferred: bo
         assert allocation_zones(context, request, alignment) == zones
 
 
-def test_an_allocation_leaves_other_types_alone() -> None:
+def test_an_allocation_does_not_change_other_types() -> None:
     state = node(2, 1, gib=8, pages=4, **STATIC)
     assert update_machine_state(state, 0b10, "memory", GIB).memory_free == ((4 * GIB, 8 * GIB), (4 * GIB, 7 * GIB))
     after = update_machine_state(state, 0b10, "hugepages-1Gi", GIB)
@@ -188,7 +188,7 @@ def test_an_allocation_leaves_other_types_alone() -> None:
 
 
 def test_memory_of_a_type_that_no_zone_has() -> None:
-    """Nothing is allocated; the zones become a group."""
+    """Nothing is allocated, but the zones become a group."""
     state = node(2, 1, gib=8, **STATIC)
     after = update_machine_state(state, 0b11, "hugepages-2Mi", GIB)
     assert (after.memory_free, after.memory_groups, after.memory_assigned) == (state.memory_free, (3, 3), 3)
@@ -196,7 +196,7 @@ def test_memory_of_a_type_that_no_zone_has() -> None:
 
 @given(any_request(), st.integers(1, 31), st.integers(0, 40))
 def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable], zones: int, gib: int) -> None:
-    """Bytes come from the lowest zone first, no zone falls below 0, and the zones become one group."""
+    """Memory is taken from the lowest zone first, no zone falls below 0, and the zones become one group."""
     state = request_input[0]
     zones &= (1 << len(state.kind.zones)) - 1
     after = update_machine_state(state, zones, "memory", gib * GIB)
@@ -213,7 +213,7 @@ def test_update_machine_state(request_input: tuple[NodeState, Amounts, Reusable]
 
 
 def test_an_alignment_with_exactly_enough_memory_is_not_extended() -> None:
-    """The zones are a group, and zone 0 is not a hint: extended, the alignment would be both."""
+    """The zones are a group, so zone 0 is not a hint; an extended alignment would contain both."""
     state = update_machine_state(node(2, 1, gib=8, **STATIC), 0b11, "memory", 3 * GIB)
     alignment = TopologyHint(0b01, preferred=False)
     zones = [allocation_zones(AdmissionContext(state, pod()), (("memory", gib * GIB),), alignment) for gib in (5, 6)]
@@ -222,7 +222,7 @@ def test_an_alignment_with_exactly_enough_memory_is_not_extended() -> None:
 
 @pytest.mark.parametrize(("more", "sets"), [(0, {0b110}), (1, None)])
 def test_a_group_has_what_is_free_and_reusable(more: int, sets: set[int] | None) -> None:
-    """Not a byte more. The third zone has nothing."""
+    """One more byte does not fit. The third zone has no free memory."""
     state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b110, "memory", 10 * GIB)
     state = update_machine_state(state, 0b001, "memory", 8 * GIB)
     request_input = state, (("memory", 9 * GIB + more),), {(0b110, "memory"): 3 * GIB}
@@ -239,7 +239,7 @@ def test_a_group_has_what_is_free_and_reusable(more: int, sets: set[int] | None)
     ],
 )
 def test_sets_of_several_zones_do_not_cut_across_groups(zones: int, violates: bool) -> None:
-    """Zones 0 and 1 are a group, zone 2 allocates alone, and the others have allocated nothing."""
+    """Zones 0 and 1 are a group, zone 2 allocates alone, and the other zones have allocated nothing."""
     state = update_machine_state(node(5, 1, gib=8, **STATIC), 0b011, "memory", GIB)
     state = update_machine_state(state, 0b100, "memory", GIB)
     assert memory_hints.MemoryView(state, (), {}).violates_numa_allocations(zones) is violates
@@ -253,7 +253,7 @@ def test_a_part_of_a_group_cuts_across_it() -> None:
 
 @pytest.mark.parametrize("most_listed", [0, 8])
 def test_two_zones_are_better_than_three_lower_ones(most_listed: int) -> None:
-    """Each zone would have 5 GiB if it were idle, so no hint is preferred."""
+    """An idle zone would have 5 GiB, so no hint of several zones is preferred."""
     state = node(4, 1, gib=8, **STATIC)._replace(memory_free=((GIB,), (GIB,), (3 * GIB,), (3 * GIB,)))
     with patch.object(memory_hints, "MAX_LISTED_ZONES", most_listed):
         assert find_best_hint(state, (("memory", 5 * GIB),), {}, 0) == (0b1100, False)
@@ -264,11 +264,11 @@ def test_no_zone_has_memory_of_a_type_that_the_node_lacks() -> None:
     assert memory_hints.free_memory(node(2, 1, gib=8, **STATIC), "memory") == {0: 8 * GIB, 1: 8 * GIB}
 
 
-# --- what a pod gets
+# --- what pods get
 
 
-def test_a_zone_of_each_type_suffices_for_none_of_both() -> None:
-    """Two zones have memory and two have hugepages; what is enough of each alone is not enough of both."""
+def test_both_types_need_more_zones_than_each_type() -> None:
+    """Two zones have memory, and two have hugepages. Zones that suffice for one type do not suffice for both."""
     kind = node(4, 1, pages=4, gib=8, **STATIC).kind
     assert kind.memory_types == ("hugepages-1Gi", "memory")
     uneven = replace(kind, allocatable=((0, 8), (0, 8), (4, 0), (4, 0)))
@@ -281,8 +281,8 @@ def test_a_zone_of_each_type_suffices_for_none_of_both() -> None:
     assert memory_hints.memory_min_affinity_size(uneven, (("hugepages-2Mi", 0), ("memory", 9))) == 2
 
 
-def test_a_group_allocates_only_as_one() -> None:
-    """Once two zones allocate as one, a pod that fits into one of them is rejected."""
+def test_a_group_allocates_only_as_a_whole() -> None:
+    """Once two zones have allocated as a group, a pod that would fit into one of them is rejected."""
     state = node(2, 8, gib=16, topology="restricted", **STATIC)
     first = admit(state, pod(container(cpus=20, gib=20)))
     assert first.after is not None
@@ -292,14 +292,14 @@ def test_a_group_allocates_only_as_one() -> None:
 
 
 def test_without_a_policy_memory_need_not_be_preferred() -> None:
-    """Each zone would have 8 GiB, and has 6 of them left; since no zone is assigned, both give it together."""
+    """An idle zone has 8 GiB, but 6 are left in each. Since no zone is assigned, both provide the memory together."""
     state = node(2, 8, gib=8, topology="none", **STATIC)._replace(memory_free=((6 * GIB,), (6 * GIB,)))
     verdict = admit(state, pod(container(cpus=2, gib=8)))
     assert [block.zones for block in verdict.assignments[0].memory] == [0b11]
 
 
 def test_a_zone_that_allocates_alone_joins_no_group() -> None:
-    """The kubelet lists no hint then, and fails only in the allocation."""
+    """The kubelet lists no hint in this case, and fails only in the allocation."""
     state = node(2, 8, gib=16, topology="restricted", **STATIC)
     first = admit(state, pod(container(cpus=2, gib=1)))
     assert first.after is not None
@@ -309,7 +309,7 @@ def test_a_zone_that_allocates_alone_joins_no_group() -> None:
 
 
 def test_before_1_32_groups_may_be_mixed() -> None:
-    """1.31 does not check whether a set cuts across groups when it allocates."""
+    """Release 1.31 does not check during the allocation whether a set cuts across groups."""
     wide, small = pod(container(cpus=20, gib=20)), pod(container(cpus=2, gib=1))
     for release, admitted in (((1, 31), True), ((1, 32), False)):
         state = node(2, 8, gib=16, topology="best-effort", release=release, **STATIC)
@@ -322,7 +322,7 @@ def test_before_1_32_groups_may_be_mixed() -> None:
 
 @pytest.mark.parametrize(("topology", "message"), [("none", "default NUMA affinity"), ("single-numa-node", "extend")])
 def test_memory_that_no_zones_have_fails_unexpectedly(topology: str, message: str) -> None:
-    """A request that no zones satisfy has no hints, which the Topology Manager takes for no preference."""
+    """Without hints for a request, the Topology Manager assumes that there is no preference."""
     state = node(2, 8, gib=16, topology=topology, **STATIC)
     verdict = admit(state, pod(container(cpus=2, gib=40)))
     assert verdict.reason == "UnexpectedAdmissionError"
@@ -343,14 +343,14 @@ STARTING: st.SearchStrategy[Role] = st.sampled_from(["init", "sidecar"])
 
 
 def allocated(zone: int, containers: list[tuple[Role, int]]) -> tuple[AdmissionContext, list[int]]:
-    """Allocate bytes of one zone to containers one after another, and return what each of them has in the end."""
+    """Allocate bytes of one zone to the containers in turn; return the context and the final size of each block."""
     names = [f"c{index}" for index in range(len(containers))]
     shapes = [
         Container(name, role, 1000, (("memory", size),)) for name, (role, size) in zip(names, containers, strict=True)
     ]
     context = AdmissionContext(node(10, 1, gib=8, **STATIC), PodShape(tuple(shapes), "Guaranteed"))
     for shape in shapes:
-        # equal to the zones and names of earlier containers, and other objects
+        # equal to the names of earlier containers' types, but other objects
         requests = tuple(("".join([*name]), size) for name, size in shape.memory)
         allocate_container_memory(context, shape, requests, TopologyHint(1 << zone, preferred=True))
     return context, [context.memory[name][0].size for name in names]
@@ -371,13 +371,13 @@ def allocated(zone: int, containers: list[tuple[Role, int]]) -> tuple[AdmissionC
 def test_blocks_of_the_first_init_containers_shrink_first(
     containers: list[tuple[Role, int]], sizes: list[int], zone: int
 ) -> None:
-    """Those of sidecars and apps stay as they are."""
+    """The blocks of sidecars and apps do not shrink."""
     assert allocated(zone, containers)[1] == sizes
 
 
 @given(st.lists(st.tuples(STARTING, st.integers(0, 9)), max_size=4), st.lists(st.integers(0, 9), max_size=3))
 def test_the_memory_of_a_pod_is_its_peak(starting: list[tuple[Role, int]], apps: list[int]) -> None:
-    """Of all its containers over time. The blocks have it in all; what long-running containers leave is reusable."""
+    """The blocks add up to the peak over time; what long-running containers do not use is reusable."""
     running = peak = 0
     for role, size in starting:
         peak = max(peak, running + size)
@@ -391,7 +391,7 @@ def test_the_memory_of_a_pod_is_its_peak(starting: list[tuple[Role, int]], apps:
 @pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize(("pages", "rest"), [(5, 3), (1, 0)])
 def test_blocks_of_each_type_shrink_by_that_type(pages: int, rest: int, *, copied: bool) -> None:
-    """And by no other, if there are too few pages to reuse. Types are compared by their letters."""
+    """They shrink by no other type, even if there are too few pages to reuse. Types are compared by value."""
     state = node(2, 8, gib=16, pages=8, topology="none", **STATIC)
     app = container("c0", 2, 10, pages=2)
     if copied:
@@ -401,8 +401,8 @@ def test_blocks_of_each_type_shrink_by_that_type(pages: int, rest: int, *, copie
     assert blocks == [{"hugepages-1Gi": rest, "memory": 2}, {"hugepages-1Gi": 2, "memory": 10}]
 
 
-def test_the_memory_of_an_init_container_in_a_higher_zone_is_not_reused() -> None:
-    """Zone 0 has 2 GiB free, and its pages are what the second container needs."""
+def test_memory_of_an_init_container_in_a_higher_zone_is_not_reused() -> None:
+    """Zone 0 has 2 GiB free, and the second container needs its pages."""
     state = node(2, 8, gib=16, pages=4, topology="none", **STATIC)
     state = update_machine_state(update_machine_state(state, 1, "memory", 14 * GIB), 2, "hugepages-1Gi", 4 * GIB)
     verdict = admit(state, pod(container("i0", 1, 10, role="init"), container("c0", 1, 1, pages=1)))
@@ -411,7 +411,7 @@ def test_the_memory_of_an_init_container_in_a_higher_zone_is_not_reused() -> Non
 
 
 def test_the_memory_of_an_init_container_in_another_zone_is_not_reused() -> None:
-    """Its block stays as it is."""
+    """The block of the init container does not shrink."""
     state = update_machine_state(node(2, 8, gib=16, topology="none", **STATIC), 1, "memory", 12 * GIB)
     verdict = admit(state, pod(container("i0", gib=2, role="init"), container("c0", gib=10)))
     blocks = [(block.zones, block.size // GIB) for each in verdict.assignments for block in each.memory]
@@ -427,7 +427,7 @@ def test_a_sidecar_keeps_its_memory() -> None:
 
 
 def test_hugepages_and_memory_come_from_the_same_zones() -> None:
-    """A zone without hugepages provides no memory to a container that requests both."""
+    """A zone without free hugepages provides no memory to a container that requests both."""
     state = node(2, 8, gib=16, pages=4, topology="none", **STATIC)
     state = update_machine_state(state, 1, "hugepages-1Gi", 3 * GIB)
     verdict = admit(state, pod(container(cpus=2, gib=1, pages=2)))
@@ -439,7 +439,7 @@ def test_hugepages_and_memory_come_from_the_same_zones() -> None:
 
 @pytest.mark.parametrize("qos", ["Burstable", "BestEffort"])
 def test_only_guaranteed_pods_are_pinned(qos: Qos) -> None:
-    """Other classes get no memory of their own."""
+    """Pods of other QoS classes get no pinned memory."""
     state = node(2, 8, topology="restricted", **STATIC)
     verdict = admit(state, pod(container(cpus=2, gib=40), qos=qos))
     assert verdict.admitted

@@ -1,4 +1,4 @@
-"""Kinds of nodes, and nodes on which no container holds anything."""
+"""Kinds of nodes, and idle nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zonewise_scheduler.admission.node import NO_ZONE, NodeState, Policies, idle
 from zonewise_scheduler.admission.topologymanager.bitmask import members
 
 
-def test_an_idle_node_has_all_that_its_managers_allocate() -> None:
-    """All CPUs but the reserved ones, all memory, each zone by itself, and all healthy devices."""
+def test_an_idle_node_has_everything_that_its_managers_allocate() -> None:
+    """It has all CPUs but the reserved ones, all memory, with each zone as its own group, and all healthy devices."""
     kind = node(4, 1, gib=2, devices={GPU: {1: 2, 6: 1}}, reserved=0b10, **STATIC).kind
     assert idle_node(kind) == NodeState(
         kind,
@@ -32,11 +32,11 @@ def test_without_managers_an_idle_node_has_nothing() -> None:
     assert idle_node(bare) == NodeState(bare, 0)
 
 
-def test_no_zone_is_the_first_that_no_node_has() -> None:
+def test_no_zone_is_the_first_number_beyond_any_node() -> None:
     assert members(NO_ZONE) == (MAX_NUMA_NODES,)
 
 
-def test_a_kind_does_not_change() -> None:
-    """Nodes share it, and it remembers its hash."""
+def test_a_kind_is_immutable() -> None:
+    """Nodes share a kind, and it caches its hash."""
     with pytest.raises(FrozenInstanceError):
         node().kind.zones = ()  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Pods with pod-level resources: skipped, or allocated as a whole with the gate PodLevelResourceManagers."""
+"""Pods with pod-level resources: they are skipped, or allocated as a whole with the gate PodLevelResourceManagers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ GATE: dict[str, Any] = {**STATIC, "pod_level_managers": True}
 
 
 def guaranteed_pod(cpus: int, gib: int, *containers: Container) -> PodShape:
-    """A pod that is Guaranteed by its pod-level resources."""
+    """Return a pod that is Guaranteed because of its pod-level resources."""
     return PodShape(containers, "Guaranteed", PodLevelResources(cpus * 1000, (("memory", gib * GIB),)))
 
 
 def usable(state: NodeState, shape: PodShape) -> dict[str, tuple[int, int]]:
-    """How many CPUs and GiB each container can use."""
+    """Return how many CPUs and GiB each container can use."""
     assignments = admit(state, shape).assignments
     return {
         each.container: (each.cpus.bit_count(), sum(block.size for block in each.memory) // GIB) for each in assignments
@@ -29,7 +29,7 @@ def usable(state: NodeState, shape: PodShape) -> dict[str, tuple[int, int]]:
 
 
 def test_without_the_gate_nothing_is_allocated() -> None:
-    """Since 1.34 the managers skip such pods; before, they ignored pod-level resources."""
+    """Since 1.34 the managers skip such pods; earlier releases ignored pod-level resources."""
     shape = guaranteed_pod(8, 4, container("c0", 2, 1))
     assert usable(node(2, 4, topology="restricted", **STATIC), shape) == {}
     assert usable(node(2, 4, topology="restricted", release=(1, 33), **STATIC), shape) == {"c0": (2, 1)}
@@ -47,7 +47,7 @@ def test_a_pod_is_allocated_as_a_whole_and_divided() -> None:
 
 
 def test_a_pod_takes_free_cpus_only() -> None:
-    """Those of its containers together, and the others stay free."""
+    """The pod gets what its containers use together; the other CPUs remain free."""
     state = node(2, 4, topology="best-effort", scope="pod", **GATE)
     state = state._replace(free_cpus=0b1111_1110 << 8 | 0b1110)
     verdict = admit(state, guaranteed_pod(8, 4, container("c0", 2, 1), container("c1")))
@@ -63,7 +63,7 @@ def test_a_pod_takes_free_cpus_only() -> None:
     [(3, (1, 1), GIB), (3, (2, 0.5), GIB // 2), (0, (1, 1), 0), (0, (0, 0), 0)],
 )
 def test_containers_share_the_pages_that_others_leave(pod_pages: int, pages: tuple[float, float], left: int) -> None:
-    """Blocks of no bytes are not listed, nor is more than the pod has, which the API server prevents."""
+    """Blocks of zero bytes are omitted. Containers never get more than the pod has, as the API server ensures."""
     level = PodLevelResources(8000, (("hugepages-1Gi", pod_pages * GIB), ("memory", 6 * GIB)))
     first, second = (container(f"c{index}", 1, 1, pages=size) for index, size in enumerate(pages))
     shape = PodShape((first, second, container("c2")), "Guaranteed", level)
@@ -81,7 +81,7 @@ def test_a_byte_is_shared_too() -> None:
 
 
 def test_init_containers_use_all_but_the_resources_of_sidecars() -> None:
-    """One with a guaranteed request gets that; another gets all that earlier sidecars leave."""
+    """An init container gets its guaranteed request, or else all resources except those of earlier sidecars."""
     shape = guaranteed_pod(
         8,
         6,
@@ -126,7 +126,7 @@ INIT_STARVED = "pod rejected, pod has shared init containers but no {} available
     ],
 )
 def test_empty_shared_pools(containers: tuple[Container, ...], message: str) -> None:
-    """Under best-effort the allocation fails; stricter policies reject the pod before that."""
+    """Under best-effort the allocation fails; stricter policies reject the pod earlier."""
     shape = guaranteed_pod(8, 6, *containers)
     verdict = admit(node(2, 4, topology="best-effort", scope="pod", **GATE), shape)
     assert (verdict.reason, verdict.message) == ("EmptyPodSharedPoolError", message)
@@ -135,7 +135,7 @@ def test_empty_shared_pools(containers: tuple[Container, ...], message: str) -> 
 
 
 def test_more_exclusive_memory_than_the_pod_has() -> None:
-    """The API server prevents it; containers that share memory have none then, too."""
+    """The API server rejects such pods; if there were one, containers that share memory would have none either."""
     shape = guaranteed_pod(8, 6, container("c0", 2, 4), container("c1", 2, 4), container("c2"))
     policies = node(scope="pod", **GATE).kind.policies
     assert empty_shared_memory_pool(shape, policies) == STARVED.format("memory", "memory")
@@ -160,13 +160,13 @@ def test_each_scope_has_its_own_message() -> None:
 
 @pytest.mark.parametrize(("release", "admitted"), [((1, 36), False), ((1, 37), True), ((1, 38), True)])
 def test_a_container_without_memory_fails_in_1_36(release: tuple[int, int], admitted: bool) -> None:
-    """Without alignment the Memory Manager allocates for a container without a request, and finds no zone."""
+    """Without alignment, the Memory Manager allocates for a container without a memory request, and finds no zone."""
     state = node(2, 4, release=release, **GATE)
     assert admit(state, guaranteed_pod(4, 4, container("c0", 2, 1), container("c1"))).admitted is admitted
 
 
 def test_devices_are_counted_at_admission() -> None:
-    """The kubelet allocates them when the containers start; with too few the containers do not start."""
+    """The kubelet allocates devices when the containers start; if there are too few, the containers do not start."""
     state = node(2, 4, devices={GPU: {1: 1, 2: 1}}, topology="best-effort", scope="pod", **GATE)
     verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 2})))
     assert verdict.after is not None
@@ -176,8 +176,8 @@ def test_devices_are_counted_at_admission() -> None:
     assert verdict.uncertain == (f"container c0 will not start for want of {GPU}",)
 
 
-def test_a_container_that_lacks_devices_holds_the_others() -> None:
-    """The kubelet tries to start the container again and again. Devices that it has once allocated stay allocated."""
+def test_a_container_that_lacks_devices_holds_its_other_devices() -> None:
+    """The kubelet retries to start the container. Devices that were allocated once remain allocated."""
     state = node(2, 4, devices={GPU: {1: 1}, NIC: {1: 2}}, topology="best-effort", scope="pod", **GATE)
     verdict = admit(state, guaranteed_pod(4, 4, container("c0", 2, 1, {GPU: 2, NIC: 2})))
     assert verdict.after is not None

@@ -1,4 +1,4 @@
-"""What a pod requests as one, against its life step by step."""
+"""The requests of a whole pod, compared with those of its containers over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def total(running: list[Amounts], name: str) -> int:
 
 @given(st.lists(st.tuples(STARTING, AMOUNTS), max_size=5), st.lists(AMOUNTS, max_size=3))
 def test_peak_over_time(starting: list[tuple[Role, Amounts]], apps: list[Amounts]) -> None:
-    """Of each resource that any container names, with a request of 0 too."""
+    """The peak is computed for each resource that any container names, even if the request is 0."""
     moments: list[list[Amounts]] = []
     running: list[Amounts] = []
     for role, amounts in starting:
@@ -52,7 +52,7 @@ def test_pod_level_requests_replace_those_of_containers() -> None:
 
 
 def test_defaults_of_pod_level_resources() -> None:
-    """Without a limit only requests count. With one, requests of containers precede limits."""
+    """Without a limit, only requests count. With a limit, the requests of containers take precedence over it."""
     container_requests = {"cpu": 2, "hugepages-2Mi": 4, "gpu": 1}
     assert default_pod_resources({}, {}, container_requests) == ({}, {})
     assert default_pod_resources({"cpu": 3}, {}, {"memory": 9}) == ({"cpu": 3}, {})

@@ -1,4 +1,4 @@
-"""Pods as JSON, read into shapes: with the API server's defaults and quality-of-service class."""
+"""Pods read from JSON into shapes, with the API server's defaults and quality-of-service class."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pod(*containers: Json, inits: tuple[Json, ...] = (), status: Json | None = N
 
 
 def test_resources_of_a_container() -> None:
-    """CPUs are milli-CPU, memory and storage bytes, devices counts rounded up. Other resources are left out."""
+    """CPUs are in milli-CPUs, memory and storage in bytes, devices are rounded up. Other resources are omitted."""
     limits = {
         "cpu": "1500m",
         "memory": "1Gi",
@@ -56,8 +56,8 @@ def test_resources_of_a_container() -> None:
     )
 
 
-def test_resources_are_known_by_their_letters() -> None:
-    """CPU alone is counted in thousandths, of containers and of the pod itself, wherever its name is in the order."""
+def test_resource_names_are_compared_by_value() -> None:
+    """Only CPU is counted in thousandths, for containers and at the pod level, wherever it is in the order of names."""
     limits = {"".join([*name]): 3 for name in ("amd.com/gpu", "cpu", "hugepages-2Mi", "memory", "nvidia.com/gpu")}
     compute = {name: size for name, size in limits.items() if "/" not in name}
     shape = read_pod(pod(container(limits=limits), resources={"limits": compute}))
@@ -67,14 +67,14 @@ def test_resources_are_known_by_their_letters() -> None:
 
 
 def test_each_request_defaults_to_its_limit() -> None:
-    """A resource with a request keeps it; a resource with a limit alone requests the limit."""
+    """A resource with a request keeps it; a resource with only a limit requests the limit."""
     shape = read_pod(pod(container(limits={"cpu": 4, "memory": "2Gi"}, requests={"cpu": 1})))
     assert (shape.containers[0].milli_cpus, shape.containers[0].memory) == (1000, (("memory", 2 * GIB),))
     assert (shape.qos, shape.containers[0].complete) == ("Burstable", False)
 
 
 def test_order_of_containers() -> None:
-    """Init containers and sidecars come first, in their order."""
+    """Init containers and sidecars come first, in their own order."""
     inits = (container("i"), container("s", restartPolicy="Always"), container("j", restartPolicy=None))
     shape = read_pod(pod(container("a"), container("b"), inits=inits))
     assert [(each.name, each.role) for each in shape.containers] == [
@@ -106,15 +106,15 @@ BOTH = {"cpu": 1, "memory": "1Gi"}
     ],
 )
 def test_classes(containers: tuple[Json, ...], inits: tuple[Json, ...], qos: str) -> None:
-    """For Guaranteed every container, init ones included, needs limits of CPU and memory equal to its requests."""
+    """In Guaranteed pods, every container, init ones included, has CPU and memory limits equal to its requests."""
     assert read_pod(pod(*containers, inits=inits)).qos == qos
 
 
-def test_the_class_in_the_status_counts() -> None:
+def test_the_class_in_the_status_takes_precedence() -> None:
     assert read_pod(pod(container(), status={"qosClass": "Guaranteed"})).qos == "Guaranteed"
 
 
-# --- the pod as a whole
+# --- pod level
 
 
 def pod_level_and_class(
@@ -125,7 +125,7 @@ def pod_level_and_class(
 
 
 def test_pod_level_resources() -> None:
-    """If no container requests a resource, the request defaults to the limit. The class follows from these."""
+    """If no container requests a resource, its request defaults to the limit. The class follows from the results."""
     assert pod_level_and_class({"limits": BOTH}) == (PodLevelResources(1000, (("memory", GIB),)), "Guaranteed")
     assert pod_level_and_class({"requests": {"cpu": 1}}) == (PodLevelResources(1000), "Burstable")
     assert pod_level_and_class({"requests": {"memory": 1}}) == (PodLevelResources(None, (("memory", 1),)), "Burstable")
@@ -133,7 +133,7 @@ def test_pod_level_resources() -> None:
 
 
 def test_container_requests_precede_pod_level_limits() -> None:
-    """Their peak counts: init containers beside earlier sidecars, or all other containers."""
+    """The peak of the containers counts: init containers with earlier sidecars, or all other containers."""
     inits = (
         container("i", requests={"cpu": 3}),
         container("s", requests={"cpu": 1}, restartPolicy="Always"),
@@ -145,7 +145,7 @@ def test_container_requests_precede_pod_level_limits() -> None:
 
 
 def test_hugepages_of_containers_become_the_pod_level_limit() -> None:
-    """defaultHugePagePodLimits, unless the pod requests them at its level."""
+    """The limit is that of defaultHugePagePodLimits, unless the pod requests hugepages at the pod level."""
     hugepages = container(limits={"hugepages-2Mi": "4Mi"})
     assert pod_level_and_class({"requests": {"cpu": 1}}, hugepages)[0] == PodLevelResources(
         1000, (("hugepages-2Mi", 4 << 20),)
@@ -155,7 +155,7 @@ def test_hugepages_of_containers_become_the_pod_level_limit() -> None:
 
 
 def test_resources_that_are_not_allowed_at_the_pod_level() -> None:
-    """IsPodLevelResourcesSet is false, but the presence of the field decides about the class."""
+    """IsPodLevelResourcesSet is false for them, but the presence of the field decides the class."""
     assert pod_level_and_class({"limits": {"example.com/x": 1}}, container(limits=BOTH)) == (None, "BestEffort")
     assert pod_level_and_class({}, container(limits=BOTH)) == (None, "BestEffort")
 
@@ -197,7 +197,7 @@ def test_equal_pods_have_equal_shapes() -> None:
     ],
 )
 def test_damage(damaged: Json, field: str, value: str) -> None:
-    """The error has the field and the value."""
+    """The error states the field and the value."""
     with pytest.raises(FieldError, match=f"^{field}: .*{value}"):
         read_pod(damaged)
 

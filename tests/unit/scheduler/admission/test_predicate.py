@@ -1,4 +1,4 @@
-"""What a pod requests of its node, and which resources are insufficient."""
+"""The requests of a pod, and the resources of which its node has too little."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWO = pod(container("a", 1.5, 1), container("b", 0.5, 2, {GPU: 1}))
     ],
 )
 def test_the_requests_of_a_pod(shape: PodShape, request_: Resource) -> None:
-    """Those of its containers together; what none requests is 0, and every pod is one pod."""
+    """The requests of all containers are added; a resource without requests is 0, and every pod counts as one pod."""
     assert compute_pod_resource_request(shape) == request_
 
 
@@ -64,6 +64,6 @@ def test_the_resources_of_which_a_node_has_too_little(available: Resource, short
 
 
 def test_a_pod_that_requests_nothing_fits_an_overcommitted_node() -> None:
-    """FitsRequest compares only what is requested."""
+    """FitsRequest compares only requested resources."""
     shape = pod(container(devices={GPU: 0}), qos="BestEffort")
     assert insufficient_resources(shape, Resource(-1, -1, 1, -1, ((GPU, -1),))) == ()

@@ -1,4 +1,4 @@
-"""Names of resources sorted as Kubernetes sorts them."""
+"""Names of resources, classified as Kubernetes classifies them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from zonewise_scheduler.admission.resource_names import (
     ],
 )
 def test_sorts_of_resources(name: str, sorts: set[str]) -> None:
-    """A name without a domain is native, and so is one of kubernetes.io."""
+    """A name without a domain is native, as are names of kubernetes.io."""
     rules = {
         "memory": is_memory,
         "compute": is_compute,

@@ -1,4 +1,4 @@
-"""Nodes with many zones: the verdicts of lists of sets up to eight zones, and no verdict beyond a stated number."""
+"""Nodes with many zones: arrays give the verdicts of lists of sets, and beyond a stated number there is no verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POLICIES = ("best-effort", "restricted", "single-numa-node")
 
 @given(clusters(), pods())
 def test_arrays_give_the_verdicts_of_lists(states: list[NodeState], shape: PodShape) -> None:
-    """For any node, policy and pod: the reason, what is allocated, and the node afterwards."""
+    """The reason, the allocations and the node afterwards are equal for any node, policy and pod."""
     for state in states:
         if may_panic(state.kind.policies, state.kind.zones):
             continue
@@ -54,7 +54,7 @@ def test_arrays_give_the_verdicts_of_lists(states: list[NodeState], shape: PodSh
 )
 @pytest.mark.parametrize("zones", [2, 12])
 def test_zones_of_all_hints_of_a_request(zones: int, aligned: AlignedRequest, *, expected: bool) -> None:
-    """Memory has hints of all zones, CPUs of those with CPUs; the GPUs are near eight zones, the NIC near a ninth."""
+    """Memory has hints for all zones, CPUs for zones with CPUs. The GPUs are near eight zones, the NIC near a ninth."""
     devices = {GPU: {0b1_1111_1110: 2}, NIC: {0b1: 1}} if zones > 2 else {GPU: {0b10: 2}, NIC: {0b1: 1}}
     kind = node(zones, devices=devices, topology="restricted", max_zones=zones, **STATIC).kind
     assert is_wide(kind, aligned) is (expected and zones > 2)
@@ -70,10 +70,10 @@ def test_zones_of_all_hints_of_a_request(zones: int, aligned: AlignedRequest, *,
         (AlignedRequest(0, (("memory", 9 * GIB),), ()), ("memory",), 0b11),
     ],
 )
-def test_a_resource_that_nothing_satisfies(
+def test_a_resource_without_hints(
     request_input: AlignedRequest, empty: tuple[str, ...], zones: int, *, wide: bool
 ) -> None:
-    """The merged hint of best-effort is not preferred, and the others decide: here none."""
+    """The merged hint of best-effort is not preferred. The other resources decide; here there are none."""
     state = node(2, 4, topology="best-effort", **STATIC)
     state = update_machine_state(state, 0b01, "memory", 8 * GIB)._replace(free_cpus=0b1111_1111_0000_0000)
     calculate = calculate_wide_affinity if wide else scope.calculate_affinity
@@ -83,7 +83,7 @@ def test_a_resource_that_nothing_satisfies(
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_merge_without_a_common_preferred_hint_is_not_preferred(*, wide: bool) -> None:
-    """Each zone would have the CPUs, and has half of them left."""
+    """An idle zone would have enough CPUs, but half of them are left."""
     state = node(2, 4, topology="best-effort", **STATIC)._replace(free_cpus=0b1111_0000_1111)
     calculate = calculate_wide_affinity if wide else scope.calculate_affinity
     affinity = calculate(AdmissionContext(state, pod()), AlignedRequest(6, (), ()), "misaligned", ())
@@ -92,7 +92,7 @@ def test_a_merge_without_a_common_preferred_hint_is_not_preferred(*, wide: bool)
 
 @pytest.mark.parametrize("topology", POLICIES)
 def test_sixteen_zones(topology: str) -> None:
-    """A request of one zone's CPUs and memory is aligned to the one zone that has both free."""
+    """A request for the CPUs and memory of one zone is aligned to the only zone that has both free."""
     state = node(16, 2, gib=4, topology=topology, max_zones=16, **STATIC)
     busy = sum(0b11 << 4 * zone for zone in range(16) if zone != 11)
     verdict = admit(state._replace(free_cpus=state.free_cpus & ~busy), pod(container(cpus=4, gib=4)))
@@ -102,7 +102,7 @@ def test_sixteen_zones(topology: str) -> None:
 
 
 def test_half_of_sixteen_zones() -> None:
-    """Under restricted eight zones are preferred for what eight zones have, the lowest ones that are free."""
+    """Under restricted, eight zones are preferred for the resources of eight zones: the lowest that are free."""
     state = node(16, 2, gib=4, topology="restricted", max_zones=16, **STATIC)
     state = state._replace(free_cpus=state.free_cpus & ~0b1111)
     verdict = admit(state, pod(container(cpus=32, gib=32)))
@@ -118,7 +118,7 @@ def test_half_of_sixteen_zones() -> None:
 @pytest.mark.parametrize("zones", [17, 36, 64])
 @pytest.mark.parametrize("topology", POLICIES)
 def test_too_many_zones_give_no_verdict(zones: int, topology: str) -> None:
-    """The kubelet would weigh 2^zones sets. The node is out of question for this pod, and the message says why."""
+    """The kubelet would evaluate 2^zones sets. The node is not considered for this pod, and the message states why."""
     state = node(zones, 1, topology=topology, max_zones=64, **STATIC)
     verdict = admit(state, pod(container(cpus=1, gib=1)))
     assert (verdict.admitted, verdict.reason) == (False, "")
@@ -127,7 +127,7 @@ def test_too_many_zones_give_no_verdict(zones: int, topology: str) -> None:
 
 
 def test_too_many_zones_without_a_policy() -> None:
-    """Only the Memory Manager makes hints under policy none."""
+    """Under policy none, only the Memory Manager makes hints."""
     state = node(36, 1, topology="none", **STATIC)
     assert admit(state, pod(container(cpus=1, gib=1))).message.startswith("unknown: too many zones: hints of memory")
     assert admit(state, pod(container(cpus=1, gib=1), qos="Burstable")).admitted
@@ -135,7 +135,7 @@ def test_too_many_zones_without_a_policy() -> None:
 
 @pytest.mark.parametrize("topology", POLICIES)
 def test_only_zones_with_the_resource_count(topology: str) -> None:
-    """Of 36 zones two have CPUs and GPUs, as on a GB200: the verdict is exact. Before 1.36 all zones count."""
+    """Two of 36 zones have CPUs and GPUs, as on a GB200: the verdict is exact. Before 1.36, all zones count."""
     many = node(36, 2, devices={GPU: {1: 2, 2: 2}}, topology=topology, max_zones=36, cpu="static")
     cpus = type(many.kind.cpus)(many.kind.cpus.cores[:4], many.kind.cpus.zones[:2], many.kind.cpus.packages[:2])
     kind = type(many.kind)(many.kind.policies, many.kind.zones, (), cpus, devices=many.kind.devices)
@@ -148,8 +148,8 @@ def test_only_zones_with_the_resource_count(topology: str) -> None:
 
 
 @given(st.integers(1, 20))
-def test_any_number_of_cpus_is_one_step(cpus: int) -> None:
-    """Best-effort never rejects what the node has, whatever zones are too busy."""
+def test_best_effort_admits_any_number_of_free_cpus(cpus: int) -> None:
+    """Best-effort never rejects a request that the node can serve, whichever zones are busy."""
     state = node(16, 1, gib=4, topology="best-effort", max_zones=16, cpu="static")
     state = state._replace(free_cpus=state.free_cpus & 0x11111111_55555555)
     verdict = admit(state, pod(container(cpus=cpus, gib=1)))

@@ -1,4 +1,4 @@
-"""prefer-align-cpus-by-uncorecache: a need that is less than a cache comes from one cache, where one has enough."""
+"""prefer-align-cpus-by-uncorecache: a request smaller than a cache is served from one cache if one has enough CPUs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BY_CACHE = STATIC._replace(align_by_cache=True)
 HYBRID = topology_of(
     (*(CoreAt(0, 0, 0, 0b11 << 2 * core) for core in range(2)), *(CoreAt(0, 0, 0, 1 << cpu) for cpu in range(4, 8)))
 )
-"""Two cores of two CPUs and four of one: 1 CPU by core, rounded down."""
+"""Two cores of two CPUs and four of one: 1 CPU per core on average, rounded down."""
 UNEQUAL = topology_of(CoreAt(0, 0, 0, cpus) for cpus in (0b111, 0b111 << 3, 1 << 6, 1 << 7))
-"""Two cores of three CPUs and two of one: 2 CPUs by core."""
+"""Two cores of three CPUs and two of one: 2 CPUs per core on average."""
 
 
 def members(bits: int) -> list[int]:
@@ -28,7 +28,7 @@ def members(bits: int) -> list[int]:
 
 
 def claimed(topology: CpuTopology, free: int, needed: int, *, rounds_up: bool) -> int:
-    """The CPUs that takePartialUncore claims of the first cache that has enough, literally; 0: none has."""
+    """Return the CPUs that takePartialUncore claims from the first cache with enough (a transcription); 0: none has."""
     caches = sorted((number for number, bits in topology.uncore_caches if bits & free), key=lambda number: (
         (dict(topology.uncore_caches)[number] & free).bit_count(), number
     ))  # fmt: skip
@@ -55,9 +55,9 @@ def claimed(topology: CpuTopology, free: int, needed: int, *, rounds_up: bool) -
 @example(HYBRID, 0, 3, (1, 34)).via("cores have more CPUs than the mean")
 @example(UNEQUAL, 0, 3, (1, 34)).via("two cores have twice the CPUs that are needed")
 def test_a_need_less_than_a_cache(topology: CpuTopology, busy: int, needed: int, release: tuple[int, int]) -> None:
-    """The lowest free cores of the first cache in which they have exactly as many free CPUs as are needed.
+    """The CPUs are the lowest free cores of the first cache where these have exactly as many free CPUs as needed.
 
-    Where there is no such cache, the option changes nothing. Since 1.34 the need is rounded up to cores.
+    If there is no such cache, the option changes nothing. Since 1.34 the need is rounded up to whole cores.
     """
     free = topology.cpus & ~busy
     assume(needed < topology.cpus_per_uncore)
@@ -71,24 +71,24 @@ def test_a_need_less_than_a_cache(topology: CpuTopology, busy: int, needed: int,
 
 @pytest.mark.parametrize(("busy", "cpus"), [(0b0, 0b1), (0b1, 0b1_0000)])
 def test_one_cpu_of_a_cache(busy: int, cpus: int) -> None:
-    """It is of the lowest core with a free CPU; packed CPUs come of a core with few free ones."""
+    """The CPU is of the lowest core with a free CPU; packing would take it from a core with few free CPUs."""
     topology = regular(1, 4, 2, cache=4)
     assert allocate_cpus(state_of(topology, BY_CACHE, busy | 0b1000), 1, None, 0) == cpus
 
 
 @pytest.mark.parametrize(("release", "cpus"), [((1, 33), 0b11_0001), ((1, 34), 0b111_0000)])
 def test_the_rest_is_rounded_to_cores(release: tuple[int, int], cpus: int) -> None:
-    """Three CPUs are two cores since 1.34. Before, they are one core, which no cache has with three CPUs."""
+    """Since 1.34, three CPUs need two cores. Before, they need one core, and no cache has a core of three CPUs."""
     topology = topology_of(CoreAt(0, 0, int(core > 1), 0b11 << 2 * core) for core in range(5))
     assert allocate_cpus(state_of(topology, BY_CACHE._replace(release=release), 0b1000_1010), 3, None, 0) == cpus
 
 
 def test_whole_caches_come_first() -> None:
-    """Caches of one and three cores, two in the mean: a need of two cores takes the small one, and a core beside it."""
+    """Caches have one and three cores, two on average: two cores are the small cache, and a core next to it."""
     topology = topology_of(CoreAt(0, 0, int(core > 0), 0b11 << 2 * core) for core in range(4))
     assert allocate_cpus(state_of(topology, BY_CACHE), 4, None, 0) == 0b1111
 
 
-def test_no_cpu_is_left_out_of_cores_of_one_cpu_in_the_mean() -> None:
-    """The lowest core has two CPUs, so the cache does not provide one; a core of one CPU does."""
+def test_no_cpu_is_left_out_if_cores_have_one_cpu_on_average() -> None:
+    """The lowest core has two CPUs, so the cache does not provide exactly one; a core of one CPU does."""
     assert allocate_cpus(state_of(HYBRID, BY_CACHE), 1, None, 0) == 0b1_0000

@@ -23,7 +23,7 @@ POLICIES = st.sampled_from((STATIC, STATIC._replace(align_by_package=True)))
 
 
 def kubelet_hints(state: NodeState, count: int, reusable: int) -> Hints:
-    """Weigh each set of zones by itself, as the kubelet's source does."""
+    """Evaluate each set of zones individually, as the kubelet's source does."""
     topology = state.kind.cpus
     sets = [
         tuple(members) for size in range(1, len(topology.zones) + 1) for members in combinations(topology.zones, size)
@@ -49,7 +49,7 @@ def kubelet_hints(state: NodeState, count: int, reusable: int) -> Hints:
 
 @given(states(POLICIES), st.data())
 def test_hints_are_the_kubelets(state: NodeState, data: st.DataObject) -> None:
-    """Weighing all sets at once gives the same hints as weighing each set, in the same order."""
+    """Evaluating all sets at once gives the same hints as evaluating each set, in the same order."""
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy).map(lambda bits: bits & busy)) if data.draw(st.booleans()) else 0
     count = data.draw(st.integers(1, state.kind.cpus.cpus.bit_count() + 1))
@@ -60,7 +60,7 @@ def test_hints_are_the_kubelets(state: NodeState, data: st.DataObject) -> None:
 
 @given(states(POLICIES), st.data())
 def test_hints_of_a_busy_node_are_hints_of_an_idle_node(state: NodeState, data: st.DataObject) -> None:
-    """A hint of a busy node is a hint of the idle node, with the same preference."""
+    """Each hint of a busy node is also a hint of the idle node, with the same preference."""
     count = data.draw(st.integers(1, state.kind.cpus.cpus.bit_count()))
     idle = state._replace(free_cpus=state.kind.cpus.cpus)
     busy_hints, idle_hints = (
@@ -74,7 +74,7 @@ def test_hints_of_a_busy_node_are_hints_of_an_idle_node(state: NodeState, data: 
 
 @pytest.mark.parametrize(("cpu", "count"), [("static", 0), ("none", 1)])
 def test_no_preference(cpu: str, count: int) -> None:
-    """Without exclusive CPUs or the static policy there are no hints, which differs from hints that are empty."""
+    """Without exclusive CPUs or the static policy the hints are None, which differs from empty hints."""
     state = state_of(regular(), STATIC._replace(cpu=cpu))
     assert generate_cpu_topology_hints(state, count, 0, include_not_preferred=False) is None
     assert generate_wide_cpu_hints(state, count, 0) is None
@@ -92,7 +92,7 @@ def test_a_node_without_cpus_has_no_hints() -> None:
 @pytest.mark.parametrize("count", range(1, 6))
 @pytest.mark.parametrize("packages", [(0, 0, 0, 0, 1), (0, 0, 0, 1, 1), (0, 1, 2, 2, 2), (0, 0, 0, 0, 0)])
 def test_packages_of_different_sizes(packages: tuple[int, ...], count: int) -> None:
-    """Zones of one CPU: four of five in one package are more than the mean, two."""
+    """Zones have one CPU each. Four of five zones in one package are more than the average of two."""
     topology = topology_of(CoreAt(zone, package, None, 1 << zone) for zone, package in enumerate(packages))
     state = state_of(topology, STATIC._replace(align_by_package=True))
     expected = kubelet_hints(state, count, 0)
@@ -102,8 +102,8 @@ def test_packages_of_different_sizes(packages: tuple[int, ...], count: int) -> N
     assert listed_sets(wide) == (set(expected.preferred), set(expected.not_preferred))
 
 
-def test_no_set_is_preferred_for_its_packages_where_these_outnumber_zones() -> None:
-    """Zones 0 and 1 are one package, and zone 2 is three: a pair of zones is no better for being in one package."""
+def test_packages_that_outnumber_zones_make_no_set_preferred() -> None:
+    """Zones 0 and 1 are one package, and zone 2 is three: a pair of zones in one package is not preferred."""
     cores = zip((0, 1, 2, 2, 2), (0, 0, 1, 2, 3), strict=True)
     topology = topology_of(CoreAt(zone, package, None, 1 << cpu) for cpu, (zone, package) in enumerate(cores))
     state = state_of(topology, STATIC._replace(align_by_package=True))
@@ -115,7 +115,7 @@ def test_no_set_is_preferred_for_its_packages_where_these_outnumber_zones() -> N
 
 
 def test_reserved_cpus_count_for_the_width() -> None:
-    """A request of 7 of 8 CPUs prefers one zone, though no zone has 7 free: only wide hints remain."""
+    """A request of 7 of 8 CPUs prefers one zone, although none has 7 free; the only hint left is not preferred."""
     state = state_of(regular(reserved=0b11))
     assert generate_cpu_topology_hints(
         state._replace(free_cpus=state.free_cpus & ~bits_of("4-5")), 7, 0, include_not_preferred=True
@@ -130,8 +130,8 @@ def test_reusable_cpus_restrict_hints() -> None:
 
 
 @pytest.mark.parametrize("reusable", [0b1, 0b1111])
-def test_reusable_cpus_suffice_where_none_is_free(reusable: int) -> None:
-    """As many as are requested, or more."""
+def test_reusable_cpus_suffice_if_none_is_free(reusable: int) -> None:
+    """There are as many reusable CPUs as requested, or more."""
     state = state_of(regular(), busy=0xFFFF)
     assert generate_cpu_topology_hints(state, 1, reusable, include_not_preferred=True) == Hints((0b01,), (0b11,))
     wide = generate_wide_cpu_hints(state, 1, reusable)
@@ -140,7 +140,7 @@ def test_reusable_cpus_suffice_where_none_is_free(reusable: int) -> None:
 
 
 def test_sparse_zones() -> None:
-    """Hints have the kernel's ids, not indices."""
+    """Hints contain the kernel's ids of zones, not indices."""
     topology = regular(zones=2)
     sparse = state_of(
         type(topology)(topology.cores, ((3, topology.zones[0][1]), (9, topology.zones[1][1])), ((0, 0xFFFF),))
@@ -151,7 +151,7 @@ def test_sparse_zones() -> None:
 
 
 def test_align_by_socket() -> None:
-    """Both zones of a package are preferred like one zone; two zones of two packages are not."""
+    """Both zones of one package are as preferred as a single zone; two zones of different packages are not."""
     state = state_of(regular(zones=4, packages=2), STATIC._replace(align_by_package=True))
     hints = generate_cpu_topology_hints(state, 2, 0, include_not_preferred=True)
     assert hints is not None
@@ -167,7 +167,7 @@ def test_align_by_socket() -> None:
     ],
 )
 def test_wide_hints_align_by_socket(zones: int, count: int, preferred: set[int]) -> None:
-    """Sets in as few packages as so many zones need are preferred too; two packages of three zones have one each."""
+    """Sets in no more packages than needed are preferred too. Three zones in two packages count as one per package."""
     state = state_of(regular(zones, packages=2), STATIC._replace(align_by_package=True))
     wide = generate_wide_cpu_hints(state, count, 0)
     assert wide is not None
@@ -176,7 +176,7 @@ def test_wide_hints_align_by_socket(zones: int, count: int, preferred: set[int])
 
 @given(states(POLICIES), st.data())
 def test_wide_hints_are_the_listed_ones(state: NodeState, data: st.DataObject) -> None:
-    """Arrays over all sets give the hints that lists of sets give."""
+    """Arrays over all sets give the same hints as lists of sets."""
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy).map(lambda bits: bits & busy)) if data.draw(st.booleans()) else 0
     count = data.draw(st.integers(1, state.kind.cpus.cpus.bit_count() + 1))
@@ -188,6 +188,6 @@ def test_wide_hints_are_the_listed_ones(state: NodeState, data: st.DataObject) -
 
 
 def test_too_many_zones_have_no_hints() -> None:
-    """There is no verdict, rather than one after minutes."""
+    """Computing the hints would take minutes, so there is no verdict."""
     with pytest.raises(AdmissionError, match=r"unknown: too many zones: hints of cpu are made of 2\^17 sets"):
         generate_wide_cpu_hints(state_of(regular(zones=17, cores=1, threads=1)), 1, 0)

@@ -1,4 +1,4 @@
-"""How many exclusive CPUs pods request."""
+"""Numbers of exclusive CPUs that pods request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ GATED = STATIC._replace(pod_level_managers=True)
 
 
 def container(role: Role, milli_cpus: int, *, memory: int = 1) -> Container:
-    """Return a container."""
     return Container(f"{role}{milli_cpus}", role, milli_cpus, (("memory", memory),) if memory else ())
 
 
@@ -34,7 +33,7 @@ def pod(*containers: Container, pod_level: int | None = None) -> PodShape:
 
 
 def test_whole_cpus_of_guaranteed_pods() -> None:
-    """Only whole CPUs of guaranteed pods count, under the static policy."""
+    """Only whole CPUs of guaranteed pods are exclusive, and only under the static policy."""
     two = container("app", 2000)
     assert guaranteed_cpus(pod(two), two, STATIC) == 2
     assert guaranteed_cpus(pod(two), two, STATIC._replace(cpu="none")) == 0
@@ -44,7 +43,7 @@ def test_whole_cpus_of_guaranteed_pods() -> None:
 
 
 def test_peak_of_init_containers() -> None:
-    """An init container runs beside the sidecars before it; sidecars run beside all others."""
+    """An init container runs while earlier sidecars run; sidecars run together with all later containers."""
     first, sidecar, second = container("init", 5000), container("sidecar", 2000), container("init", 4000)
     assert pod_guaranteed_cpus(pod(first, container("app", 1000)), STATIC) == 5
     assert pod_guaranteed_cpus(pod(first, sidecar, second, container("app", 1000)), STATIC) == 6
@@ -67,7 +66,7 @@ def test_sidecars_run_beside_others(containers: tuple[tuple[Role, int], ...], pe
 
 
 def test_exclusive_cpus_of_pods_allocated_as_a_whole() -> None:
-    """As of others, under the static policy and for guaranteed pods alone."""
+    """As for other pods, only guaranteed pods have exclusive CPUs, and only under the static policy."""
     shape = pod(container("app", 2000), pod_level=6000)
     assert pod_guaranteed_cpus(shape, GATED) == 6
     assert pod_guaranteed_cpus(shape, GATED._replace(cpu="none")) == 0
@@ -76,7 +75,7 @@ def test_exclusive_cpus_of_pods_allocated_as_a_whole() -> None:
 
 @pytest.mark.parametrize("pod_level", [2000, 3000, 4000])
 def test_more_exclusive_cpus_than_the_pod_has(pod_level: int) -> None:
-    """The API server prevents it; containers that share CPUs have none then, too."""
+    """The API server rejects such pods; if there were one, containers that share CPUs would have none either."""
     apps = pod(container("app", 2000), container("app", 2000), container("app", 0), pod_level=pod_level)
     assert "leaving no cpus for shared containers" in str(empty_shared_pool(apps, GATED))
     inits = pod(container("sidecar", 2000), container("sidecar", 2000), container("init", 0), pod_level=pod_level)
@@ -90,7 +89,7 @@ def test_more_exclusive_cpus_than_the_pod_has(pod_level: int) -> None:
 def test_pod_level_resources_by_release(
     release: tuple[int, int], gate: bool, container_cpus: int, pod_level: bool
 ) -> None:
-    """The CPU Manager ignores them, then allocates nothing, then allocates the pod as a whole."""
+    """With newer releases, the CPU Manager ignores them, then skips the pod, then allocates for the whole pod."""
     policies = STATIC._replace(release=release, pod_level_managers=gate)
     two = container("app", 2000)
     shape = pod(two, pod_level=6000)
@@ -100,7 +99,7 @@ def test_pod_level_resources_by_release(
 
 
 def test_containers_without_guarantee_share() -> None:
-    """In a pod that is allocated as a whole, a container without memory or with higher limits shares CPUs."""
+    """If the CPUs are allocated for the whole pod, a container without memory or with higher limits shares CPUs."""
     loose = container("app", 2000, memory=0)
     for shared in (loose, container("app", 2000)._replace(complete=False)):
         assert guaranteed_cpus(pod(shared, pod_level=4000), shared, GATED) == 0
@@ -110,7 +109,7 @@ def test_containers_without_guarantee_share() -> None:
 
 
 def test_empty_shared_pool() -> None:
-    """Exclusive CPUs must leave a CPU to containers that share and run at the same time."""
+    """Exclusive CPUs must leave a CPU for shared containers that run at the same time."""
     two, shared, sidecar = container("app", 2000), container("app", 0), container("sidecar", 2000)
     assert empty_shared_pool(pod(two, pod_level=2000), GATED) is None
     assert empty_shared_pool(pod(two, shared, pod_level=3000), GATED) is None
@@ -121,7 +120,7 @@ def test_empty_shared_pool() -> None:
 
 
 def test_divide_pod_cpus() -> None:
-    """Init containers get all CPUs but those of sidecars. Shared containers get the rest."""
+    """Init containers get all CPUs except those of sidecars. Shared containers get the rest."""
     shape = pod(
         container("init", 2000),
         container("sidecar", 1000),

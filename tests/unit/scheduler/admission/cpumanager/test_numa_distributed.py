@@ -1,4 +1,4 @@
-"""distribute-cpus-across-numa: CPUs spread evenly over zones."""
+"""distribute-cpus-across-numa: CPUs are spread evenly over zones."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SPREAD = STATIC._replace(distribute_across_zones=True)
 
 
 def per_zone(state: NodeState, cpus: int) -> list[int]:
-    """Return the number of CPUs by zone."""
+    """Return the number of CPUs in each zone."""
     return [(zone & cpus).bit_count() for _, zone in state.kind.cpus.zones]
 
 
 @given(states(st.just(SPREAD)), st.data())
 def test_a_request_that_fits_one_zone(state: NodeState, data: st.DataObject) -> None:
-    """It stays in the zone with the most free CPUs, which leaves the zones most balanced."""
+    """The request is served from the zone with the most free CPUs, which leaves the zones most balanced."""
     most = max(per_zone(state, state.free_cpus))
     assume(most)
     shares = per_zone(state, allocate_cpus(state, data.draw(st.integers(1, most)), None, 0))
@@ -47,7 +47,7 @@ def test_a_request_that_fits_one_zone(state: NodeState, data: st.DataObject) -> 
 
 @given(st.integers(1, 3), st.integers(1, 6), st.data())
 def test_equal_shares_of_an_idle_machine(zones: int, cores: int, data: st.DataObject) -> None:
-    """The shares of up to three zones differ by one core at most, in whole cores with full-pcpus-only."""
+    """The shares of up to three zones differ by at most one core, and are whole cores with full-pcpus-only."""
     state = state_of(regular(zones, cores), SPREAD._replace(full_cores=True))
     count = 2 * data.draw(st.integers(1, zones * cores))
     shares = [share for share in per_zone(state, allocate_cpus(state, count, None, 0)) if share]
@@ -56,7 +56,7 @@ def test_equal_shares_of_an_idle_machine(zones: int, cores: int, data: st.DataOb
 
 
 def test_odd_counts_are_packed() -> None:
-    """A request that is not a multiple of a core is packed."""
+    """A request that is not a multiple of the core size is packed."""
     state = state_of(regular(2, 4), SPREAD._replace(full_cores=True))
     assert per_zone(state, allocate_cpus(state, 9, None, 0)) == [8, 1]
     assert per_zone(state, allocate_cpus(state, 10, None, 0)) == [6, 4]
@@ -73,7 +73,7 @@ def test_odd_counts_are_packed() -> None:
     ],
 )
 def test_zones_with_half_a_core_free(free: tuple[int, ...], count: int, shares: list[int] | None) -> None:
-    """They provide whole cores. None: zones have the remainder, but not in whole cores; the kubelet never ends."""
+    """Zones provide whole cores. None: the remainder is free, but not in whole cores, so the kubelet never ends."""
     state = state_of(regular(len(free), 4), SPREAD._replace(full_cores=True))
     cpus = [[cpu for cpu in range(8 * len(free)) if zone >> cpu & 1] for _, zone in state.kind.cpus.zones]
     taken = sum(1 << cpu for zone, left in zip(cpus, free, strict=True) for cpu in zone[: 8 - left])
@@ -86,9 +86,9 @@ def test_zones_with_half_a_core_free(free: tuple[int, ...], count: int, shares: 
 
 
 def least_squares(free: list[int], count: int, group: int, fewest: int) -> int | None:
-    """The least sum of squares of what zones have left, of all ways to share CPUs out; None: there is none.
+    """Return the least sum of squares of the CPUs left in zones, over all distributions; None if there is none.
 
-    The fewest zones that can be, each with an equal share of whole groups, and the rest dealt out to some of them.
+    It uses the fewest possible zones, each with an equal share of whole groups, and deals out the rest to some of them.
     """
     for size in range(fewest, len(free) + 1):
         squares: list[int] = []
@@ -107,7 +107,7 @@ def least_squares(free: list[int], count: int, group: int, fewest: int) -> int |
 
 
 def deal_out(left: list[int], providers: tuple[int, ...], remainder: int, group: int) -> list[int]:
-    """The sum of squares once zones have given groups one after another, unless they have too few."""
+    """Return the sum of squares after zones have provided groups in rotation; empty if they have too few."""
     if sum(left[zone] // group for zone in providers) * group < remainder:
         return []
     while remainder:
@@ -120,7 +120,7 @@ def deal_out(left: list[int], providers: tuple[int, ...], remainder: int, group:
 
 @given(st.integers(2, 3), st.integers(1, 5), st.booleans(), st.data())
 def test_no_other_way_leaves_zones_more_even(zones: int, cores: int, full_cores: bool, data: st.DataObject) -> None:
-    """Of all ways to share out CPUs over up to three zones, of which none is overwritten."""
+    """No distribution over up to three zones is more even; for so few zones, no set of zones is overwritten."""
     state = state_of(regular(zones, cores), SPREAD._replace(full_cores=full_cores))
     taken = data.draw(st.integers(0, (1 << 2 * zones * cores) - 1))
     state = state._replace(free_cpus=state.free_cpus & ~taken)
@@ -138,12 +138,12 @@ def test_no_other_way_leaves_zones_more_even(zones: int, cores: int, full_cores:
     assert expected is None or sum(amount * amount for amount in left) == expected
 
 
-def test_no_cpus_are_distributed_where_none_is_requested() -> None:
+def test_no_cpus_are_distributed_if_none_are_requested() -> None:
     assert allocate_cpus(state_of(regular(2, 4), SPREAD), 0, None, 0) == 0
 
 
 def test_many_sets_of_zones_are_not_searched() -> None:
-    """There are 252 sets of 5 out of 10 zones, and 330 of 4 out of 11."""
+    """The 252 sets of 5 out of 10 zones are searched, but not the 330 sets of 4 out of 11."""
     searched = state_of(regular(10, 1), SPREAD)
     assert per_zone(searched, allocate_cpus(searched, 10, None, 0)).count(2) == 5
     with pytest.raises(AdmissionError, match="distributed over 4 of 11 zones, and more than 256 sets") as error:
@@ -152,7 +152,7 @@ def test_many_sets_of_zones_are_not_searched() -> None:
 
 
 def test_the_best_set_of_four_zones_is_overwritten() -> None:
-    """The first four of five idle zones are best; by the end of the walk the last of them is replaced."""
+    """The first four of five idle zones are best, but by the end of the walk the last of them has been replaced."""
     state = state_of(regular(5, 4, 1, packages=5), SPREAD)
     assert per_zone(state, allocate_cpus(state, 12, None, 0)) == [4, 4, 4, 0, 0]
     assert per_zone(state, allocate_cpus(state, 13, None, 0)) == [4, 3, 3, 0, 3]
@@ -178,7 +178,7 @@ def go_walk(count: int, size: int) -> Iterator[tuple[list[int], tuple[int, ...]]
 
 @pytest.mark.parametrize("count", range(1, 11))
 def test_overwritten_at_end(count: int) -> None:
-    """The closed form is the content of an array of Go at the end of the walk."""
+    """The closed form is the content of a Go array at the end of the walk."""
     for size in range(1, count + 1):
         assert [tuple(array[:size]) for array, _ in list(go_walk(count, size))] == [
             overwritten_at_end(subset, count) for _, subset in go_walk(count, size)
@@ -187,7 +187,7 @@ def test_overwritten_at_end(count: int) -> None:
 
 @pytest.mark.parametrize("count", range(1, 9))
 def test_overwritten_by_next(count: int) -> None:
-    """The following subset overwrites a subset if and only if they share an array."""
+    """A subset is overwritten by the following one if and only if they share an array."""
     for size in range(1, count + 1):
         walk = list(go_walk(count, size))
         for (array, subset), following in zip(walk, [*walk[1:], None], strict=True):
@@ -197,8 +197,7 @@ def test_overwritten_by_next(count: int) -> None:
             assert overwritten_by_next(subset, following_subset) == (following_subset if shares else subset)
 
 
-def test_lexicographic_order() -> None:
-    """The walk is in lexicographic order."""
+def test_the_walk_is_in_lexicographic_order() -> None:
     assert [subset for _, subset in go_walk(6, 3)] == list(combinations(range(6), 3))
 
 
@@ -206,18 +205,18 @@ def test_lexicographic_order() -> None:
 
 
 class Machine(NamedTuple):
-    """Zones of cores with two threads, and a request; CPUs are counted by zone."""
+    """Zones of cores with two threads, and a request; CPUs are counted per zone."""
 
     free: tuple[int, ...]
     packages: int
-    """With equally many cores; a zone may lie in two."""
+    """Number of packages with the same number of cores each; a zone may span two of them."""
     cores: tuple[int, ...]
     size: int
     group: int
 
     @property
     def topology(self) -> CpuTopology:
-        """Return the topology; free CPUs of a zone are its lowest ones."""
+        """Return the topology; the free CPUs of a zone are its lowest ones."""
         total = sum(self.cores)
         zones = [zone for zone, cores in enumerate(self.cores) for _ in range(cores)]
         return topology_of(
@@ -227,11 +226,11 @@ class Machine(NamedTuple):
 
 
 class NeverEnds(Exception):
-    """The kubelet allocates for ever."""
+    """The kubelet's allocation never ends."""
 
 
 def spread(left: Sequence[int], zones: Sequence[int], group: int, remainder: int) -> list[int]:
-    """Return the CPUs left once zones have provided the remainder, group after group."""
+    """Return the CPUs left after zones have provided the remainder group by group."""
     after = list(left)
     while remainder:
         before = remainder
@@ -245,7 +244,7 @@ def spread(left: Sequence[int], zones: Sequence[int], group: int, remainder: int
 
 
 def take_shares(left: Sequence[int], zones: Sequence[int], share: int) -> list[int]:
-    """Return the CPUs left once each zone that has as many has provided a share."""
+    """Return the CPUs left after each zone with enough CPUs has provided a share."""
     after = list(left)
     for zone in zones:
         after[zone] -= share if after[zone] >= share else 0
@@ -253,12 +252,12 @@ def take_shares(left: Sequence[int], zones: Sequence[int], share: int) -> list[i
 
 
 def squares(counts: Sequence[int]) -> int:
-    """Return what grows with the standard deviation of counts of one sum."""
+    """Return a value that grows with the standard deviation of counts with a fixed sum."""
     return sum(count * count for count in counts)
 
 
 def best_providers(left: Sequence[int], combo: Sequence[int], group: int, remainder: int) -> tuple[int, list[int]]:
-    """Return the balance, and the zones that provide the remainder (the inner walk)."""
+    """Return the balance and the zones that provide the remainder (the inner walk)."""
     if not remainder:
         return squares(left), []
     able = [zone for zone in combo if left[zone] >= group]
@@ -286,7 +285,7 @@ def listed_zones(machine: Machine, free: int) -> list[int]:
 
 
 def kubelet_shares(machine: Machine, zones: Sequence[int]) -> list[int] | None:
-    """takeByTopologyNUMADistributed, literally, in counts; None where it packs."""
+    """Compute takeByTopologyNUMADistributed with counts (a transcription); None if it packs CPUs."""
     free, _, cores, size, group = machine
     needed = size // group
     fewest = -(-needed // -(-(2 * sum(cores) // group) // len(free)))
@@ -346,13 +345,13 @@ def machines(draw: st.DrawFn) -> Machine:
 @example(Machine((5, 5, 5, 5, 3), packages=3, cores=(3,) * 5, size=18, group=2)).via("three half cores never suffice")
 @example(Machine((3, 1, 5, 3, 3, 5, 3), packages=5, cores=(3,) * 7, size=16, group=2)).via("zones are listed twice")
 def test_shares_are_the_kubelets(machine: Machine) -> None:
-    """The same CPUs of each zone as by a walk over all sets of zones, and all sets of those for the remainder."""
+    """Shares match the kubelet's walk over all sets of zones and all sets of zones for the remainder."""
     topology = machine.topology
     policies = SPREAD._replace(full_cores=machine.group == 2)
     free = sum(lowest_bits(cpus, count) for (_, cpus), count in zip(topology.zones, machine.free, strict=True))
     state = state_of(topology, policies)._replace(free_cpus=free)
     listed = listed_zones(machine, free)
-    assume(len(listed) <= 10)  # of more, there are too many sets to search
+    assume(len(listed) <= 10)  # longer lists have too many sets to search
     try:
         expected = kubelet_shares(machine, listed)
     except NeverEnds:

@@ -1,4 +1,4 @@
-"""The CPU Manager against recorded results of the kubelet's own functions."""
+"""The CPU Manager, compared with recorded results of the kubelet's own functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS = [pytest.param(record, id=str(number)) for number, record in enumerate(
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_hints(record: dict[str, Any]) -> None:
-    """The same sets of zones in the same order, and the same preferred ones; these alone are the same as well."""
+    """The sets of zones, their order and their preference match. Preferred hints do not change without the others."""
     state, reusable = state_of_record(record), bits_of(record["reusable"])
     wide, narrow = (
         generate_cpu_topology_hints(state, record["count"], reusable, include_not_preferred=include)
@@ -35,7 +35,7 @@ def test_hints(record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_cpus(record: dict[str, Any]) -> None:
-    """The same CPUs, or the same message."""
+    """The CPUs or the error message match."""
     affinity = None if record["affinity"] is None else sum(1 << zone for zone in record["affinity"])
 
     def allocated() -> int:
@@ -51,13 +51,13 @@ def test_cpus(record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_whole_cores(record: dict[str, Any]) -> None:
-    """The same errors of full-pcpus-only, where one is recorded."""
+    """If an error of full-pcpus-only is recorded, the message matches."""
     message = smt_alignment_error(state_of_record(record), record["count"])
     assert message == record.get("misaligned", message)
 
 
 def test_all_kinds_of_results_are_recorded() -> None:
-    """Each option alone and with others, CPUs, errors, and requests on which the kubelet never ends."""
+    """The records cover each option alone and combined, CPUs, errors, and requests for which the kubelet never ends."""
     text = json.dumps(recorded())
     for part in ("full_cores", "distribute_across_zones", "align_by_package", "distribute_across_cores", "endless"):
         assert part in text

@@ -16,19 +16,19 @@ FEW = (
 
 
 def test_only_with_the_option() -> None:
-    """Without the option or the static policy any count is allowed."""
+    """Without the option or the static policy, any count is allowed."""
     for policies in (STATIC, FULL_CORES._replace(cpu="none")):
         assert smt_alignment_error(state_of(regular(), policies), 3) is None
 
 
 def test_odd_requests_are_checked_first() -> None:
-    """An odd request is rejected as such, even if it is too large as well."""
+    """An odd request is rejected for being odd, even if it is also too large."""
     state = state_of(regular(), FULL_CORES, bits_of("0-15"))
     assert smt_alignment_error(state, 3) == ODD
 
 
 def test_siblings_of_reserved_cpus_are_not_available() -> None:
-    """CPU 8 is free, but shares the core of the reserved CPU 0."""
+    """CPU 8 is free, but shares a core with the reserved CPU 0."""
     state = state_of(regular(reserved=1), FULL_CORES)
     assert smt_alignment_error(state, 14) is None
     assert smt_alignment_error(state, 16) == FEW.format(14, 16)
@@ -41,7 +41,7 @@ def test_half_a_core_is_available() -> None:
 
 @pytest.mark.parametrize("release", [(1, 31), (1, 32), (1, 36)])
 def test_none_available(release: tuple[int, int]) -> None:
-    """1.31 blames the request if no core is available at all."""
+    """Release 1.31 blames the request if no core is available at all."""
     state = state_of(regular(), FULL_CORES._replace(release=release), bits_of("0-15"))
     blame = "SMT Alignment Error: requested 2 cpus not multiple cpus per core = 2"
     assert smt_alignment_error(state, 0) is None

@@ -1,4 +1,4 @@
-"""Explanations of resources that have no zones in common."""
+"""Explanations for resources that have no zones in common."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_no_zone_has_enough(shape: PodShape, words: str) -> None:
-    """What the pod needs, and what each zone has."""
+    """The explanation states what the pod needs and what each zone has."""
     assert explained(four_of_eight(), shape) == words
 
 
@@ -76,7 +76,7 @@ def test_restricted_needs_the_same_zones_for_all_resources() -> None:
 
 
 def without_gib(state: NodeState, *taken: tuple[int, int]) -> NodeState:
-    """Take memory from sets of zones."""
+    """Allocate memory in sets of zones; return the new state."""
     for zones, size in taken:
         state = update_machine_state(state, zones, "memory", size * GIB)
     return state
@@ -94,7 +94,7 @@ def without_gib(state: NodeState, *taken: tuple[int, int]) -> NodeState:
     ],
 )
 def test_resources_that_fit_in_different_zones(cpus: int, gib: int, gpus: int, nics: int, words: str) -> None:
-    """Those that fit in the same zone are named together, and those that fit in every zone are left out."""
+    """Resources that fit in the same zone are listed together, and resources that fit in every zone are left out."""
     state = without_gib(node(2, 4, devices={GPU: {1: 2}, NIC: {2: 1}}, topology="single-numa-node", **STATIC), (1, 14))
     state = state._replace(free_cpus=zone_cpus(state, 0) | 0b11 << 8)
     devices = {name: number for name, number in ((GPU, gpus), (NIC, nics)) if number}
@@ -104,7 +104,7 @@ def test_resources_that_fit_in_different_zones(cpus: int, gib: int, gpus: int, n
 
 
 def test_several_pairs_of_zones() -> None:
-    """Each is named."""
+    """Each pair of zones is listed."""
     state = node(4, 4, devices={GPU: {1: 1, 2: 1}, NIC: {2: 1, 4: 1, 8: 1}}, topology="restricted")
     assert explained(state, pod(container(devices={GPU: 2, NIC: 2}), qos="BestEffort")) == (
         f"needs 2 {GPU} and 2 {NIC} in the same zones; "
@@ -117,7 +117,7 @@ def test_several_pairs_of_zones() -> None:
     [(2, f"needs 2 {GPU}, 1 {NIC}, 2 CPUs and 1 GiB of memory"), (0, f"needs 2 {GPU}, 1 {NIC} and 1 GiB of memory")],
 )
 def test_more_zones_than_are_listed(cpus: int, words: str) -> None:
-    """The cause is not named, which would take all sets of zones."""
+    """Finding the cause would require all sets of zones, so it is not stated."""
     devices = {GPU: {1: 2}, NIC: {1 << 11: 1}}
     state = node(12, 1, devices=devices, topology="restricted", max_zones=16, **STATIC)
     shape = pod(container(cpus=cpus, gib=1, devices={GPU: 2, NIC: 1}))
@@ -146,7 +146,7 @@ def test_cpus_need_as_few_zones_as_an_idle_node(cpus: int, words: str) -> None:
     ("inits", "count", "free"), [(1, 6, "5 are free"), (3, 6, "5 are free"), (0, 6, "5 are free"), (4, 7, "5 are free")]
 )
 def test_devices_near_any_zone(inits: int, count: int, free: str) -> None:
-    """Those that ended init containers leave are among them, and those of no zone are not."""
+    """Devices left by ended init containers count, and devices without a zone do not."""
     state = node(2, devices={GPU: {0: 1, 1: 4, 2: 1}}, topology="restricted")
     init = [container("i0", devices={GPU: inits}, role="init")] if inits else []
     words = explained(state, pod(*init, container("c0", devices={GPU: count}), qos="BestEffort"))
@@ -179,8 +179,8 @@ def test_a_device_near_several_zones_counts_in_each() -> None:
         ),
     ],
 )
-def test_zones_that_give_memory_together_or_alone(taken: tuple[tuple[int, int], ...], words: str) -> None:
-    """Beside what each zone has."""
+def test_zones_that_allocate_memory_together_or_separately(taken: tuple[tuple[int, int], ...], words: str) -> None:
+    """The explanation states this after what each zone has."""
     state = without_gib(node(3, 2, gib=8, topology="restricted", **STATIC), *taken)
     assert explained(state, pod(container(cpus=1, gib=5))).split("; ", 2)[2] == words
 
@@ -205,7 +205,7 @@ def test_types_of_memory_of_which_each_zone_has_enough_are_left_out(pages: int, 
     assert memory_in_words(node(2, pages=2, **STATIC), AlignedRequest(0, memory, ())) == words
 
 
-def test_the_last_of_ten_zones_gives_memory_only_alone() -> None:
+def test_the_last_of_ten_zones_allocates_memory_separately() -> None:
     state = without_gib(node(10, 1, gib=2, topology="none", **STATIC), (1 << 9, 1))
     assert explained(state, pod(container(cpus=1, gib=30))) == (
         "needs 30 GiB of memory from the same zones; none of the 10 zones has more than 2 GiB free; "
@@ -230,8 +230,8 @@ def test_a_quantity_of_0_fits_near_its_devices() -> None:
 @pytest.mark.parametrize("zone", [0, 1, 2])
 @pytest.mark.parametrize("resource", ["cpu", AMD, GPU])
 @pytest.mark.parametrize(("others", "is_enough"), [(0, False), (2, True)])
-def test_what_an_init_container_had_is_kept(resource: str, zone: int, others: int, is_enough: bool) -> None:
-    """Of eight in each zone one has seven left, enough for the init container alone, and the others have fewer."""
+def test_containers_keep_resources_of_init_containers(resource: str, zone: int, others: int, is_enough: bool) -> None:
+    """Of eight in each zone, one zone has seven left, enough only for the init container; the others have fewer."""
     state = node(3, 4, devices={AMD: {1: 8, 2: 8, 4: 8}, GPU: {1: 8, 2: 8, 4: 8}}, topology="restricted", cpu="static")
     left = [7 if each == zone else others for each in range(3)]
     state = state._replace(
@@ -252,7 +252,7 @@ def test_what_an_init_container_had_is_kept(resource: str, zone: int, others: in
 
 
 def test_different_pairs_of_zones() -> None:
-    """Each resource fits two of three zones, but not the same two."""
+    """Each resource fits in two of three zones, but not in the same two."""
     state = node(3, 4, devices={GPU: {1: 1, 4: 1}}, topology="restricted", cpu="static")
     state = state._replace(free_cpus=zone_cpus(state, 0, 1))
     assert explained(state, pod(container(cpus=10, gib=1, devices={GPU: 2}))) == (
@@ -278,8 +278,8 @@ def test_reusable_resources_restrict_zones() -> None:
     )
 
 
-def test_init_containers_keep_a_pod_in_the_zone_that_they_had() -> None:
-    """Zone 1, since zone 0 has too few free CPUs."""
+def test_init_containers_keep_a_pod_in_their_zone() -> None:
+    """The init container gets zone 1, because zone 0 has too few free CPUs."""
     cpus = node(2, 4, topology="restricted", cpu="static")
     cpus = cpus._replace(free_cpus=0b1 | 0b111111 << 8)
     assert explained(cpus, pod(container("i0", 2, 1, role="init"), container("c0", 7, 1))) == (

@@ -1,4 +1,4 @@
-"""Amounts and sets of zones in words."""
+"""Amounts and sets of zones as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_up_to_four_zones_are_listed(free: dict[int, int], words: str) -> None:
 
 
 def test_amounts_in_words() -> None:
-    """Sizes in GiB: requests are rounded up, free amounts down."""
+    """Sizes are in GiB: requests are rounded up, and free amounts are rounded down."""
     assert amount("".join(["c", "pu"]), 2) == "2 CPUs"
     assert [amount("cpu", 1), amount("cpu", 2), amount(GPU, 2)] == ["1 CPU", "2 CPUs", f"2 {GPU}"]
     assert [gib(GIB + 1), gib(GIB + 1, up=False), gib(GIB // 2)] == ["1.01 GiB", "1 GiB", "0.5 GiB"]
@@ -58,7 +58,7 @@ def test_amounts_of_a_large_cluster_have_all_their_digits() -> None:
 
 
 def test_an_amount_without_a_unit_is_in_bytes() -> None:
-    """A quota of 512 is no quota of 0 GiB; `zonewise queue` has it as 512."""
+    """A quota of 512 must not be shown as 0 GiB; `zonewise queue` also shows it as 512."""
     assert [gib(512), gib(512, up=False), gib(1), gib(0)] == ["512 bytes", "512 bytes", "1 byte", "0 GiB"]
     assert [gib(GIB // 100), gib(GIB // 100 + 1, up=False)] == ["10737418 bytes", "0.01 GiB"]
 

@@ -37,7 +37,7 @@ def test_whole_cores(cpus: int, words: str) -> None:
     assert explained(four_of_eight("none", full_cores=True), pod(container(cpus=cpus, gib=1))) == words
 
 
-# --- allocations that fail
+# --- failed allocations
 
 
 def test_too_few_without_alignment() -> None:
@@ -55,8 +55,8 @@ def test_cpus_of_ended_init_containers_count_as_free() -> None:
 
 
 @pytest.mark.parametrize(("others", "free"), [(0, 4), (0b1, 5)])
-def test_enough_cpus_that_the_kubelet_cannot_share_out(others: int, free: int) -> None:
-    """It lists a zone of two packages twice, and counts on twice as many CPUs of it."""
+def test_enough_cpus_that_the_kubelet_cannot_distribute(others: int, free: int) -> None:
+    """The kubelet lists a zone of two packages twice, and therefore counts its CPUs twice."""
     cores = tuple((first, 0b11 << first) for first in range(0, 10, 2))
     zones, packages = ((0, 0b11), (1, 0b1100), (2, 0x3F0)), ((0, 0x3F), (1, 0x3C0))
     state = node(3, 2, topology="none", distribute_across_zones=True, **STATIC)
@@ -81,7 +81,7 @@ def test_devices_of_ended_init_containers_count_as_free(total: int) -> None:
 
 @pytest.mark.parametrize(("cpus", "choices"), [(2, "3"), (4, "3 or 6"), (5, "3 or 6"), (7, "6 or 9")])
 def test_whole_cores_of_three_threads(cpus: int, choices: str) -> None:
-    """The nearest multiples of 3 are named."""
+    """The explanation states the nearest multiples of 3."""
     cores = tuple((first, 0b111 << first) for first in range(0, 12, 3))
     state = node(1, 4, topology="none", full_cores=True, **STATIC)
     topology = CpuTopology(cores, ((0, 0xFFF),), ((0, 0xFFF),), (), 0)
@@ -120,7 +120,7 @@ def test_memory_that_the_aligned_zones_lack() -> None:
     )
 
 
-# --- the rest
+# --- other rejections
 
 
 def test_empty_shared_pools() -> None:
@@ -135,8 +135,8 @@ def test_empty_shared_pools() -> None:
         )
 
 
-def test_a_container_of_a_pod_with_resources_of_its_own() -> None:
-    """In scope container its own request is the problem, whatever the pod leaves to the other containers."""
+def test_a_container_of_a_pod_with_pod_level_resources() -> None:
+    """In scope container, the container's own request is the problem, not what is left for other containers."""
     state = node(2, 4, topology="single-numa-node", pod_level_managers=True, **STATIC)
     shape = pod(container("c0", 9, 1), container("c1"))._replace(pod_level=PodLevelResources(9000, (("memory", GIB),)))
     assert explained(state, shape) == "container c0 needs 9 CPUs in one zone; no zone has so many, even idle"
@@ -155,8 +155,8 @@ def test_a_full_node(available: Resource, words: str) -> None:
     assert explained(node(), pod(container(cpus=2, gib=1), qos="Burstable"), available) == words
 
 
-def test_a_verdict_that_was_sent() -> None:
-    """Names of resources are compared by their letters."""
+def test_a_deserialized_verdict() -> None:
+    """Resource names are compared by value, not by identity."""
     shape, available = pod(container(cpus=2, gib=1), qos="Burstable"), Resource(1500, GIB, 5, 0)
     verdict = admit(node(), shape, available)._replace(resource="".join(["c", "pu"]))
     assert explain_rejection(node(), shape, verdict, available) == "needs 2 CPUs in all; the node has 1.5 CPUs left"
@@ -180,7 +180,7 @@ def test_each_resource_that_the_node_lacks_has_its_own_numbers(resource: str, wo
 
 
 def copy_of(text: str) -> str:
-    """An equal text that is another object, as in a verdict that was sent."""
+    """Return an equal string that is a different object, as in a deserialized verdict."""
     return "".join([*text])
 
 
@@ -213,7 +213,7 @@ def test_a_copied_verdict_has_the_same_explanation(
 
 
 def test_a_full_node_without_its_available_resources() -> None:
-    """The explanation has no numbers then."""
+    """In this case the explanation has no numbers."""
     shape = pod(container(cpus=2, gib=1), qos="Burstable")
     verdict = admit(node(), shape, Resource(0, 0, 1, 0))
     assert explain_rejection(node(), shape, verdict) == "needs more cpu than the node has left"
@@ -224,8 +224,8 @@ def test_a_kubelet_that_does_not_start() -> None:
     assert explained(node(9, 1, topology="restricted"), pod(container())) == words
 
 
-def test_the_resource_that_the_node_lacks_is_known_by_its_name() -> None:
-    """With what is left of it; a resource that is not short any more has no numbers."""
+def test_the_insufficient_resource_is_compared_by_value() -> None:
+    """The explanation states what is left of the resource, but has no numbers for a resource that now suffices."""
     state, shape = node(devices={GPU: {1: 2}}), pod(container(devices={GPU: 2}), qos="BestEffort")
     available = Resource(8000, 8 * GIB, 9, 0, ((GPU, 1),))
     verdict = admit(state, shape, available)

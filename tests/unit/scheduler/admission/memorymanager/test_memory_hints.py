@@ -1,4 +1,4 @@
-"""Hints of the Memory Manager by definition, as lists of sets and as arrays."""
+"""Hints of the Memory Manager as lists of sets and as arrays, compared with their definition."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 TYPES = ("hugepages-1Gi", "memory")
 ZONES = 4
 REUSABLE = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(TYPES), st.integers(0, 3)), max_size=3)
-"""The index of a zone, whose group has it; a type; and how much."""
+"""Reusable memory: the index of a zone of its group, its type, and its amount."""
 REQUESTS = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 9), min_size=1)
 
 
 @st.composite
 def states(draw: st.DrawFn) -> NodeState:
-    """Zones with any free memory, in whole bytes, of which some give memory together; some groups give none yet."""
+    """Draw zones with free memory in bytes. Some allocate as groups, and some groups have not yet allocated any."""
     state = node(ZONES, 1, gib=8, pages=2, **STATIC)
     owners = draw(st.lists(st.integers(0, ZONES - 1), min_size=ZONES, max_size=ZONES))
     together = {owner: sum(1 << zone for zone in range(ZONES) if owners[zone] == owner) for owner in owners}
@@ -51,7 +51,7 @@ def zones_of(zones: int) -> list[int]:
 
 
 def is_hint(state: NodeState, requests: dict[str, int], reusable: dict[tuple[int, str], int], zones: int) -> bool:
-    """One zone alone, several without assignments, or those of one group; with what is free and reusable."""
+    """Return whether zones are one group, or several without assignments, and have enough free and reusable memory."""
     is_group = {state.memory_groups[zone] for zone in zones_of(zones)} == {zones}
     allowed = is_group or (len(zones_of(zones)) > 1 and not zones & state.memory_assigned)
     return allowed and all(
@@ -62,12 +62,12 @@ def is_hint(state: NodeState, requests: dict[str, int], reusable: dict[tuple[int
 
 
 def reusable_of(state: NodeState, drawn: list[tuple[int, str, int]]) -> dict[tuple[int, str], int]:
-    """What ended init containers leave: they had it of a group, which is assigned since."""
+    """Return the memory left by ended init containers: they held it in a group, which is therefore assigned."""
     return {(state.memory_groups[zone], name): size for zone, name, size in drawn if state.memory_assigned >> zone & 1}
 
 
 def width(state: NodeState, requests: dict[str, int]) -> int:
-    """The fewest zones whose allocatable memory is enough; all if none are."""
+    """Return the smallest number of zones with enough allocatable memory; all zones if none are enough."""
     enough = [
         len(zones_of(zones))
         for zones in range(1, 1 << ZONES)
@@ -81,7 +81,7 @@ def width(state: NodeState, requests: dict[str, int]) -> int:
 
 @given(states(), REQUESTS, REUSABLE)
 def test_the_hints_of_a_request(state: NodeState, requests: dict[str, int], drawn: list[tuple[int, str, int]]) -> None:
-    """Preferred are those of as few zones as an idle node needs."""
+    """The preferred hints are those with as few zones as an idle node needs."""
     assert state.kind.memory_types == TYPES
     reusable = reusable_of(state, drawn)
     expected = {zones for zones in range(1, 1 << ZONES) if is_hint(state, requests, reusable, zones)}
@@ -106,7 +106,7 @@ def test_the_hints_of_a_request(state: NodeState, requests: dict[str, int], draw
 def test_the_best_hint(
     state: NodeState, requests: dict[str, int], drawn: list[tuple[int, str, int]], within: int
 ) -> None:
-    """Preferred before others, then of the fewest zones, then the lowest ones; it contains given zones."""
+    """Preferred hints come first, then those with the fewest zones, then the lowest; all contain the given zones."""
     reusable = reusable_of(state, drawn)
     expected = [
         (len(zones_of(zones)) != width(state, requests), len(zones_of(zones)), zones)
@@ -120,7 +120,7 @@ def test_the_best_hint(
         assert find_best_hint(state, amounts, reusable, within) == best
 
 
-def test_nothing_is_no_request() -> None:
+def test_an_empty_request_has_no_hints() -> None:
     state = node(2, **STATIC)
     assert calculate_memory_hints(state, (), {}, include_not_preferred=True) is None
     assert calculate_wide_memory_hints(state, (), {}) is None

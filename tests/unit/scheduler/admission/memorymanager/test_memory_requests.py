@@ -1,4 +1,4 @@
-"""Which memory is pinned, of containers and of pods."""
+"""The memory that is pinned for containers and pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGES = "hugepages-2Mi"
 
 
 def container(role: Role, **sizes: int) -> Container:
-    """A container with bytes of memory and of pages; by itself it would be Guaranteed."""
+    """Return a container with bytes of memory and of pages; on its own it would be Guaranteed."""
     names = {"pages": PAGES, "memory": "memory"}
     return Container(role, role, 1000, tuple(sorted((names[name], size) for name, size in sizes.items())))
 
@@ -55,10 +55,10 @@ def test_the_static_policy_pins_memory_of_guaranteed_pods(
         ((1, 36), True, True, 5),
     ],
 )
-def test_pods_with_resources_of_their_own_by_release(
+def test_pods_with_pod_level_resources_by_release(
     release: tuple[int, int], gate: bool, is_pinned: bool, request_of_pod: int
 ) -> None:
-    """The Memory Manager ignores them, then skips the pod, then allocates the pod as a whole."""
+    """The Memory Manager ignores them, skips the pod, or allocates for the whole pod, depending on the release."""
     shape = pod(container("app", memory=2), level=(("memory", 5),))
     policies = STATIC._replace(release=release, pod_level_managers=gate)
     assert pins_memory(shape, policies) is is_pinned
@@ -79,7 +79,7 @@ def test_types_that_no_app_requests_are_left_out(role: Role) -> None:
 @pytest.mark.parametrize(
     ("level", "expected"), [((("memory", 0),), ()), ((("memory", 1),), (("memory", 1),)), ((), ())]
 )
-def test_a_pod_requests_any_bytes_but_none(level: Amounts, expected: Amounts) -> None:
+def test_a_pod_level_request_of_zero_bytes_is_left_out(level: Amounts, expected: Amounts) -> None:
     assert pod_memory_request(pod(container("app", memory=1), level=level), GATED) == expected
 
 
@@ -88,7 +88,7 @@ def test_a_pod_requests_any_bytes_but_none(level: Amounts, expected: Amounts) ->
     [(5, False, False), (5, True, True), (4, True, False), (6, True, True), (4, False, False)],
 )
 def test_containers_that_share_need_memory(memory: int, shares: bool, is_empty: bool) -> None:
-    """A pod of five bytes, of which a container has its own; a page of one byte is left to the others."""
+    """A container of a pod of five bytes has exclusive memory; one byte of pages is left for the others."""
     containers = [container("app", memory=memory), *([container("app")] if shares else [])]
     shape = pod(*containers, level=((PAGES, 1), ("memory", 5)))
     assert (empty_shared_memory_pool(shape, GATED) is not None) is is_empty

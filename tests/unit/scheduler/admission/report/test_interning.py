@@ -1,4 +1,4 @@
-"""One value for all that are equal."""
+"""Interning: equal values share one object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zonewise_scheduler.admission.report.node_report import read_nrt
 
 
 def test_equal_nodes_share_their_values() -> None:
-    """Their states share their parts as well. A kind is dropped with its last node."""
+    """The states share their parts too. A kind is dropped together with its last node."""
     interner = KindInterner()
     first, second = (state_of(read_nrt(published(TWO, report_of(TWO)), interner)) for _ in range(2))
     assert first == second
@@ -26,8 +26,8 @@ def test_equal_nodes_share_their_values() -> None:
 
 
 @pytest.mark.parametrize(("others", "is_interned"), [(65_534, True), (65_535, False)])
-def test_an_interner_begins_anew_with_65536_parts(others: int, is_interned: bool) -> None:
-    """So its memory is bounded."""
+def test_an_interner_starts_over_at_65536_parts(others: int, is_interned: bool) -> None:
+    """The memory of an interner is thus bounded."""
     interner = KindInterner()
     parts = [interner.intern((number,)) for number in range(1 + others)]
     assert (interner.intern((*parts[0],)) is parts[0]) is is_interned

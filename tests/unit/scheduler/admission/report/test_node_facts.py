@@ -1,4 +1,4 @@
-"""A report under the facts of its node: the kubelet's release, and unhealthy devices that only the capacity counts."""
+"""Reports combined with facts of the Node: the kubelet's release, and unhealthy devices, which only capacity counts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NOW = (1, 36)
 
 
 def adapted(state: NodeState, release: tuple[int, int] = NOW, **capacity: int) -> NodeState:
-    """The state where the node has so many GPUs or NICs."""
+    """Return the state for a Node whose capacity has this many GPUs or NICs."""
     names = {"gpu": GPU, "nic": NIC}
     amounts = tuple(sorted((names[key], count) for key, count in capacity.items()))
     return with_node_facts(state, NodeFacts(release, amounts), KindInterner())
 
 
 def totals(state: NodeState) -> dict[int, tuple[int, int]]:
-    """Total and healthy GPUs by zones."""
+    """Return the numbers of all and of healthy GPUs by zones."""
     return {device.zones: device[2:] for device in state.kind.devices if device.resource == GPU}
 
 
-def test_the_release_decides_at_once() -> None:
+def test_the_release_takes_effect_at_once() -> None:
     state = node(2, release=(1, 33))
     assert adapted(state, (1, 36)).kind.policies == state.kind.policies._replace(release=(1, 36))
     assert adapted(state, (1, 33)) is state
@@ -55,14 +55,14 @@ def test_the_release_decides_at_once() -> None:
 def test_unhealthy_devices_count_near_the_likeliest_zones(
     reported: dict[int, int], capacity: int, expected: dict[int, tuple[int, int]]
 ) -> None:
-    """Zones with fewer devices than others first, then zones with CPUs and without such devices."""
+    """They are placed in zones with fewer devices than others, then in zones with CPUs but without such devices."""
     state = node(2, devices={GPU: reported}, cpu="static")
     assert totals(adapted(state, gpu=capacity)) == expected
 
 
 @pytest.mark.parametrize("release", [(1, 31), (1, 35), (1, 37)])
-def test_any_other_release_counts(release: tuple[int, int]) -> None:
-    """Older ones and newer ones."""
+def test_any_other_release_is_used(release: tuple[int, int]) -> None:
+    """The release may be older or newer."""
     state = node(2, release=(1, 36))
     assert adapted(state, release).kind.policies.release == release
 
@@ -76,7 +76,7 @@ def test_the_first_zone_without_such_devices_comes_next(reported: dict[int, int]
     assert result == dict.fromkeys(reported, (1, 1)) | {zones: (1, 0)}
 
 
-def test_devices_are_missing_of_each_resource_by_itself() -> None:
+def test_missing_devices_are_counted_per_resource() -> None:
     state = node(2, devices={GPU: {1: 2}, NIC: {1: 2, 2: 1}}, cpu="static")
     for gpus, nics, placed in ((2, 4, [0, 0, 1]), (2000, 4, [0, 0, 1]), (3, 3, [0, 1, 0, 0]), (3, 4, [0, 1, 0, 1])):
         devices = adapted(state, gpu=gpus, nic=nics).kind.devices
@@ -91,7 +91,7 @@ def test_zones_with_fewer_devices_come_before_zones_with_none() -> None:
 
 @given(st.dictionaries(st.sampled_from([1, 2, 4, 3, 0]), st.integers(0, 4), max_size=4), st.integers(0, 20))
 def test_every_missing_device_is_placed_once(reported: dict[int, int], capacity: int) -> None:
-    """What is free, and what other resources have, stays. The facts apply to the reported state, not to each other."""
+    """Free devices and other resources do not change. Facts apply to the reported state, not to earlier results."""
     state = node(3, devices={GPU: reported, NIC: {1: 2}}, cpu="static")
     result = adapted(state, gpu=capacity, nic=2)
     missing = max(0, capacity - sum(reported.values())) if any(reported.values()) else 0
@@ -105,8 +105,8 @@ def test_every_missing_device_is_placed_once(reported: dict[int, int], capacity:
         )
 
 
-def test_an_unhealthy_device_of_an_unknown_zone_is_in_doubt() -> None:
-    """3 and 3 of 8 GPUs are healthy: by the likeliest zones 4 GPUs prefer one zone, which none can give any more."""
+def test_an_unhealthy_device_of_an_unknown_zone_makes_a_verdict_uncertain() -> None:
+    """3 and 3 of 8 GPUs are healthy. In the likeliest zones, 4 GPUs prefer one zone, and no zone has 4 any more."""
     state = node(2, devices={GPU: {1: 3, 2: 3}}, topology="restricted")
     four = pod(container(devices={GPU: 4}), qos="BestEffort")
     assert admit(state, four).admitted
@@ -117,7 +117,7 @@ def test_an_unhealthy_device_of_an_unknown_zone_is_in_doubt() -> None:
     )
 
 
-def test_counts_of_other_agents_are_left_alone() -> None:
+def test_counts_of_other_agents_do_not_change() -> None:
     state = node(2, devices={GPU: {1: 3}})
     foreign = state._replace(kind=replace(state.kind, cpus=replace(state.kind.cpus, exact=False)))
     assert adapted(foreign, gpu=8) is foreign

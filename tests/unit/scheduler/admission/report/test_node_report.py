@@ -1,4 +1,4 @@
-"""Our agent's object read into a state: it is complete."""
+"""Objects of zonewise's own agent: everything in them is read into a state."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from zonewise_scheduler.admission.report.node_report import NodeReport, PodsFing
 
 
 def test_only_other_agents_poll() -> None:
-    """Ours publishes after each change. Of an object that cannot be read no agent is known."""
+    """Our agent publishes after each change. The agent of an unreadable object is unknown."""
     assert not read_nrt(published(TWO, report_of(TWO)), KindInterner()).is_polled
     assert read_nrt({"zones": [{"name": "node-0", "type": "Node"}]}, KindInterner()).is_polled
     assert not NodeReport("n", None, (), ()).is_polled
 
 
 def test_no_memory_manager() -> None:
-    """It allocates nothing, so the report has nothing of it."""
+    """It allocates nothing, so the state has no memory."""
     config = CONFIG._replace(memory_manager_policy="None")
     allocatable = Allocatable(TWO.cpus.online - CpuSet((0,)))
     state = read(TWO, KubeletReport((), allocatable, config))
@@ -45,7 +45,7 @@ def test_no_memory_manager() -> None:
 
 
 def test_no_cpu_manager() -> None:
-    """Without the static policy no CPU can be allocated; the running kubelet counts, not its configuration."""
+    """Without the static policy, no CPUs can be allocated. The running kubelet counts, not its configuration file."""
     nrt = published(TWO, KubeletReport((), Allocatable(), KubeletConfig()))
     for configured in ("none", "static"):
         set_attribute(nrt, names.CPU_MANAGER_POLICY, configured)
@@ -56,7 +56,7 @@ def test_no_cpu_manager() -> None:
 @pytest.mark.parametrize("cpu", ["static", "none"])
 @pytest.mark.parametrize("memory", ["Static", "None"])
 def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
-    """With any combination of managers."""
+    """The state is that of an idle node for any combination of managers."""
     config = CONFIG._replace(cpu_manager_policy=cpu, memory_manager_policy=memory)
     devices = (ContainerDevices("r/d", ("a", "b"), (0, 1)), ContainerDevices("r/d", ("c",), ()))
     allocatable = make_allocatable(TWO, devices)
@@ -66,7 +66,7 @@ def test_a_node_without_pods_is_idle(cpu: str, memory: str) -> None:
 
 
 def test_zones_without_cpus_or_memory() -> None:
-    """The Topology Manager's masks have a bit for every NUMA node, reserved for later memory or not."""
+    """The Topology Manager's masks have a bit for every NUMA node, including those reserved for memory added later."""
     for build in (tiered_memory, grace_blackwell):
         machine = build()
         memory = tuple(MemoryBlock("memory", GIB, (zone.id,)) for zone in machine.zones if zone.memory)
@@ -99,7 +99,7 @@ def test_distances() -> None:
     ],
 )
 def test_policies(config: KubeletConfig) -> None:
-    """Every option that decides is reported, with the kubelet's release."""
+    """Every option that affects verdicts is reported, together with the kubelet's release."""
     nrt = published(TWO, report_of(TWO)._replace(config=config))
     state = state_of(read_nrt(nrt, KindInterner(), release=(1, 33), policies=Policies(topology="none", cpu="none")))
     assert state.kind.policies == config_policies(config, (1, 33))
@@ -107,7 +107,7 @@ def test_policies(config: KubeletConfig) -> None:
 
 
 def test_fingerprints_and_metadata() -> None:
-    """Both fingerprints, the version, and the name of the node."""
+    """Both fingerprints, the version and the name of the node are read."""
     machine_report = report_of(
         TWO, PodResources("n", "p", (ContainerResources("c", CpuSet((1,))),)), PodResources("n", "q")
     )
@@ -122,15 +122,15 @@ def test_fingerprints_and_metadata() -> None:
     )
 
 
-def test_an_object_without_a_kubelet() -> None:
-    """`zonewise show` writes what an idle machine would have; nothing is predicted from that."""
+def test_an_object_written_without_a_kubelet() -> None:
+    """`zonewise show` writes the resources of an idle machine; nothing is predicted from them."""
     read = read_nrt(machine_to_nrt(TWO, "n"), KindInterner())
     assert read.state is None
     assert read.problems == ("zonewise.dev/usage: 'unknown': no kubelet was queried",)
 
 
-def test_empty_zones_are_zones() -> None:
-    """Those of the attribute, and no zone between them."""
+def test_empty_zones_count_as_zones() -> None:
+    """The zones of the attribute are added, without the numbers between them."""
     nrt = two_zones()
     set_attribute(nrt, names.EMPTY_ZONES, "3,6-7")
     read = read_nrt(nrt, KindInterner())
@@ -139,7 +139,7 @@ def test_empty_zones_are_zones() -> None:
 
 
 def test_holdings_are_listed_by_zone_and_then_for_the_node() -> None:
-    """Only of a report that has them; the texts are not read, and empty ones are left out."""
+    """A report without holdings has None. The texts are not parsed, and empty ones are left out."""
     nrt = two_zones()
     nrt["attributes"] = [item for item in nrt["attributes"] if item["name"] != names.HOLDINGS]
     assert read_nrt(nrt, KindInterner()).holdings is None

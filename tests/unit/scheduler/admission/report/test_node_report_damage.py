@@ -1,4 +1,4 @@
-"""Damaged objects: damage is reported, the rest is read, and no object raises an error."""
+"""Damaged objects: the damage is reported, the rest is read, and no object raises an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FIRST = "zones", 0
     ],
 )
 def test_damaged_fields(path: tuple[str | int, ...], value: Any, problem: str) -> None:
-    """The problem has the field and its value, and the rest of the object is read."""
+    """The problem states the field and its value, and the rest of the object is read."""
     read = read_nrt(edited(path, value), KindInterner())
     assert [each for each in read.problems if each.startswith(problem)]
     if path not in (("zones",), ("attributes",)):
@@ -97,7 +97,7 @@ def test_damaged_attributes_of_the_node(name: str, value: str, problem: str) -> 
     ],
 )
 def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> None:
-    """The other zone is read in full."""
+    """The other zone is read completely."""
     nrt = two_zones()
     zone = nrt["zones"][1 if name == names.CPUS else 0]
     set_attribute(zone, name, value)
@@ -118,7 +118,7 @@ def test_damaged_attributes_of_a_zone(name: str, value: str, problem: str) -> No
     ],
 )
 def test_amounts_that_no_node_has(owner: tuple[str | int, ...], attributes: dict[str, str]) -> None:
-    """Sums of them would exceed 64 bits, so the node counts as one without a report."""
+    """Their sums would exceed 64 bits, so the node counts as one without a report."""
     nrt = two_zones()
     for name, value in attributes.items():
         set_attribute(nrt["zones"][0] if owner else nrt, name, value)
@@ -130,7 +130,7 @@ def test_amounts_that_no_node_has(owner: tuple[str | int, ...], attributes: dict
 
 @pytest.mark.parametrize(("count", "is_read"), [(128, True), (129, False), (500, False)])
 def test_more_zones_than_any_kubelet_has(count: int, is_read: bool) -> None:
-    """A report of too many zones is not read, whatever it has."""
+    """A report of too many zones is not read, regardless of its content."""
     nrt = two_zones()
     nrt["zones"] = [{"name": f"node-{number}", "type": "Node"} for number in range(count)]
     report = read_nrt(nrt, KindInterner())
@@ -155,7 +155,7 @@ JSON = st.recursive(
 
 
 def keys_of(value: Any) -> list[Any]:
-    """The keys of an object or the indices of a list; nothing for other values."""
+    """Return the keys of an object or the indices of a list; empty for other values."""
     if isinstance(value, dict):
         return list(cast("Object", value))
     return list(range(len(cast("list[Any]", value)))) if isinstance(value, list) else []
@@ -163,7 +163,7 @@ def keys_of(value: Any) -> list[Any]:
 
 @given(st.data())
 def test_any_damage_is_read(data: st.DataObject) -> None:
-    """Whatever value is at any key, there is a report."""
+    """For any value at any key, there is a report."""
     nrt = copy.deepcopy(BASE)
     for _ in range(data.draw(st.integers(1, 3))):
         owner: Any = nrt

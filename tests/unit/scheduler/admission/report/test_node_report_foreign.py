@@ -1,4 +1,4 @@
-"""Objects of other agents read into states: counts stay, guesses are listed, and no pod is rejected by a guess."""
+"""Objects of other agents: counts are read, guesses are listed, and no pod is rejected because of a guess."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Counts = tuple[int, int, int]
 
 
 def zone(number: int, **counts: Counts) -> Object:
-    """A zone with capacity, allocatable and available of each resource."""
+    """Return a zone with the capacity, allocatable and available amount of each resource."""
     fields = ("capacity", "allocatable", "available")
     resources = [
         {"name": name.replace("_", "/"), **dict(zip(fields, map(str, sizes), strict=True))}
@@ -44,7 +44,7 @@ COUNT = st.integers(0, 40)
 
 @given(st.lists(st.tuples(COUNT, COUNT, COUNT), min_size=1, max_size=4), st.sampled_from((None, 1, 2, 8)))
 def test_cpus_are_synthesized_from_counts(drawn: list[Counts], threads: int | None) -> None:
-    """Each zone has its capacity; the difference to allocatable is reserved, and what is available is free."""
+    """Each zone has its capacity. CPUs that are not allocatable are reserved, and available CPUs are free."""
     ordered = [tuple(sorted(counts, reverse=True)) for counts in drawn]
     zones = [zone(number, cpu=counts) for number, counts in enumerate(ordered)]  # pyright: ignore[reportArgumentType]
     state = state_of(plain(*zones), threads=threads)
@@ -72,7 +72,7 @@ def test_cores_of_known_size_are_synthesized() -> None:
 
 
 def test_memory_and_devices() -> None:
-    """No zone is in a group; more available than allocatable is cut off."""
+    """No zone is in a group. Available amounts are limited to allocatable ones."""
     state = state_of(
         plain(zone(0, memory=(9, 8, 5), nvidia_gpu=(2, 2, 1)), zone(3, memory=(9, 8, 9), nvidia_gpu=(0, 0, 0)))
     )
@@ -83,7 +83,7 @@ def test_memory_and_devices() -> None:
 
 
 def test_under_restricted_no_zone_counts_as_assigned() -> None:
-    """The kubelet admits pods to zones of an unreported group, which would be rejected otherwise."""
+    """Otherwise pods would be rejected that the kubelet admits to the zones of an unreported group."""
     nrt = plain(zone(0, memory=(9, 8, 5)), attributes={"topologyManagerPolicy": "restricted"})
     assert state_of(nrt).memory_assigned == 0
 
@@ -101,7 +101,7 @@ def test_under_restricted_no_zone_counts_as_assigned() -> None:
     ],
 )
 def test_policies(attributes: dict[str, str], deprecated: list[str], policy: str, scope: str) -> None:
-    """Each attribute precedes the deprecated field."""
+    """Each attribute takes precedence over the deprecated field."""
     nrt = plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)
     policies = state_of(nrt).kind.policies
     assert (policies.topology, policies.scope) == (policy, scope)
@@ -117,7 +117,7 @@ def test_policies(attributes: dict[str, str], deprecated: list[str], policy: str
     ],
 )
 def test_managers_are_guessed_by_their_allocatable_resources(counts: dict[str, Counts], cpu: str, memory: str) -> None:
-    """Without the static policy resource-topology-exporter reports CPUs as capacity alone."""
+    """Without the static policy, resource-topology-exporter reports only the capacity of CPUs."""
     kind = state_of(plain(zone(0, **counts))).kind
     assert (kind.policies.cpu, kind.policies.memory) == (cpu, memory)
     assert any("policies" in fact for fact in kind.unknown)
@@ -128,7 +128,7 @@ def test_managers_are_guessed_by_their_allocatable_resources(counts: dict[str, C
     [("best-effort", "Static", True), ("single-numa-node", "Static", False), ("best-effort", "None", False)],
 )
 def test_groups_of_zones_are_unknown(policy: str, memory: str, is_unknown: bool) -> None:
-    """Counts do not show them. Without pinned memory, or with zones that allocate alone, there are none."""
+    """Counts do not show groups. Without pinned memory, or if zones allocate separately, there are none."""
     known = Policies(topology=policy, cpu="static", memory=memory)
     kind = state_of(plain(zone(0, cpu=(4, 4, 4), memory=(9, 9, 9))), policies=known).kind
     assert ("zones that give memory as one" in kind.unknown) is is_unknown
@@ -140,7 +140,7 @@ def test_cores_of_unknown_size_have_one_cpu() -> None:
 
 @pytest.mark.parametrize("number", [63, 64, 65])
 def test_distances_of_zones_beyond_the_masks_are_not_read(number: int) -> None:
-    """The kubelet has no set of zones with them: it panics."""
+    """The kubelet cannot represent sets with such zones: it panics."""
     zones = [zone(0, cpu=(1, 1, 1)), zone(number, cpu=(1, 1, 1))]
     for each in zones:
         each["costs"] = [{"name": "node-0", "value": 10}, {"name": f"node-{number}", "value": 20}]
@@ -148,13 +148,13 @@ def test_distances_of_zones_beyond_the_masks_are_not_read(number: int) -> None:
 
 
 def test_zones_without_a_distance_are_unreachable() -> None:
-    """A distance in one direction counts for both; ACPI has 255 for no path."""
+    """A distance in one direction counts for both; ACPI uses 255 for no path."""
     zones = [zone(0, cpu=(1, 1, 1)), zone(1, cpu=(1, 1, 1)), zone(2, cpu=(1, 1, 1))]
     zones[0]["costs"] = [{"name": "node-0", "value": 10}, {"name": "node-1", "value": 20}]
     assert state_of(plain(*zones)).kind.distances == ((10, 20, 255), (20, 255, 255), (255, 255, 255))
 
 
-def test_a_zone_has_no_memory_of_a_type_that_it_does_not_report() -> None:
+def test_a_zone_has_no_memory_of_unreported_types() -> None:
     state = state_of(plain(zone(0, memory=(9, 8, 5)), zone(1, cpu=(1, 1, 1))))
     assert (state.kind.allocatable, state.memory_free) == (((8,), (0,)), ((5,), (0,)))
 
@@ -165,7 +165,7 @@ def test_used_zones_count_as_assigned() -> None:
 
 
 def test_only_our_agent_reports_the_policies_of_the_managers() -> None:
-    """Another object with such an attribute is guessed as any other."""
+    """The policies of another agent's object are guessed even if it has such an attribute."""
     nrt = plain(zone(0, cpu=(4, 4, 4)), attributes={names.CPU_MANAGER_POLICY: "none"})
     kind = state_of(nrt).kind
     assert kind.policies.cpu == "static"
@@ -184,14 +184,14 @@ def test_only_our_agent_reports_the_policies_of_the_managers() -> None:
 def test_a_policy_that_is_not_reported_is_unknown(
     attributes: dict[str, str], deprecated: list[str], is_unknown: bool
 ) -> None:
-    """By an attribute or by the deprecated field."""
+    """It may be reported by an attribute or by the deprecated field."""
     kind = state_of(plain(zone(0, cpu=(4, 4, 4)), attributes=attributes, topologyPolicies=deprecated)).kind
     assert ("the Topology Manager's policy" in kind.unknown) is is_unknown
 
 
 @pytest.mark.parametrize(("memory", "is_unknown"), [("Static", True), ("None", False)])
 def test_memory_that_is_not_reported_is_unknown(memory: str, is_unknown: bool) -> None:
-    """Of a kubelet that is known to allocate it."""
+    """Memory is unknown only if the kubelet is known to allocate it."""
     kind = state_of(plain(zone(0, cpu=(4, 4, 4))), policies=Policies(cpu="static", memory=memory)).kind
     assert kind.policies.memory == "None"
     assert ("memory, which the kubelet gives out" in kind.unknown) is is_unknown
@@ -199,14 +199,14 @@ def test_memory_that_is_not_reported_is_unknown(memory: str, is_unknown: bool) -
 
 @pytest.mark.parametrize(("cpu", "is_unknown"), [("static", True), ("none", False)])
 def test_cpus_that_are_not_reported_are_unknown(cpu: str, is_unknown: bool) -> None:
-    """Of a kubelet that is known to allocate them."""
+    """CPUs are unknown only if the kubelet is known to allocate them."""
     kind = state_of(plain(zone(0, memory=(4, 4, 4))), policies=Policies(cpu=cpu, memory="Static")).kind
     assert kind.policies.cpu == "none"
     assert ("CPUs, which the kubelet gives out" in kind.unknown) is is_unknown
 
 
 def test_known_policies_are_not_guessed() -> None:
-    """A manager without any reported resource rejects no pod, and the kind lists that as unknown."""
+    """A manager without reported resources rejects no pod, and its resource is listed as unknown."""
     known = Policies(topology="restricted", cpu="static", memory="Static", full_cores=True, release=(1, 34))
     nrt = plain(zone(0, cpu=(4, 4, 4)), attributes={"topologyManagerPolicy": "none"})
     kind = state_of(nrt, policies=known, threads=2).kind
@@ -230,14 +230,14 @@ def test_known_policies_are_not_guessed() -> None:
     ],
 )
 def test_fingerprints(attributes: dict[str, str], annotations: Object, expected: tuple[PodsFingerprint, ...]) -> None:
-    """The attribute precedes the older annotation."""
+    """The attribute takes precedence over the older annotation."""
     nrt = plain(zone(0), attributes=attributes)
     nrt["metadata"]["annotations"] = annotations
     assert read_nrt(nrt, KindInterner()).fingerprints == expected
 
 
 def test_zones_of_other_types_are_skipped() -> None:
-    """Only our agent writes NUMA nodes of other types than Node."""
+    """Only zonewise's agent writes NUMA nodes of types other than Node."""
     zones = {"name": "memory-1", "type": "MemoryOnly"}, {"name": "x", "type": "Core"}, {"name": "package-0", "type": 5}
     assert state_of(plain(zone(0), *zones)).kind.zones == (0,)
     read = read_nrt(plain(*zones), KindInterner())
@@ -245,7 +245,7 @@ def test_zones_of_other_types_are_skipped() -> None:
 
 
 def test_more_cpus_than_any_machine_has() -> None:
-    """A damaged number costs no memory."""
+    """A damaged number must not consume memory."""
     read = read_nrt(plain(zone(0, cpu=(10**15, 1, 1)), zone(1, cpu=(4, 4, 4))), KindInterner())
     assert read.problems == ("zone 0 cpu: more than 8192: 1000000000000000",)
     assert read.state is not None

@@ -16,7 +16,7 @@ FEW = 800
 
 
 def check(seeds: range) -> None:
-    """Read each report, judge pods on it alone, and in arrays; a verdict has a reason, a message or a state."""
+    """Read the reports and judge pods on each, alone and in arrays; rejections must have messages and explanations."""
     interner, table, shapes = KindInterner(), NodeStateTable(), pods()
     for seed in seeds:
         report = read_nrt(mutated(seed), interner)

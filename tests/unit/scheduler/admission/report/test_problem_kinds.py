@@ -1,4 +1,4 @@
-"""Every problem of every report has one of few kinds."""
+"""Every problem of a report is of one of a few kinds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_kinds(problem: str, kind: str) -> None:
 
 
 def test_the_kinds_of_damage_are_few() -> None:
-    """No value of a report makes a kind, and nearly none is of no kind."""
+    """No value of a report becomes a kind, and no problem of these reports is of kind OTHER."""
     interner = KindInterner()
     problems = [problem for seed in range(200) for problem in read_nrt(mutated(seed), interner).problems]
     assert {problem_kind(problem) for problem in problems} <= KINDS - {OTHER}

@@ -1,4 +1,4 @@
-"""CPUs of our agent's object, one by one."""
+"""The individual CPUs of our agent's object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zonewise_common.nrt import names
 
 @given(st.tuples(*(st.integers(1, 3) for _ in range(5))), st.data())
 def test_cpus(counts: tuple[int, int, int, int, int], data: st.DataObject) -> None:
-    """Cores, zones, packages, L3 groups, reserved and free CPUs of any machine."""
+    """Cores, zones, packages, L3 groups, reserved and free CPUs are read for any machine."""
     shape = Processors(*counts)
     machine = processors(shape, CacheSizes(0, 0, 0, 32 << 20), "model", GIB)
     online = sorted(machine.cpus.online)
@@ -46,7 +46,7 @@ def test_no_cpu_is_free_in_a_damaged_list() -> None:
     assert state.free_cpus == 0xFF00
 
 
-def test_packages_that_are_not_reported_are_the_zones() -> None:
+def test_zones_replace_unreported_packages() -> None:
     nrt = two_zones()
     nrt["zones"] = [zone for zone in nrt["zones"] if not zone["name"].startswith("package-")]
     state = damaged_state(nrt)
@@ -61,7 +61,7 @@ def test_packages_that_are_not_reported_are_the_zones() -> None:
 def test_a_package_without_cpus_of_zones_is_left_out(
     damaged: int, text: str, expected: tuple[tuple[int, int], ...]
 ) -> None:
-    """Each of its zones counts as a package, and the other package stays."""
+    """Each zone of that package counts as a package, and the other package remains."""
     machine = processors(Processors(2, 2, 1, 1, 1), CacheSizes(0, 0, 0, 32 << 20), "model", GIB)
     nrt = published(machine, report_of(machine))
     packages = [zone for zone in nrt["zones"] if zone["name"].startswith("package-")]

@@ -1,4 +1,4 @@
-"""Memory and devices of our agent's object: by zone, as the kubelet's managers count them."""
+"""Memory and devices of our agent's object by zone, as the kubelet's managers count them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ZONE_SETS = st.frozensets(st.integers(0, 3), max_size=3)
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), ZONE_SETS, st.booleans()), max_size=12))
 def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
-    """Each device counts in the class of its resource and zones, free or held."""
+    """Each device counts in the class of its resource and zones, whether it is free or held."""
     machine = make_node((0, 1, 2, 3))
     devices = tuple(
         ContainerDevices(f"r/{kind}", (str(number),), tuple(sorted(zones)))
@@ -48,7 +48,7 @@ def test_devices(drawn: list[tuple[str, frozenset[int], bool]]) -> None:
 
 
 def test_devices_of_absent_zones() -> None:
-    """The zones that a plugin names count for the kubelet, also where the machine lacks them, such as -1."""
+    """The kubelet uses the zones that a plugin names, even if the machine lacks them, for example -1."""
     devices = (
         ContainerDevices("r/d", ("a", "b"), (-1,)),
         ContainerDevices("r/d", ("c",), (7, 9)),
@@ -70,14 +70,14 @@ def test_devices_of_absent_zones() -> None:
 
 
 def test_a_resource_without_healthy_devices() -> None:
-    """The kubelet rejects pods that request it, so the class is listed with a count of 0."""
+    """The kubelet rejects pods that request such a resource, so its class is listed with a count of 0."""
     files = StateFiles(devices=DeviceCheckpoint((), {"r/gone": ("x",), "r/d": ("a",)}))
     report = report_of(TWO, devices=(ContainerDevices("r/d", ("a",), (1,)),))._replace(state=files)
     assert read(TWO, report).kind.devices == (DeviceClass("r/d", 2, 1, 1), DeviceClass("r/gone", 0, 0, 0))
 
 
 def test_memory() -> None:
-    """By zone and type, with the groups and the zones with assigned memory."""
+    """Memory is read by zone and type, with the groups and the zones with assigned memory."""
     block = MemoryBlock("memory", 20 * GIB, (0, 1))
     hugepages = MemoryBlock("hugepages-2Mi", 1 << 21, (2,))
     machine = make_node((0, 1, 2))
@@ -96,8 +96,8 @@ def test_memory() -> None:
     assert (state.memory_groups, state.memory_assigned) == ((3, 3, 4), 7)
 
 
-def test_what_excluded_pods_hold_counts_as_healthy_and_allocatable() -> None:
-    """The kubelet's managers count it, though the object does not offer it."""
+def test_resources_of_excluded_pods_are_healthy_and_allocatable() -> None:
+    """The kubelet's managers count these resources, although the object does not offer them."""
     devices = (ContainerDevices("r/d", ("a", "b", "c"), (1,)), ContainerDevices("r/e", ("d",), (1,)))
     nrt = published(TWO, report_of(TWO, devices=devices))
     before = state_of(read_nrt(nrt, KindInterner())).kind
@@ -126,7 +126,7 @@ def test_excluded_pods_hold_memory_of_one_zone(zone: int) -> None:
 
 
 def test_devices_of_excluded_pods_are_allocatable_to_the_kubelet() -> None:
-    """They count as healthy, and are not free."""
+    """They count as healthy, but not as free."""
     nrt = published(TWO, report_of(TWO, devices=(ContainerDevices("r/d", ("a", "b", "c"), (1,)),)))
     assert names.EXCLUDED not in {item["name"] for item in nrt["attributes"]}
     set_attribute(nrt, names.EXCLUDED, "r/d@1=1")
@@ -153,7 +153,7 @@ def test_a_zone_is_in_its_own_group(zone: int, text: str, groups: tuple[int, int
 @pytest.mark.parametrize("zone", [0, 1, 2, 3])
 @pytest.mark.parametrize("text", ["0,x", "0,5", "5"])
 def test_a_damaged_memory_group_is_unknown(text: str, zone: int) -> None:
-    """A verdict on pods with pinned memory says so, and none raises an error."""
+    """Verdicts on pods with pinned memory are uncertain, and none raises an error."""
     machine = make_node((0, 1, 2, 3))
     nrt = published(machine, report_of(machine))
     set_attribute(nrt["zones"][zone], names.MEMORY_GROUP, text)
@@ -164,7 +164,7 @@ def test_a_damaged_memory_group_is_unknown(text: str, zone: int) -> None:
 
 @pytest.mark.parametrize(("shared", "lacking"), [(1, ()), (2, (0, 1))])
 def test_a_shared_device_does_not_count_in_its_zones_too(shared: int, lacking: tuple[int, ...]) -> None:
-    """Even if more devices are shared than a zone has."""
+    """Shared devices are counted once, even if more are shared than a zone has."""
     nrt = two_zones()
     set_attribute(nrt, names.SHARED_DEVICES, f"r/d@0+1={shared}/{shared}/{shared}")
     report = read_nrt(nrt, KindInterner())

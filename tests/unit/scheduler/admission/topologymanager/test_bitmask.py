@@ -10,13 +10,13 @@ from zonewise_scheduler.admission.topologymanager.bitmask import members, set_si
 
 @given(st.sets(st.integers(0, 200), max_size=6))
 def test_a_set_has_its_members(zones: set[int]) -> None:
-    """In ascending order, each once."""
+    """The members are in ascending order, each once."""
     assert members(zone_set([*zones, *zones])) == tuple(sorted(zones))
 
 
 @given(st.sets(st.integers(0, 63), max_size=6))
 def test_all_sets_by_size(zones: set[int]) -> None:
-    """Of each size that a set of zones has; all of them are all sets but the empty one."""
+    """All sizes of a set of zones together give all sets except the empty one."""
     ascending = tuple(sorted(zones))
     assert list(set_sizes(ascending)) == list(range(1, 1 + len(zones)))
     sets = [each for size in set_sizes(ascending) for each in subsets(ascending, size)]

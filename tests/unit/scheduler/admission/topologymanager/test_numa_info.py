@@ -1,4 +1,4 @@
-"""prefer-closest-numa-nodes: the order of sets, and where the kubelet panics on NUMA nodes with gaps in their ids."""
+"""prefer-closest-numa-nodes: the order of sets, and kubelet panics for NUMA nodes with gaps in their ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Panic(Exception):
 
 
 def average_distance(kind: NodeKind, mask: int) -> float:
-    """CalculateAverageFor, with Go's check of indices."""
+    """Compute CalculateAverageFor, with Go's index check."""
     ids = [bit for bit in range(64) if mask >> bit & 1]
     total = 0
     for a in ids:
@@ -48,7 +48,7 @@ def average_distance(kind: NodeKind, mask: int) -> float:
 
 
 def closest(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
-    """CompareNUMAAffinityMasks with PreferClosestNUMA."""
+    """Compute CompareNUMAAffinityMasks with PreferClosestNUMA."""
     one, other = current.zones or 0, candidate.zones or 0
     if one == other:
         return current
@@ -61,7 +61,7 @@ def closest(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
 
 
 def compare(kind: NodeKind, best_count: int, current: Hint | None, candidate: Hint) -> Hint | None:
-    """HintMerger.compare, case by case."""
+    """Compute HintMerger.compare, case by case."""
     if not candidate.zones:
         return current
     if current is None or (not current.preferred and candidate.preferred):
@@ -76,7 +76,7 @@ def compare(kind: NodeKind, best_count: int, current: Hint | None, candidate: Hi
 
 
 def merge_panics(kind: NodeKind, resources: tuple[list[Hint], ...]) -> bool:
-    """HintMerger.Merge, literally: whether it ends in a panic."""
+    """Run HintMerger.Merge (a transcription); return whether it panics."""
     everywhere = sum(1 << zone for zone in kind.zones)
     narrowest = [[hint.zones.bit_count() for hint in hints if hint.zones] for hints in resources]
     best_count = max((min(sizes) for sizes in narrowest if sizes), default=0)
@@ -95,7 +95,7 @@ def merge_panics(kind: NodeKind, resources: tuple[list[Hint], ...]) -> bool:
 
 
 def gapped(zones: tuple[int, ...], policy: str = "restricted") -> NodeKind:
-    """A node whose zones have these ids."""
+    """Return a kind of node whose zones have these ids."""
     kind = node(len(zones), topology=policy, prefer_closest=True, cpu="static").kind
     cpus = replace(kind.cpus, zones=tuple((zone, bits) for zone, (_, bits) in zip(zones, kind.cpus.zones, strict=True)))
     return replace(kind, zones=zones, cpus=cpus)
@@ -113,7 +113,7 @@ def any_hints(draw: st.DrawFn, zones: tuple[int, ...]) -> Hints:
 
 @given(st.sampled_from([(0, 2), (0, 8), (0, 1, 3), (1, 2, 4), (0, 1, 2)]), st.data())
 def test_a_merge_panics_as_the_kubelets_does(zones: tuple[int, ...], data: st.DataObject) -> None:
-    """In some order of the resources: Go's maps have none."""
+    """The order of the resources may be any, since Go's maps have no order."""
     kind = gapped(zones)
     resources = data.draw(st.lists(any_hints(zones), min_size=1, max_size=3))
     lists = [
@@ -138,7 +138,7 @@ def test_a_merge_panics_as_the_kubelets_does(zones: tuple[int, ...], data: st.Da
 
 
 def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int, ...]] = ()) -> Hints:
-    """Hints of a resource, as the zones of each set."""
+    """Return the hints of a resource, given as the zones of each set."""
     return Hints(*(tuple(sum(1 << zone for zone in zones) for zones in sets) for sets in (preferred, others)))
 
 
@@ -150,64 +150,65 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
         ((0, 1, 3), [hints([(0, 3)], [(3,)])], False),
         # the pairs lie below the gap, so their distances are known
         ((0, 1, 2, 4), [hints([(0, 2)], [(1, 2)]), hints()], False),
-        # the preferred pair comes between two others, and is compared with neither
+        # the preferred pair comes between two others and is compared with neither
         ((0, 1, 3), [hints([(0, 3)], [(0, 1), (1, 3)])], False),
         # there is no gap, so all distances are known
         ((0, 1, 2), [hints([(0, 2), (1, 2)])], False),
         # no hints at all
         ((0, 9), [], False),
         ((0, 9), [hints(), hints()], False),
-        # the pair is narrower than what is compared with it
+        # the pair is narrower than the sets compared with it
         ((0, 1, 2, 4), [hints([(0, 1), (0, 2, 4), (1, 2, 4)])], False),
-        # zone 4 is best so far, and then compared with zone 0
+        # zone 4 is the best so far, and is then compared with zone 0
         ((0, 1, 2, 4), [hints([(0, 1), (4,)]), hints(), hints([(0, 4)])], True),
         # the first pair is preferred, so the zones of others do not replace it
         ((1, 2, 4), [hints([(1, 2), (1, 4)]), hints([(1, 4), (2, 4)])], False),
         # equal sets of two resources are preferred, and the others are not
         ((0, 9), [hints([(9,)], [(0, 9)]), hints([(0,), (9,)])], False),
-        # a resource needs two zones: two zones in common are better than one, and are compared with the next two
+        # a resource needs two zones: two common zones are better than one, and are compared with the next two
         ((0, 1, 3), [hints([(0, 3)], [(1,), (1, 3)]), hints(others=[(0, 1, 3)])], True),
         ((0, 1, 3), [hints([(0, 1, 3)], [(0, 3)]), hints([(0, 1, 3)], [(0, 1)])], True),
-        # of four zones that are needed, three in common are better than two, and are compared with the next three
+        # four zones are needed: three common zones are better than two, and are compared with the next three
         ((0, 1, 2, 3, 9), [hints([(0, 1, 2, 9)]), hints([(2, 9), (0, 2, 9), (0, 1, 2)])], True),
-        # of two zones that are needed, one in common is better than three or four, which are compared with none
+        # two zones are needed: one common zone is better than three or four, which are not compared with any other set
         ((0, 1, 2, 3, 5), [hints([(1,), (0, 1, 2, 5)]), hints([(2, 3)], [(0, 2, 5), (1, 2, 5)])], False),
         (
             (0, 1, 2, 3, 4, 9),
             [hints([(3,), (0, 4, 9)], [(0, 2, 3, 9), (1, 2, 3, 4)]), hints(others=[(0, 2, 4, 9), (1, 2)])],
             False,
         ),
-        # a preferred pair out of three zones that are not preferred is not preferred, and compared with the next pair
+        # a preferred pair out of three zones that are not preferred is not preferred, and is compared with the next
+        # pair
         ((0, 1, 3), [hints(others=[(0, 1, 3)]), hints([(0, 3)], [(1, 3)])], True),
-        # two zones in common are as many as a resource needs, so zone 3 does not replace them
+        # a resource needs as many zones as the two common ones, so zone 3 does not replace them
         ((0, 2, 3), [hints(), hints([(0, 2), (0, 3)]), hints([(0, 3), (2, 3)])], False),
     ],
 )
 def test_whether_two_sets_are_compared_by_distance(
     zones: tuple[int, ...], resources: list[Hints], panics: bool
 ) -> None:
-    """The kubelet panics on distances that do not exist, but only of two sets that are otherwise equally good."""
+    """The kubelet panics on missing distances, but reads them only for two sets that are otherwise equally good."""
     with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
         check_distances(gapped(zones), resources)
 
 
 @pytest.mark.parametrize(("count", "panics"), [(4, False), (5, True)])
 def test_orders_of_five_resources_are_not_followed(count: int, panics: bool) -> None:
-    """A pod with so many is presumed to make the kubelet panic."""
+    """For a pod with that many resources, the kubelet is presumed to panic."""
     with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
         check_distances(gapped((0, 9)), [hints([(0,)])] * count)
 
 
 @pytest.mark.parametrize(("count", "panics"), [(64, False), (65, True)])
 def test_more_than_4096_combinations_are_not_followed(count: int, panics: bool) -> None:
-    """A pod with so many is presumed to make the kubelet panic. All sets lie below the gap."""
+    """For a pod with that many combinations, the kubelet is presumed to panic. All sets lie below the gap."""
     resources = [Hints(tuple(range(1, 65))), Hints(tuple(range(1, 1 + count)))]
     with pytest.raises(AdmissionError, match="its kubelet panics") if panics else nullcontext():
         check_distances(gapped((0, 1, 2, 3, 4, 5, 6, 9)), resources)
 
 
 def gapped_state(policy: str, **devices: int) -> NodeState:
-    """Zones 0 and 8, with so many devices in each."""
+    """Return a node of zones 0 and 8 with the given numbers of devices."""
     kind = gapped((0, 8), policy)
     state = node(2, devices={GPU: {1: devices["near"], 1 << 8: devices["far"]}})
     return state._replace(
@@ -217,7 +218,7 @@ def gapped_state(policy: str, **devices: int) -> NodeState:
 
 @pytest.mark.parametrize("policy", ["restricted", "best-effort"])
 def test_a_choice_between_zones_with_a_gap_panics(policy: str) -> None:
-    """The kubelet compares the distances of zones 0 and 8. A pod that only zone 8 can serve makes it compare none."""
+    """The kubelet compares the distances of zones 0 and 8, unless only zone 8 can serve the pod."""
     state = gapped_state(policy, near=1, far=2)
     verdict = admit(state, pod(container(devices={GPU: 1}), qos="BestEffort"))
     assert (verdict.admitted, verdict.reason) == (False, "")
@@ -229,8 +230,8 @@ def test_a_choice_between_zones_with_a_gap_panics(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["restricted", "best-effort"])
-def test_sets_that_are_not_preferred_make_a_choice_too(policy: str) -> None:
-    """A GPU of zone 0 and a NIC of zone 8: both zones as the hint of one, and the other's own zone."""
+def test_sets_that_are_not_preferred_are_compared_too(policy: str) -> None:
+    """With a GPU of zone 0 and a NIC of zone 8, one hint may be both zones, and the other the resource's own zone."""
     kind = gapped((0, 8), policy)
     devices = node(2, devices={GPU: {1: 1}, NIC: {1 << 8: 1}}, release=(1, 35)).kind.devices
     kind = replace(kind, devices=devices, policies=kind.policies._replace(release=(1, 35)))
@@ -247,7 +248,7 @@ def test_the_option_changes_nothing_under_other_policies(policy: str) -> None:
 
 @given(st.integers(1, 5), st.data())
 def test_order_of_sets(zones: int, data: st.DataObject) -> None:
-    """Each set comes before the next one in the kubelet's own comparison."""
+    """According to the kubelet's own comparison, each set comes before the next one."""
     row = st.tuples(*[st.sampled_from([10, 12, 21, 32])] * zones)
     distances = data.draw(st.tuples(*[row] * zones))
     kind = replace(node().kind, zones=tuple(range(zones)), distances=distances)
@@ -258,5 +259,5 @@ def test_order_of_sets(zones: int, data: st.DataObject) -> None:
 
 
 def test_equal_distances_order_by_number() -> None:
-    """No order is stated then."""
+    """In this case no order is stated."""
     assert sets_by_closeness(((10, 20, 20), (20, 10, 20), (20, 20, 10))) == ()

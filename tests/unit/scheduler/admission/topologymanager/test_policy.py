@@ -1,4 +1,4 @@
-"""The closed forms against the kubelet's procedure: every combination of one hint per resource."""
+"""Closed forms of merges, compared with the kubelet's algorithm over every combination of one hint per resource."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Hint(NamedTuple):
 
 
 def kubelet_merge(kind: NodeKind, hints: list[Hints]) -> Hint:
-    """Policy.Merge, literally (pkg/kubelet/cm/topologymanager/policy.go)."""
+    """Compute Policy.Merge (pkg/kubelet/cm/topologymanager/policy.go), transcribed."""
     lists = [
         [Hint(zones, preferred=True) for zones in resource.preferred]
         + [Hint(zones, preferred=False) for zones in resource.not_preferred]
@@ -59,7 +59,7 @@ def kubelet_merge(kind: NodeKind, hints: list[Hints]) -> Hint:
 
 
 def intersection(sets: Iterable[int]) -> int:
-    """The intersection of sets."""
+    """Return the intersection of sets."""
     common = -1
     for zones in sets:
         common &= zones
@@ -67,7 +67,7 @@ def intersection(sets: Iterable[int]) -> int:
 
 
 def compare(kind: NodeKind, needed: int, current: Hint | None, candidate: Hint) -> Hint | None:
-    """HintMerger.compare."""
+    """Compute HintMerger.compare."""
     if not candidate.zones:
         return current
     if current is None or (candidate.preferred and not current.preferred):
@@ -83,7 +83,7 @@ def compare(kind: NodeKind, needed: int, current: Hint | None, candidate: Hint) 
 
 
 def narrower(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
-    """CompareNUMAAffinityMasks."""
+    """Compute CompareNUMAAffinityMasks."""
     if current.zones == candidate.zones:
         return current
     if kind.policies.prefer_closest and kind.policies.topology != "single-numa-node":
@@ -104,7 +104,7 @@ def _mean_distance(kind: NodeKind, zones: int) -> float:
 
 @st.composite
 def any_hints(draw: st.DrawFn, zones: int) -> Hints:
-    """Hints of a resource; no set is both preferred and not preferred."""
+    """Draw the hints of a resource; no set is both preferred and not preferred."""
     sets = draw(st.lists(st.integers(1, (1 << zones) - 1), unique=True, max_size=7))
     preferred = draw(st.integers(0, len(sets)))
     return Hints(tuple(sets[:preferred]), tuple(sets[preferred:]))
@@ -119,7 +119,7 @@ def any_merge(draw: st.DrawFn, *policies: str) -> tuple[NodeKind, list[Hints]]:
 
 @given(any_merge("restricted", "single-numa-node", "best-effort"))
 def test_common_preferred_sets_are_the_kubelets_preferred_merges(merge_input: tuple[NodeKind, list[Hints]]) -> None:
-    """The kubelet's merged hint is preferred if and only if all resources prefer a common set; it is that set."""
+    """The kubelet's merged hint is preferred if and only if all resources prefer a common set, which it then is."""
     kind, hints = merge_input
     merged = kubelet_merge(kind, hints)
     assert merge_preferred(kind, hints) == (merged.zones if merged.preferred else None)
@@ -135,36 +135,36 @@ def test_best_effort_merges_as_the_kubelet_does(merge_input: tuple[NodeKind, lis
 
 @given(st.lists(st.lists(st.integers(1, 255), max_size=12, unique=True), min_size=1, max_size=4))
 def test_intersections_of_all_combinations(lists: list[list[int]]) -> None:
-    """The sums over supersets yield exactly the sets that some combination makes."""
+    """The sums over supersets yield exactly the sets that are intersections of some combination."""
     expected = {intersection(sets) for sets in product(*lists)} - {0}
     assert sorted(intersections(lists)) == sorted(expected)
 
 
 def test_intersections_of_sparse_zones() -> None:
-    """Ids with gaps cost no more than those without."""
+    """Ids with gaps cost no more than ids without gaps."""
     far = 1 << 40
     assert sorted(intersections([[1 | far, far], [far, 1]])) == [1, far]
 
 
 def test_all_hints_of_eight_zones() -> None:
-    """All sets of eight zones, for five resources, make all sets: the counts do not overflow."""
+    """All sets of eight zones, for five resources, yield all sets: the counts do not overflow."""
     every = list(range(1, 256))
     assert sorted(intersections([every] * 5)) == every
 
 
 @pytest.mark.parametrize(("closest", "zones"), [(False, 0b0101), (True, 0b0110)])
 def test_prefer_closest_numa_nodes(closest: bool, zones: int) -> None:
-    """Among equally narrow pairs, the pair with the lowest number wins, or the nearest with the option."""
+    """Among equally narrow pairs, the pair with the lowest number wins; with the option, the nearest pair wins."""
     kind = node(4, topology="restricted", prefer_closest=closest).kind
     assert merge_preferred(kind, [Hints((0b0101, 0b0110, 0b1001))]) == zones
 
 
 def test_distances_are_indexed_by_zone_id() -> None:
-    """A mistake of the kubelet where ids have gaps (numa_info.go CalculateAverageFor) is reproduced."""
+    """A bug of the kubelet for ids with gaps (numa_info.go CalculateAverageFor) is reproduced."""
     rows = ((10, 50, 12, 90), (50, 10, 20, 20), (12, 20, 10, 20), (90, 20, 20, 10))
     contiguous = node(4, topology="restricted", prefer_closest=True).kind
     kind = NodeKind(contiguous.policies, (0, 2, 3, 4), rows, contiguous.cpus)
-    # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row; there is no index 4
+    # zone 3 is nearer to zone 0, but the kubelet reads indices 2 and 3 of the first row; index 4 does not exist
     for sets in (0b0101, 0b1001), (0b0101, 0b1001, 0b10001):
         assert merge_preferred(kind, [Hints(sets)]) == 0b0101
 
@@ -182,7 +182,7 @@ def test_distances_are_indexed_by_zone_id() -> None:
     ],
 )
 def test_the_narrowest_set_is_best(topology: str, sets: tuple[int, ...], zones: int | None) -> None:
-    """Whatever its number; under single-numa-node a set of several zones is none."""
+    """Its number does not matter. Under single-numa-node, sets of several zones are not considered."""
     kind, hints = node(3, topology=topology).kind, Hints(sets)
     assert merge_preferred(kind, [hints, hints]) == zones
     wide = as_wide(kind.zones, hints)
@@ -191,7 +191,7 @@ def test_the_narrowest_set_is_best(topology: str, sets: tuple[int, ...], zones: 
 
 @pytest.mark.parametrize(("topology", "zones"), [("single-numa-node", 0b01), ("restricted", 0b10)])
 def test_distances_within_zones(topology: str, zones: int) -> None:
-    """Of zones alone the nearest to itself is best; under single-numa-node the one with the lowest number."""
+    """Of single zones, the one nearest to itself is best; under single-numa-node, the one with the lowest number."""
     kind = replace(node(2, topology=topology, prefer_closest=True).kind, distances=((12, 20), (20, 10)))
     assert merge_preferred(kind, [Hints((0b01, 0b10))]) == zones
     assert merge_wide_preferred(kind, [as_wide(kind.zones, Hints((0b01, 0b10)))]) == zones
@@ -218,18 +218,18 @@ ZONES_0_TO_2, ZONES_3_TO_6 = 0b000000111, 0b001111000
 @pytest.mark.parametrize(
     ("hints", "zones"),
     [
-        # one zone or four in common, where each resource needs three
+        # one or four common zones; each resource needs three
         ([(ZONES_0_TO_2, ZONES_3_TO_6), (0b110000100, ZONES_3_TO_6)], 0b000000100),
-        # three or four in common, where each resource needs one
+        # three or four common zones; each resource needs one
         ([(1 << 7, ZONES_0_TO_2, ZONES_3_TO_6), (1 << 8, ZONES_0_TO_2, ZONES_3_TO_6)], ZONES_0_TO_2),
-        # one, two or three in common, where a resource needs four
+        # one, two or three common zones; a resource needs four
         ([(0b000001111, 0b111110000), (0b000011001, 0b001100001, 0b111000010)], 0b111000000),
-        # only three in common, where each resource needs two
+        # only three common zones; each resource needs two
         ([(ZONES_0_TO_2, 0b000011000), (0b001000111, 0b110000000)], ZONES_0_TO_2),
     ],
 )
 def test_intersections_by_size(hints: list[tuple[int, ...]], zones: int) -> None:
-    """As many zones as are needed are best, then fewer, the most first, then more, the fewest first."""
+    """Sets of the needed size are best, then smaller ones, the largest first, then larger ones, the smallest first."""
     listed = [Hints((), sets) for sets in hints]
     wide = [as_wide(NINE.zones, resource) for resource in listed]
     assert merge_best_effort(NINE, listed) == kubelet_merge(NINE, listed).zones == zones
@@ -237,7 +237,7 @@ def test_intersections_by_size(hints: list[tuple[int, ...]], zones: int) -> None
 
 
 def test_smaller_intersections_come_before_larger_ones_that_are_nearer() -> None:
-    """Each resource needs three zones; what both have in common is one zone, or four others."""
+    """Each resource needs three zones; both have one zone in common, or four others."""
     kind = node(9, topology="best-effort", max_zones=9).kind
     hints = [Hints((), (0b000000111, 0b001111000)), Hints((), (0b110000100, 0b001111000))]
     assert merge_best_effort(kind, hints) == kubelet_merge(kind, hints).zones == 0b000000100

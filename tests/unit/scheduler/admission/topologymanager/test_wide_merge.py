@@ -1,4 +1,4 @@
-"""Merges over all sets at once are the merges of listed hints."""
+"""Merges over arrays of all sets give the same results as merges of listed hints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISTANCES = st.lists(st.lists(st.sampled_from([10, 11, 12, 20, 32]), min_size=5,
 
 @st.composite
 def any_hints(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
-    """Draw hints out of some of five zones."""
+    """Draw hints over some of five zones."""
     zones = tuple(sorted(draw(st.sets(st.integers(0, 4), min_size=1))))
     everywhere = sum(1 << zone for zone in zones)
     sets = {drawn & everywhere for drawn in draw(st.lists(st.integers(1, 31), max_size=8))} - {0}
@@ -35,7 +35,7 @@ def any_hints(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
 def test_wide_merges_are_the_listed_ones(
     drawn: list[tuple[tuple[int, ...], Hints]], distances: list[list[int]], policy: str, prefer_closest: bool
 ) -> None:
-    """Of any hints, out of zones that differ by resource, with any distances."""
+    """The zones may differ by resource, and hints and distances may be any."""
     kind = node(5, topology=policy, prefer_closest=prefer_closest).kind
     kind = replace(kind, distances=tuple(map(tuple, distances)))
     listed, wide = [hints for _, hints in drawn], [as_wide(zones, hints) for zones, hints in drawn]

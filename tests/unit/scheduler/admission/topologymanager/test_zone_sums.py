@@ -13,20 +13,20 @@ ANY_SIZE = st.integers(0, 9) | st.integers(0, 1 << 63)
 
 
 def members(index: int) -> list[int]:
-    """The positions in a set."""
+    """Return the positions in a set."""
     return [position for position in range(index.bit_length()) if index >> position & 1]
 
 
 @given(st.lists(ANY_SIZE, min_size=1, max_size=6), ANY_SIZE)
 @example([1 << 62] * 2, 1 << 63).via("64 bits hold each value, and not the sum")
 def test_sums_suffice(values: list[int], required: int) -> None:
-    """Sums are exact, also those that 64 bits do not hold."""
+    """Sums are exact, even if they exceed 64 bits."""
     expected = [sum(values[position] for position in members(index)) >= required for index in range(1 << len(values))]
     assert suffice(values, required).tolist() == expected
 
 
-def test_a_zone_that_lacks_amounts_is_no_error() -> None:
-    """A node that has shrunk may lack what its pods hold."""
+def test_a_negative_amount_is_no_error() -> None:
+    """A node that has shrunk may have less than its pods hold."""
     assert suffice([5, -3], 5).tolist() == [False, True, False, False]
 
 
@@ -38,7 +38,7 @@ def test_pair_sums(table: list[list[int]]) -> None:
 
 @given(st.integers(1, 6), st.data())
 def test_sets(count: int, data: st.DataObject) -> None:
-    """Containing, meeting and counting are those of sets."""
+    """The arrays of supersets, intersections and sizes match those of sets."""
     other = data.draw(st.integers(0, (1 << count) - 1))
     indices = range(1 << count)
     assert contain(count, other).tolist() == [index & other == other for index in indices]
