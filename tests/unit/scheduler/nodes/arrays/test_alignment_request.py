@@ -1,6 +1,6 @@
-"""Pods that are aligned as a whole (scope pod): the arrays against whole admissions.
+"""Pods that are aligned as a whole (scope pod): arrays compared with whole admissions.
 
-Pods that need several zones are drawn often. Each container alone would need fewer.
+Pods that need several zones are drawn often. Each of their containers alone would need fewer zones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _table(states: Sequence[NodeState]) -> NodeStateTable:
 
 @st.composite
 def wide_pods(draw: st.DrawFn) -> PodShape:
-    """Draw Guaranteed pods whose sum often needs more zones than each container."""
+    """Draw Guaranteed pods that often need more zones in total than each container alone."""
     first: list[Role] = ["init", "init", "sidecar"]
     apps: list[Role] = ["app"]
     seldom = st.sampled_from([False, False, False, True])
@@ -59,7 +59,7 @@ def wide_pods(draw: st.DrawFn) -> PodShape:
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[NodeState]:
-    """Draw states of one regular kind, each zone used in part."""
+    """Draw states of one regular kind with partly used zones."""
     zones = tuple(range(draw(st.sampled_from([2, 2, 3, 4]))))
     policies = Policies(
         topology=draw(st.sampled_from(["restricted", "restricted", "single-numa-node", "best-effort"])),
@@ -89,7 +89,7 @@ def nodes(draw: st.DrawFn) -> list[NodeState]:
 
 
 def _state(kind: NodeKind, source: random.Random) -> NodeState:
-    """Make a state with each zone used by up to a half, and at times any state."""
+    """Return a state in which each zone is at most half used, or sometimes any state."""
     if source.random() < 0.3:
         return state(kind, source)
     busy = sum(core for _, core in kind.cpus.cores if source.random() < 0.3)
@@ -112,7 +112,7 @@ def test_no_verdict_is_wrong(states: list[NodeState], shape: PodShape) -> None:
 
 @given(kinds(("restricted", "single-numa-node", "best-effort")), st.integers(0, 1 << 32), wide_pods())
 def test_no_verdict_is_wrong_on_any_node(drawn: NodeKind, seed: int, shape: PodShape) -> None:
-    """Irregular machines, groups of memory and devices of several zones too."""
+    """Irregular machines, memory groups and devices near several zones are included."""
     drawn = replace(drawn, policies=drawn.policies._replace(scope="pod", cpu="static", memory="Static"))
     source = random.Random(seed)
     states = [state(drawn, source) for _ in range(8)]
@@ -121,7 +121,7 @@ def test_no_verdict_is_wrong_on_any_node(drawn: NodeKind, seed: int, shape: PodS
 
 
 def test_containers_that_alone_prefer_one_zone() -> None:
-    """12 CPUs alone would need one zone of 16; 18 CPUs need two, which have 10 free each."""
+    """12 CPUs alone would need one zone of 16; all 18 CPUs need two zones, each of which has 10 free."""
     idle = node(2, 8, topology="restricted", scope="pod", **STATIC)
     busy = sum(zone_cpus(idle, zone) & 0b111111 << 16 * zone for zone in (0, 1))
     one = idle._replace(free_cpus=idle.free_cpus & ~busy)
@@ -132,7 +132,7 @@ def test_containers_that_alone_prefer_one_zone() -> None:
 
 
 def test_init_containers_of_several_zones_never_need_admit() -> None:
-    """Arrays suffice where later containers require no more free memory than the pod requests."""
+    """Arrays suffice if later containers need no more free memory than the pod requests."""
     spec = TWO_ZONES._replace(memory=100)
     base = kind(spec, "restricted")
     states = node_states(replace(base, policies=base.policies._replace(scope="pod")), spec, 200)
@@ -146,7 +146,7 @@ def test_init_containers_of_several_zones_never_need_admit() -> None:
 
 @st.composite
 def pods_with_pod_level_resources(draw: st.DrawFn) -> PodShape:
-    """Draw pods whose containers are exclusive or share what is left, with at most what the pod requests."""
+    """Draw pods whose containers have exclusive resources or share the rest, within what the pod requests."""
     roles: list[Role] = ["init", "sidecar"]
     apps: list[Role] = ["app"]
     containers: list[Container] = []
@@ -169,7 +169,7 @@ def pods_with_pod_level_resources(draw: st.DrawFn) -> PodShape:
 @settings(max_examples=300)
 @given(nodes(), pods_with_pod_level_resources(), st.booleans())
 def test_pods_that_are_allocated_as_a_whole(states: list[NodeState], shape: PodShape, whole: bool) -> None:
-    """The gate PodLevelResourceManagers: no verdict is wrong, and scope pod rejects none that fits for its devices."""
+    """With PodLevelResourceManagers no verdict is wrong, and scope pod rejects no fitting pod because of devices."""
     policies = states[0].kind.policies._replace(
         pod_level_managers=True, release=(1, 36), scope="pod" if whole else "container"
     )
@@ -180,7 +180,7 @@ def test_pods_that_are_allocated_as_a_whole(states: list[NodeState], shape: PodS
 
 
 def test_pods_that_are_allocated_as_a_whole_never_need_admit() -> None:
-    """Arrays suffice in scope pod where the pod has as much as its containers; they reject an empty shared pool."""
+    """In scope pod, arrays suffice if the pod has as much as its containers; they reject an empty shared pool."""
     base = kind(TWO_ZONES, "restricted")
     policies = base.policies._replace(scope="pod", pod_level_managers=True)
     states = node_states(replace(base, policies=policies), TWO_ZONES, 200)

@@ -1,4 +1,4 @@
-"""Bounds on the CPUs that are not free while the containers of a pod are allocated."""
+"""Bounds on the CPUs that must not be free while the containers of a pod are allocated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUESTS = st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max
 
 
 def _whole_demands(requests: list[tuple[int, bool]], free: frozenset[int], reusable: frozenset[int]) -> set[int]:
-    """The CPUs to be free at first, for each choice of CPUs, as full-pcpus-only counts them."""
+    """Return the CPUs that must be free at first, for each choice of CPUs, as full-pcpus-only counts them."""
     if not requests:
         return {0}
     (cpus, is_init), *rest = requests
@@ -29,7 +29,7 @@ def _whole_demands(requests: list[tuple[int, bool]], free: frozenset[int], reusa
 @settings(max_examples=60)
 @given(REQUESTS)
 def test_bounds_hold_for_each_choice_of_cpus(requests: list[tuple[int, bool]]) -> None:
-    """Whichever CPUs the containers take, the demand is within the bounds, and both bounds are met in order."""
+    """For any choice of CPUs the demand is within the bounds; if CPUs are taken in order, both bounds are equal."""
     demand = cpu_demand(requests, in_order=False)
     demands = _whole_demands(requests, frozenset(range(CPUS)), frozenset())
     assert demand.largest == max(cpus for cpus, _ in requests)
@@ -40,8 +40,8 @@ def test_bounds_hold_for_each_choice_of_cpus(requests: list[tuple[int, bool]]) -
     assert in_order.reuse_known
 
 
-def test_reuse_is_unknown_after_an_unordered_choice() -> None:
-    """Whether a container took what an init container left decides about the next one."""
+def test_reuse_is_unknown_after_a_choice_out_of_order() -> None:
+    """The next container depends on whether the previous one took the CPUs that an init container left."""
     assert cpu_demand([(2, True), (2, False)], in_order=False).reuse_known
     assert not cpu_demand([(2, True), (2, False), (1, False)], in_order=False).reuse_known
     assert cpu_demand([(3, True), (2, False), (1, False)], in_order=False).reuse_known

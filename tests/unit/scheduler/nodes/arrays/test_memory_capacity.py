@@ -1,4 +1,4 @@
-"""Nodes that reject a pod since too few sets of zones have the memory of its containers."""
+"""Nodes that reject a pod because too few sets of zones have enough memory for its containers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATIC = {"cpu": "static", "memory": "Static", "scope": "container"}
 
 @st.composite
 def _pods(draw: st.DrawFn) -> PodShape:
-    """Draw a pod of two containers or more that often need memory of several zones."""
+    """Draw a pod of at least two containers that often need memory of several zones."""
     containers: list[Container] = []
     roles = draw(st.lists(_ROLES, min_size=1, max_size=5))
     cpus = draw(st.sampled_from([(1, 2), (2, 4, 6), (4, 8), (0,)]))
@@ -49,7 +49,7 @@ def _pods(draw: st.DrawFn) -> PodShape:
 
 
 def _cluster(kind: NodeKind, source: random.Random) -> list[NodeState]:
-    """Return nodes of which many have zones without assigned memory."""
+    """Return nodes, many of which have zones without assigned memory."""
     nodes: list[NodeState] = []
     for _ in range(8):
         state = any_state(kind, source)
@@ -67,7 +67,7 @@ def _cluster(kind: NodeKind, source: random.Random) -> list[NodeState]:
 
 
 def _rejected_alone(nodes: list[NodeState], shape: PodShape) -> list[bool]:
-    """Return which nodes the bound rejects, also where the other arrays would decide."""
+    """Return which nodes the bound alone rejects, even if other arrays would decide."""
     table = NodeStateTable()
     table.set_rows(dict(enumerate(nodes)))
     rejected = np.zeros(len(nodes), np.bool_)
@@ -82,7 +82,7 @@ def _rejected_alone(nodes: list[NodeState], shape: PodShape) -> list[bool]:
 
 @given(kinds(("best-effort", "restricted")), st.integers(0, 1 << 32), _pods(), st.booleans())
 def test_rejected_nodes_never_admit(kind: NodeKind, seed: int, shape: PodShape, distributed: bool) -> None:
-    """Each node that the bound rejects alone is one whose kubelet rejects the pod, for whatever else it has."""
+    """The bound rejects only nodes whose kubelets reject the pod, whatever else the pod requests."""
     policies = kind.policies._replace(**_STATIC)
     policies = policies._replace(distribute_across_zones=distributed or policies.distribute_across_zones)
     nodes = _cluster(replace(kind, policies=policies), random.Random(seed))
@@ -92,7 +92,7 @@ def test_rejected_nodes_never_admit(kind: NodeKind, seed: int, shape: PodShape, 
 
 @pytest.mark.parametrize(("topology", "distributed"), [("best-effort", False), ("restricted", True)])
 def test_containers_that_are_each_wider_than_a_zone(topology: str, distributed: bool) -> None:
-    """Eight zones have four pairs, and a pair has memory for one of five containers: no node is left to be judged."""
+    """Eight zones form four pairs, each with memory for one of five containers, so no node needs to be judged."""
     base = kind(EIGHT_ZONES, topology)
     policies = base.policies._replace(distribute_across_zones=distributed)
     nodes = states(replace(base, policies=policies), EIGHT_ZONES, 60)
@@ -104,7 +104,7 @@ def test_containers_that_are_each_wider_than_a_zone(topology: str, distributed: 
 
 @pytest.mark.parametrize("topology", ["best-effort", "restricted"])
 def test_as_many_pairs_of_zones_as_containers(topology: str) -> None:
-    """Four zones are two pairs, so they have memory for two containers that are each wider than a zone."""
+    """Four zones form two pairs, which have memory for two containers that are each wider than a zone."""
     state = node(4, 8, topology=topology, cpu="static", memory="Static", gib=16)  # type: ignore[arg-type]
     wide = [container(f"c{number}", cpus=20, gib=20) for number in range(3)]
     assert _rejected_alone([state], pod(*wide[:2])) == [not admit(state, pod(*wide[:2])).admitted] == [False]
@@ -112,7 +112,7 @@ def test_as_many_pairs_of_zones_as_containers(topology: str) -> None:
 
 
 def test_pairs_of_zones_are_shared() -> None:
-    """A pair of zones serves more than one container where it has memory for both."""
+    """A pair of zones serves several containers if it has memory for all of them."""
     state = node(4, 8, topology="best-effort", cpu="static", memory="Static", gib=16)
     small = [container(f"c{number}", cpus=2, gib=12) for number in range(4)]
     for count, is_admitted in ((3, True), (4, False)):
@@ -121,8 +121,8 @@ def test_pairs_of_zones_are_shared() -> None:
 
 
 @pytest.mark.parametrize("cpus", [2, 20])
-def test_sets_that_an_init_container_leaves(cpus: int) -> None:
-    """Two pairs of zones have memory for two such containers, also where one of these reuses an init container's."""
+def test_sets_left_by_an_init_container(cpus: int) -> None:
+    """Two pairs of zones have memory for two such containers, even if one of them reuses an init container's memory."""
     state = node(4, 16, topology="best-effort", cpu="static", memory="Static", gib=16)
     init = container("i", cpus=cpus, gib=20, role="init")
     wide = [container(f"c{number}", cpus=cpus, gib=20) for number in range(4)]
@@ -132,8 +132,8 @@ def test_sets_that_an_init_container_leaves(cpus: int) -> None:
     assert _rejected_alone([state], pod(init, *wide)) == [not admit(state, pod(init, *wide)).admitted] == [True]
 
 
-def test_zones_in_use_have_no_part_in_pairs() -> None:
-    """Three zones without assigned memory have one pair; the others serve small containers alone."""
+def test_zones_in_use_are_not_paired() -> None:
+    """Three zones without assigned memory form one pair; the other zones serve only small containers."""
     state = node(4, 8, topology="restricted", cpu="static", memory="Static", gib=16)._replace(memory_assigned=0b1)
     wide = [container(f"c{number}", cpus=20, gib=20) for number in range(2)]
     assert _rejected_alone([state], pod(*wide)) == [not admit(state, pod(*wide)).admitted] == [True]

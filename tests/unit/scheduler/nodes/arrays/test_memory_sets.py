@@ -1,4 +1,4 @@
-"""Memory that only the Memory Manager places: the arrays decide it, whatever sets of zones it takes."""
+"""Memory that only the Memory Manager aligns: arrays decide it, whichever sets of zones it uses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEMORY = st.tuples(st.sampled_from([0, 0, 1, 3]), st.sampled_from([1, 2, 3, 5, 
 
 @st.composite
 def _memory_pods(draw: st.DrawFn, *, types: int) -> PodShape:
-    """Draw a pod on shared CPUs whose containers request memory, and pages where there are two types."""
+    """Draw a pod without exclusive CPUs whose containers request memory and, if there are two types, pages."""
     apps: list[Role] = ["app"]
     roles = draw(st.lists(_ROLES, max_size=3)) + apps * draw(st.integers(1, 4))
     containers: list[Container] = []
@@ -40,7 +40,7 @@ def _memory_pods(draw: st.DrawFn, *, types: int) -> PodShape:
 
 
 def _states(kind: NodeKind, scope: str, source: random.Random, release: tuple[int, int] = (1, 36)) -> list[NodeState]:
-    """Return nodes without groups of zones at first, on which only memory is aligned."""
+    """Return nodes on which only memory is aligned and zones form no groups yet."""
     policies = kind.policies._replace(cpu="none", memory="Static", scope=scope, align_by_package=False, release=release)
     if may_panic(policies, kind.zones):
         policies = policies._replace(prefer_closest=False)
@@ -73,7 +73,7 @@ def test_restricted(kind: NodeKind, seed: int, shape: PodShape) -> None:
     kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=2), st.sampled_from([(1, 31), (1, 36)])
 )
 def test_single_numa_node(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
-    """A pod whose memory several zones have together is rejected, also before kubelets checked groups."""
+    """A pod that needs the memory of several zones is rejected, even by releases that did not check groups."""
     _assert_decided(kind, "container", seed, shape, release)
 
 
@@ -86,13 +86,13 @@ def test_best_effort_with_one_type(kind: NodeKind, seed: int, shape: PodShape) -
     kinds(("single-numa-node",)), st.integers(0, 1 << 32), _memory_pods(types=1), st.sampled_from([(1, 31), (1, 36)])
 )
 def test_whole_pods_without_hints(kind: NodeKind, seed: int, shape: PodShape, release: tuple[int, int]) -> None:
-    """Each container then gets memory of its own, also from several zones where no single one could have it."""
+    """In this case each container gets its own memory, from several zones if no single zone could have enough."""
     _assert_decided(kind, "pod", seed, shape, release)
 
 
 @given(kinds(("restricted",)), st.data(), st.integers(0, 1 << 32), _memory_pods(types=2))
-def test_nodes_with_fewer_zones_beside_others(kind: NodeKind, data: st.DataObject, seed: int, shape: PodShape) -> None:
-    """Nodes of one set of policies are judged together, whatever their zones and distances."""
+def test_nodes_with_different_numbers_of_zones(kind: NodeKind, data: st.DataObject, seed: int, shape: PodShape) -> None:
+    """Nodes with the same policies are judged together, whatever their zones and distances."""
     others = data.draw(st.lists(kinds(("restricted",)), min_size=1, max_size=3))
     source = random.Random(seed)
     same_policies = [kind, *(replace(other, policies=kind.policies) for other in others)]
@@ -101,7 +101,7 @@ def test_nodes_with_fewer_zones_beside_others(kind: NodeKind, data: st.DataObjec
 
 @pytest.mark.parametrize("topology", ["none", "best-effort"])
 def test_zones_in_use_join_no_set(topology: str) -> None:
-    """Two containers that need two zones each share one group, where its zones have enough for both."""
+    """Two containers that need two zones each share a group if its zones have enough memory for both."""
     state = node(**STATIC, topology=topology, gib=16)  # type: ignore[arg-type]
     shape = pod(container("a", cpus=0.5, gib=20), container("b", cpus=0.5, gib=11))
     table = NodeStateTable()

@@ -1,4 +1,4 @@
-"""Requests of several zones for which the arrays know only what is necessary."""
+"""Requests for several zones, for which arrays check only necessary conditions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _fits(cluster: list[NodeState], shape: PodShape) -> list[int]:
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
-def test_distributed_cpus_beside_memory_without_a_hint(scope: str) -> None:
-    """Memory that is wider than a zone has no hint beside assigned memory, so it does not matter where CPUs go."""
+def test_distributed_cpus_with_memory_without_a_hint(scope: str) -> None:
+    """Memory wider than a zone has no hint if memory is assigned, so the zones of the CPUs do not matter."""
     base = kind(EIGHT_ZONES, "restricted")
     policies = base.policies._replace(distribute_across_zones=True, scope=scope)
     cluster = states(replace(base, policies=policies), EIGHT_ZONES, 60)
@@ -48,7 +48,7 @@ def test_distributed_cpus_beside_memory_without_a_hint(scope: str) -> None:
 
 
 def test_sum_of_distributed_cpus() -> None:
-    """CPUs that are distributed are free ones, so the kubelet rejects a pod that requests more than are free."""
+    """Only free CPUs are distributed, so the kubelet rejects a pod that requests more than are free."""
     cpus = (15, 15, 17, 17)
     for topology, full_cores in product(("none", "best-effort"), (False, True)):
         idle = node(4, 8, topology=topology, cpu="static", full_cores=full_cores, distribute_across_zones=True)
@@ -57,7 +57,7 @@ def test_sum_of_distributed_cpus() -> None:
 
 
 def test_reusable_cpus_of_more_zones_than_the_next_container_needs() -> None:
-    """The hint of a container must contain all zones with reusable CPUs, and a preferred one is narrower."""
+    """A hint must contain all zones with reusable CPUs, but preferred hints have fewer zones."""
     idle = node(4, 8, topology="restricted", cpu="static")
     init = container("i", cpus=20, gib=1, role="init")
     narrow = pod(init, container("a", cpus=4, gib=1), container("b", cpus=4, gib=1))
@@ -73,7 +73,7 @@ _ROLES: st.SearchStrategy[Role] = st.sampled_from(["init", "init", "app", "app",
 
 @st.composite
 def _wide_pods(draw: st.DrawFn) -> PodShape:
-    """Draw a pod with exclusive CPUs and memory, of which containers often need several zones."""
+    """Draw a pod with exclusive CPUs and memory whose containers often need several zones."""
     roles: list[Role] = sorted(draw(st.lists(_ROLES, min_size=1, max_size=4)), key=lambda role: role == "app")
     containers: list[Container] = []
     roles.append("app")
@@ -96,19 +96,19 @@ def _assert_agrees(kind: NodeKind, seed: int, shape: PodShape, **policies: objec
 
 @given(kinds(("best-effort", "restricted")), st.integers(0, 1 << 32), _wide_pods())
 def test_whole_pods_whose_containers_reuse_memory(kind: NodeKind, seed: int, shape: PodShape) -> None:
-    """What the arrays decide of a whole pod is the kubelet's verdict, whatever its containers leave to each other."""
+    """If arrays decide about a whole pod, their verdict is the kubelet's, whatever its containers reuse."""
     _assert_agrees(kind, seed, shape, scope="pod")
 
 
 @given(kinds(("restricted",)), st.integers(0, 1 << 32), _wide_pods())
 def test_reusable_cpus_of_whole_packages(kind: NodeKind, seed: int, shape: PodShape) -> None:
-    """What the arrays decide with align-by-socket is the kubelet's verdict, in whatever release."""
+    """With align-by-socket, if arrays decide, their verdict is the kubelet's in any release."""
     _assert_agrees(kind, seed, shape, scope="container", align_by_package=True, cpu="static")
 
 
 @pytest.mark.parametrize("topology", ["best-effort", "restricted"])
 def test_memory_that_a_container_may_not_reuse(topology: str) -> None:
-    """Of several zones, memory must be free though an init container has left it; else the kubelet rejects the pod."""
+    """If memory of several zones is not free, the kubelet rejects the pod, even if an init container has left it."""
     idle = node(4, 8, topology=topology, scope="pod", cpu="static", memory="Static")
     half = idle.kind.allocatable[0][-1] // 2 >> 30
     init = container("i", cpus=2, gib=3 * half, role="init")
@@ -117,7 +117,7 @@ def test_memory_that_a_container_may_not_reuse(topology: str) -> None:
 
 
 def test_reusable_cpus_and_memory_of_a_single_zone() -> None:
-    """With align-by-socket a hint for CPUs may have more zones than they need, but memory prefers single zones."""
+    """With align-by-socket, hints for CPUs may have more zones than needed, but memory prefers single zones."""
     name = "init container wider than a zone, 3 containers"
     base = kind(EIGHT_ZONES, "restricted")
     policies = base.policies._replace(align_by_package=True)

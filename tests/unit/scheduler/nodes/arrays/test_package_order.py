@@ -1,4 +1,4 @@
-"""CPUs of whole packages (align-by-socket): the arrays against the CPU Manager, and against whole admissions."""
+"""CPUs of whole packages (align-by-socket): arrays compared with the CPU Manager and with whole admissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALIGNED = Policies(topology="restricted", cpu="static", full_cores=True, align_b
 
 @st.composite
 def topologies(draw: st.DrawFn) -> CpuTopology:
-    """Draw packages of several zones."""
+    """Draw a topology of packages with several zones."""
     zones, packages = draw(st.sampled_from([(2, 1), (4, 1), (4, 2), (6, 2), (6, 3), (8, 2)]))
     cores, threads = draw(st.sampled_from([(2, 2), (4, 1), (3, 2), (4, 2)]))
     reserved = draw(st.sampled_from([0, 1 << zones * cores | 1 if threads == 2 else 1]))
@@ -36,7 +36,7 @@ def topologies(draw: st.DrawFn) -> CpuTopology:
 
 
 def with_busy_cores(topology: CpuTopology, busy: list[bool]) -> int:
-    """Return the free CPUs where some cores are busy."""
+    """Return the free CPUs if some cores are busy."""
     taken = sum(bits for (_, bits), is_busy in zip(topology.cores, busy, strict=False) if is_busy)
     return topology.cpus & ~topology.reserved & ~taken
 
@@ -46,8 +46,8 @@ def kind_of(topology: CpuTopology, policies: Policies = ALIGNED) -> NodeKind:
 
 
 @given(topologies(), st.lists(st.booleans(), max_size=32), st.data())
-def test_the_cpu_manager_takes_the_same(topology: CpuTopology, busy: list[bool], data: st.DataObject) -> None:
-    """By zone, after each request of cores that some zone has."""
+def test_the_cpu_manager_takes_the_same_cpus(topology: CpuTopology, busy: list[bool], data: st.DataObject) -> None:
+    """The CPUs are compared by zone after each request for cores that fits into a zone."""
     kind = kind_of(topology)
     packages = [
         sum(1 << number for number, zone in topology.zones if zone & package) for _, package in topology.packages
@@ -66,7 +66,7 @@ def test_the_cpu_manager_takes_the_same(topology: CpuTopology, busy: list[bool],
 
 @given(topologies(), st.lists(st.booleans(), max_size=32), st.lists(st.integers(1, 9), min_size=1, max_size=5))
 def test_containers_of_cpus_never_need_admit(topology: CpuTopology, busy: list[bool], cores: list[int]) -> None:
-    """Whole cores, of several containers, of one zone each or of more than a zone has."""
+    """Containers request whole cores, from one zone each or more than a zone has."""
     one = NodeState(kind_of(topology), with_busy_cores(topology, busy))
     apps = [container(f"c{number}", cpus=count * topology.cpus_per_core, gib=1) for number, count in enumerate(cores)]
     table = NodeStateTable()
@@ -85,7 +85,7 @@ _STEPS = st.lists(st.tuples(_ROLES, st.integers(1, 5)), min_size=1, max_size=4)
 @settings(max_examples=200)
 @given(topologies(), st.integers(0, 1 << 32), _STEPS, st.lists(st.integers(1, 5), min_size=1, max_size=3))
 def test_reused_cpus(topology: CpuTopology, seed: int, first: list[tuple[Role, int]], apps: list[int]) -> None:
-    """Zones of a package leave CPUs to later containers, whose hints must contain all of these zones."""
+    """Zones of a package leave CPUs to later containers, whose hints must contain all these zones."""
     source = random.Random(seed)
     kind = replace(kind_of(topology), policies=ALIGNED._replace(memory=source.choice(["None", "Static"])))
     kind = replace(kind, memory_types=("memory",), allocatable=((64 * GIB,),) * len(kind.zones))
@@ -110,7 +110,7 @@ def test_reused_cpus(topology: CpuTopology, seed: int, first: list[tuple[Role, i
 
 
 def test_init_containers_with_memory_never_need_admit() -> None:
-    """Each container has memory of one zone, and so prefers one zone."""
+    """Each container has memory in one zone, and therefore prefers one zone."""
     topology = cpu_topology((0, 1, 2, 3), 8, 2, 2, 0)
     kind = replace(kind_of(topology, ALIGNED._replace(memory="Static")), memory_types=("memory",),
                    allocatable=((64 * GIB,),) * 4)  # fmt: skip
@@ -130,7 +130,7 @@ def test_init_containers_with_memory_never_need_admit() -> None:
 
 @given(kinds(("restricted", "best-effort")), st.integers(0, 1 << 32), pods())
 def test_any_node_and_pod(kind: NodeKind, seed: int, shape: PodShape) -> None:
-    """Memory, devices, split cores and init containers too: the arrays have the verdict, or leave it to admit()."""
+    """With memory, devices, split cores and init containers, arrays have the right verdict or leave it to admit()."""
     kind = replace(kind, policies=kind.policies._replace(align_by_package=True, cpu="static", full_cores=True))
     source = random.Random(seed)
     cluster = [state(kind, source) for _ in range(6)]
@@ -146,7 +146,7 @@ def _whole_cores(topology: CpuTopology, free: int) -> int:
 
 
 def test_packages_of_one_zone_change_nothing() -> None:
-    """Nodes with and without align-by-socket share arrays where each zone is a package."""
+    """If each zone is a package, nodes with and without align-by-socket share arrays."""
     topology = cpu_topology((0, 1), 4, 2, 2, 0)
     policies = (ALIGNED, ALIGNED._replace(align_by_package=False))
     rows = [NodeState(kind_of(topology, each), topology.cpus) for each in policies]

@@ -1,4 +1,4 @@
-"""Rows of many layouts judged at once have the verdicts and scores that each has alone."""
+"""Rows of many layouts that are judged at once get the verdicts and scores that each would get alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _blocks(table: NodeStateTable) -> list[Block]:
 
 
 def _zones(table: NodeStateTable, shape: PodShape) -> list[list[int]]:
-    """Return by row the zone of each step, of rows that may admit the pod."""
+    """Return the zone of each step by row, for rows that may admit the pod."""
     zones: list[list[int]] = [[] for _ in range(table.rows)]
     for block in _blocks(table):
         fit = block.zone_fit(shape)
@@ -75,10 +75,10 @@ def _assert_as_alone(
 
 @settings(max_examples=40)
 @given(clusters(most=12), policies(), pods(), pods(), st.data())
-def test_rows_as_alone(
+def test_rows_match_single_rows(
     cluster: list[NodeState], configuration: Policies, shape: PodShape, pending: PodShape, data: st.DataObject
 ) -> None:
-    """Whatever zones, resources and CPUs the other rows have, and after changes of some rows too."""
+    """The other rows may have any zones, resources and CPUs, and some rows may change."""
     cluster = _with_policies(cluster, configuration)
     waiting = (PendingShape(pending, 3),)
     table = _table(dict(enumerate(cluster)))
@@ -91,7 +91,7 @@ def test_rows_as_alone(
 
 @settings(max_examples=40)
 @given(clusters(("restricted", "best-effort"), most=12), policies((*ALIGNED, "best-effort")), pods(inits=True))
-def test_rows_as_alone_with_init_containers(cluster: list[NodeState], configuration: Policies, shape: PodShape) -> None:
+def test_init_containers_in_single_rows(cluster: list[NodeState], configuration: Policies, shape: PodShape) -> None:
     cluster = _with_policies(cluster, configuration)
     _assert_as_alone(_table(dict(enumerate(cluster))), cluster, shape, ())
 
@@ -99,14 +99,14 @@ def test_rows_as_alone_with_init_containers(cluster: list[NodeState], configurat
 @pytest.mark.parametrize("topology", ["none", "best-effort", "restricted", "single-numa-node"])
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_large_pods_on_many_layouts(topology: str, scope: str) -> None:
-    """Rows with 1, 2, 4 and 8 zones share stacks; their verdicts are those that they have alone."""
+    """Rows with 1, 2, 4 and 8 zones share stacks, and get the same verdicts as alone."""
     cluster = sample_cluster(40, 20, {"topology": topology, "scope": scope})
     for title in ("10 containers", "23 init containers", "nothing fits", "2 sidecars, init container, devices"):
         _assert_as_alone(_table(dict(enumerate(cluster))), cluster, shapes()[title], ())
 
 
 def test_blocks_are_renewed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One computation serves all blocks with stale slots, in stacks of a bounded number of rows."""
+    """One computation serves all blocks with stale slots, in stacks of limited size."""
     monkeypatch.setattr(stacked_blocks, "_MAX_ROWS", 25)
     table = _table(dict(enumerate(sample_cluster(40, 20, {"topology": "restricted"}))))
     shape = shapes()["one container"]
@@ -124,16 +124,16 @@ def test_blocks_are_renewed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(block.rows.size for block in stacked) == sum(rows)
 
 
-def test_memory_of_several_zones_beside_nodes_with_more_zones() -> None:
-    """Zones that a node lacks have hints as far as they matter: two zones of 8 GiB serve 10 GiB under best-effort."""
+def test_memory_of_several_zones_with_larger_nodes_in_the_table() -> None:
+    """Zones that a node lacks do not distort hints: two zones of 8 GiB serve 10 GiB under best-effort."""
     few, many = (node(zones, **STATIC, topology="best-effort") for zones in (2, 4))
     few = few._replace(memory_free=((8 * GIB,), (8 * GIB,)))
     table = _table({0: few, 1: many})
     assert table.fits(pod(container(cpus=1, gib=10))).tolist() == [1, 1]
 
 
-def test_memory_of_whole_pods_beside_nodes_with_more_zones() -> None:
-    """Zones that a node lacks join no set: the memory of zone 1 serves both containers, though its CPUs do not."""
+def test_memory_of_whole_pods_with_larger_nodes_in_the_table() -> None:
+    """Zones that a node lacks join no set: the memory of zone 1 serves both containers, although its CPUs do not."""
     few, many = (node(zones, **STATIC, topology="best-effort", scope="pod") for zones in (2, 4))
     few = few._replace(
         free_cpus=zone_cpus(few, 0) | 0b11 << 8, memory_free=((4 * GIB,), (12 * GIB,)), memory_assigned=1

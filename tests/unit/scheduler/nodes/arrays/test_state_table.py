@@ -31,7 +31,7 @@ def _admit_each(cluster: list[NodeState], shape: PodShape) -> list[bool]:
 
 @given(clusters(), pods())
 def test_table_agrees_with_admit(cluster: list[NodeState], shape: PodShape) -> None:
-    """fits() is the kubelet's verdict or undecided, and admitted() is always the kubelet's verdict."""
+    """fits() is the kubelet's verdict or undecided; admitted() is always the kubelet's verdict."""
     table = _table(cluster)
     expected = _admit_each(cluster, shape)
     for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
@@ -41,7 +41,7 @@ def test_table_agrees_with_admit(cluster: list[NodeState], shape: PodShape) -> N
 
 @given(clusters(most=12), pods(inits=True))
 def test_pods_with_init_containers(cluster: list[NodeState], shape: PodShape) -> None:
-    """What ordinary init containers leave is reused by the rules of the kubelet's managers."""
+    """Resources left by ordinary init containers are reused by the rules of the kubelet's managers."""
     table = _table(cluster)
     expected = _admit_each(cluster, shape)
     for fits, admitted in zip(table.fits(shape).tolist(), expected, strict=True):
@@ -64,8 +64,8 @@ def test_pod_counts_agree_with_admit(cluster: list[NodeState], shape: PodShape, 
     ]
 
 
-def test_counts_of_pods_that_have_only_devices_aligned() -> None:
-    """A pod that is allocated as a whole may have no exclusive CPUs and memory; its devices count nevertheless."""
+def test_counts_of_pods_with_only_devices_aligned() -> None:
+    """A pod that is allocated as a whole may have no exclusive CPUs or memory, but its devices count."""
     devices = {GPU: {1: 2, 2: 3}}
     state = node(topology="single-numa-node", scope="pod", pod_level_managers=True, devices=devices, **STATIC)
     shape = fit_pod(container(cpus=1, gib=1, devices={GPU: 2}), qos="Burstable")
@@ -75,8 +75,8 @@ def test_counts_of_pods_that_have_only_devices_aligned() -> None:
 
 
 @pytest.mark.parametrize("topology", ["restricted", "single-numa-node"])
-def test_counts_of_pods_with_pages_of_sidecars_alone(topology: str) -> None:
-    """The kubelet aligns a whole pod without such pages. The second pod is aligned to a zone that has none."""
+def test_counts_of_pods_with_pages_of_sidecars_only(topology: str) -> None:
+    """The kubelet aligns a whole pod without such pages, so the second pod is aligned to a zone without any."""
     state = node(topology=topology, scope="pod", pages=4, **STATIC)
     state = state._replace(memory_free=((4 * GIB, 16 * GIB), (0, 16 * GIB)))
     shape = fit_pod(container("s", gib=6, role="sidecar", pages=1), container(gib=6))
@@ -85,7 +85,7 @@ def test_counts_of_pods_with_pages_of_sidecars_alone(topology: str) -> None:
 
 
 def test_devices_without_zones_of_pods_whose_memory_has_no_hint() -> None:
-    """Each container has memory of its own, but the node lacks the device."""
+    """Each container gets its own memory, but one of the nodes lacks the device."""
     state = node(topology="single-numa-node", scope="pod", memory="Static", devices={GPU: {0: 1}})
     shape = fit_pod(container(gib=12, devices={GPU: 1}), container("b", gib=12))
     for free in (1, 0):
@@ -96,7 +96,7 @@ def test_devices_without_zones_of_pods_whose_memory_has_no_hint() -> None:
 @settings(max_examples=40)
 @given(st.lists(clusters(most=6), min_size=2, max_size=4), pods(), st.data())
 def test_changed_rows(waves: list[list[NodeState]], shape: PodShape, data: st.DataObject) -> None:
-    """Rows are set, moved to other layouts and cleared; cached results are those of a fresh table."""
+    """Rows are set, moved to other layouts and cleared; cached results equal those of a new table."""
     table = NodeStateTable()
     states: dict[int, NodeState | None] = {}
     for wave in waves:
@@ -118,7 +118,7 @@ def test_changed_rows(waves: list[list[NodeState]], shape: PodShape, data: st.Da
 @pytest.mark.parametrize("topology", ["none", "best-effort", "restricted", "single-numa-node"])
 @pytest.mark.parametrize("zones", [63, 64, 65, 100])
 def test_more_zones_than_a_set_of_zones_holds(zones: int, topology: str) -> None:
-    """Nodes of many zones, the last of them with assigned memory, have the kubelet's verdict beside others."""
+    """Nodes of many zones, the last with assigned memory, get the kubelet's verdict in a table with other nodes."""
     many = node(zones, 1, topology=topology, max_zones=zones, **STATIC)._replace(memory_assigned=1 << zones - 1)
     cluster = [many, node(topology=topology, **STATIC)]
     for shape in (fit_pod(container(cpus=2, gib=1)), fit_pod(container(cpus=2), qos="Burstable")):
@@ -133,8 +133,8 @@ def test_more_zones_than_a_set_of_zones_holds(zones: int, topology: str) -> None
     [container(cpus=1 << 62), container(gib=1 << 32), container(devices={GPU: 1 << 62})],
     ids=["CPUs", "memory", "devices"],
 )
-def test_pods_that_request_more_than_64_bits_hold(one: Container, scope: str) -> None:
-    """Such a pod is rejected as any other one that is too large."""
+def test_requests_that_exceed_64_bits(one: Container, scope: str) -> None:
+    """Such pods are rejected like other pods that are too large."""
     table = _table([node(topology="single-numa-node", scope=scope, devices={GPU: {1: 2}}, **STATIC)])
     huge = fit_pod(*(one._replace(name=name) for name in "abc"))
     assert table.fits(huge).tolist() == [0]
@@ -142,7 +142,7 @@ def test_pods_that_request_more_than_64_bits_hold(one: Container, scope: str) ->
 
 
 def test_growing_arrays() -> None:
-    """Rows beyond the first capacity, set one by one, have the same verdicts as rows that are set at once."""
+    """Rows that are added one by one beyond the initial capacity get the same verdicts as rows added at once."""
     node_kind = kind(TWO_ZONES)
     nodes = states(node_kind, TWO_ZONES, 100)
     table = NodeStateTable()
@@ -189,7 +189,7 @@ def test_init_containers_never_need_admit() -> None:
 
 
 def test_policies_without_alignment_never_need_admit() -> None:
-    """Under none and best-effort arrays suffice for a pod of one container, whatever lacks in some zones."""
+    """Under none and best-effort, arrays suffice for pods of one container, even if some zones lack resources."""
     for topology in ("none", "best-effort"):
         cluster = states(kind(TWO_ZONES, topology), TWO_ZONES, 200)
         for shape in (pod(4), pod(60, 6), pod(30, 2, memory=300), pod(90, resources=(), memory=400)):
@@ -199,7 +199,7 @@ def test_policies_without_alignment_never_need_admit() -> None:
 
 
 def test_models_of_machines_share_arrays() -> None:
-    """Machines with other CPUs, distances and reserved cores have verdicts of their own from the same arrays."""
+    """Machines with other CPUs, distances and reserved cores get their own verdicts from the same arrays."""
     cluster = sample_cluster(60, 20, {"topology": "restricted"})
     table = _table(cluster)
     for shape in (pod(4, resources=()), pod(12, 1), pod(20, resources=(), memory=60)):
@@ -211,8 +211,8 @@ def test_models_of_machines_share_arrays() -> None:
     assert len(blocks) <= 4
 
 
-def test_judged_rows_stay_decided_until_they_change() -> None:
-    """judge() stores the verdict of an undecided row; equal states of other rows are still undecided."""
+def test_judged_rows_remain_decided_until_they_change() -> None:
+    """judge() stores the verdict of an undecided row; other rows with equal states remain undecided."""
     node_kind = kind(TWO_ZONES, "restricted")
     node_kind = replace(node_kind, policies=node_kind.policies._replace(align_by_package=True, full_cores=False))
     (state,) = states(node_kind, TWO_ZONES, 1)
@@ -230,7 +230,7 @@ def test_judged_rows_stay_decided_until_they_change() -> None:
 
 
 def test_restricted_with_several_zones() -> None:
-    """60 CPUs, 6 devices and 600 GiB need two zones each: an empty node admits the pod, and a node in use does not."""
+    """60 CPUs, 6 devices and 600 GiB need two zones each: an empty node admits the pod, but a used node does not."""
     node_kind = kind(TWO_ZONES, "restricted")
     empty = NodeState(
         node_kind,
@@ -248,7 +248,7 @@ def test_restricted_with_several_zones() -> None:
 
 
 def test_memory_of_containers_whose_sum_has_no_hint() -> None:
-    """In scope pod three containers of 1 GiB are admitted with 2 GiB free in each zone: a quirk of the kubelet."""
+    """In scope pod, three containers of 1 GiB are admitted with 2 GiB free in each zone, a quirk of the kubelet."""
     node_kind = kind(TWO_ZONES)
     node_kind = replace(node_kind, policies=node_kind.policies._replace(scope="pod"))
     memory_free = ((0, 2 * GIB), (0, 2 * GIB))
@@ -262,8 +262,8 @@ def test_memory_of_containers_whose_sum_has_no_hint() -> None:
 
 
 @pytest.mark.parametrize("topology", ["single-numa-node", "restricted", "best-effort"])
-def test_a_limit_of_0_of_devices_in_a_zone_that_the_node_lacks(topology: str) -> None:
-    """Hints of such a resource have all zones; those of one with a device in the node only the zones near it."""
+def test_a_limit_of_0_for_devices_near_a_missing_zone(topology: str) -> None:
+    """Such a resource has hints for all zones; a resource with a device on the node has hints only for near zones."""
     node = kind(TWO_ZONES, topology)
     devices = (DeviceClass(DEVICES[0], 1 << 5, 1, 1), DeviceClass(DEVICES[1], 1, 1, 1))
     state = idle_node(replace(node, devices=devices))

@@ -1,4 +1,4 @@
-"""All nodes at once against recorded verdicts of real kubelets."""
+"""Arrays of all nodes, compared with recorded verdicts of real kubelets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not cases(), reason=ABSENT)
 
 
 def test_recorded_admissions() -> None:
-    """fits() is the kubelet's verdict or undecided, and admitted() is always the kubelet's verdict."""
+    """fits() is the kubelet's verdict or undecided; admitted() is always the kubelet's verdict."""
     wrong: list[str] = []
     for case in cases():
         table = NodeStateTable()
@@ -25,7 +25,7 @@ def test_recorded_admissions() -> None:
 
 
 def test_recorded_nodes_in_one_table() -> None:
-    """Nodes of many layouts in one table have the same verdicts as each alone."""
+    """Nodes of many layouts get the same verdicts in one table as alone."""
     some = cases()[::40]
     table = NodeStateTable()
     table.set_rows({row: state_of_case(case) for row, case in enumerate(some)})

@@ -1,4 +1,4 @@
-"""The states of any reports, as arrays: no amount and no number of zones of one node stops the others."""
+"""States of arbitrary reports as arrays: no amount and no number of zones of one node affects other nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPES = (
 
 @st.composite
 def states(draw: st.DrawFn) -> NodeState | None:
-    """Draw what is read from a report of large amounts, and of few or very many zones."""
+    """Draw the state read from a report of large amounts and of few or very many zones."""
     count = draw(st.sampled_from([1, 2, 3, 4, 63, 64, 65, 128]))
     sizes = {name: draw(SIZES) for name in ("memory", GPU, NIC)}
     resources = [
@@ -59,7 +59,7 @@ def states(draw: st.DrawFn) -> NodeState | None:
 
 @given(st.lists(states(), min_size=1, max_size=3), st.sampled_from(SHAPES))
 def test_any_report_has_the_verdict_of_its_kubelet(cluster: list[NodeState | None], shape: PodShape) -> None:
-    """A node without a state rejects the pod; the others admit it as often as their kubelets."""
+    """A node without a state rejects the pod; other nodes admit it as often as their kubelets."""
     table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
     assert table.admitted(shape).tolist() == [state is not None and admit(state, shape).admitted for state in cluster]

@@ -1,4 +1,4 @@
-"""Memory under policies that reject no pod for its zones."""
+"""Memory under policies that do not reject pods because of zones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL, ONE = 0b11, 0b10
 
 
 def _verdicts(shape_cpus: float, gib: float, *, free: tuple[int, int], assigned: int, **options: object) -> list[int]:
-    """The verdict of the arrays, and that of the kubelet."""
+    """Return the verdicts of the arrays and of the kubelet."""
     devices = options.pop("devices", None)
     state = node(**STATIC, devices={GPU: {1: 2}} if devices else None, **options)  # type: ignore[arg-type]
     state = state._replace(memory_free=tuple((size * GIB,) for size in free), memory_assigned=assigned)
@@ -36,7 +36,7 @@ def _verdicts(shape_cpus: float, gib: float, *, free: tuple[int, int], assigned:
 
 @pytest.mark.parametrize("topology", ["none", "best-effort"])
 def test_sets_of_zones(topology: str) -> None:
-    """Zones without assigned memory serve a request together, others only alone."""
+    """Zones without assigned memory serve a request together, and other zones only alone."""
     assert _verdicts(1, 10, free=(8, 8), assigned=0, topology=topology) == [1, 1]
     assert _verdicts(1, 10, free=(8, 8), assigned=ONE, topology=topology) == [0, 0]
     assert _verdicts(1, 10, free=(8, 10), assigned=ALL, topology=topology) == [1, 1]
@@ -45,7 +45,7 @@ def test_sets_of_zones(topology: str) -> None:
 
 
 def test_best_effort_with_devices_near_another_zone() -> None:
-    """Since 1.36 no hint of devices has the zone with the memory, so all zones are the hint, across all groups."""
+    """Since 1.36 no hint of the devices has the zone with the memory, so the hint is all zones, across all groups."""
     undecided, admitted = _verdicts(
         1, 10, free=(8, 10), assigned=ALL, topology="best-effort", release=(1, 36), devices=True
     )
@@ -54,8 +54,8 @@ def test_best_effort_with_devices_near_another_zone() -> None:
 
 
 @pytest.mark.parametrize("topology", ["best-effort", "restricted", "single-numa-node"])
-def test_whole_pods_whose_memory_no_set_has(topology: str) -> None:
-    """In scope pod all containers get memory from one set of zones, so their sum decides, if anything is aligned."""
+def test_whole_pods_with_more_memory_than_any_set(topology: str) -> None:
+    """In scope pod all containers get memory from one set of zones, so if anything is aligned, their sum decides."""
     state = node(**STATIC, topology=topology, scope="pod", gib=20)
     one = container("a", cpus=1, gib=6)
     shape = pod(one, one._replace(name="b"), one._replace(name="c"))
@@ -73,7 +73,7 @@ def test_whole_pods_whose_memory_no_set_has(topology: str) -> None:
     st.data(),
 )
 def test_containers_whose_sum_has_no_hint(kind: NodeKind, seed: int, sizes: list[int], data: st.DataObject) -> None:
-    """Without groups the arrays decide about memory-only containers, whatever memory each zone has left."""
+    """Without groups, arrays decide about containers with only memory, whatever memory each zone has left."""
     kind = replace(kind, policies=kind.policies._replace(scope="pod", memory="Static", release=(1, 36)))
     source = random.Random(seed)
     groups = tuple(1 << zone for zone in kind.zones)
@@ -94,7 +94,7 @@ def test_containers_whose_sum_has_no_hint(kind: NodeKind, seed: int, sizes: list
 
 
 def test_init_containers_of_several_zones() -> None:
-    """A container finds too little free beside what an init container leaves in two zones: the kubelet's quirk."""
+    """With memory left in two zones by an init container, a container finds too little free: a quirk of the kubelet."""
     state = node(**STATIC, topology="restricted", scope="pod")._replace(memory_free=((8 * GIB,), (12 * GIB,)))
     init = container("i", cpus=0.5, gib=18)._replace(role="init")
     shape = pod(init, container("a", cpus=0.5, gib=5))

@@ -1,6 +1,7 @@
-"""Machines on which free CPUs do not decide: offline CPUs, unequal packages, zones across packages.
+"""Machines on which the number of free CPUs does not decide: offline CPUs, unequal packages, zones across packages.
 
-On them the kubelet may allocate busy CPUs, or reject a request that fits. The arrays are held to whole admissions.
+On such machines the kubelet may allocate busy CPUs, or reject a fitting request. Arrays are compared with whole
+admissions.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.cpu_topology import CpuTopology
 
 _SIZES = [1, 1, 2, 2, 3, 4, 5, 6, 8, 12, 16, 24]
-"""CPUs of a container."""
+"""Numbers of CPUs of a container."""
 
 
 @st.composite
 def topologies(draw: st.DrawFn) -> CpuTopology:
-    """Draw machines of 1 to 6 zones, some of whose CPUs are offline, or whose zones are in any packages."""
+    """Draw machines of 1 to 6 zones with some CPUs offline, or with zones in arbitrary packages."""
     zones, packages = draw(st.sampled_from([1, 2, 2, 4, 6])), draw(st.sampled_from([1, 2, 2, 4]))
     cores, threads = draw(st.sampled_from([(2, 2), (4, 1), (3, 2), (4, 2), (3, 3)]))
     total = zones * cores
@@ -51,7 +52,7 @@ def topologies(draw: st.DrawFn) -> CpuTopology:
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[NodeState]:
-    """Draw states of one kind, with every option of the CPU Manager."""
+    """Draw states of one kind, with any option of the CPU Manager."""
     topology = draw(topologies())
     options = draw(policies())
     if not options.align_by_package and not options.distribute_across_cores:
@@ -94,7 +95,8 @@ def test_no_count_is_wrong(states: list[NodeState], shape: PodShape, limit: int)
 
 
 def test_busy_cpus_of_a_larger_package() -> None:
-    """A package of 4 CPUs beside one of 2 is free with 3: the kubelet takes a busy CPU, and a second pod fits."""
+    """A package of 4 CPUs counts as free with 3, as the other has 2. The kubelet takes a busy CPU; a second pod fits.
+    """
     topology = topology_of([CoreAt(0, 0, None, 1 << cpu) for cpu in range(4)] + [CoreAt(0, 1, None, 3 << 4)])
     state = state_of(topology, Policies(cpu="static"), busy=1)
     shape = pod(container("a", cpus=4), container("b", cpus=2))
@@ -103,8 +105,8 @@ def test_busy_cpus_of_a_larger_package() -> None:
     assert _table([state]).fits(pod(container("a", cpus=6))).tolist() == [0]
 
 
-def test_full_machines_stay_decided() -> None:
-    """No pod that requests more CPUs in one container than are free is left to admit()."""
+def test_full_machines_are_decided() -> None:
+    """A pod with a container that requests more CPUs than are free is never left to admit()."""
     topology = topology_of([CoreAt(cpu // 4, cpu // 5, None, 1 << cpu) for cpu in range(8)])
     state = state_of(topology, Policies(topology="restricted", cpu="static"), busy=0x3F)
     assert _table([state]).fits(pod(container("a", cpus=1), container("b", cpus=3))).tolist() == [0]

@@ -17,7 +17,7 @@ ALL = 0b11
 
 @pytest.mark.parametrize("topology", ["best-effort", "restricted", "single-numa-node"])
 def test_zone_with_and_without_the_hugepages(topology: str) -> None:
-    """The pod is aligned to the lowest zone with its memory, whether or not that has the hugepages."""
+    """The pod is aligned to the lowest zone with its memory, whether or not this zone has the hugepages."""
     idle = node(**STATIC, topology=topology, scope="pod", gib=20, pages=4)
     used = idle._replace(memory_assigned=ALL)
     shape = pod(container("i", cpus=1, gib=2, pages=3, role="init"), container("a", cpus=2, gib=10))
@@ -34,7 +34,7 @@ def test_zone_with_and_without_the_hugepages(topology: str) -> None:
 
 
 def test_hugepages_that_no_zone_could_have() -> None:
-    """The Memory Manager may then extend the pod's zone, so the arrays do not decide."""
+    """In this case the Memory Manager may extend the pod's zone, so arrays do not decide."""
     idle = node(**STATIC, topology="restricted", scope="pod", gib=20, pages=4)
     shape = pod(container("i", cpus=1, gib=2, pages=6, role="init"), container("a", cpus=2, gib=10))
     cluster = [idle, idle._replace(memory_assigned=ALL)]
@@ -46,7 +46,7 @@ def test_hugepages_that_no_zone_could_have() -> None:
 
 @pytest.mark.parametrize("topology", ["best-effort", "restricted", "single-numa-node"])
 def test_used_nodes_never_need_admit(topology: str) -> None:
-    """Arrays suffice where all zones have assigned memory, and no zone has the memory of all app containers."""
+    """Arrays suffice if all zones have assigned memory, and no zone has the memory of all app containers."""
     base = kind(EIGHT_ZONES, topology)
     cluster = states(replace(base, policies=base.policies._replace(scope="pod")), EIGHT_ZONES, 100)
     shape = shapes()["hugepages of an init container only"]

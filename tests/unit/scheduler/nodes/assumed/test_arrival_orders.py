@@ -1,4 +1,4 @@
-"""Orders of arrival against plain permutations."""
+"""Orders of arrival, compared with all permutations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shapes() -> st.SearchStrategy[PodShape]:
 
 
 def outcomes(state: NodeState, pods: Sequence[PodShape]) -> set[NodeState | None]:
-    """The states after each order; None where one pod is rejected."""
+    """Return the state after each order; None if a pod is rejected in it."""
     states: set[NodeState | None] = set()
     for order in permutations(pods):
         current: NodeState | None = state
@@ -49,7 +49,7 @@ def outcomes(state: NodeState, pods: Sequence[PodShape]) -> set[NodeState | None
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=5))
 def test_all_orders_and_no_others(state: NodeState, pods: list[PodShape]) -> None:
-    """A pod is assumed exactly if every order admits all pods. The state is that of the order of assumption."""
+    """A pod is assumed if and only if every order admits all pods. The state is that of the order of assumption."""
     assumed_state = AssumedState.from_shapes(state, (), admit)
     for shape in pods:
         verdict, after = assumed_state.assume(shape, admit)
@@ -70,7 +70,7 @@ def test_all_orders_and_no_others(state: NodeState, pods: list[PodShape]) -> Non
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
 def test_pods_assumed_before(state: NodeState, pods: list[PodShape]) -> None:
-    """The orders of earlier pods are computed on demand; the verdict is the same."""
+    """If the orders of earlier pods are computed only on demand, the verdict is the same."""
     assumed_state = AssumedState.from_shapes(state, pods[:-1], admit)
     verdict, _ = assumed_state.assume(pods[-1], admit)
     assert verdict.admitted == (None not in outcomes(state, pods))

@@ -1,4 +1,4 @@
-"""The pods of a fingerprint."""
+"""The pods that a fingerprint covers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_all_sets_of_few_pods(pods: list[tuple[bool, bool, bool]]) -> None:
 def test_many_pods(
     covered_count: int, new_count: int, removed_count: int, includes_removed: bool, data: st.DataObject
 ) -> None:
-    """A report matches that lacks any number of new pods, with removed pods or without, or lacks any one pod."""
+    """Reports match that lack any number of new pods, with or without the removed ones, or that lack any one pod."""
     covered = [pod_state(index, covered=True) for index in range(covered_count)]
     removed = [pod_state(100 + index, covered=True, removed=True) for index in range(removed_count)]
     new = [pod_state(200 + index) for index in range(new_count)]
@@ -64,18 +64,18 @@ def test_many_pods(
 
 
 def test_unknown_pods() -> None:
-    """No set matches a fingerprint with an unknown pod."""
+    """No set of pods matches a fingerprint that covers an unknown pod."""
     pods = [pod_state(index) for index in range(30)]
     assert match_fingerprint(fingerprint_number([*pods, pod_state(99)]), pods) is None
 
 
 @given(st.data(), st.integers(1, 20))
-def test_neighbours_are_sets(data: st.DataObject, count: int) -> None:
-    """Pods of one name included, every set that differs from the living pods in three pods at most matches."""
+def test_sets_close_to_the_living_pods_match(data: st.DataObject, count: int) -> None:
+    """Every set matches that differs from the living pods in at most three pods, including pods of equal names."""
     names = data.draw(st.lists(st.sampled_from([f"p{index}" for index in range(12)]), min_size=count, max_size=count))
     seen: set[str] = set()
     known: list[PodState] = []
-    for index, name in reversed(list(enumerate(names))):  # of pods of one name the last one is alive
+    for index, name in reversed(list(enumerate(names))):  # of pods with equal names, only the last one is alive
         removed = name in seen or data.draw(st.booleans())
         seen.add(name)
         known.insert(0, pod_state(index, covered=data.draw(st.booleans()), removed=removed, name=name))
@@ -88,7 +88,7 @@ def test_neighbours_are_sets(data: st.DataObject, count: int) -> None:
 
 
 def test_failed_searches_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal pods are not searched again for one fingerprint, and a hopeless search gets shorter each time."""
+    """Equal pods are not searched again for the same fingerprint, and a hopeless search gets shorter each time."""
     budgets: list[int] = []
 
     def counted(number: int, pods: list[PodState], flipped: int) -> frozenset[str] | None:
@@ -112,8 +112,8 @@ def test_failed_searches_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None
     assert budgets[-2:] == [32, MAX_FLIPPED]
 
 
-def test_a_removed_pod_is_another_input() -> None:
-    """A failure does not last when the event arrives that explains the fingerprint."""
+def test_a_removed_pod_causes_a_new_search() -> None:
+    """A failed search is repeated after the event that explains the fingerprint."""
     pods = [pod_state(index, covered=True) for index in range(40)]
     number = fingerprint_number(pods[5:])
     matcher = FingerprintMatcher()

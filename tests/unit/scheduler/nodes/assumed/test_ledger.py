@@ -1,4 +1,4 @@
-"""The ledger by examples."""
+"""Examples for the ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED, BOUND, NO
 
 
 def test_burst_of_three_pods() -> None:
-    """Three pods each need most of one of two zones. The third is rejected before the kubelet has any of them."""
+    """Each of three pods needs most of one of two zones. The third is rejected before the kubelet has any of them."""
     ledger = reported(fresh())
     first, second, third = (ledger.assume(pod(name), "n1", 1.0) for name in "abc")
     assert [share.cpus for verdict in (first, second) for share in verdict.assignments] == [0b111111, 0b111111 << 8]
@@ -34,7 +34,7 @@ def test_burst_of_three_pods() -> None:
 
 
 def test_report_is_stale_once_it_lacks_a_long_running_pod() -> None:
-    """A pod that no kubelet has started does not count, nor does a node without a report."""
+    """Pods that no kubelet has started do not count, and nodes without a report are not stale."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.add_pod(bound_pod(pod("a"), "n1"), 1.0)
@@ -50,7 +50,7 @@ def test_report_is_stale_once_it_lacks_a_long_running_pod() -> None:
 
 
 def test_a_polled_report_may_come_late() -> None:
-    """An agent that reports once a minute makes no node stale, nor does a fingerprint of unknown pods."""
+    """Neither an agent that reports once a minute nor a fingerprint of unknown pods makes a node stale."""
     for kubelet, is_polled in ((fresh(), True), (fresh(()), True), (fresh((ALL, EXCLUSIVE), hidden=True), False)):
         ledger = Ledger()
         ledger.update_report(kubelet.report()._replace(is_polled=is_polled), 0.0)
@@ -65,7 +65,7 @@ def test_a_polled_report_may_come_late() -> None:
 
 @pytest.mark.parametrize("error", [-3600.0, 3600.0])
 def test_clocks_of_nodes_make_no_node_stale(error: float) -> None:
-    """Staleness counts from when the ledger saw the start, by its own clock."""
+    """Staleness counts from the time at which the ledger observed the start, by the ledger's clock."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.add_pod(bound_pod(pod("a"), "n1", started=2.0 + error), 2.0)
@@ -74,7 +74,7 @@ def test_clocks_of_nodes_make_no_node_stale(error: float) -> None:
 
 
 def test_outdated_events_make_every_report_stale() -> None:
-    """And once they arrive again, each node is worth another look."""
+    """When events arrive again, each node counts as changed."""
     ledger = reported(fresh())
     assert ledger.changed_nodes() == {"n1"}
     ledger.set_outdated(outdated=True)
@@ -87,7 +87,7 @@ def test_outdated_events_make_every_report_stale() -> None:
 
 
 def test_pod_is_assumed_once() -> None:
-    """The same pod on the same node is not assumed again and has the same verdict, also once it is bound."""
+    """A pod is not assumed again on the same node and has the same verdict, even after it is bound."""
     ledger = reported(fresh())
     verdict = ledger.assume(pod("a"), "n1", 1.0)
     assert ledger.assume(pod("a"), "n1", 2.0) is verdict
@@ -97,7 +97,7 @@ def test_pod_is_assumed_once() -> None:
 
 
 def test_assumed_pod_moves_to_another_node() -> None:
-    """Another node that admits the pod takes it over; the pod stays where the other node rejects it."""
+    """The pod moves to another node that admits it, but not to one that rejects it."""
     ledger = reported(fresh())
     ledger.update_report(node_report("n2", idle_node(KIND), [], 1), 0.0)
     for name in "ab":
@@ -110,7 +110,7 @@ def test_assumed_pod_moves_to_another_node() -> None:
 
 
 def test_pod_bound_to_another_node() -> None:
-    """A pod that is bound to another node than assumed counts on that node, and cannot be assumed any more."""
+    """A pod that is bound to a node other than the assumed one counts there, and cannot be assumed any more."""
     ledger = reported(fresh())
     ledger.update_report(node_report("n2", idle_node(KIND), [], 1), 0.0)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -130,7 +130,7 @@ def test_pod_bound_by_others_is_assumed() -> None:
 
 
 def test_rejection_in_another_order() -> None:
-    """A pod that needs the GPU's zone is rejected while a pod that fits both zones may arrive before it."""
+    """A pod that needs the GPU's zone is rejected while a pod that fits both zones may arrive first."""
     kind = node_kind(SINGLE)
     state = idle_node(kind)._replace(device_free=(1, 0), free_cpus=0b11111111_00111111)
     ledger = Ledger()
@@ -150,7 +150,7 @@ def test_rejection_in_another_order() -> None:
 
 
 def test_too_many_orders() -> None:
-    """With too many orders of different assumed pods, the node admits no pod until the next report."""
+    """If different assumed pods may arrive in too many orders, the node admits no pod until the next report."""
     kubelet = Kubelet("n1", idle_node(node_kind(SINGLE, zones=4, cpus=32)))
     ledger = reported(kubelet)
     shapes = [pod_shape((cpus, 0)) for cpus in range(7, 16)]
@@ -172,7 +172,7 @@ def test_equal_pods_have_one_order() -> None:
 
 
 def test_pod_without_resources_is_not_assumed() -> None:
-    """It is admitted even on a full node, and blocks no other pod."""
+    """Such a pod is admitted even by a full node, and blocks no other pods."""
     ledger = reported(fresh())
     before = ledger.state("n1")
     assert all(ledger.assume(pod(f"s{index}", SHARED), "n1", 1.0).admitted for index in range(10))
@@ -222,7 +222,7 @@ def test_bound_pod_is_not_forgotten_and_does_not_expire() -> None:
 
 
 def test_pod_deleted_before_it_is_covered() -> None:
-    """It leaves at once. A late report may still include it, until another one lacks it."""
+    """The pod leaves the ledger at once. A late report may still contain it, until another report does not."""
     kubelet = fresh()
     ledger = reported(kubelet)
     before = ledger.state("n1")
@@ -238,8 +238,8 @@ def test_pod_deleted_before_it_is_covered() -> None:
     assert ledger.state("n1") == before
 
 
-def test_what_a_deleted_pod_held_is_free_for_the_next_pod() -> None:
-    """No report has included it, and its kubelet may be stopping it. The kubelet releases it before it decides."""
+def test_the_resources_of_a_deleted_pod_are_free_for_the_next_pod() -> None:
+    """No report contains the pod. Its kubelet may be stopping it, but frees its resources before it decides."""
     kubelet = fresh()
     ledger = reported(kubelet)
     for name in "ab":
@@ -261,7 +261,7 @@ def test_deleted_unbound_pod_is_forgotten() -> None:
 
 
 def test_misprediction() -> None:
-    """The pod leaves, the misprediction has all inputs, and the node backs off for such pods, longer each time."""
+    """The pod leaves the ledger, the misprediction has all inputs, and the node is in backoff for longer each time."""
     ledger = reported(fresh())
     before = ledger.state("n1")
     at, waits = 1.0, list[float]()
@@ -305,7 +305,7 @@ def test_rejected_pod_of_others_is_no_misprediction() -> None:
 
 
 def test_node_without_report() -> None:
-    """It rejects, unless unreported nodes are allowed; the pod is then subtracted from the first report."""
+    """Such a node rejects pods unless the policy allows it; the pod is then subtracted from the first report."""
     kubelet = fresh()
     ledger = Ledger()
     assert ledger.assume(pod("a"), "n1", 1.0).reason == NO_REPORT
@@ -319,7 +319,7 @@ def test_node_without_report() -> None:
 
 
 def test_report_is_removed_and_returns() -> None:
-    """Pods stay meanwhile, and versions start again."""
+    """Pods remain in the ledger meanwhile, and versions may start again."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -332,7 +332,7 @@ def test_report_is_removed_and_returns() -> None:
 
 
 def test_assumed_pods_no_longer_fit_on_a_report() -> None:
-    """Nothing is free on the node until the next report, and no more pods are admitted."""
+    """Nothing counts as free on the node until the next report, so no more pods are admitted."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -360,7 +360,7 @@ def test_shape_changes() -> None:
 
 
 def test_changed_nodes() -> None:
-    """A node is returned once for each change of its state, after any number of events, and not without a change."""
+    """A node is returned once per change of its state, after any number of events, and not without a change."""
     kubelet = fresh()
     ledger = reported(kubelet)
     assert ledger.changed_nodes() == {"n1"}

@@ -1,4 +1,4 @@
-"""All histories of the API, kubelets, agents and the ledger, with events and reports in any order of delivery."""
+"""Random histories of the API, kubelets, agents and the ledger; events and reports are delivered in any order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 REPORT_LAG = 90.0
 DELIVERY_TIME = 60.0
-"""Every event and report is delivered by then."""
+"""The time within which every event and report is delivered, in seconds."""
 
 SHAPES = [
     *(pod_shape((cpus, gpus)) for cpus, gpus in ((1, 0), (2, 1), (3, 0), (4, 2), (5, 0), (7, 1), (0, 1))),
@@ -59,43 +59,43 @@ METHODS = [(ALL, EXCLUSIVE), (ALL,), (EXCLUSIVE,), ()]
 
 @dataclass(eq=False)
 class Pod:
-    """A pod as the API has it, and its history."""
+    """A pod as the API server has it, and its history."""
 
     pending: PendingPod
     node: str
     is_ours: bool
     report_version: int
-    """The version of the report at the time of the prediction."""
+    """Version of the report at the time of the prediction."""
     assumed_at: float
     bound: bool = False
     bound_at: float = 0.0
-    """True time, as the API server's stamps; likewise the next."""
+    """In true time, like the API server's stamps; the same applies to `status_at`."""
     status_at: float = 0.0
     """When its kubelet last wrote its status."""
     decided: bool = False
-    """The kubelet has admitted or rejected it."""
+    """True if the kubelet has admitted or rejected the pod."""
     started: float | None = None
     deleted: float | None = None
-    """By force: the kubelet has yet to stop it, or releases what it holds before it decides on a pod bound later."""
+    """When the pod was deleted by force. Its kubelet frees its resources before it decides about later pods."""
     written: int = 0
-    """The number of the write by which it was bound, or deleted by force."""
+    """The number of the write that bound the pod or deleted it by force."""
     disturbed: bool = False
-    """A pod of others came after it was assumed, or before without the ledger's knowledge."""
+    """True if another scheduler's pod came after the assumption, or before it without the ledger's knowledge."""
 
 
 class History(RuleBasedStateMachine):
-    """Pods of ours are never rejected, unless pods of others or ends of pods came between prediction and admission.
+    """Assumed pods are never rejected, unless pods of others come, or pods end, between prediction and admission.
 
-    An end frees resources, and the kubelet allocates from the lowest zone that has any. So later pods may get other
-    zones than predicted, and one of them may be rejected. No prediction can prevent that. Once all is delivered, no pod
-    is assumed.
+    The end of a pod frees resources, and the kubelet allocates from the lowest zone that has any. Later pods may
+    therefore get other zones than predicted, and one of them may be rejected. No prediction can prevent that. After
+    everything is delivered, no pod is assumed.
     """
 
     @initialize(
         kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2), has_others=st.booleans(), data=st.data()
     )
     def begin(self, kinds: list[NodeKind], has_others: bool, data: st.DataObject) -> None:
-        """Clocks differ: `at` is of the API server, the ledger's and the nodes' clocks have errors of their own."""
+        """Start with different clocks: `at` is the API server's, and those of the ledger and the nodes have errors."""
         self.at = 0.0
         self.ledger_error = data.draw(st.sampled_from([0.0, -3600.0, 3600.0]))
         self.node_errors: dict[str, float] = {}
@@ -115,9 +115,9 @@ class History(RuleBasedStateMachine):
         self.reports_under_way: list[tuple[NodeReport, float]] = []
         self.versions: dict[tuple[str, int], NodeReport] = {}
         self.restored: set[str] = set()
-        """Nodes whose last delivered report is from before their pods."""
+        """Nodes whose last delivered report was written before their pods."""
         self.published_at: dict[tuple[str, str], float] = {}
-        """By node and version."""
+        """Time of publication by node and version."""
         self.published: dict[str, NodeReport] = {}
         self.known_versions: dict[str, int] = dict.fromkeys(self.kubelets, 0)
         self.unpublished: dict[str, float] = {}
@@ -246,7 +246,7 @@ class History(RuleBasedStateMachine):
 
     @rule(node=st.integers(0, 1), back=st.integers(1, 3))
     def etcd_is_restored(self, node: int, back: int) -> None:
-        """An old report is back, later versions are lower, and the agent has yet to notice."""
+        """An old report is restored, later versions are lower, and the agent has not yet noticed."""
         node_name = list(self.kubelets)[node % len(self.kubelets)]
         kubelet, known = self.kubelets[node_name], self.known_versions[node_name]
         version = max(1, kubelet.reports - back)
@@ -318,7 +318,7 @@ class History(RuleBasedStateMachine):
             assert self.last_states.get(node) == self.ledger.state(node)
 
     def teardown(self) -> None:
-        """Once all is delivered and report_lag has passed, the states are those of the reports."""
+        """Check that the states are those of the reports after everything is delivered and report_lag has passed."""
         if not hasattr(self, "kubelets"):
             return
         self._deliver_all()
@@ -345,18 +345,18 @@ class History(RuleBasedStateMachine):
 
     @property
     def now(self) -> float:
-        """The time by the ledger's clock."""
+        """Return the time by the ledger's clock."""
         return self.at + self.ledger_error
 
     def observed(self, pod: Pod, started: float | None) -> BoundPod:
-        """The pod as the API shows it."""
+        """Return the pod as the API server shows it."""
         if started is None:
             return bound_pod(pod.pending, pod.node)
         times = read_start_times(pod_times(pod.bound_at, started + self.node_errors[pod.node], pod.status_at))
         return bound_pod(pod.pending, pod.node, *times)
 
     def _next_pod(self, shape: PodShape) -> PendingPod:
-        """A pod, at times with the name of a pod that has ended."""
+        """Return a new pod, sometimes with the name of a pod that has ended."""
         self.last_uid += 1
         names_in_use = {pod.pending.name for pod in self.living}
         name = next(name for name in (f"p{index}" for index in range(100)) if name not in names_in_use)

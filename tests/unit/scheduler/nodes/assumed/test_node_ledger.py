@@ -1,4 +1,4 @@
-"""Reports that cover the pods of a node, by examples."""
+"""Examples of reports that cover the pods of a node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zonewise_scheduler.nodes.assumed.node_ledger import ADMISSION_TIME
 
 
 def test_report_from_before_an_assumed_pod() -> None:
-    """A report from before a pod leaves it assumed; a report with the pod covers it."""
+    """A report from before a pod leaves the pod assumed; a report with the pod covers it."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -40,7 +40,7 @@ def test_report_from_before_an_assumed_pod() -> None:
 
 
 def test_report_from_the_middle_of_an_admission() -> None:
-    """The kubelet lists a pod before it allocates. A report of that moment leaves the pod assumed, CPUs and all."""
+    """The kubelet lists a pod before it allocates. A report from between leaves the pod assumed, with all its CPUs."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -49,7 +49,7 @@ def test_report_from_the_middle_of_an_admission() -> None:
     idle = kubelet.report()
     kubelet.decide(pod("a"))
     admitted = kubelet.report()
-    for held in ("", f"{holdings_key('jobs', 'a')}:0-2"):  # none of its six CPUs, and three of them
+    for held in ("", f"{holdings_key('jobs', 'a')}:0-2"):  # none of the pod's six CPUs, or three of them
         partial = admitted._replace(state=idle.state, version=f"{held}-", holdings=((0, held), (1, "")))
         ledger.update_report(partial, 3.0)
         assert ledger.state("n1") == assumed
@@ -59,7 +59,7 @@ def test_report_from_the_middle_of_an_admission() -> None:
 
 
 def test_report_between_cpus_and_devices() -> None:
-    """A report that shows a pod's CPUs and not yet its device leaves the pod assumed."""
+    """A report that shows a pod's CPUs but not yet its device leaves the pod assumed."""
     kubelet = fresh()
     ledger = reported(kubelet)
     shape = pod_shape((2, 1))
@@ -73,7 +73,7 @@ def test_report_between_cpus_and_devices() -> None:
 
 
 def test_a_pod_without_holdings_is_covered_soon_after_its_start() -> None:
-    """Excluded pods have no holdings: a report covers such a pod once its admission is surely over."""
+    """Excluded pods have no holdings: a report covers such a pod when its admission must be over."""
     kubelet = fresh()
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)
@@ -89,7 +89,7 @@ def test_a_pod_without_holdings_is_covered_soon_after_its_start() -> None:
 @pytest.mark.parametrize("node_error", [-3600.0, 0.0, 3600.0])
 @pytest.mark.parametrize("ledger_error", [-3600.0, 0.0, 3600.0])
 def test_no_clock_makes_an_old_report_cover_a_new_pod(node_error: float, ledger_error: float) -> None:
-    """Whatever clock is wrong, a report from before a pod's start does not cover the pod, and one after it does."""
+    """Whichever clock is wrong, a report from before a pod's start does not cover the pod, and a later report does."""
     kubelet = fresh(())
     before = kubelet.report()
     ledger = Ledger()
@@ -106,7 +106,7 @@ def test_no_clock_makes_an_old_report_cover_a_new_pod(node_error: float, ledger_
 @pytest.mark.parametrize("node_error", [-3600.0, 0.0, 3600.0])
 @pytest.mark.parametrize("ledger_error", [-3600.0, 0.0, 3600.0])
 def test_a_new_ledger_finds_old_pods_covered(node_error: float, ledger_error: float) -> None:
-    """After a restart the stamps tell that a pod had started long before its report: no wait is needed."""
+    """After a restart, the stamps show that a pod had started long before its report, so the ledger does not wait."""
     kubelet = fresh(())
     kubelet.decide(pod("a"))
     times = read_start_times(pod_times(5000.0, 5001.0 + node_error, 5002.0))
@@ -141,7 +141,7 @@ def test_older_and_equal_reports_change_nothing() -> None:
 
 
 def test_a_restored_report_replaces_a_newer_one() -> None:
-    """Where the source says that a report replaces the current one, a lower or an equal version counts."""
+    """If the source states that a report replaces the current one, a lower or an equal version is accepted."""
     kubelet = fresh()
     first = kubelet.report()
     ledger = reported(kubelet)
@@ -159,8 +159,8 @@ def test_a_restored_report_replaces_a_newer_one() -> None:
     assert ledger.state("n1") == kubelet.state
 
 
-def test_pod_released_by_its_kubelet() -> None:
-    """A pod that reports lack again is assumed until the API confirms its end, and then leaves at once."""
+def test_pod_that_later_reports_lack() -> None:
+    """A pod that reports no longer contain is assumed until the API confirms its end, and then leaves at once."""
     kubelet = fresh()
     kubelet.decide(pod("a"))
     ledger = Ledger()
@@ -175,7 +175,7 @@ def test_pod_released_by_its_kubelet() -> None:
 
 
 def test_successor_with_the_same_name() -> None:
-    """A report that may be of the predecessor does not cover the successor, until time or another report decides."""
+    """A report that may be about the predecessor covers the successor only after some time, or with another report."""
     kubelet = fresh()
     kubelet.decide(pod("web-0", uid="old"))
     ledger = Ledger()
@@ -197,7 +197,7 @@ def test_successor_with_the_same_name() -> None:
 
 @pytest.mark.parametrize("report_first", [True, False])
 def test_report_published_after_the_admission_of_a_successor(report_first: bool) -> None:
-    """Such a report is not of the predecessor, so the successor is subtracted no longer."""
+    """Such a report cannot be about the predecessor, so the successor is no longer subtracted."""
     kubelet = fresh()
     kubelet.decide(pod("web-0", uid="old"))
     ledger = Ledger()
@@ -243,7 +243,7 @@ def test_reports_without_a_matching_fingerprint(methods: tuple[str, ...], hidden
 
 
 def test_report_from_before_the_ledger() -> None:
-    """It arrived late, but was written before a pod started: the time of writing decides."""
+    """The report arrived late, but was written before a pod started: the time of writing decides."""
     kubelet = fresh(())
     report = kubelet.report()
     kubelet.decide(pod("a"))
@@ -257,7 +257,7 @@ def test_report_from_before_the_ledger() -> None:
 
 
 def test_pods_added_after_their_report() -> None:
-    """Pods of others that a report includes before the API shows them are covered once the API does."""
+    """Pods of other schedulers that a report contains before the API shows them are covered once the API does."""
     kubelet = fresh()
     for name in "ab":
         kubelet.decide(pod(name, pod_shape((3, 0))))
@@ -269,7 +269,7 @@ def test_pods_added_after_their_report() -> None:
 
 
 def test_fingerprint_of_exclusive_resources() -> None:
-    """The fingerprint of pods with exclusive resources suffices where unknown pods spoil the other one."""
+    """If unknown pods spoil the other fingerprint, the one of pods with exclusive resources suffices."""
     kubelet = fresh((EXCLUSIVE,))
     ledger = reported(kubelet)
     ledger.assume(pod("a"), "n1", 1.0)

@@ -18,7 +18,7 @@ from zonewise_scheduler.nodes.assumed.types import Misprediction, PendingPod
 
 
 def mispredict(zones: int, gib: int, assumed_before: list[PodShape], shape: PodShape) -> Misprediction | None:
-    """The misprediction of a ledger whose kubelet rejects an assumed pod; None where the ledger rejects it."""
+    """Return the misprediction of a ledger whose kubelet rejects an assumed pod; None if the ledger rejects the pod."""
     ledger = Ledger()
     ledger.update_report(node_report("n1", idle_node(node_kind(SINGLE, zones=zones, cpus=32, gib=gib)), [], 1), 0.0)
     for index, assumed_shape in enumerate(assumed_before):
@@ -37,7 +37,7 @@ def shapes() -> st.SearchStrategy[PodShape]:
 
 @given(st.integers(1, 4), st.sampled_from([0, 64]), st.lists(shapes(), max_size=3), shapes())
 def test_round_trip(zones: int, gib: int, assumed_before: list[PodShape], shape: PodShape) -> None:
-    """A case reads back equal, and replays to the same verdict."""
+    """A case that is read back is equal, and replays to the same verdict."""
     misprediction = mispredict(zones, gib, assumed_before, shape)
     if misprediction is None:
         return
@@ -53,7 +53,7 @@ def case_object() -> dict[str, Any]:
 
 
 def test_format() -> None:
-    """Fields have their names. Wide sets of CPUs are hexadecimal, since other readers of JSON would round them."""
+    """Fields are named. Wide sets of CPUs are hexadecimal, because other JSON readers would round them."""
     case = case_object()
     assert case["state"]["free_cpus"] == hex((1 << 128) - 1)
     assert case["foretold"]["assignments"][0]["cpus"] == 1
@@ -86,7 +86,7 @@ def test_optional_parts() -> None:
         (("state", "kind"), None, "case.state.kind is not as it is written: 'None'"),
     ],
 )
-def test_damage_is_named(path: tuple[str | int, ...], value: Any, message: str | None) -> None:
+def test_damaged_fields_are_named(path: tuple[str | int, ...], value: Any, message: str | None) -> None:
     case = case_object()
     inner: Any = case
     for step in path[:-1]:
@@ -97,7 +97,7 @@ def test_damage_is_named(path: tuple[str | int, ...], value: Any, message: str |
     assert str(raised.value) == (message or f"case.{'.'.join(map(str, path))} is not as it is written: '{value}'")
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_fields_are_named() -> None:
     case = case_object()
     del case["foretold"]["reason"]
     with pytest.raises(CaseError, match=r"^case\.foretold\.reason is missing$"):

@@ -1,4 +1,4 @@
-"""Pods that the required anti-affinity of other pods may exclude."""
+"""Pods that may be excluded by the required anti-affinity of other pods."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def excluding(*terms: Json) -> tuple[AntiAffinityTerm, ...]:
         ({"labelSelector": "damaged"}, "other", {}, True),
     ],
 )
-def test_whom_an_anti_affinity_excludes(term: Json, namespace: str, labels: dict[str, str], excluded: bool) -> None:
-    """What cannot be evaluated excludes every pod: these are left to kube-scheduler."""
+def test_pods_excluded_by_an_anti_affinity(term: Json, namespace: str, labels: dict[str, str], excluded: bool) -> None:
+    """A term that cannot be evaluated excludes every pod: such pods are left to kube-scheduler."""
     assert any(entry.may_exclude(namespace, labels) for entry in excluding(term)) == excluded
 
 

@@ -1,4 +1,4 @@
-"""Constraints of a pod, and those that only kube-scheduler checks."""
+"""Constraints of pods, including those that only kube-scheduler checks."""
 
 from __future__ import annotations
 

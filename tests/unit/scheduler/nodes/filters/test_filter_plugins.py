@@ -1,4 +1,4 @@
-"""The filters for one node."""
+"""The filters for a single node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filters as arrays, against the filters for one node."""
+"""The filters as arrays, compared with the filters for a single node."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _rejecting_plugin(pod: Constraints, info: NodeInfo) -> str:
 
 
 def _count_pods(requests: Resource, info: NodeInfo | None) -> int:
-    """Add pods to a node until one does not fit."""
+    """Add pods to a node until one does not fit; return their number."""
     count = 0
     while info is not None and node_resources_fit(Constraints(requests), info) is None:
         info, count = add_pod(info, PodInfo(requests)), count + 1
@@ -126,7 +126,7 @@ def test_assumed_pods_use_resources(requests: Resource, assumed_requests: Resour
 
 
 def test_unused_values_are_dropped() -> None:
-    """A node whose ports change all the time does not fill the memory."""
+    """A node whose ports change all the time does not exhaust the memory."""
     table = NodeInfoTable([NodeInfo("n", allocatable=WHOLE)] * 2)
     for port in range(1, 500):
         table.set(0, NodeInfo("n", allocatable=WHOLE, ports=(HostPort(ALL_ADDRESSES, "TCP", port),)))

@@ -1,4 +1,4 @@
-"""Placement of the pods of a gang that has no template."""
+"""Placement of gangs without a template, by their existing pods."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def capacity(cluster: NodeSnapshot, shape: PodShape, constraints: Constraints, r
 @settings(max_examples=60)
 @given(snapshots(), gangs(shapes=1), st.integers(1, 8), st.sets(st.integers(0, 3)))
 def test_equal_members(cluster: NodeSnapshot, members: list[UnplacedMember], required: int, excluded: set[int]) -> None:
-    """Of equal pods as many are placed as fit, those first in the order; or the required number does not fit."""
+    """As many equal pods are placed as fit, in their order, unless the required number does not fit."""
     required = min(required, len(members))
     excluded = {row for row in excluded if row < len(cluster.nodes)}
     members = [member._replace(excluded=frozenset(excluded)) for member in members]
@@ -114,7 +114,7 @@ def test_equal_members(cluster: NodeSnapshot, members: list[UnplacedMember], req
 @settings(max_examples=60)
 @given(snapshots(), gangs(shapes=3), st.integers(1, 8), st.sampled_from(["", RACK]))
 def test_different_members(cluster: NodeSnapshot, members: list[UnplacedMember], required: int, level: str) -> None:
-    """Kubelets and filters admit every placed member in the order of the result; never fewer than required."""
+    """Kubelets and filters admit every placed member in the order of the result, and never fewer than required."""
     placed = place_members(cluster, members, required, level=level)
     if isinstance(placed, GangDiagnosis):
         assert str(placed)
@@ -130,7 +130,7 @@ def test_different_members(cluster: NodeSnapshot, members: list[UnplacedMember],
 @settings(max_examples=40)
 @given(snapshots(), gangs(shapes=2), st.integers(1, 8), st.data())
 def test_limits(cluster: NodeSnapshot, members: list[UnplacedMember], required: int, data: st.DataObject) -> None:
-    """No node has more pods of a shape and of equal constraints than its limit."""
+    """No node has more pods of one shape and one set of constraints than its limit."""
     limited = data.draw(st.sampled_from(members)).shape
     limits = {limited: {row: data.draw(st.integers(0, 2)) for row in range(len(cluster.nodes))}}
     placed = place_members(cluster, members, required, limits=limits)

@@ -1,4 +1,4 @@
-"""Placement of gangs, by examples."""
+"""Examples of the placement of gangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCK, RACK = "block", "rack"
 
 @cache
 def kind() -> NodeKind:
-    """Two zones of 8 CPUs and 2 GPUs each, policy single-numa-node."""
+    """Return a kind with two zones of 8 CPUs and 2 GPUs each, and policy single-numa-node."""
     return NodeKind(
         Policies("single-numa-node", cpu="static"),
         (0, 1),
@@ -38,7 +38,7 @@ def kind() -> NodeKind:
 
 
 def node(*gpus: int) -> NodeState:
-    """With this number of free GPUs in its zones."""
+    """Return a node with these numbers of free GPUs in its zones."""
     return NodeState(kind(), kind().cpus.cpus, device_free=gpus or (2, 2))
 
 
@@ -52,7 +52,7 @@ def workers(size: int, gpus: int = 2, **fields: Any) -> GangPodSet:
 
 
 def tree(*paths: str) -> list[NodeInfo]:
-    """Nodes by "block/rack/name"."""
+    """Return nodes, given as "block/rack/name"."""
     return [
         info(name, {key: value for key, value in ((BLOCK, block), (RACK, rack)) if value})
         for block, rack, name in (path.split("/") for path in paths)
@@ -70,7 +70,7 @@ def rejected(result: GangPlacement | GangDiagnosis) -> GangDiagnosis:
 
 
 def test_ranks_follow_the_topology() -> None:
-    """Neighbours in rank are neighbours in the tree, in any order of rows; rack-9 is before rack-10."""
+    """Neighbours in rank are neighbours in the tree for any order of rows; rack-9 comes before rack-10."""
     paths = ["b/rack-10/n2", "a/rack-1/n10", "b/rack-9/n1", "a/rack-1/n9", "b/rack-10/n1", "a/rack-2/n1"]
     infos = tree(*paths)
     cluster = snapshot([node()] * 6, infos, (BLOCK, RACK))
@@ -90,7 +90,7 @@ def test_zones_of_several_pods_on_a_node() -> None:
 
 
 def test_fewest_nodes_and_best_fit_for_the_rest() -> None:
-    """Full nodes come first. The rest goes to the smallest node where it fits."""
+    """Nodes with the most pods are filled first. The rest goes to the smallest node where it fits."""
     states = [node(1, 0), node(2, 1), node(2, 2), node(2, 2)]
     assert sorted(placed_nodes(place_gang(snapshot(states), [workers(6, gpus=1)]))) == ["n1"] * 2 + ["n2"] * 4
     assert sorted(placed_nodes(place_gang(snapshot(states), [workers(5, gpus=1)]))) == ["n0"] + ["n2"] * 4
@@ -98,7 +98,7 @@ def test_fewest_nodes_and_best_fit_for_the_rest() -> None:
 
 
 def test_exactly_filled_node_is_preferred() -> None:
-    """Of nodes with equal pod counts, the one with the least leftover."""
+    """Of nodes with equal pod counts, the one with the least left over is preferred."""
     large, small = Resource(8000, 100, 10, 0), Resource(2000, 100, 10, 0)
     infos = [info("large", allocatable=large), info("small", allocatable=small)]
     pods = workers(1, gpus=0, constraints=Constraints(Resource(2000, 1, 1, 0)))
@@ -120,10 +120,10 @@ RACKS = tree("a/1/a1", "a/1/a2", "a/2/a3", "b/1/b1", "b/1/b2", "b/1/b3", "//c1",
     ],
 )
 def test_smallest_sufficient_domain(size: int, fields: dict[str, Any], expected: list[str]) -> None:
-    """Racks of one name in different blocks are different. Nodes without a label are in no rack."""
+    """Racks with the same name in different blocks are different. Nodes without a label are in no rack."""
     cluster = snapshot([node()] * len(RACKS), RACKS, (BLOCK, RACK))
     result = place_gang(cluster, [workers(size, **fields)])
-    if size == 7:  # no rack and no block suffices: the fewest nodes do
+    if size == 7:  # no rack and no block suffices, so the fewest nodes are used
         assert len(set(placed_nodes(result))) == 4
     else:
         assert sorted(set(placed_nodes(result))) == expected
@@ -171,7 +171,7 @@ def test_diagnosis_counts_nodes_by_cause() -> None:
 
 
 def test_diagnosis_samples_many_states() -> None:
-    """A diagnosis costs a limited number of verdicts, not one per node."""
+    """A diagnosis computes a limited number of verdicts, not one per node."""
     bits = kind().cpus.cpus
     states = [node(1, 1)._replace(free_cpus=bits & ~number) for number in range(200)]
     diagnosis = rejected(place_gang(snapshot(states), [workers(1)]))
@@ -180,7 +180,7 @@ def test_diagnosis_samples_many_states() -> None:
 
 
 def test_sets_share_nodes() -> None:
-    """A leader is placed beside its workers if it fits. The last worker uses what is left over."""
+    """A leader is placed with its workers if it fits. The last set uses what is left."""
     leader, gang = GangPodSet("leader", 1, shape(0)), workers(2, gpus=2)
     cluster = snapshot([node(1, 1), node(2, 2), node(1, 1)])
     result = place_gang(cluster, [leader, gang])
@@ -192,7 +192,7 @@ def test_sets_share_nodes() -> None:
 
 
 def test_group_shares_a_domain() -> None:
-    """A leader of a group is placed where its workers fit, even if it fits another rack better."""
+    """The leader of a group is placed where its workers fit, even if it fits another rack better."""
     infos = tree("a/1/a1", "a/2/a2", "a/2/a3")
     cluster = snapshot([node(0, 0), node(), node()], infos, (BLOCK, RACK))
     leader, gang = (
@@ -205,7 +205,7 @@ def test_group_shares_a_domain() -> None:
 
 
 def test_group_without_a_common_domain() -> None:
-    """Each set alone fits a rack; both together fit none."""
+    """Each set alone fits a rack, but both together do not."""
     cluster = snapshot([node(), node()], tree("a/1/a1", "a/2/a2"), (BLOCK, RACK))
     sets = [GangPodSet(name, 2, shape(2), required=RACK, group="g") for name in ("one", "other")]
     diagnosis = rejected(place_gang(cluster, sets))
@@ -214,7 +214,7 @@ def test_group_without_a_common_domain() -> None:
 
 
 def test_sets_share_resources_of_the_whole_node() -> None:
-    """Pods, CPUs and host ports of one set are not available for the next."""
+    """Pods, CPUs and host ports of one set are not available to the next."""
     infos = [info("n", allocatable=AMPLE._replace(milli_cpus=3000, pods=3))]
     cpus = Constraints(Resource(1000, 0, 1, 0))
     first, second = (GangPodSet(name, 2, shape(0), cpus) for name in ("one", "other"))
@@ -231,7 +231,7 @@ def test_sets_share_resources_of_the_whole_node() -> None:
 
 
 def test_scarce_set_is_placed_first() -> None:
-    """The set with fewer nodes is placed first, although it is last in the input."""
+    """The set that fits fewer nodes is placed first, although it is last in the input."""
     selected = Constraints(selector=(Requirement("disk", "In", ("ssd",)),))
     cluster = snapshot([node(), node()], [info("a", {"disk": "ssd"}), info("b")])
     unconstrained, constrained = workers(2), GangPodSet("bound", 2, shape(2), selected)

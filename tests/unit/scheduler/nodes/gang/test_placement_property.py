@@ -1,4 +1,4 @@
-"""place_gang() against the kubelets' verdicts one by one, on clusters of any kind."""
+"""place_gang(), compared with the individual verdicts of kubelets on clusters of any kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS = ("block", "rack")
 
 @st.composite
 def racks(draw: st.DrawFn, count: int) -> list[NodeInfo]:
-    """Nodes in blocks and racks, some without labels, that fit few pods or CPUs."""
+    """Draw nodes in blocks and racks, some of them without labels, that fit few pods or CPUs."""
     infos: list[NodeInfo] = []
     for row in range(count):
         labels = {key: value for key in KEYS if (value := draw(st.sampled_from(["1", "2", "10", ""])))}
@@ -56,7 +56,7 @@ SIZES = st.integers(1, 12)
 
 
 def count_admitted(state: NodeState | None, shape: PodShape, limit: int) -> int:
-    """The number of pods that a node admits, one after another."""
+    """Return the number of pods that a node admits one after another."""
     count = 0
     while state is not None and count < limit and (verdict := admit(state, shape)).admitted:
         state, count = verdict.after, count + 1
@@ -64,7 +64,7 @@ def count_admitted(state: NodeState | None, shape: PodShape, limit: int) -> int:
 
 
 def pod_counts(cluster: NodeSnapshot, pod_set: GangPodSet) -> list[int]:
-    """The number of pods of a set that fit on each node, computed without arrays."""
+    """Return the number of pods of a set that fit on each node, computed without arrays."""
     counts: list[int] = []
     for row, node in enumerate(cluster.nodes.infos):
         assert node is not None
@@ -121,7 +121,7 @@ def test_required_level(
 @settings(max_examples=40)
 @given(snapshots(), pods(), SIZES, st.sampled_from(KEYS))
 def test_preferred_level(cluster: NodeSnapshot, shape: PodShape, size: int, level: str) -> None:
-    """A preference is met where possible, and never prevents a placement."""
+    """A preference is met if possible, and never prevents a placement."""
     plain = GangPodSet("workers", size, shape)
     preferred, required = plain._replace(preferred=level), plain._replace(required=level)
     results = [place_gang(cluster, [pod_set]) for pod_set in (plain, preferred, required)]
@@ -144,7 +144,7 @@ def gangs(draw: st.DrawFn) -> list[GangPodSet]:
 @settings(max_examples=40)
 @given(snapshots(), gangs())
 def test_several_sets(cluster: NodeSnapshot, gang: list[GangPodSet]) -> None:
-    """Filters and kubelets admit every pod of a placement after the pods before it; a second run gives the same."""
+    """Filters and kubelets admit every pod of a placement after the earlier ones; a second run gives the same."""
     result = place_gang(cluster, gang)
     repeated = place_gang(cluster, gang)
     if isinstance(result, GangPlacement):
@@ -162,7 +162,7 @@ def test_several_sets(cluster: NodeSnapshot, gang: list[GangPodSet]) -> None:
 @settings(max_examples=40)
 @given(snapshots(), gangs(), st.randoms(use_true_random=False))
 def test_order_of_rows(cluster: NodeSnapshot, gang: list[GangPodSet], random: object) -> None:
-    """The same nodes in other rows get the same pods."""
+    """If the rows of the nodes are permuted, the same nodes get the same pods."""
     rows = list(range(len(cluster.nodes)))
     random.shuffle(rows)  # type: ignore[attr-defined]
     shuffled = snapshot(

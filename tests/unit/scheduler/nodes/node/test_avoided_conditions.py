@@ -27,19 +27,19 @@ def node(**conditions: str) -> Json:
 
 
 @pytest.mark.parametrize("status", ["True", "False", "Unknown"])
-def test_only_a_condition_that_is_true_and_avoided_counts(status: str) -> None:
+def test_only_true_avoided_conditions_count(status: str) -> None:
     found = read_node_info(with_avoided_conditions(node(GPUHardwareFault=status, Other="True"), ["GPUHardwareFault"]))
     own = Taint("gpu", "", "NoSchedule")
     assert found.taints == ((own, AVOIDED) if status == "True" else (own,))
     assert without_avoided_conditions(found).taints == (own,)
 
 
-def test_without_types_a_node_is_as_it_is() -> None:
+def test_without_types_a_node_does_not_change() -> None:
     obj = node(GPUHardwareFault="True")
     assert with_avoided_conditions(obj, ()) is obj
 
 
-def test_a_single_pod_tolerates_it() -> None:
+def test_a_single_pod_tolerates_avoided_conditions() -> None:
     assert find_matching_untolerated_taint([AVOIDED], ()) == AVOIDED
     assert find_matching_untolerated_taint([AVOIDED], (SINGLE_POD,)) is None
     assert find_matching_untolerated_taint([Taint("gpu", "", "NoSchedule")], (SINGLE_POD,)) is not None

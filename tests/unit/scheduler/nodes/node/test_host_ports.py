@@ -1,4 +1,4 @@
-"""Host ports, by the rules of k8s.io/kube-scheduler/framework HostPortInfo."""
+"""Host ports, according to HostPortInfo of k8s.io/kube-scheduler/framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rejections of kubelets are told from pods that have failed for another reason."""
+"""Rejections by kubelets, as opposed to pods that failed for another reason."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
         ("Pending", "TopologyAffinityError", False),
     ],
 )
-def test_phase_and_reason_tell(phase: str, reason: str, *, expected: bool) -> None:
+def test_phase_and_reason_identify_rejections(phase: str, reason: str, *, expected: bool) -> None:
     assert is_kubelet_rejection(phase, reason) == expected

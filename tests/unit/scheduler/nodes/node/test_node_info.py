@@ -1,4 +1,4 @@
-"""NodeInfo: the parts of a node that the filters need."""
+"""NodeInfo: the parts of a node that filters need."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_port_of_two_pods() -> None:
 
 
 def test_size_of_a_node() -> None:
-    """A node takes less than a kilobyte: nodes of a kind share labels, taints and amounts."""
+    """A node takes less than a kilobyte: nodes of one kind share labels, taints and amounts."""
     pod_infos = [read_pod_info(pod(cpu="500m", memory=f"{number}Mi")) for number in range(1, 30)]
     first, second = (read_node_info(node(name, taints=[{"key": "gpu"}]), pod_infos) for name in ("n1", "n2"))
     assert first.labels.keys is second.labels.keys
@@ -96,7 +96,7 @@ def test_size_of_a_node() -> None:
 
 
 def unshared(node: NodeInfo) -> list[object]:
-    """The values that a node does not share."""
+    """Return the values that a node does not share."""
     return [node, node.name, node.labels, node.requested, *node.requested, node.requested.scalar_resources]
 
 

@@ -1,4 +1,4 @@
-"""Requests of pods, against tables from k8s.io/component-helpers/resource and against plain sums."""
+"""Requests of pods, compared with tables from k8s.io/component-helpers/resource and with plain sums."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ CPUS = st.lists(st.integers(0, 9000), max_size=4)
 
 @given(CPUS, CPUS, CPUS)
 def test_init_containers_and_sidecars(sidecars: list[int], init: list[int], apps: list[int]) -> None:
-    """With the sidecars first, the request is the highest sum that ever runs at once (KEP-753)."""
+    """With sidecars first, the request is the highest sum of containers that run at once (KEP-753)."""
     init_containers = [container(always=True, cpu=f"{cpu}m") for cpu in sidecars] + [
         container(cpu=f"{cpu}m") for cpu in init
     ]

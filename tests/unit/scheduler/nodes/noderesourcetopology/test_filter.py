@@ -1,4 +1,4 @@
-"""The plugin's filter: pods that it lets through, and pods that it should not."""
+"""The plugin's filter: pods that it passes, and pods that it wrongly passes or rejects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_node_without_report() -> None:
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "strict", ""])
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_other_policies(policy: str, scope: str) -> None:
-    """Only single-numa-node is enforced; with restricted, 100 CPUs pass on 16."""
+    """Only single-numa-node is enforced; under restricted, 100 CPUs pass on a node with 16."""
     assert filter_node(nrt(TWO_ZONES, policy, scope), pod(guaranteed(100)), ALLOCATABLE) == PASSES
 
 
@@ -42,13 +42,13 @@ def test_best_effort_pods_without_devices() -> None:
 
 
 def test_best_effort_pods_with_devices() -> None:
-    """Devices are compared in every QoS class."""
+    """Devices are checked in every QoS class."""
     assert filter_zones(TWO_ZONES, pod(container(nic=2))) == PASSES
     assert filter_zones(TWO_ZONES, pod(container(nic=3))) == FilterStatus("rejects", "cannot align container")
 
 
 def test_skipped_zones() -> None:
-    """Zones of other types or names, and above 64, are skipped. node-64 makes the scheduler panic."""
+    """Zones of other types or names, and zones above 64, are skipped. node-64 makes the scheduler panic."""
     big = {"cpu": 64, "memory": "256Gi"}
     skipped = [zone(1, big) | {"type": "Socket"}, zone(1, big) | {"name": "socket-1"}, zone(65, big), zone(75, big)]
     assert filter_zones([*TWO_ZONES, *skipped], pod(guaranteed(9))) == FilterStatus("rejects", "cannot align container")
@@ -76,7 +76,7 @@ def test_node_64_under_other_policies() -> None:
     ],
 )
 def test_deprecated_policies(deprecated: list[str], message: str) -> None:
-    """The first of topologyPolicies counts if there are no attributes."""
+    """Without attributes, the first of topologyPolicies is used."""
     report = {"topologyPolicies": deprecated, "zones": TWO_ZONES}
     assert filter_node(report, pod(guaranteed(9)), ALLOCATABLE).message == message
 
@@ -91,7 +91,7 @@ def test_valid_attributes_take_precedence() -> None:
 
 
 def test_unknown_resource() -> None:
-    """A resource that the node lacks is rejected, unless the amount is 0."""
+    """A resource that the node lacks is rejected, unless the requested amount is 0."""
     for amount, passes in ((0, True), (1, False)):
         requesting = guaranteed(1)
         requesting["resources"]["requests"]["example.com/none"] = str(amount)
@@ -99,21 +99,21 @@ def test_unknown_resource() -> None:
 
 
 def test_name_without_domain() -> None:
-    """An invented name without a domain never reaches the plugin from the node, so the pod is rejected."""
+    """The plugin never gets invented names without a domain from the node, so the pod is rejected."""
     report = nrt([zone(0, {"cpu": 8, "memory": "32Gi", "gpu": 4})])
     assert not filter_node(report, pod(guaranteed(1, gpu=1)), ["gpu"]).passes
     assert filter_node(report, pod(guaranteed(1, gpu=0)), ["gpu"]).passes
 
 
 def test_host_level_resources() -> None:
-    """A device that no zone lists may come from anywhere, and so may storage."""
+    """A device that no zone lists may come from anywhere, as may storage."""
     zones = [zone(0, {"cpu": 8, "memory": "32Gi"})]
     assert filter_zones(zones, pod(guaranteed(1, nic=5, storage="1Gi"))) == PASSES
 
 
 @pytest.mark.parametrize("name", ["memory", "hugepages"])
 def test_native_resource_without_zone(name: str) -> None:
-    """Even a Burstable pod is rejected, which the kubelet would admit (a wrong rejection)."""
+    """Even a Burstable pod is rejected, although the kubelet would admit it (a wrong rejection)."""
     zones = [zone(0, {"cpu": 8})]
     burstable = container(cpu=1) | {
         "resources": {"requests": container(cpu=1, **{name: "2Mi"})["resources"]["requests"]}
@@ -132,7 +132,7 @@ def test_fractions_of_a_cpu() -> None:
 
 
 def test_amounts_in_different_zones() -> None:
-    """Enough of each resource in different zones does not suffice."""
+    """It does not suffice if each resource is available in a different zone."""
     zones = [zone(0, {"cpu": 8, "memory": "1Gi"}), zone(1, {"cpu": 1, "memory": "32Gi"})]
     assert not filter_zones(zones, pod(guaranteed(8, memory="2Gi"))).passes
 
@@ -141,14 +141,14 @@ def test_amounts_in_different_zones() -> None:
 
 
 def test_containers_in_order() -> None:
-    """The lowest sufficient zone is used, as by the kubelet: 2 and 8 CPUs on zones of 8 and 2 fail, 8 and 2 pass."""
+    """The lowest sufficient zone is used, as in the kubelet: 2 and 8 CPUs fail on zones of 8 and 2; 8 and 2 pass."""
     zones = [zone(0, {"cpu": 8, "memory": "32Gi"}), zone(1, {"cpu": 2, "memory": "32Gi"})]
     assert filter_zones(zones, pod(guaranteed(2), guaranteed(8))) == FilterStatus("rejects", "cannot align container")
     assert filter_zones(zones, pod(guaranteed(8), guaranteed(2))) == PASSES
 
 
 def test_init_containers() -> None:
-    """Each is compared with a whole zone and never subtracted."""
+    """Each init container is compared with a whole zone, and never subtracted."""
     fitting = pod(guaranteed(8), guaranteed(8), init=(guaranteed(8), guaranteed(8)))
     assert filter_zones(TWO_ZONES, fitting) == PASSES
     rejected = pod(guaranteed(1), init=(guaranteed(9),))
@@ -156,7 +156,7 @@ def test_init_containers() -> None:
 
 
 def test_sidecars() -> None:
-    """A sidecar is compared and never subtracted: 24 CPUs pass on 16 (a wrong admission)."""
+    """A sidecar is compared but never subtracted: 24 CPUs pass on 16 (a wrong admission)."""
     fitting = pod(guaranteed(8), guaranteed(8), init=(sidecar(guaranteed(8)),))
     assert filter_zones(TWO_ZONES, fitting) == PASSES
     assert filter_zones(TWO_ZONES, pod(guaranteed(8), init=(sidecar(guaranteed(4)),)), "pod") == PASSES
@@ -171,14 +171,14 @@ def test_pod_level_resources() -> None:
 
 
 def test_duplicate_zone_names() -> None:
-    """One of the two has enough, both are subtracted from, and the plugin reports inconsistent accounting."""
+    """One of the two has enough, both are reduced, and the plugin reports inconsistent accounting."""
     zones = [zone(0, {"cpu": 1, "memory": "1Gi"}), zone(0, {"cpu": 8, "memory": "32Gi"})]
     pod_object = pod(guaranteed(4), guaranteed(1))
     assert filter_zones(zones, pod_object) == FilterStatus("rejects", "inconsistent resource accounting")
 
 
 def test_overdrawn_resources() -> None:
-    """A request of 0 fits even where the available amount is negative."""
+    """A request of 0 fits even if the available amount is negative."""
     zones = [zone(0, {"cpu": 8, "memory": "32Gi", DEVICE: -1})]
     assert filter_zones(zones, pod(guaranteed(1, nic=0), guaranteed(1))) == PASSES
     assert not filter_zones(zones, pod(guaranteed(1, nic=1))).passes
@@ -198,7 +198,7 @@ containers = st.lists(st.tuples(counts, counts), min_size=1, max_size=3)
 
 @given(zone_lists(counts), containers)
 def test_pod_scope(zones: list[Json], requests: list[tuple[int, int]]) -> None:
-    """A pod passes if some zone has the sums."""
+    """A pod passes if a single zone has the sums of its requests."""
     cpus, nics = (sum(column) for column in zip(*requests, strict=True))
     pod_object = pod(*(guaranteed(cpu, nic=nic) for cpu, nic in requests)) | {"status": {"qosClass": "Guaranteed"}}
     available = [
@@ -210,7 +210,7 @@ def test_pod_scope(zones: list[Json], requests: list[tuple[int, int]]) -> None:
 
 @given(zone_lists(counts), containers)
 def test_container_scope(zones: list[Json], requests: list[tuple[int, int]]) -> None:
-    """If a pod passes, its containers can be distributed over the zones; the converse is false."""
+    """If a pod passes, its containers can be distributed over the zones; the reverse does not hold."""
     pod_object = pod(*(guaranteed(cpu, nic=nic) for cpu, nic in requests)) | {"status": {"qosClass": "Guaranteed"}}
     if not filter_zones(zones, pod_object).passes:
         return
@@ -234,7 +234,7 @@ def test_container_scope(zones: list[Json], requests: list[tuple[int, int]]) -> 
 
 @given(zone_lists(counts), containers, st.randoms(use_true_random=False))
 def test_order_of_resources_and_zones(zones: list[Json], requests: list[tuple[int, int]], random: Any) -> None:
-    """Resources and zones may come in any order."""
+    """Resources and zones may be listed in any order."""
     pod_object = pod(*(guaranteed(cpu, nic=nic) for cpu, nic in requests))
     before = filter_zones(zones, pod_object)
     shuffled = [zone | {"resources": random.sample(zone["resources"], len(zone["resources"]))} for zone in zones]

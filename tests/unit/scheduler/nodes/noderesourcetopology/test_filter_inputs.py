@@ -17,7 +17,7 @@ REQUESTS = {"cpu": "8", "memory": "1Gi"}
 
 
 def is_guaranteed(pod_object: Json) -> bool:
-    """Only Guaranteed pods have their CPUs compared with zones; these pods request too many."""
+    """Return whether a pod is rejected: only CPUs of Guaranteed pods are checked, and these pods request too many."""
     return not filter_node(nrt(ZONES, scope="pod"), pod_object, ALLOCATABLE).passes
 
 
@@ -33,7 +33,7 @@ def is_guaranteed(pod_object: Json) -> bool:
     ],
 )
 def test_computed_qos_class(resources: Json, expected: bool) -> None:
-    """Guaranteed: limits equal requests for CPUs and memory of every container."""
+    """A pod is Guaranteed if limits equal requests for CPUs and memory of every container."""
     assert is_guaranteed(pod({"resources": resources})) is expected
     pod_object = pod({"resources": {"requests": REQUESTS}}, resources=resources)
     assert is_guaranteed(pod_object) is expected
@@ -72,7 +72,7 @@ def test_qos_class_of_empty_pod_level_resources() -> None:
     ],
 )
 def test_invalid_pods(pod_object: Json, problem: str) -> None:
-    """The error names field and value."""
+    """The error names the field and the value."""
     with pytest.raises(FieldError) as raised:
         filter_node(nrt(ZONES), pod_object, ALLOCATABLE)
     assert str(raised.value) == problem
@@ -91,7 +91,7 @@ def test_invalid_pods(pod_object: Json, problem: str) -> None:
     ],
 )
 def test_invalid_reports(report: Json, problem: str) -> None:
-    """The error names field and value."""
+    """The error names the field and the value."""
     with pytest.raises(FieldError) as raised:
         filter_node(report, pod(guaranteed(1)), ALLOCATABLE)
     assert str(raised.value) == problem

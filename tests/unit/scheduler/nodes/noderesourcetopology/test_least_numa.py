@@ -42,25 +42,25 @@ def test_every_policy(policy: str) -> None:
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_steps(scope: str) -> None:
-    """12 less for each zone, and 6 more if no other zones are closer together."""
+    """The score is 12 lower for each zone, and 6 higher if no other zones are closer together."""
     zones = four(4, 4, 4, 4)
     assert [score(zones, guaranteed(cpus), scope=scope) for cpus in (4, 8, 12, 16, 17)] == [94, 82, 70, 58, 0]
 
 
 def test_distances() -> None:
-    """Two zones at a distance of 12 are close, and at 20 they are not; a single zone is always close."""
+    """Two zones at a distance of 12 are close, but not at 20; a single zone is always close."""
     assert score(four(4, 0, 4, 0), guaranteed(8)) == 76
     assert score(four(0, 0, 4, 4), guaranteed(8)) == 82
     assert score(four(0, 0, 0, 4), guaranteed(4)) == 94
 
 
 def test_closest_zones_come_first() -> None:
-    """The first two zones remain, which are close as well; zones 0 and 2 would have sufficed."""
+    """The first two zones, which are close too, are left; zones 0 and 2 would have sufficed."""
     assert score(four(4, 4, 6, 6), guaranteed(10), guaranteed(8)) == 82
 
 
 def test_unknown_costs() -> None:
-    """All zones are then equally far, so none is closer."""
+    """In this case all zones are equally far, so none are closer."""
     zones = [zone(number, {"cpu": 4, "memory": "8Gi"}) for number in (0, 1)]
     assert score(zones, guaranteed(8)) == 82
     assert score([zones[0], four(4, 4)[1]], guaranteed(8)) == 82
@@ -73,7 +73,7 @@ def test_high_costs() -> None:
 
 
 def test_containers_are_subtracted() -> None:
-    """The widest container counts; init containers are subtracted like the others."""
+    """The widest container counts; init containers are subtracted like other containers."""
     assert score(four(4, 4, 4, 0), guaranteed(8), guaranteed(4)) == 82
     assert score(four(4, 4, 4, 0), guaranteed(4), guaranteed(8)) == 76
     assert score(four(4, 4, 4, 4), guaranteed(4), init=(guaranteed(8), guaranteed(8))) == 0
@@ -92,7 +92,7 @@ def test_resources_without_zones() -> None:
 
 
 def test_zones_must_list_every_resource() -> None:
-    """Two zones with CPUs do not help if only one has the device, even with an amount of 0."""
+    """Two zones with CPUs do not help if only one lists the device, even if the requested amount is 0."""
     zones = four(4, 4)
     zones[0]["resources"].append({"name": DEVICE, "available": "1"})
     assert score(zones, guaranteed(4, nic=1)) == 94
@@ -105,20 +105,20 @@ def test_zones_must_list_every_resource() -> None:
     [("2", 75), ("16", 97), ("128", 100), ("4096", 100), ("1", 94), ("0", 94), ("-3", 94), ("many", 94), ("8.5", 94)],
 )
 def test_max_numa_nodes(max_zones: str, expected: int) -> None:
-    """It sets the step, which is 0 above 100. The value 1 is invalid."""
+    """The option sets the step, which is 0 above 100. The value 1 is invalid."""
     assert score(four(8), guaranteed(8), topologyManagerMaxNUMANodes=max_zones) == expected
 
 
 def test_ids_are_used_as_indices() -> None:
-    """Zones that are listed in another order are subtracted from in each other's place."""
+    """If zones are listed in another order, amounts are subtracted from the wrong zones."""
     first, second = four(4, 8)
     assert score([first, second], guaranteed(8), guaranteed(4)) == 94
     assert score([second, first], guaranteed(8), guaranteed(4)) == 94
-    assert score([second, first], guaranteed(8), guaranteed(8)) == 94  # the first was subtracted from the wrong zone
+    assert score([second, first], guaranteed(8), guaranteed(8)) == 94  # the amount was subtracted from the wrong zone
 
 
 def test_gaps_in_ids() -> None:
-    """To subtract from NUMA node 2 of two makes the scheduler panic; scope pod subtracts nothing."""
+    """Subtracting from NUMA node 2 of two makes the scheduler panic; scope pod subtracts nothing."""
     zones = [zone(0, {"cpu": 4, "memory": "8Gi"}), zone(2, {"cpu": 8, "memory": "8Gi"})]
     for scope, outcome in (("container", "crashes"), ("pod", "scored")):
         assert score_node(nrt(zones, scope=scope), pod(guaranteed(8)), "LeastNUMANodes").outcome == outcome
@@ -142,5 +142,5 @@ def test_number_of_zones(zones: list[Json], cpus: int, nics: int) -> None:
         for zone_set in itertools.combinations(available, size)
         if sum(amounts[0] for amounts in zone_set) >= cpus and sum(amounts[1] for amounts in zone_set) >= nics
     ]
-    expected = 100 - min(sizes) * 12 + 6 if sizes else 0  # without distances every set is close
+    expected = 100 - min(sizes) * 12 + 6 if sizes else 0  # without distances, every set is close
     assert score(zones, guaranteed(cpus, nic=nics)) == expected

@@ -1,4 +1,4 @@
-"""The plugin's scores by allocated fractions."""
+"""The plugin's scores, based on allocated fractions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def scored(number: int) -> ScoreStatus:
     return ScoreStatus("scored", number)
 
 
-# --- pods and nodes that are not compared
+# --- pods and nodes that are not scored by zones
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -58,7 +58,7 @@ def test_other_policies(strategy: Strategy, policy: str) -> None:
 
 
 def test_least_and_most_allocated() -> None:
-    """The remaining and the requested part in hundredths, each cut to an integer; then the mean."""
+    """The remaining or requested fractions are truncated to integer percentages, and then averaged."""
     zones = [zone(0, {"cpu": 8, "memory": 8 * GIB})]
     pod_object = pod(guaranteed(3, memory=GIB))
     assert score(zones, pod_object, "LeastAllocated") == scored((62 + 87) // 2)
@@ -86,7 +86,7 @@ def test_missing_resources() -> None:
 
 
 def test_balanced_allocation() -> None:
-    """100 if all fractions are equal; 0 if any resource does not suffice."""
+    """The score is 100 if all fractions are equal, and 0 if any resource does not suffice."""
     zones = [zone(0, {"cpu": 8, "memory": 8 * GIB})]
     assert score(zones, pod(guaranteed(2, memory=2 * GIB)), "BalancedAllocation") == scored(100)
     assert score(zones, pod(guaranteed(8, memory=1)), "BalancedAllocation") == scored(50)
@@ -99,7 +99,7 @@ amounts = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=2
 
 @given(amounts)
 def test_balanced_allocation_agrees_with_sample_variance(pairs: list[tuple[int, int]]) -> None:
-    """Exactly, except for rounding in the last place before the result is cut."""
+    """The scores are equal, except for rounding in the last place before truncation."""
     names = ["cpu", "memory", "example.com/a", "example.com/b"][: len(pairs)]
     available = zone(0, {name: available for name, (_, available) in zip(names, pairs, strict=True)})
     pod_object = pod(container(**{name: requested for name, (requested, _) in zip(names, pairs, strict=True)}))
@@ -114,17 +114,17 @@ def test_balanced_allocation_agrees_with_sample_variance(pairs: list[tuple[int, 
 
 
 def test_lowest_score_of_fitting_zones() -> None:
-    """A zone with a score of 0 counts as one that does not fit, even if it is only full."""
+    """A zone with a score of 0 counts as one that does not fit, even if it is merely full."""
     zones = [zone(number, {"cpu": cpus, "memory": 8 * GIB}) for number, cpus in enumerate((8, 16, 1))]
     pod_object = pod(guaranteed(4, memory=4 * GIB))
-    assert score(zones, pod_object, "LeastAllocated") == scored(25)  # 0 and 50 in the last
+    assert score(zones, pod_object, "LeastAllocated") == scored(25)  # the last zone scores 0 and 50
     assert score(zones, pod_object, "MostAllocated") == scored(25)
     full = [zone(0, {"cpu": 4, "memory": 4 * GIB}), zone(1, {"cpu": 8, "memory": 8 * GIB})]
     assert score(full, pod_object, "LeastAllocated") == scored(50)
 
 
 def test_container_scope() -> None:
-    """The mean over all containers, init containers included, each as if it were alone."""
+    """The score is the mean over all containers, including init containers, each scored as if it were alone."""
     zones = [zone(0, {"cpu": 8, "memory": 8 * GIB})]
     containers = [guaranteed(cpus, memory=cpus * GIB) for cpus in (8, 4, 1)]
     pod_object = pod(*containers[:2], init=(containers[2],))
@@ -132,7 +132,7 @@ def test_container_scope() -> None:
 
 
 def test_pod_scope() -> None:
-    """The maximum of the sum of all containers and of any init container; sidecars count as init containers."""
+    """The request is the maximum of the sum of all containers and of any init container, including sidecars."""
     zones = [zone(0, {"cpu": 8, "memory": 8 * GIB})]
     two, four = guaranteed(2, memory=2 * GIB), guaranteed(4, memory=4 * GIB)
     assert score(zones, pod(two, two), "MostAllocated", "pod") == scored(50)
@@ -152,7 +152,7 @@ def test_node_without_zones() -> None:
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_pod_level_resources(scope: str) -> None:
-    """Containers without requests lead to a division by zero, or to an invalid score."""
+    """Containers without requests lead to a division by zero or to an invalid score."""
     pod_level = {"cpu": "4", "memory": "1Gi"}
     pod_object = pod({"name": "c"}, resources={"requests": pod_level, "limits": pod_level})
     zones = [zone(0, {"cpu": 8, "memory": 8 * GIB})]
@@ -180,7 +180,7 @@ def test_overdrawn_zones() -> None:
 
 @pytest.mark.parametrize(("strategy", "scope"), STRATEGIES_AND_SCOPES)
 def test_gaps_in_ids(strategy: Strategy, scope: str) -> None:
-    """Ids are used as indices of a list: NUMA nodes 0 and 2 make the scheduler panic."""
+    """Ids are used as list indices: NUMA nodes 0 and 2 make the scheduler panic."""
     zones = [zone(number, {"cpu": 8, "memory": 8 * GIB}) for number in (0, 2)]
     pod_object = pod(guaranteed(12))
     if strategy == "LeastNUMANodes" and scope == "pod":

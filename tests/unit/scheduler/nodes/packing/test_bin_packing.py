@@ -1,4 +1,4 @@
-"""Bin packing: never more than fits, nothing left out that fits, and optimal for small numbers of kinds."""
+"""Bin packing: no bin is overfilled, no fitting item is left out, and results are optimal for few kinds of items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ITEMS = st.lists(
 
 
 def optimum(bins: list[tuple[int, int]], items: list[tuple[int, int, int]]) -> int:
-    """Return the highest number of CPUs in use: every filling of every bin."""
+    """Return the highest number of CPUs in use over all fillings of all bins."""
 
     @cache
     def best(index: int, remaining: Counts) -> int:
@@ -42,7 +42,7 @@ def optimum(bins: list[tuple[int, int]], items: list[tuple[int, int, int]]) -> i
 
 @given(BINS, ITEMS)
 def test_optimal(bins: list[tuple[int, int]], items: list[tuple[int, int, int]]) -> None:
-    """The total weight is that of the best packing; no bin is overfull, and no item is used twice."""
+    """The total weight is that of the best packing, no bin is overfilled, and no item is used twice."""
     packed = pack([PackBin(0, free) for free in bins], [PackItem(((c, g),), c, n) for c, g, n in items])
     for free, counts in zip(bins, packed, strict=True):
         for resource in range(2):
@@ -53,13 +53,13 @@ def test_optimal(bins: list[tuple[int, int]], items: list[tuple[int, int, int]])
     assert sum(total * item[0] for total, item in zip(totals, items, strict=True)) == optimum(bins, items)
 
 
-@settings(max_examples=24)  # each searches as long as it may
+@settings(max_examples=24)  # each example searches up to its limit
 @given(
     st.lists(st.integers(0, 64), min_size=1, max_size=12),
     st.lists(st.tuples(st.integers(1, 20), st.integers(1, 30)), min_size=1, max_size=20, unique_by=lambda x: x[0]),
 )
-def test_nothing_is_left_out_that_fits(bins: list[int], items: list[tuple[int, int]]) -> None:
-    """Even where the search is cut short, no bin has room for an item that is in none."""
+def test_no_fitting_item_is_left_out(bins: list[int], items: list[tuple[int, int]]) -> None:
+    """Even if the search is cut short, no item is left out that still fits into a bin."""
     packed = pack([PackBin(0, (free,)) for free in bins], [PackItem(((size,),), size, count) for size, count in items])
     unused = [count - sum(counts[kind] for counts in packed) for kind, (_, count) in enumerate(items)]
     for free, counts in zip(bins, packed, strict=True):
@@ -70,7 +70,7 @@ def test_nothing_is_left_out_that_fits(bins: list[int], items: list[tuple[int, i
 
 @pytest.mark.parametrize(("bins", "kinds"), [(8, 4), (96, 6), (96, 24), (384, 50)])
 def test_work_is_bounded(bins: int, kinds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many bins and kinds there are: about as many looks at a kind as for few of them."""
+    """The number of checks of a kind is limited: it is about the same for many bins and kinds as for few."""
     looks: list[int] = []
     original = bin_packing.fitting
 
@@ -88,13 +88,13 @@ def test_work_is_bounded(bins: int, kinds: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_whole_bins_stay_free() -> None:
-    """Of packings with equal weights, the one with a whole bin left is taken."""
+    """Of packings with equal weights, one that leaves a whole bin free is chosen."""
     bins = [PackBin(0, (8,)), PackBin(0, (8,)), PackBin(0, (4,))]
     assert pack(bins, [PackItem(((4,),), 4, 3)]) in ([(2,), (0,), (1,)], [(0,), (2,), (1,)])
 
 
 def test_groups_of_bins() -> None:
-    """An item goes only to bins of groups that take it."""
+    """An item goes only into bins of groups that accept it."""
     bins = [PackBin(0, (8,)), PackBin(1, (8,))]
     items = [PackItem((None, (8,)), 8, 2), PackItem(((3,), (3,)), 3, 9)]
     assert pack(bins, items) == [(0, 2), (1, 0)]

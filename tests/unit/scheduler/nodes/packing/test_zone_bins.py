@@ -1,4 +1,4 @@
-"""Nodes as bins: a pod that fits the amounts of one bin is admitted, and leaves that bin with so much less."""
+"""Nodes as bins: a pod that fits the amounts of a bin is admitted, and only that bin has less afterwards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nodes_without_one_zone_are_one_bin(topology: str) -> None:
 
 
 def test_amounts_of_pods() -> None:
-    """Several containers that are aligned one by one, and pods that no kubelet of the kind admits, have no amounts."""
+    """Pods with several containers that are aligned individually, or that no kubelet admits, have no amounts."""
     state = node(**STATIC, topology="restricted", devices={GPU: {1: 2}})
     layout = node_bins(state).layout
     one = container("a", cpus=4, gib=2, devices={GPU: 1})
@@ -48,7 +48,7 @@ def test_amounts_of_pods() -> None:
 
 
 def test_pods_larger_than_a_zone_are_not_packable() -> None:
-    """Reserved and allocated CPUs count: by them the kubelet tells how many zones a pod needs."""
+    """Reserved and allocated CPUs count, as the kubelet uses them to compute how many zones a pod needs."""
     bins = node_bins(node(**STATIC, topology="restricted", reserved=0b11)._replace(free_cpus=0b1111 << 8))
     assert is_packable(bins, pod(container(cpus=8, gib=1)))
     assert not is_packable(bins, pod(container(cpus=9, gib=1)))
@@ -56,7 +56,7 @@ def test_pods_larger_than_a_zone_are_not_packable() -> None:
 
 @pytest.mark.parametrize("resource", ["devices", "memory"])
 def test_pods_with_more_devices_or_memory_than_a_zone_has_are_not_packable(resource: str) -> None:
-    """Allocated amounts count, as with CPUs; the node has both zones' amounts in total."""
+    """As with CPUs, allocated amounts count; in total, the node has the amounts of both zones."""
     state = node(**STATIC, topology="restricted", devices={GPU: {1: 2, 2: 2}})
     bins = node_bins(state._replace(memory_free=((0,), (0,)), device_free=(0, 0)))
     zone, more = (
@@ -70,7 +70,7 @@ def test_pods_with_more_devices_or_memory_than_a_zone_has_are_not_packable(resou
 
 @given(clusters(("restricted", "single-numa-node"), most=4), pods(simple=True), st.data())
 def test_admitted_pods_leave_one_bin_with_less(cluster: list[NodeState], shape: PodShape, data: st.DataObject) -> None:
-    """A packable pod takes its amounts of one bin, and of no other."""
+    """A packable pod takes its amounts from one bin only."""
     state = data.draw(st.sampled_from(cluster))
     bins = node_bins(state)
     after = admit(state, shape).after

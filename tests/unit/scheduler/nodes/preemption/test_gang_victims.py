@@ -1,4 +1,4 @@
-"""Victims for gangs: once they have ended all members are admitted, and none of them could be spared."""
+"""Victims for gangs: after they have ended, all members are admitted, and no victim could be spared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def without(node: OccupiedNode, uids: Collection[str]) -> OccupiedNode:
 
 
 def admitted_one_by_one(nodes: Sequence[OccupiedNode], shape: PodShape, count: int) -> bool:
-    """Fill node after node with equal pods; tell whether all of them are admitted."""
+    """Fill node after node with equal pods; return whether all of them are admitted."""
     for node in nodes:
         come: tuple[PodShape, ...] = ()
         while count and Admissions(node._replace(nominated=come), shape).admitted(()):
@@ -39,7 +39,7 @@ def admitted_one_by_one(nodes: Sequence[OccupiedNode], shape: PodShape, count: i
 def test_all_are_admitted_and_no_victim_is_spared(
     drawn: list[OccupiedNode], shape: PodShape, count: int, priority: int
 ) -> None:
-    """The victims have lower priorities and keep the budgets; all of them are needed, and together they suffice."""
+    """Victims have lower priorities and respect the budgets; all of them are needed, and together they suffice."""
     nodes = [
         node._replace(name=f"n{row}", pods=tuple(pod._replace(uid=f"{row}/{pod.uid}") for pod in node.pods))
         for row, node in enumerate(drawn)
@@ -65,7 +65,7 @@ def test_all_are_admitted_and_no_victim_is_spared(
 @settings(max_examples=40, deadline=None)
 @given(occupied_nodes(most=5), pods(), st.integers(1, 3))
 def test_no_victims_where_none_are_needed(node: OccupiedNode, shape: PodShape, count: int) -> None:
-    """Where the node admits all members as it is, or once pods that end already have ended, no other pod ends."""
+    """If the node admits all members, now or after pods that are already terminating, no pod is preempted."""
     members = [Preemptor(f"m{number}", "ns", f"m{number}", shape, 10) for number in range(count)]
     outcome = select_gang_victims([node], members, BUDGETS)
     if admitted_one_by_one([node], shape, count):

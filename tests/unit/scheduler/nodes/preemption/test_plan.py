@@ -41,7 +41,7 @@ def chosen(*nodes: OccupiedNode, shape: PodShape | None = None) -> PreemptionPla
 
 
 def test_the_criteria_in_their_order() -> None:
-    """The lowest highest priority, then the smallest sum, then the fewest, then the latest start."""
+    """The order is: the lowest highest priority, then the smallest sum, then the fewest, then the latest start."""
     high = node_of("high", (8, 8), (5, 6))
     low = node_of("low", (4, 4, 8), (1, 2, 9))
     assert chosen(high, low).victims is not None
@@ -52,15 +52,15 @@ def test_the_criteria_in_their_order() -> None:
     assert chosen(one, late).victims == select_victims(late, preemptor_of(cpu_pod(8)), {})
 
 
-def test_room_that_comes_without_preemption() -> None:
-    """Where a node admits the pod once some pods have ended that end already, nothing is preempted."""
+def test_capacity_that_terminating_pods_free() -> None:
+    """If a node admits the pod after pods that are already terminating, nothing is preempted."""
     node = node_of("n", (8, 8), (0, 0))
     ending = node._replace(name="e", pods=tuple(pod._replace(terminating=pod.name == "p0") for pod in node.pods))
     assert chosen(node, ending) == PreemptionPlan(waiting_for="e")
 
 
-def test_room_of_nominated_pods() -> None:
-    """A nominated pod has the room of the pods that end for it: the preemptor needs further victims."""
+def test_capacity_of_nominated_pods() -> None:
+    """A nominated pod uses the capacity of the pods that end for it, so the preemptor needs further victims."""
     node = node_of("n", (8, 8), (0, 0))
     ending = node._replace(pods=tuple(pod._replace(terminating=pod.name == "p0") for pod in node.pods))
     victims = chosen(ending._replace(nominated=(cpu_pod(8),))).victims
@@ -77,7 +77,7 @@ def test_no_victims() -> None:
 @settings(max_examples=50)
 @given(st.lists(occupied_nodes(most=4), max_size=3), pods())
 def test_no_node_is_cheaper(nodes: list[OccupiedNode], shape: PodShape) -> None:
-    """No node has victims that cost less, whatever the order of the nodes."""
+    """No node has cheaper victims, regardless of the order of the nodes."""
     preemptor = preemptor_of(shape)
     each = [victims for node in nodes if (victims := select_victims(node, preemptor, BUDGETS)) is not None]
     for ordered in (nodes, nodes[::-1]):

@@ -1,4 +1,4 @@
-"""The state of a node after pods have ended, against an idle node and against other orders."""
+"""The state of a node after pods have ended, compared with an idle node and with other orders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def holdings(pods: Iterable[RunningPod]) -> list[Holdings]:
 
 
 def test_devices_of_numa_node_minus_one() -> None:
-    """A device whose plugin names NUMA node -1 is free again; holdings name no zone for it."""
+    """A device whose plugin names NUMA node -1 is freed, although holdings name no zone for it."""
     kind = replace(node_kind(SINGLE), devices=(DeviceClass(GPU, NO_ZONE, 2, 2),))
     occupied = idle_node(kind)._replace(device_free=(0,))
     ended = [Holdings(0, ((GPU, 0, 1),))]
@@ -46,14 +46,14 @@ def test_devices_of_numa_node_minus_one() -> None:
 
 @given(occupied_nodes(topologies=EVERY))
 def test_all_pods_end(node: OccupiedNode) -> None:
-    """After the end of all pods the node is idle."""
+    """After all pods have ended, the node is idle."""
     if len(holdings(node.pods)) == len(node.pods):
         assert release(node.reported, holdings(node.pods), 0) == idle_node(node.state.kind)
 
 
 @given(occupied_nodes(topologies=("single-numa-node",)), st.data())
-def test_one_after_another(node: OccupiedNode, data: st.DataObject) -> None:
-    """Pods that end one after another leave what they leave together, whatever stays."""
+def test_the_order_of_ends_does_not_matter(node: OccupiedNode, data: st.DataObject) -> None:
+    """Pods that end one after another free as much as pods that end together, whatever pods remain."""
     pods = list(node.pods)
     assume(len(holdings(pods)) == len(pods))
     ending = data.draw(st.lists(st.sampled_from(pods), unique=True)) if pods else []
@@ -66,8 +66,8 @@ def test_one_after_another(node: OccupiedNode, data: st.DataObject) -> None:
 
 
 @given(occupied_nodes(topologies=EVERY))
-def test_nothing_is_invented(node: OccupiedNode) -> None:
-    """No more is free than on the idle node, and without an end nothing changes but groups without assignments."""
+def test_nothing_is_freed_twice(node: OccupiedNode) -> None:
+    """No more is free than on the idle node. If no pod ends, only groups without assignments change."""
     idle = idle_node(node.state.kind)
     after = release(node.reported, holdings(node.pods) * 2, 0)
     assert after.free_cpus | idle.free_cpus == idle.free_cpus

@@ -1,4 +1,4 @@
-"""The victims on one node, against a search through all sets of pods."""
+"""The victims on one node, compared with a search over all sets of pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kept(victims: tuple[RunningPod, ...]) -> bool:
 
 
 def sufficient_sets(node: OccupiedNode, preemptor: Preemptor) -> Iterator[tuple[RunningPod, ...]]:
-    """Yield every set of victims that keeps the budgets and after whose end the preemptor is admitted."""
+    """Yield every set of victims that respects the budgets and makes the preemptor fit."""
     eligible = eligible_victims(node, preemptor, BUDGETS)
     admissions = Admissions(node, preemptor.shape)
     sets = chain.from_iterable(combinations(eligible, count) for count in range(len(eligible) + 1))
@@ -45,7 +45,7 @@ def preemptor_of(shape: PodShape, priority: int = 10) -> Preemptor:
 @settings(max_examples=100)
 @given(occupied_nodes(), pods(), st.sampled_from([0, 5, 10, 2000]))
 def test_the_cheapest_set(node: OccupiedNode, shape: PodShape, priority: int) -> None:
-    """No sufficient set of pods costs less than the victims; without a sufficient set there are none."""
+    """No sufficient set of pods is cheaper than the victims; without a sufficient set there are none."""
     preemptor = preemptor_of(shape, priority)
     victims = select_victims(node, preemptor, BUDGETS)
     costs = [victims_cost(each) for each in sufficient_sets(node, preemptor)]
@@ -58,7 +58,7 @@ def test_the_cheapest_set(node: OccupiedNode, shape: PodShape, priority: int) ->
 @settings(max_examples=60)
 @given(occupied_nodes(topologies=("none", "best-effort", "restricted", "single-numa-node"), most=12), pods())
 def test_sound_and_minimal(node: OccupiedNode, shape: PodShape) -> None:
-    """Under every policy: only eligible pods, within the budgets, sufficient, and none of them can be spared."""
+    """Under every policy, victims are eligible, within the budgets, sufficient, and all needed."""
     preemptor = preemptor_of(shape)
     victims = select_victims(node, preemptor, BUDGETS)
     if victims is None:
@@ -89,34 +89,34 @@ def names(victims: Victims | None) -> set[str]:
 
 
 def test_fragmented_zones() -> None:
-    """Six CPUs are free, three in each zone: one pod of one zone ends, of two equal ones that which started last."""
+    """Six CPUs are free, three in each zone. Of two equal pods, the one that started last is the victim."""
     node = place(TWO_ZONES, [cpu_pod(5), cpu_pod(5)], [0, 0])
     assert admit(node.state, cpu_pod(5)).reason == "TopologyAffinityError"
     assert names(select_victims(node, preemptor_of(cpu_pod(5)), {})) == {"p1"}
 
 
-def test_the_lowest_goes_before_the_fewest() -> None:
-    """Two pods of priority 0 end rather than one of priority 5; of equal priorities one ends rather than two."""
+def test_low_priorities_matter_more_than_few_victims() -> None:
+    """Two pods of priority 0 end rather than one of priority 5. At equal priorities, one ends rather than two."""
     shapes = [cpu_pod(8), cpu_pod(4), cpu_pod(4)]
     assert names(select_victims(place(TWO_ZONES, shapes, [5, 0, 0]), preemptor_of(cpu_pod(8)), {})) == {"p1", "p2"}
     assert names(select_victims(place(TWO_ZONES, shapes, [5, 5, 5]), preemptor_of(cpu_pod(8)), {})) == {"p0"}
     assert names(select_victims(place(TWO_ZONES, shapes, [5, 0, 5]), preemptor_of(cpu_pod(4)), {})) == {"p1"}
 
 
-def test_equal_or_higher_priority_stays() -> None:
+def test_equal_or_higher_priority_is_not_preempted() -> None:
     node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [10, 11])
     assert select_victims(node, preemptor_of(cpu_pod(4)), {}) is None
 
 
-def test_pods_that_end_already_count() -> None:
-    """Where terminating pods suffice nothing is preempted; their priority does not matter."""
+def test_terminating_pods_count() -> None:
+    """If terminating pods suffice, nothing is preempted; their priority does not matter."""
     node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [99, 0])
     ending = tuple(pod._replace(terminating=pod.name == "p0") for pod in node.pods)
     assert select_victims(node._replace(pods=ending), preemptor_of(cpu_pod(8)), {}) == Victims("n", ())
 
 
 def test_budgets() -> None:
-    """A pod of an exhausted budget stays, even if others of a higher priority must end."""
+    """A pod of an exhausted budget is spared, even if pods of a higher priority must end instead."""
     node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [0, 5])
     budgeted = tuple(pod._replace(budgets=("ns/b",) if pod.name == "p0" else ()) for pod in node.pods)
     node = node._replace(pods=budgeted)
@@ -125,14 +125,14 @@ def test_budgets() -> None:
 
 
 def test_unknown_holdings() -> None:
-    """A pod of which nothing is known is no victim."""
+    """A pod with unknown holdings is never a victim."""
     node = place(TWO_ZONES, [cpu_pod(8), cpu_pod(8)], [0, 5])
     unknown = tuple(pod._replace(holdings=None if pod.name == "p0" else pod.holdings) for pod in node.pods)
     assert names(select_victims(node._replace(pods=unknown), preemptor_of(cpu_pod(8)), {})) == {"p1"}
 
 
 def test_a_full_node() -> None:
-    """Pods without exclusive resources end where the node as a whole is full, and only there."""
+    """Pods without exclusive resources are victims only if the node as a whole is full."""
     shared = PodShape((Container("c", "app", 2000, (("memory", UNIT),)),), "Burstable")
     node = place(TWO_ZONES, [shared, shared, cpu_pod(4)], [0, 0, 0])
     assert node.pods[0].holdings == Holdings()
@@ -145,7 +145,7 @@ def test_a_full_node() -> None:
 
 
 def test_many_pods() -> None:
-    """With 110 pods the search ends at its limit; no victim can be spared."""
+    """With 110 pods the search stops at its limit, but no victim can be spared."""
     wide = NodeKind(TWO_ZONES.policies, (0, 1), TWO_ZONES.distances, cpu_topology((0, 1), 55, 1, 1, 0))
     node = place(wide, [cpu_pod(1)] * 110, [index % 7 for index in range(110)])
     victims = select_victims(node, preemptor_of(cpu_pod(20)), {})

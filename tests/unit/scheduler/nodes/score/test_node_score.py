@@ -1,4 +1,4 @@
-"""The score of zonewise: fragmentation, closeness and whole core groups."""
+"""zonewise's score: fragmentation, closeness and whole core groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAGMENTATION, CLOSENESS, GROUPS = ScoreWeights(1, 0, 0), ScoreWeights(0, 1, 0),
 
 
 def _kind(topology: str = "single-numa-node") -> NodeKind:
-    """Two zones of 8 CPUs: each has 4 cores of two threads, in two L3 groups of two cores."""
+    """Return a kind with two zones of 8 CPUs, each with 4 cores of two threads in two L3 groups of two cores."""
     return NodeKind(
         Policies(topology=topology, cpu="static"),
         (0, 1),
@@ -33,7 +33,7 @@ def _kind(topology: str = "single-numa-node") -> NodeKind:
 
 
 def _state(free: tuple[int, int], gpus: tuple[int, int] = (4, 4), topology: str = "single-numa-node") -> NodeState:
-    """A node with the highest CPUs of each zone free, whole cores first."""
+    """Return a node on which the highest CPUs of each zone are free, in whole cores first."""
     kind = _kind(topology)
     bits = 0
     for (zone, zone_cpus), count in zip(kind.cpus.zones, free, strict=True):
@@ -58,7 +58,7 @@ def _scores(
 
 
 def test_pending_pods_keep_their_placements() -> None:
-    """With pending pods of 6 CPUs, 2 CPUs are better allocated from a zone with 4 free CPUs than from one with 6."""
+    """With pending pods of 6 CPUs, a pod of 2 CPUs should use a zone with 4 free CPUs rather than one with 6."""
     pending = (PendingShape(_pod(6), 10),)
     assert _scores([_state((4, 8)), _state((6, 8)), _state((8, 8))], _pod(2), pending, FRAGMENTATION) == [100, 0, 100]
 
@@ -69,8 +69,8 @@ def test_pending_shapes_are_weighted_by_pod_count() -> None:
     assert (lost_both, lost_large) == (0, 75)
 
 
-def test_pending_pods_that_request_more_than_64_bits_hold() -> None:
-    """They have no placement to lose, so they change no score."""
+def test_pending_requests_that_exceed_64_bits() -> None:
+    """Such pods have no placement to lose, so they do not change scores."""
     huge = Container("a", "app", 1000 << 62, (("memory", 6 << 60),))
     pending = PendingShape(PodShape((huge, huge._replace(name="b")), "Guaranteed"), 1)
     states = [_state((4, 8), topology="none"), _state((8, 8), topology="none")]
@@ -83,7 +83,7 @@ def test_without_pending_pods_zones_in_use_are_filled() -> None:
 
 
 def test_one_zone_is_best() -> None:
-    """Policies that require one zone score 100; best-effort does where one zone has all; none has no zone."""
+    """Policies that require one zone score 100, as does best-effort if one zone suffices; policy none uses no zone."""
     states = [
         _state((8, 8)),
         _state((8, 2), (0, 4), "best-effort"),
@@ -93,8 +93,8 @@ def test_one_zone_is_best() -> None:
     assert _scores(states, _pod(4, 2), (), CLOSENESS) == [100, 50, 100, 50]
 
 
-def test_l3_groups_stay_whole() -> None:
-    """2 CPUs fit beside others in a half-allocated group of 4; on the other node they break a whole group."""
+def test_l3_groups_remain_whole() -> None:
+    """On one node 2 CPUs fit into a half-allocated group of 4; on the other they would break a whole group."""
     beside, apart = _scores([_state((2, 0)), _state((4, 0))], _pod(2), (), GROUPS)
     assert beside > apart
 
@@ -109,7 +109,7 @@ def test_rejected_pod_and_pod_without_requests() -> None:
 @settings(max_examples=50)
 @given(clusters(), pods(), pods(simple=True))
 def test_bounds(cluster: list[NodeState], pod: PodShape, other_pod: PodShape) -> None:
-    """Scores are 0 to 100 for any pod and node, and 0 where the pod is surely rejected."""
+    """Scores are between 0 and 100 for any pod and node, and 0 if the pod is surely rejected."""
     table = NodeStateTable()
     table.set_rows(dict(enumerate(cluster)))
     for pending in ((), (PendingShape(other_pod, 3), PendingShape(pod, 1))):

@@ -20,7 +20,7 @@ WEIGHTS = {"cpu": 3, "memory": 1, "example.com/gpu": 5}
 
 
 def _nrt(state: NodeState) -> dict[str, Any]:
-    """The object that an agent would publish of a state, with every resource in every zone."""
+    """Return the object that an agent would publish for a state, with every resource in every zone."""
     kind = state.kind
     policies = kind.policies
     cpus = dict(kind.cpus.zones)
@@ -73,7 +73,7 @@ def _manifest(shape: PodShape) -> dict[str, Any]:
 def test_scores_agree_with_the_plugin(
     strategy: Strategy, cluster: list[NodeState], pod: PodShape, weighted: bool
 ) -> None:
-    """The arrays' scores are those of the plugin's rules, on nodes with zones 0, 1, 2 and so on."""
+    """On nodes with zones 0, 1, 2 and so on, the arrays give the scores of the plugin."""
     cluster = [state for state in cluster if state.kind.zones == tuple(range(len(state.kind.zones)))]
     pod = pod._replace(pod_level=None)
     weights = WEIGHTS if weighted else None
@@ -87,7 +87,7 @@ def test_scores_agree_with_the_plugin(
 
 
 def test_balance_of_one_resource() -> None:
-    """The plugin divides by zero, and scores an arbitrary number; nrt_match_score raises an error."""
+    """The plugin divides by zero and returns an arbitrary score; nrt_match_score raises an error instead."""
     table = NodeStateTable()
     table.set_rows(dict(enumerate(states(kind(TWO_ZONES), TWO_ZONES, 1))))
     with pytest.raises(ValueError, match="two resources"):
