@@ -95,8 +95,7 @@ def test_no_count_is_wrong(states: list[NodeState], shape: PodShape, limit: int)
 
 
 def test_busy_cpus_of_a_larger_package() -> None:
-    """A package of 4 CPUs counts as free with 3, as the other has 2. The kubelet takes a busy CPU; a second pod fits.
-    """
+    """A package of 4 CPUs counts as free with 3, as the other has 2. A busy CPU is allocated, and a second pod fits."""
     topology = topology_of([CoreAt(0, 0, None, 1 << cpu) for cpu in range(4)] + [CoreAt(0, 1, None, 3 << 4)])
     state = state_of(topology, Policies(cpu="static"), busy=1)
     shape = pod(container("a", cpus=4), container("b", cpus=2))
