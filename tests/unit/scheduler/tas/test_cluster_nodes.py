@@ -33,7 +33,7 @@ def placements_of(nodes: ClusterNodes) -> TASSnapshot:
 
 
 def most_pods(snapshot: TASSnapshot, cpus: int = 1000) -> int:
-    """Return how many pods with a request of CPUs fit, up to 64; CPUs are in thousandths."""
+    """Return how many pods with a CPU request fit, up to 64; `cpus` is in milli-CPUs."""
     for count in range(64, 0, -1):
         topology = TopologyRequest(PodSetTopologyRequest(unconstrained=True))
         workload = job("probe", PodSet("main", count, {"cpu": cpus}, topology=topology))
@@ -43,7 +43,7 @@ def most_pods(snapshot: TASSnapshot, cpus: int = 1000) -> int:
 
 
 def hosts(snapshot: TASSnapshot, workload: Workload) -> dict[str, int] | None:
-    """Return the pods by host of a workload with one pod set; None: it does not fit."""
+    """Return the number of pods by host for a workload with one pod set; None if it does not fit."""
     requests = [PlacementRequest(pod_set, pod_set.pods, "all") for pod_set in workload.pod_sets]
     result = snapshot.find_topology_assignments(workload, {"all": requests}, empty=False)
     if isinstance(result, TopologyPlacementFailure):
@@ -52,7 +52,7 @@ def hosts(snapshot: TASSnapshot, workload: Workload) -> dict[str, int] | None:
 
 
 def fits_without_queue(snapshot: TASSnapshot, pods: int) -> bool:
-    """Tell whether so many wide pods would fit if the queue had none."""
+    """Return whether this many wide pods would fit if no pods of the queue were running."""
     workload = job("probe", pods_of_shape(WIDE, pods))
     requests = {"all": [PlacementRequest(workload.pod_sets[0], pods, "all")]}
     result = snapshot.find_topology_assignments(workload, requests, empty=True)
@@ -60,7 +60,7 @@ def fits_without_queue(snapshot: TASSnapshot, pods: int) -> bool:
 
 
 def start(snapshot: TASSnapshot, workload: Workload) -> Workload:
-    """Start a workload with one pod set."""
+    """Start a workload with one pod set; return it with its admission."""
     requests = [PlacementRequest(workload.pod_sets[0], workload.pod_sets[0].pods, "all")]
     result = snapshot.find_topology_assignments(workload, {"all": requests}, empty=False)
     assert not isinstance(result, TopologyPlacementFailure)
@@ -71,7 +71,7 @@ def start(snapshot: TASSnapshot, workload: Workload) -> Workload:
 
 
 def test_nodes_join_and_leave() -> None:
-    """Nodes that are Ready and schedulable make up the topologies; each such change needs new ones."""
+    """Nodes that are ready and schedulable form the topologies. Any change of these nodes requires new topologies."""
     nodes = ClusterNodes()
     assert nodes.apply([node_change("a"), node_change("b", ready="Unknown"), node_change("c", unschedulable=True)])
     assert most_pods(placements_of(nodes)) == 16
@@ -87,7 +87,7 @@ def test_nodes_join_and_leave() -> None:
 
 
 def test_flavors_without_topology_have_quota_only() -> None:
-    """Only flavors with a known, valid Topology have placements; an invalid one costs only its flavors."""
+    """Only flavors with a known, valid Topology have placements. An invalid Topology affects only its own flavors."""
     nodes = ClusterNodes()
     nodes.apply([node_change("a")])
     snapshot = nodes.placements((ResourceFlavor("plain"), ResourceFlavor("lost", topology_name="absent")), {})
@@ -99,7 +99,7 @@ def test_flavors_without_topology_have_quota_only() -> None:
 
 
 def test_usage_changes_in_place() -> None:
-    """Pods outside the queue count in the topologies that there are."""
+    """Pods outside the queue are counted in the existing topologies."""
     nodes = ClusterNodes()
     nodes.apply([node_change("a")])
     snapshot = placements_of(nodes)
@@ -113,7 +113,7 @@ def test_usage_changes_in_place() -> None:
 
 
 def test_usage_and_report_may_precede_their_node() -> None:
-    """What is observed of a node before the node itself counts once the node is there."""
+    """Usage and reports that arrive before their node are applied when the node arrives."""
     nodes = ClusterNodes()
     running = running_node(node(2, 4, **STRICT), [WIDE])
     assert not nodes.apply([{"node": "a", "usage": {"cpu": 1000}, "pods": 1}])
@@ -125,7 +125,7 @@ def test_usage_and_report_may_precede_their_node() -> None:
 
 
 def test_reports_change_in_place() -> None:
-    """A report limits the pods of the queue to what its kubelet admits, until it is deleted."""
+    """A report limits the pods of the queue to those that its kubelet admits, until the report is deleted."""
     nodes = ClusterNodes()
     nodes.apply([node_change("a")])
     snapshot = placements_of(nodes)
@@ -139,7 +139,7 @@ def test_reports_change_in_place() -> None:
 
 
 def test_pods_of_the_queue_count_once() -> None:
-    """A pod that is admitted, observed and reported counts once; it counts no more when its kubelet has ended it."""
+    """A pod that is admitted, observed and reported counts once, and no longer after its kubelet has ended it."""
     nodes = ClusterNodes()
     idle = running_node(node(2, 4, **STRICT), [])
     nodes.apply([node_change("a"), {"node": "a", "report": idle.report("a")}])
@@ -160,8 +160,8 @@ def test_pods_of_the_queue_count_once() -> None:
     assert snapshot.node_state(0) == idle.state
 
 
-def test_gone_pod_holds_its_share_until_the_report_lacks_it() -> None:
-    """A pod that was deleted without a word of its kubelet may still be stopping."""
+def test_deleted_pod_counts_until_the_report_lacks_it() -> None:
+    """If its kubelet has not confirmed the end of a deleted pod, the pod may still be stopping."""
     nodes = ClusterNodes()
     running = running_node(node(2, 4, **STRICT), [WIDE])
     key = key_of("p0")
@@ -177,7 +177,7 @@ def test_gone_pod_holds_its_share_until_the_report_lacks_it() -> None:
 
 
 def test_unnamed_pods_count_as_others() -> None:
-    """A key that two pods share names neither: what they hold is not the queue's."""
+    """If two pods share a key, neither counts as a pod of the queue, nor do their resources."""
     nodes = ClusterNodes()
     running = running_node(node(2, 4, **STRICT), [WIDE])
     nodes.apply([node_change("a"), {"node": "a", "report": running.report("a")}])
@@ -188,7 +188,7 @@ def test_unnamed_pods_count_as_others() -> None:
 
 
 def test_release_of_the_kubelet_changes_in_place() -> None:
-    """The Node says how its kubelet behaves; the topologies stay."""
+    """The kubelet's release in the Node affects verdicts; the topologies remain."""
     nodes = ClusterNodes()
     nodes.apply([node_change("a"), {"node": "a", "report": running_node(node(2, 4, **STRICT), []).report("a")}])
     snapshot = placements_of(nodes)
@@ -200,7 +200,7 @@ def test_release_of_the_kubelet_changes_in_place() -> None:
 
 
 def test_arrays_grow_with_the_cluster() -> None:
-    """Many new nodes need larger arrays, so new topologies; what is known of the others stays."""
+    """Many new nodes require larger arrays and new topologies; the state of other nodes remains."""
     nodes = ClusterNodes()
     running = running_node(node(2, 4, **STRICT), [WIDE])
     nodes.apply([node_change("a"), {"node": "a", "report": running.report("a")}])
@@ -209,8 +209,8 @@ def test_arrays_grow_with_the_cluster() -> None:
     assert most_pods(placements_of(nodes)) == 16
 
 
-def test_damage_costs_its_node_only() -> None:
-    """An invalid Node or report has a problem that names it; the other nodes count."""
+def test_damage_affects_only_its_node() -> None:
+    """An invalid Node or report causes a problem that names it; the other nodes still count."""
     nodes = ClusterNodes()
     damaged = json.dumps({"metadata": {"name": "b"}, "status": {"allocatable": {"cpu": "much"}}})
     nodes.apply([node_change("a"), {"node": "b", "object": damaged}, {"node": "a", "report": '{"zones": 7}'}])
@@ -225,7 +225,7 @@ def test_damage_costs_its_node_only() -> None:
 @settings(max_examples=60)
 @given(st.lists(CHANGES, max_size=25), st.data())
 def test_batches_do_not_matter(changes: list[Json], data: st.DataObject) -> None:
-    """The same changes in other batches, with topologies used in between, give the same placements."""
+    """The same changes in other batches, with topologies used in between, lead to the same placements."""
     at_once, stepwise = ClusterNodes(), ClusterNodes()
     at_once.apply(changes)
     snapshot = stepwise.placements(FLAVORS[:1], TOPOLOGIES)

@@ -1,4 +1,4 @@
-"""LeafUsage against plain lists, with and without copies."""
+"""LeafUsage, compared with plain lists, with and without copies."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _STEPS = st.lists(
     ),
     max_size=12,
 )
-"""Index of the usage, operation, changes, sign."""
+"""Index of the usage, operation, changes, and sign."""
 
 
 class PlainUsage:
-    """Usage as lists, changed at once."""
+    """Usage as lists that are changed immediately."""
 
     def __init__(self) -> None:
         self.used = {(flavor, name): [0] * size for flavor, size in LEAF_COUNTS.items() for name in RESOURCES}
@@ -70,7 +70,7 @@ def all_usage(leaf_usage: LeafUsage) -> dict[tuple[str, str], list[int]]:
 @pytest.mark.parametrize("batch_size", [0, 1024])
 @given(steps=_STEPS)
 def test_applied_changes_are_read(batch_size: int, steps: list[tuple[int, str, list[LeafUsageChange], int]]) -> None:
-    """Each copy has its own changes. Equal versions mean equal usage, and an undone change keeps the version."""
+    """Each copy has its own changes. Equal versions mean equal usage, and undoing a change restores the version."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaf_usage_module, "_BATCH_SIZE", batch_size)
         usages, plain_usages = [LeafUsage(LEAF_COUNTS)], [PlainUsage()]

@@ -1,4 +1,4 @@
-"""The pods of an unhealthy node are replaced, and the other pods keep their leaves."""
+"""Replacement of the pods of an unhealthy node: other pods keep their leaves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REMAINING_HOSTS = [Host("h2", "a", "x", 2), Host("h3", "a", "y", 9), Host("h4", "b", "x", 9)]
-"""Without h1, in rack x of block a, which is unhealthy."""
+"""All hosts except the unhealthy h1 in rack x of block a."""
 PAIRS_IN_RACKS = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, 2),))
 
 
@@ -40,7 +40,7 @@ def test_only_pods_of_the_unhealthy_node_move() -> None:
     for request, pods_by_host, expected in (
         (PodSetTopologyRequest(required=RACK), {"h1": 1, "h2": 1}, {"h2": 2}),
         (PodSetTopologyRequest(required=BLOCK), {"h1": 3, "h2": 1}, {"h2": 1, "h3": 3}),
-        (PodSetTopologyRequest(required=BLOCK), {"h1": 3}, {"h4": 3}),  # no pod remains that it must be close to
+        (PodSetTopologyRequest(required=BLOCK), {"h1": 3}, {"h4": 3}),  # no pod remains that they must be close to
         (PodSetTopologyRequest(unconstrained=True), {"h1": 1, "h4": 2}, {"h2": 1, "h4": 2}),
         (PAIRS_IN_RACKS, {"h1": 1, "h2": 1, "h3": 2}, {"h2": 2, "h3": 2}),
         (PAIRS_IN_RACKS, {"h1": 2, "h3": 2}, {"h2": 2, "h3": 2}),
@@ -57,7 +57,7 @@ def test_only_pods_of_the_unhealthy_node_move() -> None:
 
 
 def test_innermost_incomplete_slice_is_completed() -> None:
-    """A pair of a rack's four pods goes to that rack, although another rack's host fits better."""
+    """A pair completes a rack's four pods, although a host of another rack is a better fit."""
     layers = (SliceConstraint(BLOCK, 8), SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
     hosts = [Host("h2", "a", "x", 4), Host("h3", "a", "y", 2)]
     pod_set = TASPodSetRequests(
@@ -70,8 +70,8 @@ def test_innermost_incomplete_slice_is_completed() -> None:
     assert result.assignments["workers"] == assignment_of({"h2": 4, "h3": 4})
 
 
-def test_slices_of_all_inner_layers_stay_whole() -> None:
-    """Four pods go to one rack, although two racks of the block have a free host each for half of them."""
+def test_slices_of_all_inner_layers_remain_whole() -> None:
+    """Four pods must be in one rack, although two racks of the block each have a free host for half of them."""
     layers = (SliceConstraint(BLOCK, 8), SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
     hosts = [Host("h2", "a", "y", 0), Host("h3", "a", "x", 2), Host("h4", "a", "z", 2)]
     pod_set = TASPodSetRequests(
@@ -122,7 +122,7 @@ def clusters(draw: st.DrawFn) -> list[Host]:
 
 @given(clusters(), st.integers(1, 8), st.sampled_from([1, 2]), st.data())
 def test_request_holds_after_replacement(nodes: list[Host], count: int, size: int, data: st.DataObject) -> None:
-    """Pods on other nodes stay, all pods are in one block, and the slices of racks are whole."""
+    """Pods on other nodes are not moved, all pods are in one block, and rack slices are whole."""
     request = PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(RACK, size),))
     pod_set = TASPodSetRequests("workers", count * size, {"cpu": 1}, request)
     first = find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), [pod_set])

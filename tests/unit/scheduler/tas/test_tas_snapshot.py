@@ -1,4 +1,4 @@
-"""Placements beside existing ones: overlapping flavors, replacement, preemption and second passes."""
+"""Placements among existing ones: overlapping flavors, replacement, preemption and second passes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def with_unhealthy_nodes(snapshot: Snapshot, workload: Workload, *hosts: str) ->
 
 
 def test_flavors_share_hosts() -> None:
-    """The capacity that one flavor's pods use is used for the other flavor in the same cycle."""
+    """Capacity used by pods of one flavor also counts as used for the other flavor, in the same cycle."""
     queues = [preempting_queue("a", 9, ("all",)), preempting_queue("b", 9, ("fast",))]
     heads = [(name, job(f"of-{name}", pods_of(3, request=ONE_HOST), created=float(name == "b"))) for name in "ab"]
     decisions = run_one_cycle(snapshot_of(queues, [Host("one", "x", 4), Host("two", "x", 3)]), *heads)
@@ -64,7 +64,7 @@ def test_flavors_share_hosts() -> None:
 
 
 def test_pod_sets_of_one_workload_in_two_flavors() -> None:
-    """The second pod set does not use the first one's host."""
+    """The second pod set does not use the host of the first one."""
     snapshot = snapshot_of([preempting_queue("a", 3, ("fast", "all"))], [Host("one", "x", 3), Host("two", "x", 3)])
     pod_sets = [pods_of(3, request=ONE_HOST, name=name) for name in ("first", "second")]
     workload = admit(snapshot, "a", job("both", *pod_sets))
@@ -84,14 +84,14 @@ def test_leader_and_workers_in_one_rack() -> None:
     assert {host for pods_by_host in hosts_of(workload).values() for host in pods_by_host} == {"two", "three"}
 
 
-def test_implied_request_where_all_flavors_have_topologies() -> None:
+def test_implied_request_if_all_flavors_have_topologies() -> None:
     snapshot = snapshot_of([preempting_queue("a", 9)], [Host("one", "x", 2)])
     assert hosts_of(admit(snapshot, "a", job("one", PodSet(requests={"cpu": 2})))) == {"main": {"one": 1}}
     assert run_one_cycle(snapshot, ("a", job("two", PodSet(requests={"cpu": 1}))))["two"].status == "waiting"
 
 
 def test_quota_that_counts_other_resources_than_nodes() -> None:
-    """The quota counts credits; the host provides CPUs."""
+    """The quota counts credits, but the host provides CPUs."""
     snapshot = snapshot_of([preempting_queue("a", 9)], [Host("one", "x", 2)])
     pod_set = pods_of(2)._replace(requests={"cpu": 9}, node_requests={"cpu": 2})
     assert hosts_of(admit(snapshot, "a", job("one", pod_set))) == {"main": {"one": 1}}
@@ -120,7 +120,7 @@ def test_unhealthy_nodes_of_an_earlier_run_are_ignored() -> None:
 
 
 def test_victims_use_the_required_hosts() -> None:
-    """The quota suffices for all; the victim is the workload on the host."""
+    """The quota suffices for all workloads; the victim is the workload on the required host."""
     snapshot = snapshot_of([preempting_queue("a", 99)], [Host("one", "x", 4), Host("two", "y", 4)])
     for name, priority in (("low", 1), ("high", 5)):
         admit(snapshot, "a", job(name, pods_of(3), priority=priority))
@@ -149,7 +149,7 @@ def test_assignment_is_held_while_victims_run(recompute: bool) -> None:
 
 
 def test_capacity_of_running_victims_is_not_used() -> None:
-    """The victim's host has capacity for two pods after the preemption, and for one before."""
+    """The victim's host has capacity for two pods after the preemption, but only for one before."""
     queues = [
         preempting_queue("lends", 5),
         preempting_queue("borrows", 0),
@@ -184,7 +184,7 @@ def test_assignment_on_a_victims_host_leaves_free_capacity() -> None:
 
 
 def test_pods_of_an_unhealthy_node_are_replaced() -> None:
-    """The other pods stay, and the unhealthy node's capacity is not used in the same cycle."""
+    """The other pods are not moved, and the unhealthy node's capacity is not used in the same cycle."""
     snapshot = snapshot_of([preempting_queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
     workload = with_unhealthy_nodes(snapshot, admit(snapshot, "a", job("moves", pods_of(2, 2))), "one")
     assert needs_second_pass(workload, snapshot.tas_snapshot)
@@ -199,7 +199,7 @@ def test_pods_of_an_unhealthy_node_are_replaced() -> None:
 @pytest.mark.parametrize(("fail_fast", "status"), [(True, "evicted"), (False, "waiting")])
 @pytest.mark.parametrize("hosts", [("one",), ("one", "two")])
 def test_pods_without_a_replacement(fail_fast: bool, status: str, hosts: tuple[str, ...]) -> None:
-    """A replacement preempts no workload, and several nodes at once are not replaced."""
+    """A replacement never preempts workloads, and if several nodes fail at once, their pods are not replaced."""
     snapshot = snapshot_of([preempting_queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two", "three")])
     workload = admit(snapshot, "a", job("stays", pods_of(2, 2), priority=9))
     if len(hosts) == 1:
@@ -217,7 +217,7 @@ def test_pods_without_a_replacement(fail_fast: bool, status: str, hosts: tuple[s
 
 @pytest.mark.parametrize("quota", [9, 0])
 def test_a_replaced_node_adds_no_flavor(quota: int) -> None:
-    """The queue has got quota of GPUs since the admission. The workload keeps its flavors, and runs on."""
+    """Since the admission, the queue has received quota for GPUs. The workload keeps its flavors and continues."""
     before, hosts = preempting_queue("a", 9), [Host("one", "x", 2), Host("two", "x", 2)]
     gpus = resource_group(FlavorQuotas("fast", (("gpu", ResourceQuota(quota)),)))
     after = before._replace(resource_groups=(*before.resource_groups, gpus))
@@ -233,7 +233,7 @@ def test_a_replaced_node_adds_no_flavor(quota: int) -> None:
 
 
 def test_replacement_on_the_same_node_uses_its_capacity() -> None:
-    """The node is ready again; the first pod set's replacement leaves too little for the second."""
+    """The node is ready again. After the first pod set's replacement, too little is left for the second."""
     snapshot = snapshot_of([preempting_queue("a", 99)], [Host("one", "x", 3), Host("two", "x", 5)])
     workload = admit(snapshot, "a", job("moves", pods_of(1, name="first"), pods_of(1, name="second")))
     assert hosts_of(workload) == {"first": {"one": 1}, "second": {"one": 1}}
@@ -242,7 +242,7 @@ def test_replacement_on_the_same_node_uses_its_capacity() -> None:
 
 
 def test_groups_are_replaced_pod_set_by_pod_set() -> None:
-    """Workers are replaced directly after their leader, before the pod sets between the two."""
+    """Workers are replaced directly after their leader, before pod sets between them."""
     snapshot = snapshot_of(
         [preempting_queue("a", 99)], [Host("one", "x", 2), Host("two", "x", 3), Host("three", "x", 9)]
     )
@@ -260,7 +260,7 @@ def test_groups_are_replaced_pod_set_by_pod_set() -> None:
 
 
 def test_a_single_pod_is_not_replaced() -> None:
-    """The pod cannot move, and its workload ends with it."""
+    """The pod cannot move, so its workload ends with it."""
     snapshot = snapshot_of([preempting_queue("a", 99)], [Host(name, "x", 2) for name in ("one", "two")])
     workload = admit(snapshot, "a", replace(job("pod", pods_of(2)), owned_by_single_pod=True))
     decision = run_one_cycle(snapshot, ("a", with_unhealthy_nodes(snapshot, workload, "one")))["pod"]
@@ -268,7 +268,7 @@ def test_a_single_pod_is_not_replaced() -> None:
 
 
 def test_second_pass_after_provisioning() -> None:
-    """The first pass reserves the quota without nodes; the second finds the assignment under a full quota."""
+    """The first pass reserves quota without nodes; the second one finds an assignment although the quota is used up."""
     rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
     spec = preempting_queue("a", 2)._replace(admission_checks=(rule,))
     empty = snapshot_of([spec], [])
@@ -288,7 +288,7 @@ def test_second_pass_after_provisioning() -> None:
 
 
 def test_only_admitted_pods_are_assigned() -> None:
-    """After partial admission, only the admitted pods are assigned and replaced, and their usage stays."""
+    """After partial admission, only the admitted pods are assigned and replaced; their usage does not change."""
     spec = preempting_queue("a", 3)._replace(
         admission_checks=(AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER),)
     )
@@ -303,7 +303,7 @@ def test_only_admitted_pods_are_assigned() -> None:
 
 
 def test_second_pass_preempts() -> None:
-    """The workload already has its quota."""
+    """The workload already has its quota, but its nodes are in use."""
     spec = preempting_queue("a", 3)._replace(
         admission_checks=(AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER),)
     )
@@ -337,7 +337,7 @@ def test_checks_that_delay_assignments(rule: AdmissionCheckStrategyRule, delayed
 
 
 def test_stale_assignments_use_no_capacity() -> None:
-    """The usage of a deleted node's workload is added and removed without a trace."""
+    """The usage of a workload on a deleted node can be added and removed without effect on other nodes."""
     hosts = [Host("one", "x", 2), Host("two", "x", 2)]
     old = admit(snapshot_of([preempting_queue("a", 9)], hosts), "a", job("old", pods_of(2, 2)))
     snapshot = snapshot_of([preempting_queue("a", 9)], hosts[1:])

@@ -1,4 +1,4 @@
-"""Whole cycles with topologies: usage stays within capacity, and every placement is valid."""
+"""Whole cycles with topologies: usage remains within capacity, and every placement is valid."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ QUEUES = (
 )
 
 Step = tuple[list[tuple[list[PodSet], int]], set[int], int]
-"""A cycle: new pod sets and their priority for each queue, finished workloads, and the one with a failing node."""
+"""A cycle: new pod sets and priorities for each queue, finished workloads, and the workload whose node fails."""
 
 _HOSTS = st.lists(st.tuples(st.sampled_from("xy"), st.integers(0, 6), st.booleans()), min_size=1, max_size=5).map(
     lambda hosts: [Host(f"h{i}", *host) for i, host in enumerate(hosts)]
@@ -85,7 +85,7 @@ def fail_first_node(snapshot: Snapshot, index: int) -> None:
 
 
 def run_history(snapshot: Snapshot, cycles: list[Step], settings: QuotaSettings) -> Iterator[Decision]:
-    """Run cycles; after each, victims, evicted and some finished workloads are removed."""
+    """Run cycles; after each of them, remove victims, evicted workloads and some finished workloads."""
     for i, (pod_sets_by_queue, finished_indices, failing_index) in enumerate(cycles):
         fail_first_node(snapshot, failing_index)
         heads = [
@@ -110,7 +110,7 @@ def run_history(snapshot: Snapshot, cycles: list[Step], settings: QuotaSettings)
 
 
 def is_valid_placement(workload: Workload, hosts: dict[str, Host]) -> bool:
-    """Tell whether all pods have a host of their flavor and comply with their request."""
+    """Return whether all pods are on hosts of their flavor and comply with their request."""
     assert workload.admission is not None
     hosts_by_pod_set = hosts_of(workload)
     for pod_set, admission in zip(workload.pod_sets, workload.admission.pod_sets, strict=True):
@@ -133,8 +133,8 @@ def is_valid_placement(workload: Workload, hosts: dict[str, Host]) -> bool:
 
 
 @given(_HOSTS, st.lists(_STEP, min_size=1, max_size=4), _SETTINGS)
-def test_usage_stays_within_capacity(hosts: list[Host], cycles: list[Step], settings: QuotaSettings) -> None:
-    """Over cycles with preemption, unhealthy nodes and overlapping flavors; placements comply with requests."""
+def test_usage_remains_within_capacity(hosts: list[Host], cycles: list[Step], settings: QuotaSettings) -> None:
+    """The cycles include preemption, unhealthy nodes and overlapping flavors; placements comply with requests."""
     snapshot, hosts_by_name = snapshot_of(QUEUES, hosts), {host.name: host for host in hosts}
     for decision in run_history(snapshot, cycles, settings):
         if decision.status == "admitted":
@@ -147,7 +147,7 @@ def test_usage_stays_within_capacity(hosts: list[Host], cycles: list[Step], sett
 def test_usage_is_that_of_running_workloads(
     hosts: list[Host], cycles: list[Step], settings: QuotaSettings, pod_set: PodSet
 ) -> None:
-    """After any history, results equal those of a new snapshot with the running workloads."""
+    """After any history, results equal those of a new snapshot with the same running workloads."""
     snapshot = snapshot_of(QUEUES, hosts)
     for _ in run_history(snapshot, cycles, settings):
         pass
@@ -190,7 +190,7 @@ def test_batches_equal_single_changes(
 def test_cached_results_equal_new_ones(
     hosts: list[Host], cycles: list[Step], pod_sets: list[PodSet], data: st.DataObject
 ) -> None:
-    """After additions, removals and searches, also in copies, results equal those of a new snapshot."""
+    """After additions, removals and searches, including in copies, results equal those of a new snapshot."""
     snapshot = snapshot_of(QUEUES, hosts)
     for _ in run_history(snapshot, cycles, QuotaSettings()):
         pass
@@ -251,7 +251,7 @@ _ZONED_STEP = st.tuples(
 
 @given(st.text("xy", min_size=1, max_size=4), st.lists(_ZONED_STEP, min_size=1, max_size=4), _SETTINGS)
 def test_kubelets_admit_all_admitted_pods(racks: str, cycles: list[Step], settings: QuotaSettings) -> None:
-    """Over cycles with preemption, every pod has a zone of its host, and one zone holds all pods where required."""
+    """Over cycles with preemption, every pod has a zone of its host, and required zones hold all pods."""
     aligned = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
     cluster = zoned_cluster([aligned] * len(racks), racks, flavors=FLAVORS)
     snapshot = Snapshot(QUEUES, resource_flavors=FLAVORS, tas_snapshot=cluster.tas_snapshot)

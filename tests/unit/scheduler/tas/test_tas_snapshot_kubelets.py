@@ -1,4 +1,4 @@
-"""Placements under known kubelets: every found one is admitted pod by pod, and every failure has none."""
+"""Placements with known kubelets: each placement is admitted pod by pod, and failures have no placement."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REQUESTS = st.sampled_from(
 )
 RACKS = st.text("xy", min_size=8, max_size=8)
 WIDE = pod(container(cpus=6, gib=4))
-"""A zone of 8 CPUs holds one."""
+"""A pod; a zone of 8 CPUs holds one."""
 
 
 @settings(max_examples=60)
@@ -75,7 +75,7 @@ def test_placements_are_admitted(
 def test_failure_only_without_placement(
     states: list[NodeState], racks: str, shape: PodShape, pod_count: int, request: PodSetTopologyRequest
 ) -> None:
-    """For one pod set, against an exhaustive search; several are placed one after another, so a failure is no proof."""
+    """One pod set is compared with an exhaustive search. Several are placed in turn, so a failure proves nothing."""
     result = find_hosts(
         zoned_cluster(states, racks[: len(states)]), job("one", pods_of_shape(shape, pod_count, request))
     )
@@ -89,7 +89,7 @@ def test_failure_only_without_placement(
 def test_leader_and_workers_are_admitted(
     states: list[NodeState], leader: PodShape, workers: PodShape, pod_count: int, request: PodSetTopologyRequest
 ) -> None:
-    """The leader is admitted first."""
+    """The leader is admitted before the workers."""
     cluster = zoned_cluster(states)
     pod_sets = [
         pods_of_shape(workers, pod_count, request, "workers", "g"),
@@ -105,7 +105,7 @@ def test_leader_and_workers_are_admitted(
 def test_leader_on_the_host_that_fits_its_workers(
     states: list[NodeState], leader: PodShape, workers: PodShape, pod_count: int
 ) -> None:
-    """All on one host: a failure only if no host admits the leader and then its workers."""
+    """If all must be on one host, placement fails only if no host admits the leader and then its workers."""
     pod_sets = [pods_of_shape(workers, pod_count, HOST, "workers", "g"), pods_of_shape(leader, 1, HOST, "leader", "g")]
     states_with_leader = [admit(state, leader).after for state in states]
     fits = any(
@@ -120,7 +120,7 @@ def test_leader_on_the_host_that_fits_its_workers(
 def test_predicted_admissions_are_those_of_the_kubelets(
     states: list[NodeState], shape: PodShape, later: PodShape, pod_count: int
 ) -> None:
-    """They follow from the verdicts on the pods one by one. Who asks for them changes no later decision."""
+    """They follow from verdicts on the pods one by one. Computing them does not affect later decisions."""
     cluster, twin = (zoned_cluster(states) for _ in range(2))
     workload, next_one = job("one", pods_of_shape(shape, pod_count)), job("two", pods_of_shape(later, pod_count))
     if isinstance(find_hosts(twin, workload), TopologyPlacementFailure):
@@ -147,7 +147,7 @@ def test_predicted_admissions_are_those_of_the_kubelets(
 
 @pytest.mark.parametrize("allow_unknown", [True, False])
 def test_leader_and_workers_on_a_host_without_a_report(allow_unknown: bool) -> None:
-    """The host with a report holds either of them, but not all. The one without admits all, if unknown ones may."""
+    """The host with a report fits the leader or the workers, but not both. The other one does, if unknown hosts may."""
     pod_sets = [
         pods_of_shape(pod(container(cpus=5, gib=1)), 2, HOST, "workers", "g"),
         pods_of_shape(WIDE, 1, HOST, "leader", "g"),
@@ -178,7 +178,7 @@ def test_pod_sets_of_two_flavors_fit_where_they_were_placed() -> None:
 
 
 def test_group_after_partial_admission_fits_where_it_was_placed() -> None:
-    """Of two pod sets of one pod each the second is placed first. Here only this order leaves 8 CPUs to the worker."""
+    """Of two pod sets of one pod each, the second is placed first. Only this order leaves 8 CPUs for the worker."""
     cluster = zoned_cluster([node(2, 4, **STRICT, reserved=0xF << 8)])
     pod_sets = [
         pods_of_shape(pod(container(cpus=4, gib=1)), 1, HOST, "leader", "g"),
@@ -193,7 +193,7 @@ def test_group_after_partial_admission_fits_where_it_was_placed() -> None:
 
 
 def test_leader_is_replaced_before_its_workers() -> None:
-    """The leader takes half of the first zone, so the zone of 4 CPUs is left to the second worker, which needs 8."""
+    """The leader takes half of the first zone. The second worker needs 8 CPUs, but only the zone of 4 is left."""
     half_reserved = node(3, 4, **STRICT, reserved=0xF << 16)
     cluster = zoned_cluster([None, half_reserved])
     pod_sets = [

@@ -10,8 +10,8 @@ from zonewise_scheduler.tas.placement.flavor_assignments import find_topology_as
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 
-def test_pods_of_the_previous_slice_stay() -> None:
-    """Scale up, scale down, the same count, and a new assignment where a domain is stale."""
+def test_pods_of_the_previous_slice_keep_their_hosts() -> None:
+    """The cases are scaling up, scaling down, the same count, and a new assignment because of a stale domain."""
     for size, previous, expected in (
         (4, {"h1": 1, "h3": 2}, {"h1": 1, "h3": 3}),
         (5, {"h1": 1, "h3": 2}, {"h1": 1, "h2": 2, "h3": 2}),
@@ -39,7 +39,7 @@ def test_pods_of_the_previous_slice_stay() -> None:
         )
 
 
-def test_unassigned_leader_beside_the_previous_slice() -> None:
+def test_unassigned_leader_with_a_previous_slice() -> None:
     request = PodSetTopologyRequest(required=BLOCK)
     group = workers(2, request)._replace(group_name="g", previous_assignment=assignment_of({"h1": 4}))
     leader = TASPodSetRequests("leader", 1, {"cpu": 1}, request, group_name="g")

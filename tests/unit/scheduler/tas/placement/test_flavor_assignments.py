@@ -1,4 +1,4 @@
-"""Assignments case by case: profiles, slices, leaders, elastic workloads, failures, levels below the host."""
+"""Examples of assignments: profiles, slices, leaders, elastic workloads, failures, and levels below the host."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
             9,
             PodSetTopologyRequest(preferred=RACK),
             {"h1": 4, "h2": 2, "h3": 3},
-        ),  # each block holds 9, no rack does; a is first
-        (12, PodSetTopologyRequest(preferred=RACK), {"h4": 8, "h1": 4}),  # no block holds 12; the largest is first
+        ),  # each block holds 9, but no rack does; a comes first
+        (12, PodSetTopologyRequest(preferred=RACK), {"h4": 8, "h1": 4}),  # no block holds 12; the largest comes first
         (4, PodSetTopologyRequest(unconstrained=True), {"h1": 4}),
         (4, None, {"h1": 4}),
         (
             10,
             PodSetTopologyRequest(unconstrained=True),
             {"h5": 1, "h2": 2, "h3": 3, "h1": 4},
-        ),  # least free capacity first
+        ),  # the least free capacity comes first
         (4, PodSetTopologyRequest(required=BLOCK, slice_constraints=(SliceConstraint(HOST, 2),)), {"h1": 4}),
         (
             8,
@@ -77,7 +77,7 @@ def test_without_profile_mixed_largest_domains_first() -> None:
 
 
 def test_balanced_hosts() -> None:
-    """Balanced: three pods on each of two hosts. Best fit: five on one of them."""
+    """The balanced assignment has three pods on each of two hosts; the best fit has five on one of them."""
     nodes = [Host("h1", "a", "x", 5), Host("h2", "a", "x", 5), Host("h3", "a", "y", 2)]
     pod_sets = [workers(6, PodSetTopologyRequest(preferred=HOST))]
     assert assigned_hosts(find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), pod_sets)) == {
@@ -92,7 +92,7 @@ def test_balanced_hosts() -> None:
 
 
 def test_balanced_racks() -> None:
-    """Each rack gets three pods, which go to its own hosts."""
+    """Each rack gets three pods, which are assigned to its own hosts."""
     nodes = [Host("h1", "a", "x", 4), Host("h2", "a", "y", 2), Host("h3", "a", "y", 1)]
     pod_sets = [workers(6, PodSetTopologyRequest(preferred=BLOCK))]
     assert assigned_hosts(find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), pod_sets)) == {
@@ -107,7 +107,7 @@ def test_balanced_racks() -> None:
 
 
 def test_inner_slices_are_whole() -> None:
-    """Rack x holds four pods but not two pairs. Each host of rack y holds three pods, which is one pair."""
+    """Rack x holds four pods, but not two pairs. Each host of rack y holds three pods, and therefore one pair."""
     nodes = [Host("h1", "a", "x", 3), Host("h2", "a", "x", 1), Host("h3", "a", "y", 3), Host("h4", "a", "y", 3)]
     layers = (SliceConstraint(RACK, 4), SliceConstraint(HOST, 2))
     for request in (
@@ -133,7 +133,7 @@ def test_inner_slices_are_whole() -> None:
     ],
 )
 def test_leader_on_the_host_where_it_costs_least(request_: PodSetTopologyRequest, other_block: str) -> None:
-    """The leader displaces two workers on h1, and one on h2."""
+    """The leader displaces two workers on h1, but only one on h2."""
     leader = TASPodSetRequests("leader", 1, {"cpu": 3}, request_, group_name="g")
     nodes = [Host("h1", "a", "x", 8), Host("h2", other_block, "x", 3)]
     result = find_topology_assignments_for_flavor(
@@ -143,7 +143,7 @@ def test_leader_on_the_host_where_it_costs_least(request_: PodSetTopologyRequest
 
 
 def test_leader_and_workers_in_one_domain() -> None:
-    """Block b holds only the workers, block a also the leader."""
+    """Block b holds only the workers; block a also holds the leader."""
     request = PodSetTopologyRequest(required=BLOCK)
     leader = TASPodSetRequests("leader", 1, {"cpu": 3}, request, group_name="g")
     for pod_sets in (
@@ -182,7 +182,7 @@ def test_failure_names_level_and_domain() -> None:
     )
 
 
-def test_failure_has_the_fit_of_each_layer() -> None:
+def test_failure_states_the_fit_of_each_layer() -> None:
     """Block b fits four of six host slices and one of two rack slices."""
     failure = find_topology_assignments_for_flavor(
         flavor_snapshot_of(HOSTS),
@@ -224,11 +224,11 @@ def test_no_pods_have_an_empty_assignment() -> None:
     )
 
 
-# --- levels below the host, and bounds by kubelets
+# --- levels below the host, and limits of kubelets
 
 
 class Zones:
-    """A snapshot whose leaves are zones, not nodes."""
+    """A snapshot whose leaves are zones instead of nodes."""
 
     def __init__(self, free: Mapping[tuple[str, str], int]) -> None:
         self.tree: TopologyTree = topology_tree_from_paths("zones", [HOSTNAME, "zone"], list(free))
@@ -253,7 +253,7 @@ class Zones:
 
 
 def test_zones_as_leaves() -> None:
-    """Slices share a zone and all pods share a host: a slice of 4 needs the zone of 4, not two zones of 3."""
+    """Slices share a zone, and all pods share a host: a slice of 4 needs the zone of 4, not two zones of 3."""
     snapshot: TASFlavorSnapshot = Zones({("n1", "0"): 3, ("n1", "1"): 3, ("n2", "0"): 4, ("n2", "1"): 1})
     result = find_topology_assignments_for_flavor(
         snapshot,
@@ -272,8 +272,8 @@ def test_zones_as_leaves() -> None:
     )
 
 
-def test_kubelets_bound_the_pods_of_a_host() -> None:
-    """h4 has CPUs for 8 pods, but its kubelet admits 2."""
+def test_kubelets_limit_the_pods_of_a_host() -> None:
+    """h4 has CPUs for 8 pods, but its kubelet admits only 2."""
     snapshot = flavor_snapshot_of(HOSTS)
     max_pods = np.array(
         [2 if snapshot.tree.leaf_values(leaf) == ("h4",) else 9 for leaf in range(snapshot.tree.leaf_count)], np.int64

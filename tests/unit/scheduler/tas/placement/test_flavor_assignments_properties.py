@@ -1,4 +1,4 @@
-"""Assignments on random small trees: every result complies with the request, and every failure has none."""
+"""Assignments on random small trees: every result complies with its request, and failures have no assignment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
 
 class Gang(NamedTuple):
-    """Workers, and optionally their leader."""
+    """Workers and, optionally, their leader."""
 
     sets: tuple[TASPodSetRequests, ...]
 
@@ -124,7 +124,7 @@ def test_assignments_comply_with_the_request(nodes: list[Host], gang: Gang, gate
 
 
 def assignment_exists(nodes: list[Host], gang: Gang) -> bool:
-    """Tell whether any assignment exists, by trying all numbers of pods on all hosts, and the leader on each."""
+    """Return whether any assignment exists, by trying all numbers of pods on all hosts, and the leader on each."""
     request, (workers, *leader) = gang.request, gang.sets
     leader_hosts: list[Host | None] = [*nodes] if leader else [None]
     for leader_host in leader_hosts:
@@ -144,7 +144,7 @@ def assignment_exists(nodes: list[Host], gang: Gang) -> bool:
 def is_valid(
     nodes: list[Host], counts: tuple[int, ...], leader_host: Host | None, request: PodSetTopologyRequest
 ) -> bool:
-    """Tell whether the pods are in one required domain and in whole slices."""
+    """Return whether the pods are in one required domain and in whole slices."""
     if request.required:
         depth = KEYS.index(request.required) + 1
         used = [host for host, count in zip(nodes, counts, strict=True) if count or host is leader_host]
@@ -163,7 +163,7 @@ def is_valid(
 @settings(max_examples=300)
 @given(hosts(max_count=4), gangs(), GATES)
 def test_assignment_is_found_exactly_if_one_exists(nodes: list[Host], gang: Gang, gates: TASFeatureGates) -> None:
-    """For required, preferred and unconstrained requests, with slice layers and a leader."""
+    """Requests are required, preferred or unconstrained, with slice layers and a leader."""
     assert isinstance(
         find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), gang.sets, gates), TASAssignments
     ) is assignment_exists(nodes, gang)
@@ -188,7 +188,7 @@ def test_result_is_independent_of_node_order(
 
 @given(hosts(), gangs())
 def test_failure_has_the_exact_fit_count(nodes: list[Host], gang: Gang) -> None:
-    """Without a leader, a request for that many slices succeeds, and for one more fails."""
+    """Without a leader, a request for that many slices succeeds, and a request for one more fails."""
     workers = gang.workers._replace(group_name="")
     failure = find_topology_assignments_for_flavor(flavor_snapshot_of(nodes), [workers])
     if isinstance(failure, TopologyAssignmentFailure):
@@ -204,7 +204,7 @@ def test_failure_has_the_exact_fit_count(nodes: list[Host], gang: Gang) -> None:
 
 @given(hosts(), gangs(), st.integers(1, 3))
 def test_assumed_usage_counts(nodes: list[Host], gang: Gang, times: int) -> None:
-    """Repeated assignments of one gang stay within capacity."""
+    """Repeated assignments of one gang remain within capacity."""
     snapshot, assumed_usage = flavor_snapshot_of(nodes), TASUsage()
     usage = np.zeros(len(nodes), np.int64)
     for _ in range(times):
@@ -223,10 +223,10 @@ def test_assumed_usage_counts(nodes: list[Host], gang: Gang, times: int) -> None
 
 
 @given(hosts(), st.lists(gangs(), min_size=1, max_size=2), GATES, st.data())
-def test_incremental_counts_equal_new_ones(
+def test_incremental_counts_equal_recomputed_counts(
     nodes: list[Host], gangs_to_assign: list[Gang], gates: TASFeatureGates, data: st.DataObject
 ) -> None:
-    """Under any changes of usage and any order of requests."""
+    """The counts are equal after any changes of usage and any order of requests."""
     cached = flavor_snapshot_of(nodes)
     usage = {"cpu": np.zeros(len(nodes), np.int64)}
     changes = st.dictionaries(st.integers(0, len(nodes) - 1), st.integers(0, 4), max_size=3)

@@ -1,4 +1,4 @@
-"""The optimal domain set against all subsets."""
+"""The optimal domain set, compared with all subsets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_fewest_domains_with_fewest_spare_pods(pods: list[int], required: int) -
 
 
 def test_slices_may_leave_spare_pods() -> None:
-    """Each domain holds seven pods, which is one slice of four; only the last one fits the leader."""
+    """Each domain holds seven pods, which form one slice of four; only the last domain fits the leader."""
     selected = select_optimal_domain_set_to_fit(
         states((7, 1, 7, 1, 0), (7, 1, 7, 1, 0), (7, 1, 6, 1, 1)), range(3), parameters(12, 4, leader=True)
     )

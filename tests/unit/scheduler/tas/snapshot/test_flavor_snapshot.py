@@ -1,4 +1,4 @@
-"""Flavor snapshots: nodes of a flavor, filters, exclusions and preferences."""
+"""Flavor snapshots: the nodes of a flavor, filters, exclusions and preferences."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_each_excluded_node_counts_once() -> None:
 
 
 def test_filters_apply_to_nodes_only() -> None:
-    """Racks as leaves have the sum of their nodes' capacity, tainted nodes included."""
+    """If racks are leaves, they have the capacity of all their nodes, including tainted ones."""
     taint = {"key": "gpu", "effect": "NoSchedule"}
     nodes = node_table(
         node_object("n1", {"rack": "x"}, "1500m", taints=[taint]), node_object("n2", {"rack": "x"}, "1500m")

@@ -1,4 +1,4 @@
-"""Node selectors of an assignment by the ranks of its pods."""
+"""Node selectors of an assignment by pod rank."""
 
 from __future__ import annotations
 

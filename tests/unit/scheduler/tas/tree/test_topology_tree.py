@@ -12,7 +12,7 @@ from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes, 
 
 
 def test_domains_are_sorted_by_their_values() -> None:
-    """Values are compared as strings. Racks of one name in different blocks are different domains."""
+    """Values are compared as strings. Racks with the same name in different blocks are different domains."""
     paths = [("b", "rack-9"), ("a", "rack-9"), ("a", "rack-10")]
     tree = topology_tree_from_paths("t", ["block", "rack"], paths)
     assert tree.values == (("a", "b"), ("rack-10", "rack-9", "rack-9"))
@@ -36,7 +36,7 @@ def test_node_without_a_label_is_not_a_leaf() -> None:
 
 
 def test_nodes_with_one_hostname_are_one_leaf() -> None:
-    """The leaf is in the first node's domain and has the capacity of both."""
+    """The leaf is in the domain of the first node and has the capacity of both nodes."""
     nodes = node_table(
         node_object("n1", {"rack": "y", HOSTNAME: "h"}, "2"), node_object("n2", {"rack": "x", HOSTNAME: "h"}, "3")
     )

@@ -1,4 +1,4 @@
-"""Pods in one zone, and slices in zones, as the kubelets assign them."""
+"""Pods in one zone, and slices in zones, as kubelets assign them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RACK, HOST, ANY = (
 
 
 def pods_by_zones(states: list[NodeState], hosts: dict[str, int], shape: PodShape) -> list[dict[int, int]]:
-    """Return by host the pods of each zone bitmask as the kubelets assign them; an unaligned host is one zone."""
+    """Return the pods of each zone bitmask by host, as kubelets assign them; an unaligned host is one zone."""
     by_host: list[dict[int, int]] = []
     for host, count in hosts.items():
         state = states[int(host[1:])]
@@ -60,7 +60,7 @@ def pods_by_zones(states: list[NodeState], hosts: dict[str, int], shape: PodShap
 @settings(max_examples=60)
 @given(clusters(most=3), pods(), st.integers(1, 5))
 def test_pods_in_one_zone(states: list[NodeState], shape: PodShape, pod_count: int) -> None:
-    """A required zone is found exactly if some kubelet puts all pods in one zone; a preferred one excludes no host."""
+    """A required zone is found if and only if a kubelet puts all pods into one zone; preferred ones exclude no host."""
     cluster = zoned_cluster(states)
 
     def in_one_zone(host: int) -> bool:
@@ -86,7 +86,7 @@ def test_pods_in_one_zone(states: list[NodeState], shape: PodShape, pod_count: i
 def test_slices_in_zones(
     states: list[NodeState], shape: PodShape, size: int, slices: int, with_host_layer: bool
 ) -> None:
-    """The kubelets put each slice in one zone."""
+    """The kubelets put each slice into one zone."""
     layers = (
         (SliceConstraint(HOSTNAME, 2 * size), SliceConstraint(ZONE_LEVEL, size))
         if with_host_layer
@@ -105,14 +105,14 @@ def test_slices_in_zones(
 @settings(max_examples=60)
 @given(clusters(most=4), pods(), st.integers(0, 5), st.sampled_from([SINGLE_ZONE, ANY_ZONE, 1, 2, 3]))
 def test_counts_of_many_nodes(states: list[NodeState], shape: PodShape, limit: int, size: int) -> None:
-    """They equal those of each node alone, in whole slices."""
+    """The counts equal those of each node alone, in whole slices."""
     counts = fill_nodes(KubeletStates(states).empty_table(), shape, limit, size)
     expected = [fill_node(state, shape, limit, size).pods for state in states]
     assert counts.tolist() == [pod_count - pod_count % max(size, 1) for pod_count in expected]
 
 
 def test_full_host_leaves_slices_on_others() -> None:
-    """A full host holds no pod, also where the containers are aligned one by one."""
+    """A full host holds no pods, even if containers are aligned individually."""
     free = node(2, 4, **STRICT)
     shape = pod(container("first", cpus=2, gib=1), container("second", cpus=1, gib=1))
     pairs = PodSetTopologyRequest("rack", slice_constraints=(SliceConstraint(ZONE_LEVEL, 2),))
@@ -121,7 +121,7 @@ def test_full_host_leaves_slices_on_others() -> None:
 
 
 def test_lowest_zone_is_filled_first() -> None:
-    """The kubelet puts the first pod in the first zone, which fits one, so the second zone never gets both."""
+    """The kubelet puts the first pod into the first zone, which fits one, so the second zone never gets both."""
     partly_used = admit(node(2, 4, **STRICT), pod(container(cpus=4, gib=1))).after
     shape = pod(container(cpus=4, gib=1))
     cluster = zoned_cluster([partly_used])
@@ -143,7 +143,7 @@ def test_lowest_zone_is_filled_first() -> None:
 
 
 def test_leader_and_workers_in_one_zone() -> None:
-    """The leader is in the zone of its workers, or there is no placement."""
+    """The leader is in the same zone as its workers, or there is no placement."""
     small, shape = pod(container(cpus=2, gib=1)), pod(container(cpus=3, gib=1))
     for workers, host in ((2, "h0"), (3, "")):
         pod_sets = [

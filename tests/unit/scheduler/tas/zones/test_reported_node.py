@@ -1,4 +1,4 @@
-"""Pods of the queue in reports: each counts once, whatever is observed first."""
+"""Pods of the queue in reports: each pod counts once, whichever event comes first."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 WIDE = pod(container(cpus=6, gib=4))
-"""A zone of 8 CPUs holds one."""
+"""A pod; a zone of 8 CPUs holds one."""
 QUEUE: PodSetKey = ("ns/first", "main")
 
 
 @st.composite
 def running_nodes(draw: st.DrawFn) -> RunningNode:
-    """Draw a node with pods whose kubelet aligns them in one zone."""
+    """Draw a node with pods that its kubelet aligns to one zone."""
     kind = draw(kinds(("single-numa-node",)))
     return running_node(idle_node(kind), draw(st.lists(pods(simple=True), min_size=1, max_size=5)))
 
 
 def amounts(state: NodeState) -> list[int]:
-    """Return all numbers of a state: CPUs, bytes, devices."""
+    """Return all numbers of a state: CPUs, bytes and devices."""
     return [state.free_cpus.bit_count(), *(size for row in state.memory_free for size in row), *state.device_free]
 
 
 @settings(max_examples=150)
 @given(running_nodes(), st.data())
-def test_base_has_never_more_than_the_kubelet(running: RunningNode, data: st.DataObject) -> None:
-    """What remains without the queue's pods is between what is available and what the idle node has."""
+def test_base_never_exceeds_the_idle_node(running: RunningNode, data: st.DataObject) -> None:
+    """The state without the queue's pods has at least what is available and at most what the idle node has."""
     queue_pods: dict[str, PodSetKey | None] = {
         key_of(name): data.draw(st.sampled_from([QUEUE, ("ns/other", "main"), None]))
         for name in running.held
@@ -65,7 +65,7 @@ def test_base_has_never_more_than_the_kubelet(running: RunningNode, data: st.Dat
 @settings(max_examples=150)
 @given(running_nodes(), st.data())
 def test_order_of_observations_does_not_matter(running: RunningNode, data: st.DataObject) -> None:
-    """Admissions, pods and reports in any order: once the report has caught up, the node is as it is reported."""
+    """Admissions, pods and reports arrive in any order. Once reports have caught up, the node is as reported."""
     names = list(running.held)
     keys: dict[str, PodSetKey] = {name: (f"ns/{name}", "main") for name in names}
     events = [("admit", name) for name in names] + [("observe", name) for name in names]
@@ -103,8 +103,8 @@ def test_order_of_observations_does_not_matter(running: RunningNode, data: st.Da
     assert allocations.table().state(0) == running.state
 
 
-def test_reported_pod_counts_as_it_is() -> None:
-    """A pod that its kubelet put into another zone than predicted leaves the predicted one free."""
+def test_reported_pod_counts_in_its_actual_zone() -> None:
+    """If a kubelet puts a pod into another zone than predicted, the predicted zone is free."""
     idle = node(2, 4, **STRICT)
     states = KubeletStates([idle])
     allocations = ZoneAllocations(states)
@@ -123,7 +123,7 @@ def test_reported_pod_counts_as_it_is() -> None:
 
 
 def test_unknown_holdings_count_twice() -> None:
-    """A pod counts as predicted beside the report where the report does not say which part of it the pod holds."""
+    """If a report does not state which resources a pod holds, the pod also counts as predicted."""
     running = running_node(node(2, 4, **STRICT), [WIDE])
     for unknown in (None, ((0, "damaged"),), ((0, ""),)):
         states = KubeletStates([running.idle])
@@ -133,8 +133,8 @@ def test_unknown_holdings_count_twice() -> None:
         assert allocations.table().state(0) == admit(running.state, WIDE).after
 
 
-def test_partly_admitted_pod_counts_twice_until_it_is_whole() -> None:
-    """A report of the middle of an admission shows one container of two; the pod is still predicted as a whole."""
+def test_partly_admitted_pod_counts_twice() -> None:
+    """A report from the middle of an admission shows one of two containers, so the pod also counts as predicted."""
     half = container(cpus=2, gib=1)
     pair = pod(half, half._replace(name="second"))
     whole = running_node(node(2, 4, **STRICT), [pair])
@@ -149,15 +149,15 @@ def test_partly_admitted_pod_counts_twice_until_it_is_whole() -> None:
     assert allocations.table().state(0) == whole.state
 
 
-def test_ended_pod_is_released_before_the_report_says_so() -> None:
-    """A kubelet that reported the end of a pod has released what it held."""
+def test_ended_pod_is_released_before_the_next_report() -> None:
+    """A kubelet that has reported the end of a pod has released its resources."""
     running = running_node(node(2, 4, **STRICT), [WIDE])
     assert reported_node(running.state, running.texts(), {key_of("p0"): None}).state == running.idle
 
 
 @pytest.mark.parametrize("other_key", [UNATTRIBUTED, None])
-def test_memory_of_unknown_holders_stays_assigned(other_key: str | None) -> None:
-    """A zone with memory that no listed pod holds stays assigned when the queue's pods are released."""
+def test_memory_of_unknown_holders_remains_assigned(other_key: str | None) -> None:
+    """A zone with memory that no listed pod holds remains assigned after the queue's pods are released."""
     running = running_node(node(2, 4, **STRICT), [WIDE, WIDE])
     entries = [(key_of("p0"), running.held["p0"])]
     if other_key is not None:

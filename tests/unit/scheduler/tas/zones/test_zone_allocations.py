@@ -32,7 +32,7 @@ STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 
 
 WIDE = pod(container(cpus=6, gib=4))
-"""A zone of 8 CPUs holds one."""
+"""A pod; a zone of 8 CPUs holds one."""
 
 
 @settings(max_examples=60)
@@ -66,7 +66,7 @@ def test_trials_can_be_undone(
 
 
 def has_init_containers(workload: Workload) -> bool:
-    """Tell whether pods may need more for their admission than they are allocated."""
+    """Return whether the admission of the pods may need more than they are allocated."""
     return any(
         container.role == "init"
         for pod_set in workload.pod_sets
@@ -76,17 +76,17 @@ def has_init_containers(workload: Workload) -> bool:
 
 
 def node_states(cluster: ZonedCluster, rows: int) -> list[NodeState | None]:
-    """Return the nodes as further pods see them."""
+    """Return the states of the nodes for further pods."""
     return [cluster.tas_snapshot.node_state(row) for row in range(rows)]
 
 
 def report(cluster: ZonedCluster, state: NodeState | None) -> None:
-    """Report the first node, with no pod of the queue."""
+    """Report a state of the first node without pods of the queue."""
     cluster.kubelet_states.report(0, ReportedNode(state, state, {}))
 
 
-def test_nodes_come_and_go_with_their_reports() -> None:
-    """Placed pods are allocated when a report arrives; without a report their zones are unknown."""
+def test_reports_are_added_and_removed() -> None:
+    """Placed pods are allocated when a report arrives; without a report, their zones are unknown."""
     idle = node(2, 4, **STRICT)
     cluster = zoned_cluster([None])
     first = start(cluster, job("first", pods_of_shape(WIDE)))
@@ -103,7 +103,7 @@ def test_nodes_come_and_go_with_their_reports() -> None:
 
 
 def test_report_of_another_kind_reallocates() -> None:
-    """A kubelet with another configuration reports other devices: allocations of before do not apply."""
+    """A kubelet with another configuration reports other devices, so earlier allocations do not apply."""
     idle = node(2, 4, **STRICT)
     cluster = zoned_cluster([idle])
     first = start(cluster, job("first", pods_of_shape(WIDE)))
@@ -116,7 +116,7 @@ def test_report_of_another_kind_reallocates() -> None:
 
 
 def test_node_with_unallocated_pods_is_exhausted() -> None:
-    """A node that lost CPUs no longer fits its pods, and admits no other pod until they are removed."""
+    """A node that lost CPUs no longer fits its pods, and admits no other pods until they are removed."""
     idle, small = node(2, 4, **STRICT), pod(container(cpus=1, gib=1))
     cluster = zoned_cluster([idle])
     first = start(cluster, job("first", pods_of_shape(WIDE, 2)))

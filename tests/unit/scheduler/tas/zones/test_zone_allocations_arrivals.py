@@ -1,4 +1,4 @@
-"""Pods that are sent to a node arrive in any order; the kubelet rejects none that the allocations let pass."""
+"""Pods that are sent to a node arrive in any order; the kubelet rejects none of those that the allocations pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 
 
 class Arrivals:
-    """A node, its kubelet, and pods on their way."""
+    """A node, its kubelet, and pods that are sent to it."""
 
     def __init__(self, idle: NodeState, gangs: list[tuple[PodShape, int]]) -> None:
         self.cluster = zoned_cluster([idle])
@@ -50,7 +50,7 @@ class Arrivals:
         self.sent[key] = SentPods(self.sent.get(key, SentPods(0)).pods + 1)
 
     def arrive(self, key: PodSetKey) -> None:
-        """The kubelet admits the pod."""
+        """Let the kubelet admit the pod."""
         self.on_way.remove(key)
         verdict = admit(self.actual, self.shapes[key])
         assert verdict.after is not None, f"{key} is rejected"
@@ -77,12 +77,12 @@ def test_no_pod_is_rejected_on_any_node(
 @settings(max_examples=300)
 @given(st.lists(st.tuples(guaranteed_pods(7), st.integers(1, 4)), min_size=2, max_size=6), st.data())
 def test_no_pod_is_rejected_on_a_full_node(gangs: list[tuple[PodShape, int]], data: st.DataObject) -> None:
-    """Zones of 14 and 16 CPUs, filled as far as whole gangs fit."""
+    """Zones have 14 and 16 CPUs, and are filled with as many whole gangs as fit."""
     send_all(Arrivals(node(2, 8, reserved=3, **STRICT), gangs), data)
 
 
 def send_all(arrivals: Arrivals, data: st.DataObject) -> None:
-    """Send what may be sent, and let it arrive, in any order, until all pods have arrived."""
+    """Send pods that may be sent and let them arrive, in any order, until all have arrived."""
     while arrivals.held or arrivals.on_way:
         passing = [key for key in dict.fromkeys(arrivals.held) if arrivals.may_send(key)]
         assert passing or arrivals.on_way, "each pod waits for another one"
@@ -95,8 +95,8 @@ def send_all(arrivals: Arrivals, data: st.DataObject) -> None:
             arrivals.report()
 
 
-def test_a_pod_waits_where_an_earlier_one_must_have_its_zone() -> None:
-    """Zones of 14 and 16 CPUs: pods of 3, 3, 4 and 4 fill the first one, four of 4 the second."""
+def test_a_pod_waits_if_an_earlier_one_needs_its_zone() -> None:
+    """Zones have 14 and 16 CPUs: pods of 3, 3, 4 and 4 fill the first zone, and four of 4 the second."""
     idle = node(2, 8, reserved=3, **STRICT)
     small, large = pod(container(cpus=3, gib=1)), pod(container(cpus=4, gib=1))
     arrivals = Arrivals(idle, [(small, 2), (large, 6)])

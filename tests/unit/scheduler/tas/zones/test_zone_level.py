@@ -26,7 +26,7 @@ STRICT: dict[str, Any] = {"topology": "single-numa-node", **STATIC}
 
 
 WIDE = pod(container(cpus=6, gib=4))
-"""A zone of 8 CPUs holds one."""
+"""A pod; a zone of 8 CPUs holds one."""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_invalid_zone_requests(request_: PodSetTopologyRequest, problem: str) ->
 
 
 def test_topology_with_a_zone_level() -> None:
-    """A Topology may have the zone level, which is not a node label; it is unknown without kubelets."""
+    """A Topology may have the zone level, which is not a node label; without kubelets it is unknown."""
     request = TopologyRequest(PodSetTopologyRequest(ZONE_LEVEL))
     assert zoned_cluster([node()]).tas_snapshot.has_level("all", request)
     levels = (*LEVELS, ZONE_LEVEL)
