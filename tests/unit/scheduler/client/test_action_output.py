@@ -24,10 +24,10 @@ def no_session(_: object) -> Generator[None]:
     yield
 
 
-def test_names_of_others_reach_no_terminal_as_commands(
+def test_control_characters_in_names_are_escaped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The owner of a Workload may be of any kind."""
+    """The owner of a Workload may be of any kind, so its name may contain control characters."""
     monkeypatch.setattr(action_output, "open_session", no_session)
     parser = ArgumentParser()
     add_action_arguments(parser, done="all are done")
@@ -37,8 +37,8 @@ def test_names_of_others_reach_no_terminal_as_commands(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_result_that_cannot_be_printed_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a full disk no further job is changed without a word."""
+def test_a_result_that_cannot_be_printed_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full, the command does not change further jobs without output."""
     monkeypatch.setattr(action_output, "open_session", no_session)
     parser = ArgumentParser()
     add_action_arguments(parser, done="all are done")

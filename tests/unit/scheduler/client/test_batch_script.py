@@ -1,4 +1,4 @@
-"""#SBATCH lines: which count, and what a script must be."""
+"""#SBATCH lines: which of them count, and what a valid script is."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_lines_before_the_first_command_count() -> None:
     "comment", ["  # indented", "\t# indented", "# one\u2028line", "# one\x85line", "# one\x0cline", "# DOS\r"]
 )
 def test_a_comment_ends_with_its_line(comment: str) -> None:
-    """Slurm skips white space before the # (src/sbatch/opt.c, _opt_batch_script); a newline alone ends a line."""
+    """Slurm skips white space before # (src/sbatch/opt.c, _opt_batch_script), and only a newline ends a line."""
     script = read_script(f"#!/bin/bash\n{comment}\n#SBATCH --time=1:00:00\nhostname\n", "a.sh")
     assert (script.words, script.lines) == (("--time=1:00:00",), (3,))
 
 
-def test_the_lines_of_dos_have_the_same_options() -> None:
+def test_dos_line_endings() -> None:
     script = read_script(SCRIPT.replace("\n", "\r\n"), "a.sh")
     assert script.words == ("-N", "4", "--time=2:00:00", "--job-name=my job")
 
@@ -52,7 +52,7 @@ def test_the_lines_of_dos_have_the_same_options() -> None:
         ("#!/bin/sh\n" + "x" * 900_000, "more than 900000 bytes"),
     ],
 )
-def test_what_is_no_script(content: str, message: str) -> None:
+def test_invalid_scripts(content: str, message: str) -> None:
     with pytest.raises(CommandError, match=message):
         read_script(content, "a.sh")
 

@@ -1,4 +1,4 @@
-"""What `zonewise explain` says about a job."""
+"""The description of a job by `zonewise explain`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_why_a_job_waits() -> None:
     ]
 
 
-def test_the_workloads_that_end_last_are_shown_of_many() -> None:
+def test_only_the_last_blockers_are_shown() -> None:
     waits_for = tuple(f"ns/w{i}" for i in range(50))
     lines = text(WAITING, JobContextFacts(ExplanationFacts(waits_for, ("ns/p0", "ns/w49"))))
     shown = [line for line in lines if line.startswith("ns/")]
@@ -102,7 +102,7 @@ def test_starts(explanation: ExplanationFacts, job: JobFacts, start: str) -> Non
     assert f"start     {start}" in text(job, JobContextFacts(explanation))
 
 
-def test_a_running_job_has_its_pods_and_the_problems_of_their_nodes() -> None:
+def test_a_running_job_with_pods_and_node_problems() -> None:
     pods = [
         PodFacts("ns", "a-0", "node-1", "Running", {}, predicted_admission="main zones=0 cpus=1-4"),
         PodFacts("ns", "a-1", "node-2", "Failed", {}, reason="TopologyAffinityError", message="cannot be aligned"),
@@ -116,7 +116,7 @@ def test_a_running_job_has_its_pods_and_the_problems_of_their_nodes() -> None:
 
 
 def test_a_job_that_runs_longer_than_it_declares() -> None:
-    """The planner expects such a job to end in a minute, over and over; that is no upper bound."""
+    """The planner expects such a job to end within a minute, again and again; this is not an upper bound."""
     job = replace(RUNNING, walltime=1200.0, deadline=NOW + 60)
     assert "state     Admitted, runs for 30m, 10m longer than it declares" in text(job)
     lines = text(WAITING, JobContextFacts(BLOCKED, {"ns/job-a-12345": job}))
@@ -136,7 +136,7 @@ def test_the_newest_events() -> None:
     assert event_time({}) == 0.0
 
 
-def test_for_programs() -> None:
+def test_output_for_programs() -> None:
     description = describe_job(WAITING, JobContextFacts(BLOCKED), NOW)
     assert description.document["waitsFor"] == ["ns/job-a-12345", "ns/job-x-1"]
     assert description.document["couldStart"] == "2026-01-01T02:20:00Z"

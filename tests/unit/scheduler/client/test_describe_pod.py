@@ -1,4 +1,4 @@
-"""What `zonewise explain` says about a pod."""
+"""The description of a pod by `zonewise explain`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lines(pod: PodFacts, node: NodeAvailability | None = None) -> list[str]:
     return render_description(describe_pod(pod, node, (), NOW), "table", Terminal()).splitlines()
 
 
-def test_what_was_predicted_and_what_it_holds() -> None:
+def test_predicted_and_actual_resources() -> None:
     node = NodeAvailability("node-1", zones=(), holdings={holdings_key("ns", "a-0"): HELD})
     assert lines(POD, node) == [
         "Pod ns/a-0",
@@ -37,7 +37,7 @@ def test_what_was_predicted_and_what_it_holds() -> None:
     ]
 
 
-def test_what_is_unknown_is_said_so() -> None:
+def test_unknown_resources_are_stated() -> None:
     assert "holds      unknown: its node has no NodeResourceTopology" in lines(POD, NodeAvailability("node-1"))
     shared = NodeAvailability("node-1", zones=())
     assert "holds      nothing exclusively, according to the report of its node" in lines(POD, shared)

@@ -1,4 +1,4 @@
-"""What `zonewise explain` reads about a job."""
+"""The facts about a job that `zonewise explain` reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW = 1767225600.0
 
 
 class _Rows(NamedTuple):
-    """A read API of one request for all rows; `explanation`: of the waiting job."""
+    """A read API that returns the given rows; `explanation` is that of the waiting job."""
 
     explanation: Json
     rows: Mapping[str, Json]
@@ -34,7 +34,7 @@ class _Rows(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """A session with objects that are listed."""
+    """A session that lists the given objects."""
 
     objects: Mapping[Resource, list[Json]]
     namespace: str = "ns"
@@ -66,7 +66,7 @@ def running(name: str) -> Json:
     return {"metadata": metadata, "spec": {"podSets": []}, "status": {"conditions": conditions}}
 
 
-def test_a_blocker_ends_when_the_controller_says() -> None:
+def test_the_end_of_a_blocker_is_that_of_the_read_api() -> None:
     """Its LocalQueue may declare a walltime for it (zonewise.dev/default-run-seconds)."""
     waiting = workload("2")
     waiting["status"] = {}
@@ -87,14 +87,14 @@ def event(message: str, at: str = "2025-12-31T23:59:00Z", **involved: str) -> Js
 
 
 def explained(*events: Json) -> str:
-    """Return the rows of the table that shows Events of the job."""
+    """Return the rows of the table with the Events of the job."""
     description = explain(cast("Session", _Listed({WORKLOADS: [workload("2")], EVENTS: list(events)})), "train")
     assert description is not None
     [rows] = [table.rows for table in description.tables if table.rows]
     return str(rows)
 
 
-def test_events_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
+def test_events_of_an_earlier_job_with_the_same_name_are_left_out() -> None:
     text = explained(event("earlier", uid="1"), event("this", uid="2"), event("unknown"))
     assert ("this" in text, "unknown" in text, "earlier" in text) == (True, True, False)
 
@@ -120,7 +120,7 @@ def pod(name: str, job: str, uid: str, workload_name: str = "") -> Json:
 
 
 def test_limits_without_requests_are_requests() -> None:
-    """The API server completes pods so, and not the templates of Jobs and Workloads (core/v1 defaults.go)."""
+    """The API server adds such requests to pods, but not to templates of Jobs and Workloads (core/v1 defaults.go)."""
     resources = {"limits": {"nvidia.com/gpu": "2", "cpu": "4"}, "requests": {"cpu": "1"}}
     waiting = workload("2") | {
         "spec": {"podSets": [{"template": {"spec": {"containers": [{"resources": resources}]}}}]}
@@ -129,15 +129,15 @@ def test_limits_without_requests_are_requests() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Pod", "PODS", "Node", "no"])
-def test_kinds_are_named_in_any_case(kind: str) -> None:
-    """As kubectl takes them."""
+def test_kinds_are_case_insensitive(kind: str) -> None:
+    """The same applies to kubectl."""
     session = _Listed({PODS: [pod("a", "train", "1")], NODES: [{"metadata": {"name": "a"}}]})
     description = explain(cast("Session", session), f"{kind}/a")
     assert description is not None
     assert description.name == f"{'pod' if kind in {'Pod', 'PODS'} else 'node'}/a"
 
 
-def test_pods_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
+def test_pods_of_an_earlier_job_with_the_same_name_are_left_out() -> None:
     pods = [pod("train-7x2bq", "train", "1"), pod("train-9z4lk", "train", "2"), pod("x", "x", "3", "job-train-2")]
     description = explain(cast("Session", _Listed({WORKLOADS: [workload("2")], PODS: pods})), "train")
     assert description is not None
@@ -145,7 +145,7 @@ def test_pods_of_an_earlier_job_of_the_same_name_are_left_out() -> None:
 
 
 def test_events_of_pods_of_another_job_with_a_similar_name_are_left_out() -> None:
-    """A pod of the Job train-2 has the form of a name of a pod of the Job train."""
+    """The name of a pod of the Job train-2 could also be that of a pod of the Job train."""
     pods = [pod("train-2-7x2bq", "train-2", "8")]
     events = [event("other", name="train-2-7x2bq"), event("this", uid="2")]
     session = cast("Session", _Listed({WORKLOADS: [workload("2")], EVENTS: events, PODS: pods}))
@@ -156,7 +156,7 @@ def test_events_of_pods_of_another_job_with_a_similar_name_are_left_out() -> Non
 
 
 def why_without_workload(*events: Json) -> str:
-    """Return why a Job of a LocalQueue has no Workload."""
+    """Return the reason why a Job with a LocalQueue has no Workload."""
     metadata = {"name": "train", "namespace": "ns", "uid": "2", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
     listed = {JOBS: [{"metadata": metadata, "spec": {"suspend": True}}], EVENTS: list(events)}
     description = explain(cast("Session", _Listed(listed)), "train")
@@ -164,8 +164,8 @@ def why_without_workload(*events: Json) -> str:
     return description.document["message"]
 
 
-def test_a_job_that_the_controller_rejects_has_its_reason() -> None:
-    """The controller runs, and makes no Workload of such a Job."""
+def test_the_reason_for_a_job_that_the_controller_rejects() -> None:
+    """The controller runs, but creates no Workload for such a Job."""
     old, new = (
         event(f"metadata.labels.kueue.x-k8s.io/priority-class: no such class is there: {name!r}", at, uid="2")
         | {"reason": "InvalidJob"}

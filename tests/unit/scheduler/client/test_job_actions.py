@@ -1,4 +1,4 @@
-"""Cancel, hold and release: what is changed, and what a change at the same time does."""
+"""Cancel, hold and release: the changes they make, and concurrent changes by others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def workload(
 
 
 class FakeCluster:
-    """A client and a session of Workloads; the first `conflicts` patches come too late."""
+    """A client and a session with Workloads; the first `conflicts` patches fail with a conflict."""
 
     def __init__(
         self, *workloads: Json, jobs: tuple[str, ...] = (), ended: tuple[str, ...] = (), conflicts: int = 0
@@ -81,7 +81,7 @@ class FakeCluster:
         return NamedJobs(cast("Session", self))
 
 
-def test_hold_changes_the_version_that_was_read() -> None:
+def test_hold_patches_the_version_that_was_read() -> None:
     cluster = FakeCluster(workload("a"))
     assert hold(cluster.named, "a").message == "Job ns/a is held"
     assert cluster.patches == [("w-a", {"metadata": {"resourceVersion": "7"}, "spec": {"active": False}})]
@@ -94,7 +94,7 @@ def test_jobs_are_listed_once_for_many_names() -> None:
     assert cluster.lists == 1
 
 
-def test_a_change_at_the_same_time_is_looked_at_again() -> None:
+def test_a_concurrent_change_causes_a_retry() -> None:
     cluster = FakeCluster(workload("a"), conflicts=2)
     assert hold(cluster.named, "a").done
     assert (len(cluster.patches), cluster.lists) == (1, 3)
@@ -128,8 +128,8 @@ def test_release() -> None:
 
 
 @pytest.mark.parametrize("conditions", [("Admitted",), ("Admitted", "Evicted")])
-def test_a_job_that_is_to_be_held_once_it_has_stopped_is_released(conditions: tuple[str, ...]) -> None:
-    """As `hold --requeue` leaves it while its pods still end."""
+def test_a_stopping_job_can_be_released(conditions: tuple[str, ...]) -> None:
+    """`hold --requeue` leaves a job in this state while its pods are ending."""
     cluster = FakeCluster(workload("a", "QuotaReserved", *conditions, active=False))
     assert release(cluster.named, "a").message == "Job ns/a is released"
     assert [patch["spec"] for _, patch in cluster.patches] == [{"active": True}]
@@ -154,7 +154,7 @@ def test_cancel_deletes_the_owner_of_each_kind() -> None:
     ]  # fmt: skip
 
 
-def test_a_group_is_cancelled_although_one_of_its_pods_is_gone() -> None:
+def test_a_group_is_cancelled_even_if_one_of_its_pods_is_gone() -> None:
     group = workload("g", kind="Pod", version="v1", owners=3)
     group["metadata"]["ownerReferences"][1]["name"] = "gone-1"
     cluster = FakeCluster(group)
@@ -163,14 +163,14 @@ def test_a_group_is_cancelled_although_one_of_its_pods_is_gone() -> None:
 
 
 @pytest.mark.parametrize("name", ["jobs/a", "Job/a", "JOB.BATCH/a", "Workloads/w-a"])
-def test_kinds_have_the_names_that_kubectl_has(name: str) -> None:
-    """A queued Job that is named as jobs/NAME must not pass for one without a Workload."""
+def test_kinds_have_the_names_of_kubectl(name: str) -> None:
+    """A queued Job that is given as jobs/NAME must not be treated like one without a Workload."""
     cluster = FakeCluster(workload("a", "Finished"), jobs=("a",))
     assert "has finished" in cancel(cluster.named, name).message
     assert cluster.deleted == []
 
 
-def test_what_cannot_be_cancelled() -> None:
+def test_jobs_that_cannot_be_cancelled() -> None:
     cluster = FakeCluster(workload("gone"), workload("done", "Finished"))
     assert cancel(cluster.named, "gone").message == "Job ns/gone no longer exists"
     assert "has finished" in cancel(cluster.named, "done").message
@@ -182,7 +182,7 @@ def test_what_cannot_be_cancelled() -> None:
 
 
 def test_a_kind_with_another_plural_is_left_to_kubectl() -> None:
-    """A kind of the setting `jobKinds` may have any."""
+    """Kinds in the setting `jobKinds` may have any plural."""
     result = cancel(FakeCluster(workload("a", kind="Study", version="example.com/v1")).named, "a")
     assert not result.done
     assert (
@@ -204,6 +204,6 @@ def test_a_job_that_waits_for_others_cannot_be_held() -> None:
 
 
 @pytest.mark.parametrize("resource", [JOBS, JOB_SETS, PODS])
-def test_the_kind_of_an_owner(resource: Resource) -> None:
+def test_the_resource_of_an_owner(resource: Resource) -> None:
     job = read_job(workload("a", kind=resource.kind, version=resource.api_version))
     assert owner_resource(job) == resource

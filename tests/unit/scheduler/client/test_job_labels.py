@@ -1,4 +1,4 @@
-"""Names that the client repeats are those of the planner and of the controller."""
+"""Names that the client defines again match those of the planner and the controller."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from zonewise_scheduler.nodes.node.kubelet_rejection import is_kubelet_rejection
 from zonewise_scheduler.quota.api import job_pod_sets, job_priority
 
 
-def test_names_are_those_of_the_planner() -> None:
+def test_names_match_the_planner() -> None:
     assert job_labels.QUEUE_LABEL == job_pod_sets.QUEUE_LABEL
     assert job_labels.REQUIRED_TOPOLOGY == job_pod_sets.REQUIRED_TOPOLOGY
     assert job_labels.PRIORITY_CLASS_LABEL == job_priority.PRIORITY_CLASS_LABEL
     assert job_labels.JOB_NAME_LABEL in job_pod_sets.JOB_CONTROLLER_LABELS
 
 
-def test_names_are_those_of_the_controller() -> None:
+def test_names_match_the_controller() -> None:
     assert pod_facts.PREDICTED_ADMISSION_ANNOTATION == VERDICT_ANNOTATION
     assert pod_facts.LEFT_ANNOTATION == LEFT_TO_KUBE_SCHEDULER_ANNOTATION
     assert pod_facts.WORKLOAD_ANNOTATION == WORKLOAD_ANNOTATION

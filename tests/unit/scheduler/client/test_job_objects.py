@@ -1,4 +1,4 @@
-"""The objects of a job, and what its start script does in a shell."""
+"""The objects of a job, and the start script run in a shell."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_a_job_of_several_pods() -> None:
     assert summary(TRAIN) == "4 pods, each 32 cpu, 64Gi memory, 8 nvidia.com/gpu"
 
 
-def test_a_list_of_hosts_that_no_program_can_get_is_left_out() -> None:
-    """Linux starts no program with a variable of 128 KiB; the file has all hosts."""
+def test_a_host_list_that_is_too_long_is_left_out() -> None:
+    """Linux does not start programs with a variable of 128 KiB; the file contains all hosts."""
     by_kind = objects(TRAIN._replace(name="llama-405b-pretrain-run-12", pods=2500))
     [container] = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
     variables = {each["name"]: each["value"] for each in container["env"]}
@@ -66,7 +66,7 @@ def test_the_planner_reads_the_walltime() -> None:
     assert read_walltime(job) == (7200.0, ())
 
 
-def test_the_controller_makes_a_workload_of_it() -> None:
+def test_the_controller_builds_a_workload_from_it() -> None:
     job = objects(TRAIN)["Job"]
     job["metadata"] |= {"uid": "u", "namespace": "ns"}
     workload = build_workload(job, ADAPTER.resource, ADAPTER.pod_sets(job), ManifestOptions())
@@ -76,7 +76,7 @@ def test_the_controller_makes_a_workload_of_it() -> None:
 
 
 def test_arguments_and_variables_are_not_expanded() -> None:
-    """Kubernetes makes $ of $$, and the value of a variable of $(NAME); sbatch leaves both as they are."""
+    """Kubernetes replaces $$ by $, and $(NAME) by the value of a variable; sbatch does neither."""
     job = objects(JobRequest("a", "i", "q", environment={"A": "1$$2"}, arguments=("$(SLURM_JOB_NAME)", "$5")))["Job"]
     [container] = job["spec"]["template"]["spec"]["containers"]
     assert container["command"][1:] == ["$$(SLURM_JOB_NAME)", "$$5"]
@@ -84,8 +84,8 @@ def test_arguments_and_variables_are_not_expanded() -> None:
 
 
 @pytest.mark.parametrize("resource", [GPU, "gpu.intel.com/i915"])
-def test_the_gpus_of_a_pod_are_a_variable(resource: str) -> None:
-    """Of whatever resource --gpu-resource names."""
+def test_the_number_of_gpus_is_a_variable(resource: str) -> None:
+    """The GPUs may be of any resource that --gpu-resource names."""
     parser = ArgumentParser()
     submit.add_arguments(parser)
     words = ["--image", "i", "--gpus-per-node", "2", "--gres", "rdma/hca:1", "--gpu-resource", resource, "a.sh"]
@@ -102,7 +102,7 @@ def test_one_pod_needs_no_service() -> None:
 
 
 def test_an_array_declares_the_time_of_all_its_waves() -> None:
-    """Each element has the time limit of its own; ten elements, three at once, run in four waves."""
+    """The time limit applies to each element; ten elements, three at once, run in four waves."""
     spec = objects(JobRequest("a", "i", "q", walltime=60.0, array=parse_array("0-9%3")))["Job"]["spec"]
     assert (spec["completions"], spec["parallelism"], spec["backoffLimitPerIndex"]) == (10, 3, 0)
     assert "activeDeadlineSeconds" not in spec
@@ -111,7 +111,7 @@ def test_an_array_declares_the_time_of_all_its_waves() -> None:
 
 
 @pytest.mark.parametrize(("array", "text"), [("0-7%2", "8 pods, 2 at once, each 1 cpu"), ("0-7", "8 pods, each 1 cpu")])
-def test_the_elements_of_an_array_that_run_at_once_are_named(array: str, text: str) -> None:
+def test_the_summary_states_how_many_elements_run_at_once(array: str, text: str) -> None:
     assert summary(JobRequest("a", "i", "q", array=parse_array(array))) == text
 
 
@@ -142,7 +142,7 @@ def test_other_fields() -> None:
 
 
 def started(request: JobRequest, index: int, directory: Path) -> str:
-    """What a script prints that the start script runs in a pod of an index."""
+    """Return the output of a script that the start script runs in the pod with an index."""
     script = directory / "script"
     script.write_text('#!/bin/sh\necho "$SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT $SLURM_NODEID $*"\n')
     script.chmod(0o755)
@@ -161,7 +161,7 @@ def test_an_element_of_an_array(array: str, index: int, element: int, tmp_path: 
     assert started(request, index, tmp_path) == f"{element} {len(request.array.indexes)}  x y z\n"
 
 
-def test_a_pod_of_several(tmp_path: Path) -> None:
+def test_one_of_several_pods(tmp_path: Path) -> None:
     assert started(TRAIN, 3, tmp_path) == "  3 x y z\n"
 
 
@@ -181,11 +181,11 @@ _STAND_INS = {
     "ssh-keyscan": 'echo "$5" >>asked; [ "$(grep -c "$5" asked)" -gt 1 ] && echo "$5 ssh-ed25519 key"',
     "getent": 'echo "user:x:0:0::$PWD/home:/bin/sh"',
 }
-"""What stands in for programs of an image: a host's sshd answers the second look."""
+"""Stand-ins for programs of the image. The sshd of a host responds to the second ssh-keyscan."""
 
 
 def run_mpi(directory: Path, index: int, *, request: JobRequest = MPI, missing: str = "") -> tuple[int, str, str]:
-    """Run the start script of a pod in a directory; return its status, its output and its messages."""
+    """Run the start script of a pod in a directory; return its exit status, output and error output."""
     programs = {**_STAND_INS, "sleep": ":"}
     for name in programs.keys() - {missing}:
         (directory / name).write_text(f"#!/bin/sh\n{programs[name]}\n")
@@ -225,7 +225,7 @@ def test_the_first_pod_of_mpi_waits_for_sshd_in_all_pods_and_runs_the_script(tmp
 
 @pytest.mark.parametrize("keys", ["", "keys"])
 def test_ssh_connects_to_the_port_of_sshd(tmp_path: Path, keys: str) -> None:
-    """Also with keys of the image; the home directory is that of the user database."""
+    """Keys may also be those of the image. The home directory is that of the user database."""
     run_mpi(tmp_path, 1, request=MPI._replace(ssh_keys=keys))
     directory = tmp_path / "home/.ssh"
     config = (directory / "config").read_text().splitlines()
@@ -235,11 +235,11 @@ def test_ssh_connects_to_the_port_of_sshd(tmp_path: Path, keys: str) -> None:
     assert (directory / "authorized_keys").exists() is bool(keys)
 
 
-def test_a_program_that_the_image_lacks_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_program_that_the_image_lacks(tmp_path: Path) -> None:
     assert run_mpi(tmp_path, 0, missing="ssh-keyscan") == (127, "", "--mpi: the image has no ssh-keyscan\n")
 
 
-def test_open_mpi_takes_the_host_names_as_they_are() -> None:
+def test_open_mpi_does_not_shorten_host_names() -> None:
     [container] = objects(MPI)["Job"]["spec"]["template"]["spec"]["containers"]
     variables = {entry["name"]: entry["value"] for entry in container["env"]}
     assert variables["OMPI_MCA_orte_keep_fqdn_hostnames"] == variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "true"
@@ -250,5 +250,5 @@ def test_open_mpi_takes_the_host_names_as_they_are() -> None:
     ("pods", "at_once", "text"),
     [(1, "", "1 pod of 8 cpu"), (4, "", "4 pods, each 8 cpu"), (4, ", 2 at once", "4 pods, 2 at once, each 8 cpu")],
 )
-def test_what_pods_ask_for(pods: int, at_once: str, text: str) -> None:
+def test_the_text_for_the_requests_of_pods(pods: int, at_once: str, text: str) -> None:
     assert pods_text(pods, "8 cpu", at_once) == text

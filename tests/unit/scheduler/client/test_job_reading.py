@@ -1,4 +1,4 @@
-"""The list of jobs: queued ones, and those that wait for others."""
+"""The list of jobs: queued jobs, and jobs that wait for others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class FakeSession:
-    """A session of Jobs and Workloads, without a read API."""
+    """A session with Jobs and Workloads, but without a read API."""
 
     scope = namespace = "ns"
     all_namespaces = False
@@ -66,11 +66,11 @@ def test_jobs_that_wait_for_others_are_listed() -> None:
 
 
 def test_a_queued_job_is_listed_once() -> None:
-    """The Job that it has waited for may be deleted by then."""
+    """The Job that it depends on may have been deleted by then."""
     assert listed([job("a", "afterok:deleted")], [workload("a")]) == {"a": ""}
 
 
-def test_the_walltime_is_what_is_left_after_earlier_admissions() -> None:
+def test_earlier_admissions_are_subtracted_from_the_walltime() -> None:
     spent = {"spec": {"maximumExecutionTimeSeconds": 600}, "status": {"accumulatedPastExecutionTimeSeconds": 240}}
     assert read_job({"metadata": {"name": "w"}, **spent}).walltime == 360
     assert read_job({"metadata": {"name": "w"}}).walltime is None
@@ -87,7 +87,7 @@ def test_the_walltime_is_what_is_left_after_earlier_admissions() -> None:
 def test_a_finished_job_does_not_hide_one_without_a_workload(
     uid: str, conditions: list[Json], workload_name: str | None
 ) -> None:
-    """Its Workload may be of another kind, or of an earlier Job. That of the Job itself, and of an ended one, wins."""
+    """A finished Workload of another kind or earlier Job is used only if it is the Job's own, or the Job has ended."""
     owner = {"kind": "JobSet", "apiVersion": "jobset.x-k8s.io/v1alpha2", "name": "train", "uid": "u-1"}
     finished = {
         "metadata": {"namespace": "ns", "name": "w-1", "ownerReferences": [owner]},

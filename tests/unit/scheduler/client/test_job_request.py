@@ -1,4 +1,4 @@
-"""What a job asks for, of sbatch's options."""
+"""The requests of a job, from sbatch's options."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_memory_of_each_pod() -> None:
 
 
 def test_the_name_of_a_claim_may_have_dots() -> None:
-    """As those of most objects (IsDNS1123Subdomain)."""
+    """The names of most objects may have dots (IsDNS1123Subdomain)."""
     assert request("--pvc", "home.alice:/home").volumes == (("home.alice", "/home"),)
 
 

@@ -1,4 +1,4 @@
-"""Nodes zone by zone: what is free, and how fragmented it is."""
+"""Nodes zone by zone: free resources and their fragmentation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_wide_has_the_ids_of_free_cpus() -> None:
     assert "single-numa-node/container" in lines[1]
 
 
-def test_pods_that_have_ended_or_are_elsewhere_do_not_count() -> None:
+def test_ended_pods_and_pods_of_other_nodes_do_not_count() -> None:
     found = facts(pod("a", cpu="4", phase="Succeeded"), pod("b", "node-1", cpu="4"), pod("c", cpu="500m"))
     assert (found.free("cpu"), len(found.pods or ())) == (15_500, 1)
     assert table(found)[1].split()[1] == "15.5"
@@ -110,14 +110,14 @@ def test_problems_of_a_node() -> None:
     assert facts(obj=down).problems == ("not Ready: NodeStatusUnknown",)
 
 
-def test_conditions_that_say_what_is_ready() -> None:
-    """The node monitoring agent of a provider adds conditions such as NetworkingReady."""
+def test_conditions_that_must_be_true() -> None:
+    """A provider's node monitoring agent adds conditions such as NetworkingReady."""
     ready, broken = ({"type": name, "status": status} for name, status in (("NetReady", "True"), ("GPUReady", "False")))
     assert facts(obj=node("node-0", ready, broken)).problems == ("not GPUReady",)
 
 
-def test_what_is_free_is_unknown_without_the_pods() -> None:
-    """A user who may not list the pods of all namespaces must not take every node for empty."""
+def test_free_resources_are_unknown_without_the_pods() -> None:
+    """A user who may not list pods in all namespaces must not see nodes as empty."""
     unknown = read_node_facts("node-0", node(), report("node-0"), None, [])
     assert table(unknown)[1].split() == ["node-0", "?", "16", "?", "128Gi", "?", "8", "4", "GPUs", "?"]
     assert table(unknown, facts())[-1].split()[:9] == ["2", "nodes", "?", "32", "?", "256Gi", "?", "16", "4"]
@@ -127,7 +127,7 @@ def test_what_is_free_is_unknown_without_the_pods() -> None:
 
 
 @pytest.mark.parametrize("forbidden", [PODS, NODE_RESOURCE_TOPOLOGIES])
-def test_reading_without_a_right(forbidden: Resource) -> None:
+def test_reading_without_a_permission(forbidden: Resource) -> None:
     class Limited:
         def list(self, resource: Resource, **_: str) -> list[Json]:
             if resource == forbidden:
@@ -148,7 +148,7 @@ def test_the_sum_of_nodes() -> None:
 
 
 def test_the_largest_block_of_all_nodes_is_of_one_zone() -> None:
-    """Every node is in use, and no sum over zones or nodes is a block."""
+    """Every node is in use; a block is never the sum of several zones or nodes."""
     nodes = [facts(pod("a", gpu="5"), free=((8, 1), (2, 2))), facts(pod("b", gpu="6"), free=((8, 2), (2, 0)))]
     lines = table(*nodes)
     assert [" ".join(lines[i].split()[-3:]) for i in (1, 4, -1)] == ["2 GPUs 1", "2 GPUs 1", "2 GPUs 2"]
@@ -157,7 +157,7 @@ def test_the_largest_block_of_all_nodes_is_of_one_zone() -> None:
     assert list_nodes([busy]).document["items"][0]["largestBlock"] == {"cpus": 8, "gpus": 1}
 
 
-def test_the_largest_block_without_gpus_is_of_cpus() -> None:
+def test_the_largest_block_without_gpus_counts_cpus() -> None:
     plain = facts()
     zones = tuple(zone._replace(resources={"cpu": zone.resources["cpu"]}) for zone in plain.zones or ())
     assert table(plain._replace(zones=zones))[1].split()[-3:] == ["8", "CPUs", "0"]
@@ -188,7 +188,7 @@ def test_a_damaged_report_is_a_problem() -> None:
 
 
 def test_what_a_pod_requests() -> None:
-    """An init container beside a sidecar, then the others; pod-level requests replace both (KEP-2837)."""
+    """Init containers run with earlier sidecars, then all others; pod-level requests replace both (KEP-2837)."""
     spec: Json = {
         "initContainers": [
             {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},

@@ -1,4 +1,4 @@
-"""The page on this machine: who gets data, which paths are passed on, and what comes back."""
+"""The server of the web page on this machine: access to data, forwarded paths, and responses."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_files_need_no_token(client: Client) -> None:
 
 @pytest.mark.parametrize("token", [None, "", "guessed", "é"])
 def test_data_need_the_token_of_the_address(client: Client, controller: ScriptedController, token: str | None) -> None:
-    """Another user of this machine reaches the port, and knows no token."""
+    """Another user of this machine can reach the port, but does not know the token."""
     before = len(controller.requests)
     headers = {} if token is None else {"X_Zonewise_Token": token}
     assert client.get("/api/v1/plan", **headers) == (
@@ -102,17 +102,17 @@ def test_data_of_the_controller(client: Client, controller: ScriptedController) 
     ],
 )
 def test_no_path_leaves_the_read_api(client: Client, controller: ScriptedController, path: str) -> None:
-    """The API server would resolve "..", with the credentials of the user."""
+    """The API server would resolve "..", using the user's credentials."""
     before = len(controller.requests)
     assert client.data(path)[0] == 404
     assert len(controller.requests) == before
 
 
-def test_what_the_controller_does_not_have_is_told(client: Client) -> None:
+def test_errors_of_the_controller_are_forwarded(client: Client) -> None:
     assert client.data("/api/v1/workloads/ns/unknown") == (404, b"nothing here\n")
 
 
-def test_events_come_at_once_and_behind_the_last(client: Client, controller: ScriptedController) -> None:
+def test_events_are_forwarded_immediately_and_resumed(client: Client, controller: ScriptedController) -> None:
     with client.getting(EVENTS, X_Zonewise_Token=client.token, Last_Event_ID="a-7") as response:
         assert response.getheader("Content-Type") == "text/event-stream"
         assert response.readline() == b"event: changes\n"
@@ -121,7 +121,7 @@ def test_events_come_at_once_and_behind_the_last(client: Client, controller: Scr
         assert response.read().startswith(b"data: {}\n\n")
 
 
-def test_a_controller_that_is_away_is_told() -> None:
+def test_an_unreachable_controller_is_an_error() -> None:
     with closing(ReadApi.at("http://127.0.0.1:1")) as api, PageServer(api, 0) as server:
         client = Client(server.url)
         for path in ("/api/v1/plan", EVENTS):

@@ -1,4 +1,4 @@
-"""Which hardware fault hit the pods of a job, as the agent's conditions and Events tell it."""
+"""The hardware fault that hit the pods of a job, according to the agent's conditions and Events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOB = JobFacts("ns", "job-train-1", "Job", "batch/v1", "train", "gpu", "Admitted
 
 
 def struck(code: int) -> tuple[Json, Json, float]:
-    """A pod and an Event as the agent and the kubelet leave them, and the time of the fault."""
+    """Return a pod and an Event as the agent and the kubelet leave them, and the time of the fault."""
     story = Story()
     story.held = {FIRST_GPU: [POD]}
     story.observe()
@@ -63,7 +63,7 @@ def struck(code: int) -> tuple[Json, Json, float]:
         (31, "the program, not the hardware: XID 31: "),
     ],
 )
-def test_the_condition_and_the_event_say_the_same(code: int, start: str) -> None:
+def test_the_condition_and_the_event_give_the_same_text(code: int, start: str) -> None:
     pod, event, at = struck(code)
     [line] = fault_lines(job_faults([pod], [event]), at + 60)
     assert line.startswith(start)
@@ -74,7 +74,7 @@ def test_the_condition_and_the_event_say_the_same(code: int, start: str) -> None
     assert later == line.replace("2s before pod", "while pod").replace("ended with exit code 134", "held it")
 
 
-def test_pods_that_one_fault_hit_share_a_sentence() -> None:
+def test_pods_hit_by_one_fault_share_a_line() -> None:
     faults = [
         PodFault(f"train-{n}-abcde", "node-7", "hardware", "XID79", "off", "gpu 0", START, START + 9 - n, 1)
         for n in range(8)
@@ -86,7 +86,7 @@ def test_pods_that_one_fault_hit_share_a_sentence() -> None:
     assert fault_lines(many, START)[-1] == "and 3 more faults: -o json lists all"
 
 
-def test_what_others_write_is_shown_as_it_is() -> None:
+def test_unknown_conditions_are_shown_unchanged() -> None:
     condition = {"type": "zonewise.dev/HardwareFault", "status": "Unknown", "reason": "R", "message": "something else"}
     fault = read_pod_fault({"metadata": {"name": "p"}, "status": {"conditions": [condition]}})
     assert fault is not None
@@ -115,7 +115,7 @@ def test_the_names_of_the_pods_of_a_job(pod: str, is_its: bool) -> None:
     assert bool(pod_name_pattern(job).fullmatch(pod)) is is_its
 
 
-def test_what_is_known_where_no_fault_is() -> None:
+def test_the_text_without_a_fault() -> None:
     conditions = [condition._asdict() for condition in node_conditions(())]
     nodes: dict[str, Json] = {f"node-{n}": {"status": {"conditions": conditions}} for n in range(5)}
     nodes["other"] = {"status": {}}

@@ -100,7 +100,7 @@ def test_queues() -> None:
 
 
 def test_sizes_are_in_gib() -> None:
-    """As in `zonewise top`; a quantity of the API such as 1649267441664 is for programs."""
+    """The unit is that of `zonewise top`; quantities such as 1649267441664 are for programs."""
     queue = cluster_queue(flavorsReservation=[{"name": "h100", "resources": [{"name": "memory", "total": "1536Gi"}]}])
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"] = [{"name": "memory", "nominalQuota": "2Ti"}]
     local = {"metadata": {"namespace": "ns", "name": "gpu"}, "spec": {"clusterQueue": "research"}}
@@ -125,7 +125,7 @@ def test_eighty_columns() -> None:
         assert render_listing(listing, "table", Terminal(width=80, unicode=False)).isascii()
 
 
-def test_a_queue_that_admits_nothing_is_said_so() -> None:
+def test_a_note_states_that_a_queue_admits_nothing() -> None:
     listing = list_queues([read_cluster_queue(cluster_queue(active="False"), [])], [])
     assert listing.notes == ["ClusterQueue research admits nothing: stopPolicy is Hold"]
 
@@ -172,14 +172,14 @@ def test_colors() -> None:
     assert "\x1b[32mAdmitted\x1b[0m" in text
 
 
-def test_without_the_read_api_the_condition_has_the_reason() -> None:
+def test_without_the_read_api_the_reason_is_that_of_the_condition() -> None:
     job = read_job(workload("evaluate", WAITS))
     assert (job.position, job.likely, job.reason) == (None, None, "WaitingForQuota")
     assert job.message.startswith("needs 8 nvidia.com/gpu")
     assert job.requests == (("main", 2, {"cpu": 4000, "nvidia.com/gpu": 8}),)
 
 
-def test_a_held_job_does_not_show_why_it_waited_before() -> None:
+def test_a_held_job_does_not_show_its_earlier_reason() -> None:
     assert read_job(workload("a", WAITS, active=False)).reason == "Suspended"
 
 

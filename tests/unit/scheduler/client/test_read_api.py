@@ -1,6 +1,6 @@
-"""The read API at a URL and behind the API server's proxy, and what is said where it is out of reach.
+"""The read API at a URL and behind the API server's proxy, and the errors if it cannot be reached.
 
-The proxy with tokens is in contract/test_read_api_proxy.py, on a real API server.
+contract/test_read_api_proxy.py tests the proxy with tokens on a real API server.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_the_proxy_of_the_api_server(controller: ScriptedController) -> None:
         (404, "nothing is served under /api/v1/workloads\n", "it is older than this command"),
     ],
 )
-def test_what_is_out_of_reach(controller: ScriptedController, status: int, body: str, message: str) -> None:
+def test_an_unreachable_read_api(controller: ScriptedController, status: int, body: str, message: str) -> None:
     path = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/api/v1/workloads"
     controller.responses[path] = (status, body)
     with (
@@ -87,7 +87,7 @@ def test_what_is_out_of_reach(controller: ScriptedController, status: int, body:
 
 
 class DamagedTransport:
-    """A transport whose responses have one body."""
+    """A transport whose responses all have the same body."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -116,7 +116,7 @@ def test_no_server_there() -> None:
 
 
 def test_no_token_is_sent_or_requested_without_tls(controller: ScriptedController) -> None:
-    """Neither through the API server, nor to another machine."""
+    """The token is sent neither through the API server nor to another machine."""
     path = "/api/v1/namespaces/zonewise/services/zonewise-controller:metrics/proxy/api/v1/workloads"
     controller.responses[path] = (200, '{"items": []}')
     with closing(proxied_read_api(Config.from_url(controller.url), "zonewise", "secret")) as api:
@@ -127,7 +127,7 @@ def test_no_token_is_sent_or_requested_without_tls(controller: ScriptedControlle
 
 
 class RejectingTransport:
-    """An API server that issues numbered tokens, and a controller for which the last ones are good."""
+    """An API server that issues numbered tokens, and a controller that accepts tokens from `first_good` on."""
 
     def __init__(self) -> None:
         self.issued = 0
@@ -148,7 +148,7 @@ class RejectingTransport:
 
 
 def test_a_token_that_ends_early_is_replaced() -> None:
-    """Its ServiceAccount may be created anew, and this machine may have slept: its clock stood still."""
+    """Its ServiceAccount may have been created again, or this machine may have slept, with its clock stopped."""
     transport = RejectingTransport()
     api = ReadApi(transport, "zonewise", ViewerToken(transport, "zonewise"))  # type: ignore[arg-type]
     assert api.get("/api/v1/plan") == {}
@@ -158,7 +158,7 @@ def test_a_token_that_ends_early_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(("own", "requests"), [("", 2), ("7", 1)])
-def test_a_request_is_sent_once_more_with_another_token_alone(own: str, requests: int) -> None:
+def test_a_request_is_repeated_only_with_another_token(own: str, requests: int) -> None:
     transport = RejectingTransport()
     transport.first_good = 9
     api = ReadApi(transport, "zonewise", ViewerToken(transport, "zonewise", own))  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ def test_a_request_is_sent_once_more_with_another_token_alone(own: str, requests
     assert transport.refused == requests
 
 
-def test_a_busy_controller_is_asked_again(controller: ScriptedController) -> None:
+def test_a_request_to_a_busy_controller_is_repeated(controller: ScriptedController) -> None:
     controller.responses["/api/v1/plan"] = (429, "too many\n")
     transport = Transport(Config.from_url(controller.url), timeout=PATIENCE, user_agent="test")
     with closing(ReadApi(transport, pause=0.0)) as api, pytest.raises(ReadApiUnavailable, match="too many"):
@@ -175,8 +175,8 @@ def test_a_busy_controller_is_asked_again(controller: ScriptedController) -> Non
     assert len(controller.requests) == 4
 
 
-def test_a_replica_that_leads_is_found(controller: ScriptedController) -> None:
-    """The API server passes a request to any replica. Those that stand by know no reservations and forecasts."""
+def test_requests_are_repeated_until_the_leader_responds(controller: ScriptedController) -> None:
+    """The API server forwards a request to any replica. Standby replicas have no reservations or forecasts."""
     controller.responses["/api/v1/plan"] = (200, '{"running": []}')
     with closing(ReadApi.at(controller.url)) as api:
         controller.standbys = 5
@@ -190,6 +190,6 @@ def test_a_replica_that_leads_is_found(controller: ScriptedController) -> None:
 @pytest.mark.parametrize(
     "url", ["localhost", "ftp://host", "http://", "", "http://host:port", "http://:9821", "http://host:70000"]
 )
-def test_no_url(url: str) -> None:
+def test_invalid_urls(url: str) -> None:
     with pytest.raises(CommandError, match=r"is not a URL, such as http://127\.0\.0\.1:9821"):
         ReadApi.at(url)

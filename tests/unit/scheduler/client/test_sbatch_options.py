@@ -1,4 +1,4 @@
-"""sbatch's options: the command line wins over the script; what has no meaning is said so."""
+"""sbatch's options: the command line overrides the script, and options without a meaning cause a message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def directives(*lines: str, notes: list[str] | None = None) -> Namespace:
     return parse_directives(read_script(content, "a.sh"), "a.sh", taken.append)
 
 
-def test_the_command_line_wins() -> None:
+def test_the_command_line_overrides_the_script() -> None:
     parser = ArgumentParser()
     add_sbatch_options(parser, namespace=True)
     merged = merged_options(directives("-N 4", "-c 2"), parser.parse_args(["-N", "8"]))
@@ -66,7 +66,7 @@ def test_mistakes_name_the_line(line: str, message: str) -> None:
         directives(line)
 
 
-def test_what_changes_nothing_is_passed_over_with_a_note() -> None:
+def test_options_without_effect_are_ignored_with_a_note() -> None:
     notes: list[str] = []
     options = directives("--mail-type=END -A project", "-N 2", notes=notes)
     assert options.nodes == 2

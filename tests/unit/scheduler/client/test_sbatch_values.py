@@ -1,4 +1,4 @@
-"""The values of sbatch's options: each form of sbatch(1), and round trips of what sbatch itself prints."""
+"""The values of sbatch's options: every form in sbatch(1), and forms that sbatch itself prints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_time_limits(text: str, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1:2:3:4", "-5", "1.5h", "1-", "0:00", "0-0", "2h30", "²"])
-def test_no_time_limits(text: str) -> None:
+def test_invalid_time_limits(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time limit"):
         parse_time_limit(text)
 
@@ -81,7 +81,7 @@ def test_memory(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "16X", "-1G", "G", "1 G", "4096i"])
-def test_no_memory(text: str) -> None:
+def test_invalid_memory(text: str) -> None:
     with pytest.raises(ValueError, match="is not an amount of memory"):
         parse_memory(text)
 
@@ -113,7 +113,7 @@ def test_a_plain_array_has_the_indexes_of_an_indexed_job() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "0-9:0", "0-9%0", "0-9%", "1,,2", f"0-{MAX_ARRAY}", "1-99999"])
-def test_no_arrays(text: str) -> None:
+def test_invalid_arrays(text: str) -> None:
     with pytest.raises(ValueError, match=r"array|range|elements"):
         parse_array(text)
 

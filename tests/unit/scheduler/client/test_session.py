@@ -1,4 +1,4 @@
-"""Which cluster a command reaches."""
+"""Which cluster a command uses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_mistakes(kubeconfig: str, words: tuple[str, ...], message: str) -> None
 
 
 @pytest.mark.parametrize("server", [(), ("--server", "http://127.0.0.1:1")])
-def test_a_token_that_no_header_can_have_is_not_quoted(kubeconfig: str, server: tuple[str, ...]) -> None:
+def test_an_error_does_not_quote_an_invalid_token(kubeconfig: str, server: tuple[str, ...]) -> None:
     environ = {"ZONEWISE_TOKEN": "very-secret\nof two lines"}
     with pytest.raises(CommandError) as damaged, open_session(parsed("--kubeconfig", kubeconfig, *server), environ):
         pass
@@ -79,8 +79,8 @@ def test_no_cluster(tmp_path: Path) -> None:
         pass
 
 
-def test_a_pod_has_its_service_account_unless_there_is_a_kubeconfig(kubeconfig: str, tmp_path: Path) -> None:
-    """As kubectl decides (client-go tools/clientcmd/merged_client_builder.go)."""
+def test_a_kubeconfig_takes_precedence_over_a_pods_service_account(kubeconfig: str, tmp_path: Path) -> None:
+    """The precedence is that of kubectl (client-go tools/clientcmd/merged_client_builder.go)."""
     environ = {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     with pytest.raises(CommandError, match="not in a cluster"), open_session(parsed(), environ):
         pass  # KUBERNETES_SERVICE_PORT is not set
@@ -90,7 +90,7 @@ def test_a_pod_has_its_service_account_unless_there_is_a_kubeconfig(kubeconfig: 
         assert session.namespace == "team-a"
 
 
-def test_errors_of_the_server_say_what_to_do(kubeconfig: str) -> None:
+def test_errors_of_the_server_state_a_remedy(kubeconfig: str) -> None:
     from zonewise_common.kube.resources import PODS
 
     with (

@@ -1,4 +1,4 @@
-"""The objects of a submitted job: all of them are created, or none."""
+"""The objects of a submitted job: either all of them are created, or none."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NO_ERRORS: Mapping[str, BaseException] = {}
 
 
 class FakeCluster:
-    """A client and a session of objects by kind and name; some requests fail, by kind, or "delete"."""
+    """A client and a session with objects by kind and name; some requests fail, by kind or for "delete"."""
 
     def __init__(self, *present: tuple[str, str], failing: Mapping[str, BaseException] = NO_ERRORS) -> None:
         self.objects = dict.fromkeys(present, "")
-        """The UID of the owner by kind and name."""
+        """UIDs of the owners by kind and name."""
         self.failing = failing
         self.namespace = "ns"
         self.client = self
@@ -67,7 +67,7 @@ def test_the_job_owns_the_other_objects() -> None:
 
 @pytest.mark.parametrize("kind", ["Job", "ConfigMap", "Service"])
 def test_a_name_that_exists_gets_a_number(kind: str) -> None:
-    """The ConfigMap of a Job that was cancelled a moment ago still exists."""
+    """The ConfigMap of a recently cancelled Job may still exist."""
     cluster = FakeCluster((kind, "train"), (kind, "train-2"))
     name, created = cluster.submit(REQUEST._replace(pods=2))
     assert name == "train-3"
@@ -76,7 +76,7 @@ def test_a_name_that_exists_gets_a_number(kind: str) -> None:
     assert cluster.objects.keys() == present | {(obj["kind"], name) for obj in created}
 
 
-def test_no_job_is_left_where_another_object_cannot_be_created() -> None:
+def test_no_job_is_left_if_another_object_cannot_be_created() -> None:
     cluster = FakeCluster(failing={"ConfigMap": Forbidden(403, "Forbidden", "no right")})
     with pytest.raises(Forbidden):
         cluster.submit()
@@ -91,7 +91,7 @@ def test_an_interrupt_leaves_no_job() -> None:
     assert cluster.objects == {}
 
 
-def test_a_job_that_cannot_be_deleted_again_is_named() -> None:
+def test_the_error_names_a_job_that_cannot_be_deleted_again() -> None:
     outage = TransportError("no route to host")
     cluster = FakeCluster(failing={"ConfigMap": outage, "delete": outage})
     with pytest.raises(CommandError, match=r"Job train is incomplete: .*; `zonewise cancel train` removes it"):
@@ -104,7 +104,7 @@ def test_a_queue_that_does_not_exist() -> None:
 
 
 def test_a_priority_class_that_does_not_exist() -> None:
-    """The controller would not queue the job. A user who may not read classes is believed."""
+    """The controller would not queue such a job. The name is accepted from users who may not read priority classes."""
     cluster = FakeCluster()
     with pytest.raises(CommandError, match="there is no WorkloadPriorityClass hihg: name one by --priority-class"):
         cluster.submit(REQUEST._replace(priority_class="hihg"))

@@ -13,18 +13,18 @@ LAST = "9999-12-31T23:59:59Z"
 
 
 @given(st.integers(0, 253_402_300_799))
-def test_a_time_is_read_as_it_is_written(seconds: int) -> None:
+def test_times_survive_a_round_trip(seconds: int) -> None:
     assert parse_time(format_time(seconds)) == seconds
 
 
 @pytest.mark.parametrize("seconds", [253_402_300_800.0, 9.1e15, float("inf")])
-def test_later_times_than_texts_have_are_the_last_one(seconds: float) -> None:
+def test_times_beyond_the_last_one_are_shown_as_the_last_one(seconds: float) -> None:
     assert format_time(seconds) == LAST
     assert clock_text(seconds, 0.0) == "9999-12-31 23:59 UTC"
 
 
 def test_a_job_may_declare_any_walltime() -> None:
-    """One job with a walltime of ages must not keep the others from being listed."""
+    """A job with an extremely long walltime must not prevent other jobs from being listed."""
     workload = {
         "metadata": {"name": "w", "annotations": {"zonewise.dev/max-run-seconds": str(2**53)}},
         "status": {"conditions": [

@@ -1,4 +1,4 @@
-"""Tokens of the viewer's service account."""
+"""Tokens of the viewer's ServiceAccount."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ApiServerReply:
-    """A transport whose requests have one reply."""
+    """A transport that returns the same reply to all requests."""
 
     def __init__(self, reply: bytes | KubeError) -> None:
         self.reply = reply
@@ -44,7 +44,7 @@ def test_it_is_requested_once_and_for_ten_minutes() -> None:
 
 
 def test_it_is_renewed_before_it_expires() -> None:
-    """A command that watches, and a page, last longer than a token; one that is not renewed is good until its end."""
+    """Watching commands and the page outlive a token. A token that cannot be renewed is used until it expires."""
     reply = ApiServerReply(b'{"status": {"token": "first"}}')
     now = 0.0
     subject = ViewerToken(reply, "zonewise", clock=lambda: now)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_it_is_renewed_before_it_expires() -> None:
     assert now < LIFETIME
 
 
-def test_a_token_of_the_user_is_taken_instead() -> None:
+def test_a_token_of_the_user_takes_precedence() -> None:
     reply = ApiServerReply(TransportError("refused"))
     subject = token(reply, "own")
     assert subject.get() == "own"
@@ -71,7 +71,7 @@ def test_a_token_of_the_user_is_taken_instead() -> None:
     assert reply.requests == []
 
 
-def test_a_rejected_token_is_requested_anew_once_for_all_threads() -> None:
+def test_a_rejected_token_is_replaced_once_for_all_threads() -> None:
     reply = ApiServerReply(b'{"status": {"token": "first"}}')
     subject = token(reply)
     assert subject.get() == "first"

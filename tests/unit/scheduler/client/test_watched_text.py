@@ -1,4 +1,4 @@
-"""`--watch` over an outage of the API server."""
+"""`--watch` during an outage of the API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def shown(outcomes: Sequence[str | Exception], *, watch: bool = True) -> None:
-    """Show the outcomes of requests, one after the other; then Ctrl-C."""
+    """Show the outcomes of requests one after the other, then press Ctrl-C."""
     waiting = iter(outcomes)
 
     def render() -> str:
@@ -30,7 +30,7 @@ def shown(outcomes: Sequence[str | Exception], *, watch: bool = True) -> None:
 
 @pytest.mark.parametrize("kind", [TransportError, ConfigError])
 def test_an_outage_is_reported_once(kind: type[Exception], capsys: pytest.CaptureFixture[str]) -> None:
-    """A program that returns credentials may fail once, as a server may (ConfigError)."""
+    """A program that returns credentials may fail temporarily too (ConfigError), like a server."""
     refused = kind("connection refused")
     with pytest.raises(KeyboardInterrupt):
         shown(["one\n", refused, refused, "one\n", "two\n"])
@@ -51,7 +51,7 @@ def test_an_outage_is_reported_once(kind: type[Exception], capsys: pytest.Captur
     ],
 )
 def test_other_failures_end_it(outcomes: list[str | Exception], error: type[Exception]) -> None:
-    """Where nothing was shown yet, and where the next request fails too."""
+    """The command ends if nothing was shown before the failure, or if the failure is not an outage."""
     with pytest.raises(error):
         shown(outcomes)
 
