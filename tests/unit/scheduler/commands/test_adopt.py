@@ -1,4 +1,4 @@
-"""`zonewise adopt` knows the kinds of jobs that the controller's settings describe."""
+"""`zonewise adopt` hands over the kinds of jobs that the controller's settings describe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KIND = """
 
 
 def kinds_of(monkeypatch: pytest.MonkeyPatch, *flags: str) -> set[tuple[str, str]]:
-    """Return the kinds whose jobs a handover reads."""
+    """Return the kinds of jobs that a handover reads."""
     kinds: set[tuple[str, str]] = set()
 
     def begin(_client: object, adapters: Mapping[tuple[str, str], JobAdapter], *_: object) -> None:
@@ -54,7 +54,7 @@ def test_kinds_of_the_settings_are_handed_over_too(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("text", ["jobKinds: 7", "unknown: 1"])
-def test_invalid_settings_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+def test_errors_name_invalid_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     path = tmp_path / "controller.yaml"
     path.write_text(text)
     with pytest.raises(CommandError, match=r"jobKinds|unknown"):

@@ -1,4 +1,4 @@
-"""Values of arguments: what is understood, and what is said of anything else."""
+"""Values of arguments: accepted forms, and the errors for anything else."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_rates(text: str, result: tuple[float, int]) -> None:
 
 
 def test_names() -> None:
-    """Blanks are nothing, and a name that is there twice is one column."""
+    """Blanks are ignored, and repeated names are used once."""
     assert names("easy, greedy,easy") == ["easy", "greedy"]
 
 
@@ -94,15 +94,15 @@ def test_names() -> None:
         (names, ["", "a,,b", ","], "is not a list of names"),
     ],
 )
-def test_what_is_not_understood_is_quoted(parse: Callable[[str], object], texts: list[str], what: str) -> None:
+def test_errors_quote_invalid_values(parse: Callable[[str], object], texts: list[str], what: str) -> None:
     for text in texts:
         with pytest.raises(ArgumentTypeError, match=what):
             parse(text)
 
 
 @given(st.text())
-def test_no_text_is_a_surprise(text: str) -> None:
-    """Every text is a value, or an error that argparse tells."""
+def test_any_text_is_a_value_or_an_argument_error(text: str) -> None:
+    """No text raises anything but ArgumentTypeError, which argparse reports."""
     for parse in (duration, finite_duration, moment, span, rate, positive, count, names):
         with suppress(ArgumentTypeError):
             parse(text)

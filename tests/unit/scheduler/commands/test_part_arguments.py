@@ -1,4 +1,4 @@
-"""The arguments of the pods of a sweep: they mean what those of the command mean."""
+"""The arguments of the pods of a sweep mean the same as those of the command."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_order_of_the_options_does_not_matter() -> None:
 
 
 def test_files_are_below_their_argument(tmp_path: Path) -> None:
-    """Two files of one name are two files; of a directory only those that hold objects."""
+    """Two files with the same name are kept apart; of a directory, only files that hold objects are included."""
     jobs, nodes = tmp_path / "jobs", tmp_path / "nodes.yaml"
     jobs.mkdir()
     (jobs / "nodes.yaml").write_text("a")
@@ -88,7 +88,7 @@ def test_files_of_the_image_are_in_its_directory(tmp_path: Path) -> None:
     assert in_a_pod(part_arguments(arguments)).trace == "/traces/log.gz"
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_a_directory_without_input_files(tmp_path: Path) -> None:
     arguments = parsed(str(tmp_path), "--repeat", "2")
     with pytest.raises(CommandError, match=r"it contains no file that ends with"):
         input_files(arguments)

@@ -1,4 +1,4 @@
-"""The files of the page: what a browser gets, and what it may do with it."""
+"""The files of the web page: what is served to browsers, and the content security policy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_file_has_its_type_and_the_policy(path: str, content_type: str) -> 
     assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_the_policy_allows_nothing_from_elsewhere_and_no_inline_code() -> None:
+def test_the_policy_forbids_other_origins_and_inline_code() -> None:
     parts = (part.strip().partition(" ") for part in CONTENT_SECURITY_POLICY.split(";"))
     directives = {name: value for name, _, value in parts}
     assert directives["default-src"] == "'none'"
@@ -58,14 +58,14 @@ def test_no_path_leaves_the_files(path: str) -> None:
     assert get(path)[0] == 404
 
 
-def test_a_browser_has_a_file_once() -> None:
+def test_files_are_compressed_and_cached() -> None:
     _, headers, body = get("/page/page.js", accept_encoding="gzip")
     assert gzip.decompress(body) == get("/page/page.js")[2]
     assert get("/page/page.js", if_none_match=headers["ETag"])[0] == 304
 
 
-def test_the_files_need_nothing_that_is_absent_or_elsewhere() -> None:
-    """Each import and reference is a file of the page; there is no other address, inline script or inline style."""
+def test_the_files_refer_only_to_each_other() -> None:
+    """Imports and references are files of the page. There are no other addresses, inline scripts or inline styles."""
     files = {name: file.body.decode() for name, file in load_files().items()}
     for name, text in files.items():
         references = re.findall(r'from "\./([^"]+)"', text)
@@ -78,7 +78,7 @@ def test_the_files_need_nothing_that_is_absent_or_elsewhere() -> None:
         assert not re.search(r"\binnerHTML\b|\bouterHTML\b|\beval\(|insertAdjacentHTML|document\.write", text), name
 
 
-def test_a_browser_is_sent_to_the_page_and_a_program_gets_the_text() -> None:
+def test_browsers_are_redirected_and_programs_get_the_text() -> None:
     browser = redirect_browser(Request("GET", "/", accept="text/html,application/xhtml+xml,*/*;q=0.8"), "text")
     assert (browser.status, dict(browser.headers)["Location"]) == (303, "page/")
     assert redirect_browser(Request("GET", "/", accept="*/*"), "text").body == b"text"
@@ -101,7 +101,7 @@ def _contrast(a: str, b: str) -> float:
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colors_have_the_contrast_of_wcag_aa(scheme: int) -> None:
-    """Text 4.5:1 (success criterion 1.4.3), marks 3:1 (1.4.11)."""
+    """Text has a contrast of at least 4.5:1 (success criterion 1.4.3), marks at least 3:1 (1.4.11)."""
     blocks = re.findall(r":root \{(.*?)\}", load_files()["page.css"].body.decode(), re.DOTALL)
     colors = _colors(blocks[scheme])
     for text in ("text", "muted", "link", "good", "warn", "bad"):
