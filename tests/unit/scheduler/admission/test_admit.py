@@ -123,7 +123,7 @@ def test_a_zone_without_cpus_provides_none() -> None:
 # --- scopes
 
 
-def test_scope_container_aligns_each_container_by_itself() -> None:
+def test_scope_container_aligns_each_container_separately() -> None:
     """Two containers as large as a zone get one zone each, in the order of the pod."""
     state = node(2, 4, topology="single-numa-node", **STATIC)
     verdict = admit(state, pod(container("c0", 8, 1), container("c1", 8, 1)))

@@ -89,7 +89,7 @@ def counted(zones: range, devices: list[Device], release: tuple[int, int]) -> tu
 
 
 @given(any_devices(), st.integers(0, 6), st.sampled_from([(1, 35), (1, 36), (1, 37)]))
-def test_hints_are_the_kubelets(machine: tuple[range, list[Device]], count: int, release: tuple[int, int]) -> None:
+def test_hints_match_the_kubelet(machine: tuple[range, list[Device]], count: int, release: tuple[int, int]) -> None:
     """The sets of zones match the kubelet's; since 1.36 they consist of zones that have devices."""
     check_hints(*machine, count, release)
 

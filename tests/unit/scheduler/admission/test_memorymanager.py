@@ -82,7 +82,7 @@ def any_request(draw: st.DrawFn) -> tuple[NodeState, Amounts, Reusable]:
 
 
 @given(any_request())
-def test_hints_are_the_kubelets(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
+def test_hints_match_the_kubelet(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
     """The sets of zones match the kubelet's; the result is None if the kubelet lists none."""
     preferred, not_preferred = kubelet_hints(*request_input)
     hints = calculate_memory_hints(*request_input, include_not_preferred=True)
@@ -92,7 +92,7 @@ def test_hints_are_the_kubelets(request_input: tuple[NodeState, Amounts, Reusabl
 
 
 @given(any_request())
-def test_wide_hints_are_the_listed_ones(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
+def test_wide_hints_match_listed_hints(request_input: tuple[NodeState, Amounts, Reusable]) -> None:
     """Arrays over all sets give the same hints as lists of sets."""
     preferred, not_preferred = kubelet_hints(*request_input)
     hints = calculate_wide_memory_hints(*request_input)
@@ -221,7 +221,7 @@ def test_an_alignment_with_exactly_enough_memory_is_not_extended() -> None:
 
 
 @pytest.mark.parametrize(("more", "sets"), [(0, {0b110}), (1, None)])
-def test_a_group_has_what_is_free_and_reusable(more: int, sets: set[int] | None) -> None:
+def test_free_and_reusable_memory_of_a_group_adds_up(more: int, sets: set[int] | None) -> None:
     """One more byte does not fit. The third zone has no free memory."""
     state = update_machine_state(node(3, 1, gib=8, **STATIC), 0b110, "memory", 10 * GIB)
     state = update_machine_state(state, 0b001, "memory", 8 * GIB)

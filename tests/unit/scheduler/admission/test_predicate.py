@@ -53,7 +53,7 @@ def test_pod_level_requests_replace_those_of_containers() -> None:
         (Resource(2000, 3 * GIB, 1, 0, ()), [(GPU, 1, 0)]),
     ],
 )
-def test_the_resources_of_which_a_node_has_too_little(available: Resource, short: list[tuple[str, int, int]]) -> None:
+def test_insufficient_resources(available: Resource, short: list[tuple[str, int, int]]) -> None:
     assert insufficient_resources(TWO, available) == tuple(InsufficientResource(*each) for each in short)
     if not short:
         general_filter(TWO, available)

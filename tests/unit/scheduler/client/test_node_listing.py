@@ -187,7 +187,7 @@ def test_a_damaged_report_is_a_problem() -> None:
     assert problems == ["zones[0].resources[0] (cpu): not a quantity: 'many'"]
 
 
-def test_what_a_pod_requests() -> None:
+def test_requests_of_a_pod() -> None:
     """Init containers run with earlier sidecars, then all others; pod-level requests replace both (KEP-2837)."""
     spec: Json = {
         "initContainers": [

@@ -107,7 +107,7 @@ def test_a_damaged_body(body: bytes) -> None:
         ReadApi(DamagedTransport(body)).get("/api/v1/plan")  # type: ignore[arg-type]
 
 
-def test_no_server_there() -> None:
+def test_no_server_at_the_address() -> None:
     with (
         closing(ReadApi.at("http://127.0.0.1:1")) as api,
         pytest.raises(ReadApiUnavailable, match="check the URL, and that the controller serves there"),

@@ -33,7 +33,7 @@ def token(reply: ApiServerReply, own: str = "") -> ViewerToken:
     return ViewerToken(reply, "zonewise", own)  # type: ignore[arg-type]
 
 
-def test_it_is_requested_once_and_for_ten_minutes() -> None:
+def test_a_token_is_requested_once_for_ten_minutes() -> None:
     reply = ApiServerReply(b'{"status": {"token": "short"}}')
     subject = token(reply)
     assert (subject.get(), subject.get(), subject.problem) == ("short", "short", "")
@@ -43,7 +43,7 @@ def test_it_is_requested_once_and_for_ten_minutes() -> None:
     assert "short" not in repr(subject)
 
 
-def test_it_is_renewed_before_it_expires() -> None:
+def test_a_token_is_renewed_before_it_expires() -> None:
     """Watching commands and the page outlive a token. A token that cannot be renewed is used until it expires."""
     reply = ApiServerReply(b'{"status": {"token": "first"}}')
     now = 0.0

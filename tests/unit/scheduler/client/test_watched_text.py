@@ -50,12 +50,12 @@ def test_an_outage_is_reported_once(kind: type[Exception], capsys: pytest.Captur
         (["one\n", Forbidden(403, "Forbidden", "no right to list pods")], Forbidden),
     ],
 )
-def test_other_failures_end_it(outcomes: list[str | Exception], error: type[Exception]) -> None:
+def test_other_failures_end_the_command(outcomes: list[str | Exception], error: type[Exception]) -> None:
     """The command ends if nothing was shown before the failure, or if the failure is not an outage."""
     with pytest.raises(error):
         shown(outcomes)
 
 
-def test_without_watch_it_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_watch_the_text_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
     shown(["one\n", "two\n"], watch=False)
     assert capsys.readouterr().out == "one\n"

@@ -51,7 +51,7 @@ def in_a_pod(arguments: Sequence[str]) -> Namespace:
         ["--grace", "3.3333333333333m", "--release-latency", "1.2345678901234h"],
     ],
 )
-def test_options_are_those_of_the_command(options: list[str]) -> None:
+def test_options_match_the_command(options: list[str]) -> None:
     arguments = parsed("hpc", "--nodes", "4x8", "--repeat", "20", *options)
     pod = in_a_pod(part_arguments(arguments))
     assert {name: getattr(pod, name) for name in OF_A_PART} == {name: getattr(arguments, name) for name in OF_A_PART}
@@ -95,6 +95,6 @@ def test_a_directory_without_input_files(tmp_path: Path) -> None:
 
 
 @given(st.decimals(0, 99_999, places=3) | st.decimals(0, 9, places=13), st.sampled_from(["", "ms", "s", "m", "h", "d"]))
-def test_durations_are_exactly_those_of_the_command(number: Decimal, unit: str) -> None:
+def test_durations_match_the_command_exactly(number: Decimal, unit: str) -> None:
     arguments = parsed("hpc", "--repeat", "2", "--grace", f"{number:f}{unit}")
     assert in_a_pod(part_arguments(arguments)).grace == arguments.grace

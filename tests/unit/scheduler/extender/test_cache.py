@@ -188,7 +188,7 @@ def test_any_history(steps: list[tuple[str, PendingPod, set[str]]]) -> None:
 
 
 def _admitting(harness: CacheHarness, pending: PendingPod, names: set[str]) -> list[str]:
-    """Return the nodes on which the ledger would admit a pod besides their assumed pods."""
+    """Return the nodes that admit a pod in addition to their assumed pods, according to the ledger alone."""
     ledger = harness.cluster.state.ledger
     states = {name: ledger.assumed_state(name) for name in sorted(names)}
     return [name for name, state in states.items() if state and state.assume(pending.shape, ledger.admit)[0].admitted]

@@ -42,7 +42,7 @@ def test_the_newest_files_remain(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_names_stay_inside_the_directory(tmp_path: Path) -> None:
+def test_no_name_leads_out_of_the_directory(tmp_path: Path) -> None:
     """The file is in the directory for any names of node and pod."""
     MispredictionFiles(str(tmp_path / "here"), 3).write(misprediction(name="../../x", uid="../../../y/z"))
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["here"]

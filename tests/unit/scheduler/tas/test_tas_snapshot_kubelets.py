@@ -117,7 +117,7 @@ def test_leader_on_the_host_that_fits_its_workers(
 
 @settings(max_examples=60)
 @given(clusters(most=3), pods(), pods(), st.integers(1, 4))
-def test_predicted_admissions_are_those_of_the_kubelets(
+def test_predicted_admissions_match_the_kubelets(
     states: list[NodeState], shape: PodShape, later: PodShape, pod_count: int
 ) -> None:
     """They follow from verdicts on the pods one by one. Computing them does not affect later decisions."""

@@ -48,7 +48,7 @@ def kubelet_hints(state: NodeState, count: int, reusable: int) -> Hints:
 
 
 @given(states(POLICIES), st.data())
-def test_hints_are_the_kubelets(state: NodeState, data: st.DataObject) -> None:
+def test_hints_match_the_kubelet(state: NodeState, data: st.DataObject) -> None:
     """Evaluating all sets at once gives the same hints as evaluating each set, in the same order."""
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy).map(lambda bits: bits & busy)) if data.draw(st.booleans()) else 0
@@ -175,7 +175,7 @@ def test_wide_hints_align_by_socket(zones: int, count: int, preferred: set[int])
 
 
 @given(states(POLICIES), st.data())
-def test_wide_hints_are_the_listed_ones(state: NodeState, data: st.DataObject) -> None:
+def test_wide_hints_match_listed_hints(state: NodeState, data: st.DataObject) -> None:
     """Arrays over all sets give the same hints as lists of sets."""
     busy = state.kind.cpus.cpus & ~state.free_cpus
     reusable = data.draw(st.integers(0, busy).map(lambda bits: bits & busy)) if data.draw(st.booleans()) else 0

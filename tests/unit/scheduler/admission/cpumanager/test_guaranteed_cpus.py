@@ -60,7 +60,7 @@ def test_peak_of_init_containers() -> None:
         ((("init", 3), ("sidecar", 3), ("sidecar", 1), ("app", 1)), 5),
     ],
 )
-def test_sidecars_run_beside_others(containers: tuple[tuple[Role, int], ...], peak: int) -> None:
+def test_sidecars_run_at_the_same_time_as_others(containers: tuple[tuple[Role, int], ...], peak: int) -> None:
     shape = pod(*(container(role, count * 1000) for role, count in containers))
     assert pod_guaranteed_cpus(shape, STATIC) == peak
 

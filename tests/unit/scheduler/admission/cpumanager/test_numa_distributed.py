@@ -344,7 +344,7 @@ def machines(draw: st.DrawFn) -> Machine:
 @example(Machine((2, 4, 2, 2), packages=2, cores=(2, 2, 1, 1), size=10, group=2)).via("a zone is emptied twice")
 @example(Machine((5, 5, 5, 5, 3), packages=3, cores=(3,) * 5, size=18, group=2)).via("three half cores never suffice")
 @example(Machine((3, 1, 5, 3, 3, 5, 3), packages=5, cores=(3,) * 7, size=16, group=2)).via("zones are listed twice")
-def test_shares_are_the_kubelets(machine: Machine) -> None:
+def test_shares_match_the_kubelet(machine: Machine) -> None:
     """Shares match the kubelet's walk over all sets of zones and all sets of zones for the remainder."""
     topology = machine.topology
     policies = SPREAD._replace(full_cores=machine.group == 2)

@@ -200,7 +200,7 @@ def test_zones_that_allocate_memory_together_or_separately(taken: tuple[tuple[in
         ),
     ],
 )
-def test_types_of_memory_of_which_each_zone_has_enough_are_left_out(pages: int, gib: int, words: list[str]) -> None:
+def test_sufficient_types_of_memory_are_left_out(pages: int, gib: int, words: list[str]) -> None:
     memory = (("hugepages-1Gi", pages * GIB), ("memory", gib * GIB))
     assert memory_in_words(node(2, pages=2, **STATIC), AlignedRequest(0, memory, ())) == words
 

@@ -172,7 +172,7 @@ def test_a_deserialized_verdict() -> None:
         (GPU, f"needs 2 {GPU} in all; the node has 1 {GPU} left"),
     ],
 )
-def test_each_resource_that_the_node_lacks_has_its_own_numbers(resource: str, words: str) -> None:
+def test_each_insufficient_resource_has_its_own_numbers(resource: str, words: str) -> None:
     shape = pod(container(cpus=2, gib=1, devices={AMD: 3, GPU: 2}), qos="Burstable")
     available = Resource(1500, GIB // 2, 0, 0, ((AMD, 2), (GPU, 1)))
     verdict = admit(node(), shape, available)._replace(resource=resource)

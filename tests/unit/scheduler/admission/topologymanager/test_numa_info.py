@@ -112,7 +112,7 @@ def any_hints(draw: st.DrawFn, zones: tuple[int, ...]) -> Hints:
 
 
 @given(st.sampled_from([(0, 2), (0, 8), (0, 1, 3), (1, 2, 4), (0, 1, 2)]), st.data())
-def test_a_merge_panics_as_the_kubelets_does(zones: tuple[int, ...], data: st.DataObject) -> None:
+def test_a_merge_panics_if_the_kubelets_does(zones: tuple[int, ...], data: st.DataObject) -> None:
     """The order of the resources may be any, since Go's maps have no order."""
     kind = gapped(zones)
     resources = data.draw(st.lists(any_hints(zones), min_size=1, max_size=3))

@@ -118,7 +118,7 @@ def any_merge(draw: st.DrawFn, *policies: str) -> tuple[NodeKind, list[Hints]]:
 
 
 @given(any_merge("restricted", "single-numa-node", "best-effort"))
-def test_common_preferred_sets_are_the_kubelets_preferred_merges(merge_input: tuple[NodeKind, list[Hints]]) -> None:
+def test_common_preferred_sets_match_the_kubelets_merges(merge_input: tuple[NodeKind, list[Hints]]) -> None:
     """The kubelet's merged hint is preferred if and only if all resources prefer a common set, which it then is."""
     kind, hints = merge_input
     merged = kubelet_merge(kind, hints)

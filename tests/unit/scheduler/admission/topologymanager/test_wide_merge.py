@@ -32,7 +32,7 @@ def any_hints(draw: st.DrawFn) -> tuple[tuple[int, ...], Hints]:
     st.sampled_from(["restricted", "single-numa-node", "best-effort"]),
     st.booleans(),
 )
-def test_wide_merges_are_the_listed_ones(
+def test_wide_merges_match_listed_merges(
     drawn: list[tuple[tuple[int, ...], Hints]], distances: list[list[int]], policy: str, prefer_closest: bool
 ) -> None:
     """The zones may differ by resource, and hints and distances may be any."""

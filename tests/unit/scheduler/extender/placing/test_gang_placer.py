@@ -103,7 +103,7 @@ def test_a_node_that_a_single_pod_takes(monkeypatch: pytest.MonkeyPatch) -> None
             assert cluster.cache.view.counters().assumed == 1
 
 
-def test_single_pods_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_pods_do_not_block_a_gang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single pods that take nodes during each try do not block a gang for ever: the last tries exclude them."""
     cluster = GangCluster(*(f"n{number}" for number in range(8)))
     names = cluster.create_gang("g", [EIGHT] * 4)

@@ -16,7 +16,7 @@ HALF, WHOLE = pod_shape((4, 0)), pod_shape((8, 0))
 VOLUMES = Constraints(scheduler_only=("volumes",))
 
 
-def test_a_gang_starts_whole() -> None:
+def test_a_gang_starts_as_a_whole() -> None:
     """kube-scheduler binds the pod that it filters, and the pass binds the others; the kubelets admit all of them."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 4)
@@ -221,7 +221,7 @@ def test_kube_scheduler_does_not_bind_the_filtered_pod() -> None:
 
 
 def test_kube_scheduler_offers_other_nodes() -> None:
-    """Its filters are exact for this pod, so the pass binds it even if kube-scheduler now offers only other nodes."""
+    """The extender's filters are exact for this pod, so the pass still binds it, whichever nodes are offered now."""
     cluster = GangCluster("n", "m")
     names = cluster.create_gang("train", [WHOLE] * 4)
     assert cluster.filter(names[0], "elsewhere").failed_nodes["elsewhere"].startswith("the pod is being bound to ")

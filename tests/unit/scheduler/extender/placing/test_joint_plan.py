@@ -96,7 +96,7 @@ def test_priority_wins_over_packing() -> None:
 
 
 def test_one_plan_serves_all_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One plan also has the slots of lower priorities, and remains valid while its own slots are used."""
+    """A single plan has the slots of lower priorities too, and remains valid while its own slots are used."""
     packed: list[int] = []
 
     def counted(bins: Sequence[PackBin], items: Sequence[PackItem]) -> list[tuple[int, ...]]:
@@ -149,7 +149,7 @@ def test_a_held_slot_is_opened_without_a_report() -> None:
     assert cluster.run_pass() != {}
 
 
-def test_the_plan_keeps_to_the_filters() -> None:
+def test_the_plan_respects_the_filters() -> None:
     """A pod with a node name is planned only on that node."""
     cluster = cluster_with([9, 9], nodes=2)
     requests = cluster.specs["p0"].constraints.requests

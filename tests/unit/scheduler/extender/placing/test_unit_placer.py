@@ -136,7 +136,7 @@ def test_requests_of_the_whole_node() -> None:
     assert cluster.run_pass() == {"b": "n"}
 
 
-def test_a_pod_that_is_filtered_while_it_is_bound_stays() -> None:
+def test_a_pod_that_is_filtered_during_its_binding_keeps_its_node() -> None:
     """While a pod is being bound, filter calls return its node, regardless of the scores."""
     cluster = full_cluster()
     cluster.create("w", HALF)
@@ -167,7 +167,7 @@ def test_a_failed_binding() -> None:
     assert cluster.filter("v").node == "n", "its zone is free again"
 
 
-def test_a_pod_that_is_gone() -> None:
+def test_a_placed_pod_that_is_deleted() -> None:
     """A placed pod that is deleted frees its zone, whether the event or the response to the binding comes first."""
     for deleted_first in (True, False):
         cluster = full_cluster()

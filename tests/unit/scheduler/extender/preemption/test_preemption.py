@@ -18,7 +18,7 @@ from zonewise_scheduler.extender.types import ProposedVictims
 
 
 class Names(list[str]):
-    """Names of candidates; unlike a list, an object that supports weak references."""
+    """A list of candidate names that supports weak references."""
 
 
 class DeniedClient(Client):
@@ -33,7 +33,7 @@ class DeniedClient(Client):
 
 
 def test_budgets_that_may_not_be_read() -> None:
-    """No pod is evicted while its budgets are unknown, and a metric shows it."""
+    """No pod is evicted while budgets are unknown, and a metric shows it. A server without the kind has no budgets."""
     cluster, metrics = fragmented(), ExtenderMetrics()
     preemptor = cluster.wait("high", SIX)
     proposed = {"n": ProposedVictims(("uid-a",), 0)}

@@ -247,7 +247,7 @@ def test_the_rack_for_a_gang(pods: Racks, victims: set[str]) -> None:
     assert gang_victims(cluster, gang_of(cluster, SIX, 2, level="rack")) == victims
 
 
-def test_the_rack_where_budgets_allow_it() -> None:
+def test_the_rack_whose_budgets_allow_preemption() -> None:
     cluster = racks({"a": (1, 1), "b": (2, 2)})
     selector = (Requirement("app", "In", ("a0", "a1")),)
     cluster.budgets.update(None, DisruptionBudget("lab", "b", selector, 1, frozenset()))

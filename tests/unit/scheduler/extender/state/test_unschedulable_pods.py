@@ -198,7 +198,7 @@ def test_checked_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_most_common_shapes() -> None:
-    """The counts are rounded, since exact numbers would invalidate cached scores."""
+    """Pods are counted by shape, and the counts are rounded, since exact numbers would invalidate cached scores."""
     pods = UnschedulablePods()
     for number in range(7):
         pods.add(pod(f"s{number}"), 0)

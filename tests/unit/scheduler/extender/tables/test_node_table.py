@@ -107,7 +107,7 @@ def _budget(judged: int) -> JudgingBudget:
 
 _GROUPS = {"memory_groups": (0b11, 0b11, 0b100), "memory_assigned": 0b11}
 GROUPED = node(zones=3, topology="restricted", **STATIC)._replace(**_GROUPS)
-"""Nodes of which two zones allocate memory together, so that pod arrays give no verdict on the next pod."""
+"""A node with two zones that allocate memory together, so that arrays give no verdict on `TEN_CPUS`."""
 TEN_CPUS = pod(container(cpus=10, gib=20))
 GROUPED_WITHOUT_ROOM = GROUPED._replace(memory_free=((8 << 30,), (8 << 30,), (14 << 30,)))
 

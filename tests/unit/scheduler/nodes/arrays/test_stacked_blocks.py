@@ -64,7 +64,7 @@ def _zones(table: NodeStateTable, shape: PodShape) -> list[list[int]]:
     return zones
 
 
-def _assert_as_alone(
+def _assert_matches_single_rows(
     table: NodeStateTable, cluster: Sequence[NodeState], shape: PodShape, pending: tuple[PendingShape, ...]
 ) -> None:
     alone = [_table({0: state}) for state in cluster]
@@ -82,18 +82,18 @@ def test_rows_match_single_rows(
     cluster = _with_policies(cluster, configuration)
     waiting = (PendingShape(pending, 3),)
     table = _table(dict(enumerate(cluster)))
-    _assert_as_alone(table, cluster, shape, waiting)
+    _assert_matches_single_rows(table, cluster, shape, waiting)
     for row in data.draw(st.sets(st.integers(0, len(cluster) - 1), max_size=2)):
         cluster[row] = cluster[row]._replace(free_cpus=cluster[row].free_cpus & ~0b11)
         table.set(row, cluster[row])
-    _assert_as_alone(table, cluster, shape, waiting)
+    _assert_matches_single_rows(table, cluster, shape, waiting)
 
 
 @settings(max_examples=40)
 @given(clusters(("restricted", "best-effort"), most=12), policies((*ALIGNED, "best-effort")), pods(inits=True))
 def test_init_containers_in_single_rows(cluster: list[NodeState], configuration: Policies, shape: PodShape) -> None:
     cluster = _with_policies(cluster, configuration)
-    _assert_as_alone(_table(dict(enumerate(cluster))), cluster, shape, ())
+    _assert_matches_single_rows(_table(dict(enumerate(cluster))), cluster, shape, ())
 
 
 @pytest.mark.parametrize("topology", ["none", "best-effort", "restricted", "single-numa-node"])
@@ -102,7 +102,7 @@ def test_large_pods_on_many_layouts(topology: str, scope: str) -> None:
     """Rows with 1, 2, 4 and 8 zones share stacks, and get the same verdicts as alone."""
     cluster = sample_cluster(40, 20, {"topology": topology, "scope": scope})
     for title in ("10 containers", "23 init containers", "nothing fits", "2 sidecars, init container, devices"):
-        _assert_as_alone(_table(dict(enumerate(cluster))), cluster, shapes()[title], ())
+        _assert_matches_single_rows(_table(dict(enumerate(cluster))), cluster, shapes()[title], ())
 
 
 def test_blocks_are_renewed_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_work_is_bounded(bins: int, kinds: int, monkeypatch: pytest.MonkeyPatch)
     assert len(looks) < 80_000
 
 
-def test_whole_bins_stay_free() -> None:
+def test_whole_bins_remain_free() -> None:
     """Of packings with equal weights, one that leaves a whole bin free is chosen."""
     bins = [PackBin(0, (8,)), PackBin(0, (8,)), PackBin(0, (4,))]
     assert pack(bins, [PackItem(((4,),), 4, 3)]) in ([(2,), (0,), (1,)], [(0,), (2,), (1,)])

@@ -64,7 +64,7 @@ def test_all_are_admitted_and_no_victim_is_spared(
 
 @settings(max_examples=40, deadline=None)
 @given(occupied_nodes(most=5), pods(), st.integers(1, 3))
-def test_no_victims_where_none_are_needed(node: OccupiedNode, shape: PodShape, count: int) -> None:
+def test_no_victims_if_none_are_needed(node: OccupiedNode, shape: PodShape, count: int) -> None:
     """If the node admits all members, now or after pods that are already terminating, no pod is preempted."""
     members = [Preemptor(f"m{number}", "ns", f"m{number}", shape, 10) for number in range(count)]
     outcome = select_gang_victims([node], members, BUDGETS)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.nodes.preemption.types import OccupiedNode
 
 
-def kept(victims: tuple[RunningPod, ...]) -> bool:
+def respects_budgets(victims: tuple[RunningPod, ...]) -> bool:
     used = [budget for pod in victims for budget in pod.budgets]
     return all(used.count(budget) <= allowed for budget, allowed in BUDGETS.items())
 
@@ -35,7 +35,7 @@ def sufficient_sets(node: OccupiedNode, preemptor: Preemptor) -> Iterator[tuple[
     eligible = eligible_victims(node, preemptor, BUDGETS)
     admissions = Admissions(node, preemptor.shape)
     sets = chain.from_iterable(combinations(eligible, count) for count in range(len(eligible) + 1))
-    return (victims for victims in sets if kept(victims) and admissions.admitted(victims))
+    return (victims for victims in sets if respects_budgets(victims) and admissions.admitted(victims))
 
 
 def preemptor_of(shape: PodShape, priority: int = 10) -> Preemptor:
@@ -65,7 +65,7 @@ def test_sound_and_minimal(node: OccupiedNode, shape: PodShape) -> None:
         return
     admissions = Admissions(node, shape)
     assert set(victims.pods) <= set(eligible_victims(node, preemptor, BUDGETS))
-    assert kept(victims.pods)
+    assert respects_budgets(victims.pods)
     assert admissions.admitted(victims.pods)
     for pod in victims.pods:
         assert pod.priority < preemptor.priority

@@ -132,7 +132,7 @@ def test_inner_slices_are_whole() -> None:
         (PodSetTopologyRequest(required=RACK), "a"),
     ],
 )
-def test_leader_on_the_host_where_it_costs_least(request_: PodSetTopologyRequest, other_block: str) -> None:
+def test_leader_on_the_cheapest_host(request_: PodSetTopologyRequest, other_block: str) -> None:
     """The leader displaces two workers on h1, but only one on h2."""
     leader = TASPodSetRequests("leader", 1, {"cpu": 3}, request_, group_name="g")
     nodes = [Host("h1", "a", "x", 8), Host("h2", other_block, "x", 3)]
