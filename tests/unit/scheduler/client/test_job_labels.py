@@ -1,4 +1,4 @@
-"""Names that the client defines again match those of the planner and the controller."""
+"""Names that the client repeats match those of the planner and the controller."""
 
 from __future__ import annotations
 
