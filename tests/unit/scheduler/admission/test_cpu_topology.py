@@ -48,7 +48,7 @@ def test_averages_are_rounded_down() -> None:
 
 
 def test_nodes_share_one_topology() -> None:
-    """A shared topology must not be changed. No CPU is reserved unless stated."""
+    """A shared topology cannot be changed. No CPU is reserved unless stated."""
     machine = regular()
     shared = CpuTopology(machine.cores, machine.zones, machine.packages)
     assert shared.reserved_cores == 0

@@ -39,7 +39,10 @@ class Device(NamedTuple):
 
 
 def kubelet_hints(zones: range, devices: list[Device], count: int, *, narrowed: bool) -> tuple[set[int], set[int]]:
-    """Compute GetTopologyHints and generateDeviceTopologyHints (topology_hints.go): preferred and other sets."""
+    """Run a transcription of GetTopologyHints and generateDeviceTopologyHints (topology_hints.go).
+
+    Return the preferred and the other sets of zones.
+    """
     near = [zone for zone in zones if any(device.zones >> zone & 1 for device in devices)] if narrowed else []
     width, masks = len(near or zones), list[int]()
     available = [device for device in devices if device.healthy and not device.held]
@@ -151,7 +154,7 @@ def test_a_device_near_two_zones_counts_once() -> None:
 
 @pytest.mark.parametrize("zones", [2, 3, 4])
 def test_devices_near_all_zones_count_once(zones: int) -> None:
-    """Any zone has three devices, and all zones together have no more."""
+    """Each zone has three devices, and all zones together have no more."""
     kind = node(zones, devices={GPU: {(1 << zones) - 1: 3}}).kind
     assert [device_min_affinity_size(kind, GPU, count) for count in (1, 3, 4, 6)] == [1, 1, zones, zones]
 
@@ -335,8 +338,7 @@ def with_unplaced(state: NodeState, **placed: int) -> NodeState:
     [(3, True, True), (4, False, False), (5, False, True), (6, True, True)],
 )
 def test_unhealthy_devices_of_unknown_zones_make_a_verdict_uncertain(count: int, certain: bool, admitted: bool) -> None:
-    """Two zones have 3 healthy devices each, and two devices are unhealthy: 4 may fit an idle zone, or 5 with both in
-    it.
+    """Two zones have 3 healthy devices each, and two are unhealthy: 4 may fit an idle zone, or 5 with both in it.
 
     In the likeliest zones, one in each, 4 devices prefer one zone, and no zone has 4 healthy ones.
     """

@@ -39,7 +39,7 @@ Reusable = dict[tuple[int, str], int]
 
 
 def kubelet_hints(state: NodeState, requests: Amounts, reusable: Reusable) -> tuple[set[int], set[int]]:
-    """Compute calculateHints (policy_static.go) for every set of zones: preferred and other sets."""
+    """Run a transcription of calculateHints (policy_static.go); return the preferred and the other sets of zones."""
     kind = state.kind
     width, masks = len(kind.zones), list[int]()
     for size in range(1, len(kind.zones) + 1):
@@ -253,7 +253,7 @@ def test_a_part_of_a_group_cuts_across_it() -> None:
 
 @pytest.mark.parametrize("most_listed", [0, 8])
 def test_two_zones_are_better_than_three_lower_ones(most_listed: int) -> None:
-    """An idle zone would have 5 GiB, so no hint of several zones is preferred."""
+    """An idle zone could provide the 5 GiB, so no hint of several zones is preferred."""
     state = node(4, 1, gib=8, **STATIC)._replace(memory_free=((GIB,), (GIB,), (3 * GIB,), (3 * GIB,)))
     with patch.object(memory_hints, "MAX_LISTED_ZONES", most_listed):
         assert find_best_hint(state, (("memory", 5 * GIB),), {}, 0) == (0b1100, False)
@@ -350,7 +350,7 @@ def allocated(zone: int, containers: list[tuple[Role, int]]) -> tuple[AdmissionC
     ]
     context = AdmissionContext(node(10, 1, gib=8, **STATIC), PodShape(tuple(shapes), "Guaranteed"))
     for shape in shapes:
-        # equal to the names of earlier containers' types, but other objects
+        # equal to the zones and names of earlier containers, but other objects
         requests = tuple(("".join([*name]), size) for name, size in shape.memory)
         allocate_container_memory(context, shape, requests, TopologyHint(1 << zone, preferred=True))
     return context, [context.memory[name][0].size for name in names]

@@ -63,7 +63,7 @@ def test_a_pod_takes_free_cpus_only() -> None:
     [(3, (1, 1), GIB), (3, (2, 0.5), GIB // 2), (0, (1, 1), 0), (0, (0, 0), 0)],
 )
 def test_containers_share_the_pages_that_others_leave(pod_pages: int, pages: tuple[float, float], left: int) -> None:
-    """Blocks of zero bytes are omitted. Containers never get more than the pod has, as the API server ensures."""
+    """Blocks of zero bytes are omitted, even if containers request more than the pod, which the API server prevents."""
     level = PodLevelResources(8000, (("hugepages-1Gi", pod_pages * GIB), ("memory", 6 * GIB)))
     first, second = (container(f"c{index}", 1, 1, pages=size) for index, size in enumerate(pages))
     shape = PodShape((first, second, container("c2")), "Guaranteed", level)

@@ -84,7 +84,7 @@ def test_the_rest_is_rounded_to_cores(release: tuple[int, int], cpus: int) -> No
 
 
 def test_whole_caches_come_first() -> None:
-    """Caches have one and three cores, two on average: two cores are the small cache, and a core next to it."""
+    """Caches have one and three cores, two on average: two cores are the small cache and one core of the other."""
     topology = topology_of(CoreAt(0, 0, int(core > 0), 0b11 << 2 * core) for core in range(4))
     assert allocate_cpus(state_of(topology, BY_CACHE), 4, None, 0) == 0b1111
 

@@ -89,7 +89,7 @@ def test_more_exclusive_cpus_than_the_pod_has(pod_level: int) -> None:
 def test_pod_level_resources_by_release(
     release: tuple[int, int], gate: bool, container_cpus: int, pod_level: bool
 ) -> None:
-    """With newer releases, the CPU Manager ignores them, then skips the pod, then allocates for the whole pod."""
+    """Older releases ignore them, later ones skip the pod; with the gate, CPUs are allocated for the whole pod."""
     policies = STATIC._replace(release=release, pod_level_managers=gate)
     two = container("app", 2000)
     shape = pod(two, pod_level=6000)

@@ -88,7 +88,7 @@ def test_zones_with_half_a_core_free(free: tuple[int, ...], count: int, shares: 
 def least_squares(free: list[int], count: int, group: int, fewest: int) -> int | None:
     """Return the least sum of squares of the CPUs left in zones, over all distributions; None if there is none.
 
-    It uses the fewest possible zones, each with an equal share of whole groups, and deals out the rest to some of them.
+    A distribution uses the fewest possible zones, each with an equal share of whole groups, and deals out the rest.
     """
     for size in range(fewest, len(free) + 1):
         squares: list[int] = []
@@ -285,7 +285,7 @@ def listed_zones(machine: Machine, free: int) -> list[int]:
 
 
 def kubelet_shares(machine: Machine, zones: Sequence[int]) -> list[int] | None:
-    """Compute takeByTopologyNUMADistributed with counts (a transcription); None if it packs CPUs."""
+    """Run a transcription of takeByTopologyNUMADistributed on counts; return None if it packs CPUs."""
     free, _, cores, size, group = machine
     needed = size // group
     fewest = -(-needed // -(-(2 * sum(cores) // group) // len(free)))

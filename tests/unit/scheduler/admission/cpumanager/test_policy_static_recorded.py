@@ -20,7 +20,7 @@ RECORDS = [pytest.param(record, id=str(number)) for number, record in enumerate(
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_hints(record: dict[str, Any]) -> None:
-    """The sets of zones, their order and their preference match. Preferred hints do not change without the others."""
+    """The sets of zones, their order and their preference match. Omitting the other hints keeps the preferred ones."""
     state, reusable = state_of_record(record), bits_of(record["reusable"])
     wide, narrow = (
         generate_cpu_topology_hints(state, record["count"], reusable, include_not_preferred=include)

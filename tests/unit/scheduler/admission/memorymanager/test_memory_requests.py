@@ -58,7 +58,7 @@ def test_the_static_policy_pins_memory_of_guaranteed_pods(
 def test_pods_with_pod_level_resources_by_release(
     release: tuple[int, int], gate: bool, is_pinned: bool, request_of_pod: int
 ) -> None:
-    """The Memory Manager ignores them, skips the pod, or allocates for the whole pod, depending on the release."""
+    """Older releases ignore them, later ones skip the pod; with the gate, memory is allocated for the whole pod."""
     shape = pod(container("app", memory=2), level=(("memory", 5),))
     policies = STATIC._replace(release=release, pod_level_managers=gate)
     assert pins_memory(shape, policies) is is_pinned

@@ -35,7 +35,7 @@ class Panic(Exception):
 
 
 def average_distance(kind: NodeKind, mask: int) -> float:
-    """Compute CalculateAverageFor, with Go's index check."""
+    """Run a transcription of CalculateAverageFor, with Go's index check."""
     ids = [bit for bit in range(64) if mask >> bit & 1]
     total = 0
     for a in ids:
@@ -48,7 +48,7 @@ def average_distance(kind: NodeKind, mask: int) -> float:
 
 
 def closest(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
-    """Compute CompareNUMAAffinityMasks with PreferClosestNUMA."""
+    """Run a transcription of CompareNUMAAffinityMasks with PreferClosestNUMA."""
     one, other = current.zones or 0, candidate.zones or 0
     if one == other:
         return current
@@ -61,7 +61,7 @@ def closest(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
 
 
 def compare(kind: NodeKind, best_count: int, current: Hint | None, candidate: Hint) -> Hint | None:
-    """Compute HintMerger.compare, case by case."""
+    """Run a transcription of HintMerger.compare, case by case."""
     if not candidate.zones:
         return current
     if current is None or (not current.preferred and candidate.preferred):
@@ -76,7 +76,7 @@ def compare(kind: NodeKind, best_count: int, current: Hint | None, candidate: Hi
 
 
 def merge_panics(kind: NodeKind, resources: tuple[list[Hint], ...]) -> bool:
-    """Run HintMerger.Merge (a transcription); return whether it panics."""
+    """Run a transcription of HintMerger.Merge; return whether it panics."""
     everywhere = sum(1 << zone for zone in kind.zones)
     narrowest = [[hint.zones.bit_count() for hint in hints if hint.zones] for hints in resources]
     best_count = max((min(sizes) for sizes in narrowest if sizes), default=0)
@@ -177,8 +177,7 @@ def hints(preferred: Sequence[tuple[int, ...]] = (), others: Sequence[tuple[int,
             [hints([(3,), (0, 4, 9)], [(0, 2, 3, 9), (1, 2, 3, 4)]), hints(others=[(0, 2, 4, 9), (1, 2)])],
             False,
         ),
-        # a preferred pair out of three zones that are not preferred is not preferred, and is compared with the next
-        # pair
+        # a preferred pair out of three zones that are not preferred is not preferred, and compared with the next pair
         ((0, 1, 3), [hints(others=[(0, 1, 3)]), hints([(0, 3)], [(1, 3)])], True),
         # a resource needs as many zones as the two common ones, so zone 3 does not replace them
         ((0, 2, 3), [hints(), hints([(0, 2), (0, 3)]), hints([(0, 3), (2, 3)])], False),

@@ -35,7 +35,7 @@ class Hint(NamedTuple):
 
 
 def kubelet_merge(kind: NodeKind, hints: list[Hints]) -> Hint:
-    """Compute Policy.Merge (pkg/kubelet/cm/topologymanager/policy.go), transcribed."""
+    """Run a transcription of Policy.Merge (pkg/kubelet/cm/topologymanager/policy.go)."""
     lists = [
         [Hint(zones, preferred=True) for zones in resource.preferred]
         + [Hint(zones, preferred=False) for zones in resource.not_preferred]
@@ -67,7 +67,7 @@ def intersection(sets: Iterable[int]) -> int:
 
 
 def compare(kind: NodeKind, needed: int, current: Hint | None, candidate: Hint) -> Hint | None:
-    """Compute HintMerger.compare."""
+    """Run a transcription of HintMerger.compare."""
     if not candidate.zones:
         return current
     if current is None or (candidate.preferred and not current.preferred):
@@ -83,7 +83,7 @@ def compare(kind: NodeKind, needed: int, current: Hint | None, candidate: Hint) 
 
 
 def narrower(kind: NodeKind, current: Hint, candidate: Hint) -> Hint:
-    """Compute CompareNUMAAffinityMasks."""
+    """Run a transcription of CompareNUMAAffinityMasks."""
     if current.zones == candidate.zones:
         return current
     if kind.policies.prefer_closest and kind.policies.topology != "single-numa-node":
