@@ -1,4 +1,4 @@
-"""Admission fair sharing: LocalQueues of one ClusterQueue get equal shares of what is admitted, by their weights."""
+"""Admission fair sharing: the LocalQueues of a ClusterQueue share the admitted resources by their weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SPEC = queue("q", 8000)._replace(usage_based_admission=True)
 LARGE = queue("q", 24_000)._replace(usage_based_admission=True)
-"""Large enough that whole jobs come near to any share."""
+"""This queue is large enough that whole jobs approximate any share."""
 DECAY = AdmissionFairSharingConfig(usage_half_life_time=200.0, usage_sampling_interval=10.0)
 GREEDY = BackfillPolicy(reserve_after=inf)
 
@@ -40,7 +40,7 @@ def planner(*names: str, decay: AdmissionFairSharingConfig | None = DECAY) -> Pl
 
 
 def shares(weights: Sequence[float], sizes: Sequence[tuple[int, int]], until: float) -> list[float]:
-    """Return the CPU-seconds admitted for two LocalQueues that always have jobs of (CPUs, seconds)."""
+    """Return the CPU-seconds admitted to two LocalQueues that always have pending jobs of (CPUs, seconds)."""
     names = [local(name, fair_weight=weight) for name, weight in zip("ab", weights, strict=True)]
     plan = make_planner([LARGE], GREEDY, names, admission_fair_sharing=DECAY)
     given = {"a": 0.0, "b": 0.0}
@@ -68,14 +68,14 @@ SIZES = st.lists(st.tuples(st.integers(2, 4), st.integers(20, 40)), min_size=1, 
 
 @settings(max_examples=5)
 @given(SIZES, st.sampled_from([(1.0, 1.0), (2.0, 1.0), (1.0, 3.0)]))
-def test_shares_are_as_the_weights(sizes: list[tuple[int, int]], weights: tuple[float, float]) -> None:
-    """Whatever the sizes of the jobs, as long as both always have some."""
+def test_shares_follow_the_weights(sizes: list[tuple[int, int]], weights: tuple[float, float]) -> None:
+    """The shares hold for jobs of any size, as long as both queues always have pending jobs."""
     one, other = shares(weights, sizes, 2000)
     assert one / weights[0] == pytest.approx(other / weights[1], rel=0.15)
 
 
 def test_lower_usage_precedes_earlier_arrival() -> None:
-    """Half of its usage is forgotten each half-life."""
+    """Half of the usage is forgotten after each half-life."""
     plan = planner("a", "b")
     events.submit(plan, make_workload("first", 8000, local="a", run=100))
     schedule(plan, 0)
@@ -93,7 +93,7 @@ def test_lower_usage_precedes_earlier_arrival() -> None:
 
 
 def test_a_sample_is_due_an_interval_after_the_last_one() -> None:
-    """The first pass only begins the first interval; a late sample moves the later ones."""
+    """The first pass only begins the first interval; a late sample also moves the following ones."""
     sharing, snapshot = AdmissionFairSharing(DECAY), Snapshot([SPEC])
     sampled = {now: sharing.sample(now, snapshot) for now in (1000, 1003, 1009.5, 1010, 1012, 1020, 1035, 1044, 1045)}
     assert [now for now, was_due in sampled.items() if was_due] == [1010, 1020, 1035, 1045]
@@ -101,8 +101,8 @@ def test_a_sample_is_due_an_interval_after_the_last_one() -> None:
     assert sharing.copy().next_sample_at == inf
 
 
-def test_usage_is_in_cpus_bytes_and_pieces_and_that_of_all_pods() -> None:
-    """Requests of CPU are thousandths, those of other resources are not; a penalty is a share of what is requested."""
+def test_usage_is_the_sum_over_all_pods_in_cpus_bytes_and_pieces() -> None:
+    """Requests of CPU count in thousandths, those of other resources do not. A penalty is a share of the request."""
     requests = {"accelerator": 2, "cpu": 1250, "memory": 5000}
     pods = tuple(PodSet(name, pods=1, requests=requests) for name in ("main", "workers"))
     sharing = AdmissionFairSharing(DECAY)
@@ -114,7 +114,7 @@ def test_usage_is_in_cpus_bytes_and_pieces_and_that_of_all_pods() -> None:
 
 
 def test_a_burst_of_admissions_counts_before_the_next_sample() -> None:
-    """An admission counts at once, so one pass admits from both in turn."""
+    """An admission counts at once, so one pass admits workloads of both queues alternately."""
     plan = planner("a", "b")
     for at in range(8):
         events.submit(plan, make_workload(f"a{at}", 1000, local="a", at=at))
@@ -147,7 +147,7 @@ def test_weights_may_change() -> None:
 
 
 def test_a_copy_does_not_wake_to_sample() -> None:
-    """It is sampled only when a workload ends, and its usage is its own."""
+    """A copy is sampled only when a workload ends, and its usage is independent of the original's."""
     plan = planner("a", "b")
     events.submit(plan, make_workload("one", 1000, local="a"))
     schedule(plan, 0)
@@ -160,7 +160,7 @@ def test_a_copy_does_not_wake_to_sample() -> None:
 
 
 def test_the_usage_of_a_deleted_local_queue_is_forgotten() -> None:
-    """One of the same name begins anew."""
+    """A new LocalQueue of the same name begins without usage."""
     plan = planner("a", "b")
     for name in "ab":
         events.submit(plan, make_workload(f"of-{name}", 1000, local=name))
@@ -174,8 +174,8 @@ def test_the_usage_of_a_deleted_local_queue_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("reconfigured", [False, True])
-def test_a_local_queue_of_weight_0_comes_last_from_its_first_workload_on(*, reconfigured: bool) -> None:
-    """CalculateUsage: its usage is infinite, whatever it has used."""
+def test_a_local_queue_of_weight_0_is_last_from_its_first_workload_on(*, reconfigured: bool) -> None:
+    """CalculateUsage: the usage of such a queue is infinite, whatever it has really used."""
     names = (local("a"), local("zero", fair_weight=0.0))
     plan = make_planner([SPEC], GREEDY, names, admission_fair_sharing=DECAY)
     if reconfigured:

@@ -1,4 +1,4 @@
-"""Submissions of earlier weeks."""
+"""History of the submissions of earlier weeks, which forecasts replay."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def replayed(history: ArrivalHistory[Job], now: float, sample: int = 0) -> list[
     return [(arrival.subject.serial, arrival.time) for arrival in history.replay(now, sample)]
 
 
-def test_on_the_first_day_nothing_comes_again() -> None:
+def test_on_the_first_day_nothing_is_replayed() -> None:
     assert replayed(ArrivalHistory(), 5) == []
     assert replayed(observed(0, 10), DAY - 1) == []
     assert replayed(observed(0, 10), 10.5) == []
 
 
-def test_in_the_first_week_days_come_again() -> None:
-    """In turn the last day and the one before it."""
+def test_in_the_first_week_days_are_replayed() -> None:
+    """The last day and the one before it are replayed alternately."""
     history = observed(0, 5, DAY + 7)
     now = 2 * DAY
     assert replayed(history, now, 0) == replayed(history, now, 2) == [(2, now + 7)]
     assert replayed(history, now, 1) == replayed(history, now, 3) == [(1, now + 5), (2, now + DAY + 7)]
 
 
-def test_later_weeks_come_again() -> None:
-    """Of three weeks in turn; a job of a later day than MAX_SPAN is left out."""
+def test_later_whole_weeks_are_replayed() -> None:
+    """Three weeks are replayed alternately; a submission that is more than MAX_SPAN away is left out."""
     history = observed(0, WEEK + 50, 2 * WEEK + 100)
     now = 3 * WEEK
     assert replayed(history, now, 0) == replayed(history, now, 3) == [(2, now + 100)]
@@ -48,7 +48,7 @@ def test_later_weeks_come_again() -> None:
     assert replayed(history, now, 2) == []
 
 
-def test_at_most_four_weeks_come_again() -> None:
+def test_at_most_four_weeks_are_replayed() -> None:
     now = 9 * WEEK
     history = observed(*(week * WEEK + 10.0 for week in range(9)))
     assert [replayed(history, now, sample)[0][0] for sample in range(5)] == [8, 7, 6, 5, 8]
@@ -66,7 +66,7 @@ def test_a_run_time_is_known_once_the_job_has_ended() -> None:
     ]
 
 
-def test_a_submission_that_is_learned_late_has_its_place_and_counts_once() -> None:
+def test_a_submission_observed_late_is_ordered_by_its_time_and_counts_once() -> None:
     history = observed(0, 20, 40)
     for _ in range(2):
         history.observe("late", job(9, 1, 10), 30)
@@ -86,20 +86,20 @@ def test_a_copied_history_is_independent() -> None:
     assert [serial for serial, _ in replayed(copied, DAY)] == [1, 8]
 
 
-def test_only_some_days_ahead_are_played() -> None:
+def test_only_submissions_within_the_max_span_are_replayed() -> None:
     history = observed(0, 5, MAX_SPAN - 1, MAX_SPAN + 1)
     assert [serial for serial, _ in replayed(history, WEEK)] == [1, 2]
 
 
 @pytest.mark.parametrize(("age", "cycle"), [(2 * 86_400, 86_400), (3 * 604_800, 604_800)])
-def test_the_same_time_of_the_day_comes_again_and_later_of_the_week(age: int, cycle: int) -> None:
-    """A day after it while the history is of less than a week; of a week, the next four days."""
+def test_the_same_time_of_day_is_replayed_and_later_the_same_time_of_the_week(age: int, cycle: int) -> None:
+    """A history of less than a week replays the next day; a longer one replays the next four days."""
     history = observed(0, age - cycle + 7, age - cycle + 4 * 86_400 - 1, age - cycle + 4 * 86_400 + 1)
     ahead = [7, 4 * 86_400 - 1] if cycle == 604_800 else [7]
     assert [time - age for _, time in replayed(history, age)] == ahead
 
 
-def test_forty_thousand_submissions_are_kept_at_most() -> None:
+def test_at_most_forty_thousand_submissions_are_kept() -> None:
     history = observed(*map(float, range(40_000)))
     assert len(history) == 40_000
     history.observe("next", job(0, 1, 10), 40_000)
@@ -107,7 +107,7 @@ def test_forty_thousand_submissions_are_kept_at_most() -> None:
 
 
 def test_four_weeks_are_left_when_the_first_submission_is_older_than_eight() -> None:
-    """What was forgotten may be submitted again."""
+    """A forgotten submission may be observed again."""
     history = observed(0, 3 * WEEK, 5 * WEEK, 8 * WEEK)
     history.observe_end(0, 5)
     assert [arrival.key for arrival in history.newest(9)] == [0, 1, 2, 3]
@@ -118,19 +118,19 @@ def test_four_weeks_are_left_when_the_first_submission_is_older_than_eight() -> 
 
 
 def test_old_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest stay; without a bound there would be 1,000."""
+    """The newest jobs are kept; without the bound there would be 1,000."""
     monkeypatch.setattr(arrival_history, "MAX_ARRIVALS", 100)
     step = DAY / 1000
     history = observed(*(index * step for index in range(1000)))
     serials = [serial for serial, _ in replayed(history, 999 * step + DAY - step * 200)]
-    assert serials == []  # the oldest job that is left is less than a day old
+    assert serials == []  # the oldest remaining job is less than a day old
     serials = [serial for serial, _ in replayed(history, 999 * step + DAY - step * 50)]
     assert serials == list(range(950, 1000))
 
 
-def test_the_oldest_jobs_are_forgotten_once_there_are_twice_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_jobs_are_forgotten_once_the_bound_is_exceeded_twofold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrival_history, "MAX_ARRIVALS", 2)
     times = [float(serial) for serial in range(5)]
     assert [serial for serial, _ in replayed(observed(*times[:4]), DAY + 1)] == [2, 3]
-    assert replayed(observed(*times), DAY + 1) == []  # the oldest job that is left is less than a day old
+    assert replayed(observed(*times), DAY + 1) == []  # the oldest remaining job is less than a day old
     assert [serial for serial, _ in replayed(observed(*times), DAY + 3)] == [4]

@@ -1,4 +1,4 @@
-"""A restart keeps reservations and usage."""
+"""Reservations and usage survive a restart."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
-    """Return the state after a restart: from queues, workloads and the checkpoint."""
+    """Return the state after a restart, built from queues, workloads and the checkpoint."""
     for run in planner.running.values():
         snapshot.add_workload(run.workload)
     restored = new_state(snapshot, planner.policy, planner.settings)
@@ -50,7 +50,7 @@ def restarted(planner: PlannerState, snapshot: Snapshot) -> PlannerState:
 
 
 def as_plain(reservations: Sequence[Reservation]) -> list[object]:
-    """Return reservations with all their fields, workloads by key."""
+    """Return reservations with all their fields; workloads are represented by their keys."""
     return [
         (
             one.workload.key,
@@ -70,7 +70,7 @@ def as_plain(reservations: Sequence[Reservation]) -> list[object]:
 def test_a_restart_keeps_every_reservation(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], when: set[int]
 ) -> None:
-    """Whenever it happens, no reservation moves to a later start."""
+    """Whenever the restart happens, no reservation moves to a later start."""
     played = Story(new_state(Snapshot(specs), policy), watch=lambda _, __: again())
 
     def again() -> None:
@@ -83,7 +83,7 @@ def test_a_restart_keeps_every_reservation(
 
 
 def test_topology_assignments_are_restored() -> None:
-    """Another workload cannot take the reserved topology domain meanwhile."""
+    """No other workload can be assigned the reserved topology domain in the meantime."""
     spec, hosts = placed_queue("a", 99), [Host("one", "x", 2), Host("two", "x", 2)]
     planner = new_state(snapshot_of([spec], hosts), BackfillPolicy())
     for name, limit in (("short", 5), ("long", 10)):
@@ -112,7 +112,7 @@ def test_unknown_starts_and_admission_checks_are_restored() -> None:
 
 
 def test_a_restored_victim_is_not_preempted_again() -> None:
-    """Its condition Evicted says that it stops; the checkpoint says which workload preempts it."""
+    """The condition Evicted shows that the workload stops; the checkpoint records which workload preempts it."""
     spec = queue("q", 4, preemption=ClusterQueuePreemption("LowerPriority"))
     planner = make_planner([spec], BackfillPolicy())
     events.submit(planner, make_workload("low", 4), "q")
@@ -127,7 +127,7 @@ def test_a_restored_victim_is_not_preempted_again() -> None:
     assert [one.key for one in schedule(other, 3).admitted] == ["ns/high"]
 
 
-def test_a_workload_that_is_not_pending_gets_no_reservation_back() -> None:
+def test_the_reservation_of_a_workload_that_is_no_longer_pending_is_not_restored() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4), "q")
     events.submit(planner, make_workload("waits", 4, at=1), "q")
@@ -166,7 +166,7 @@ def test_usage_of_local_queues_is_restored() -> None:
 
 
 def reserving_planner() -> PlannerState:
-    """A planner of which two workloads use all CPUs, and a third has a reservation."""
+    """Return a planner in which two workloads use all CPUs and a third has a reservation."""
     planner = make_planner([queue("q", 10)], BackfillPolicy())
     for name, cpus, run in (("short", 6, 100), ("long", 2, 1000), ("waits", 8, 100)):
         events.submit(planner, make_workload(name, cpus, run), "q")
@@ -175,7 +175,7 @@ def reserving_planner() -> PlannerState:
 
 
 def successor(planner: PlannerState, waiting: Workload, checkpoint: Checkpoint) -> PlannerState:
-    """The planner of the next leader, which observes the waiting workload as it is by now."""
+    """Return the planner of the next leader, which observes the waiting workload in its present state."""
     other = make_planner([queue("q", 10)], BackfillPolicy())
     for run in planner.running.values():
         events.adopt(other, run.workload)
@@ -184,7 +184,7 @@ def successor(planner: PlannerState, waiting: Workload, checkpoint: Checkpoint) 
     return other
 
 
-def test_a_workload_that_was_resized_meanwhile_starts_with_the_quota_that_it_needs() -> None:
+def test_a_workload_resized_during_the_restart_starts_with_the_quota_that_it_needs() -> None:
     planner = reserving_planner()
     resized = replace(make_workload("waits", 8, 100), pod_sets=(PodSet(pods=2, requests={"cpu": 5}),))
     other = successor(planner, resized, make_checkpoint(planner))
@@ -203,7 +203,7 @@ def test_a_reservation_is_restored_only_for_the_walltime_that_it_was_made_for(
 
 
 def test_a_checkpoint_of_an_earlier_version_is_restored() -> None:
-    """It does not say what a workload needed."""
+    """Such a checkpoint does not record what a workload required."""
     planner = reserving_planner()
     checkpoint = make_checkpoint(planner)
     for reservation in checkpoint["reservations"]:
@@ -212,7 +212,7 @@ def test_a_checkpoint_of_an_earlier_version_is_restored() -> None:
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
 
 
-def test_pod_sets_of_other_names_leave_no_reservation_of_an_earlier_version() -> None:
+def test_a_reservation_of_an_earlier_version_is_not_restored_for_renamed_pod_sets() -> None:
     planner = reserving_planner()
     checkpoint = make_checkpoint(planner)
     for reservation in checkpoint["reservations"]:

@@ -1,4 +1,4 @@
-"""Heads that are skipped, since they would certainly be rejected again: the outcome is that of nominating them all."""
+"""Skipping heads that would certainly be rejected again gives the same result as nominating them all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def outcome(specs: list[ClusterQueue], submissions: list[Submission], policy: BackfillPolicy) -> list[Any]:
-    """What each pass decides, and how many cycles there were by then."""
+    """Return the decisions of each pass, and the number of cycles after each pass."""
     cycles: list[int] = []
     story = Story(new_state(Snapshot(specs), policy), watch=lambda planner, _: cycles.append(planner.cycles))
     plans = story.play(submissions).plans
@@ -54,7 +54,7 @@ def test_skipped_heads_change_no_decision(policy: BackfillPolicy, preemption: bo
 
 @pytest.mark.parametrize("reclaim", ["Never", "Any"])
 def test_a_rejected_head_is_not_nominated_again(reclaim: str) -> None:
-    """Two CPUs become free: of eight workloads only the two that fit are nominated, in two queues of a cohort."""
+    """Two CPUs become free. Of eight workloads, only the two that fit are nominated, in two queues of a cohort."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any" if reclaim == "Any" else "Never")
     planner = make_planner(
         [queue(name, 4, cohort="team", preemption=preemption) for name in "ab"], policy_named("greedy")
@@ -74,14 +74,14 @@ def test_a_rejected_head_is_not_nominated_again(reclaim: str) -> None:
     plan = schedule(planner, 10)
     assert {workload.name for workload in plan.admitted} == {"a-small", "b-small"}
     assert set(plan.decisions) == {"/a-small", "/b-small"}
-    assert planner.cycles - before == 5  # one finds no head
+    assert planner.cycles - before == 5  # the last cycle finds no head
 
 
 @pytest.mark.parametrize(
     ("start", "seconds"), [(None, inf), (25.0, 15.0), (10.5, 0.5), (inf, inf), (10.0, None), (7.0, None)]
 )
 def test_only_the_time_before_its_reserved_start_is_checked(start: float | None, seconds: float | None) -> None:
-    """From its reserved start on, a head is nominated anyway."""
+    """From its reserved start on, a head is nominated in any case."""
     planner = make_planner([queue("q", 4)], policy_named("easy"))
     schedule(planner, 10.0)
     head = submission("one", 4, 5).workload
@@ -103,7 +103,7 @@ def test_only_the_time_before_its_reserved_start_is_checked(start: float | None,
 def test_a_workload_starts_once_its_queue_selects_its_namespace(
     policy: str, strategy: Literal["BestEffortFIFO", "StrictFIFO"], exact: bool
 ) -> None:
-    """Until then it has no reservation, and it holds back no workload of another namespace."""
+    """Until then it has no reservation and holds back no workload of another namespace."""
     selecting = queue("q", 4)._replace(
         namespace_selector=(Requirement("team", "In", ("a",)),), queueing_strategy=strategy
     )

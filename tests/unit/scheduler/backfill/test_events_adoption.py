@@ -1,4 +1,4 @@
-"""Admissions that another planner decided, and admissions that were not carried out; passes that end early."""
+"""Adopted admissions, which another planner decided; admissions that were not carried out; passes that end early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AMOUNTS = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 
 
 @given(AMOUNTS)
-def test_a_planner_that_adopts_what_another_admitted_has_its_usage_and_deadlines(amounts: list[int]) -> None:
+def test_adopted_admissions_have_the_usage_and_deadlines_of_the_original_planner(amounts: list[int]) -> None:
     first, second = make_planner([queue("q", 12)], BackfillPolicy()), make_planner([queue("q", 12)], BackfillPolicy())
     for i, cpus in enumerate(amounts):
         for planner in (first, second):
@@ -70,7 +70,9 @@ def test_a_forgotten_admission_is_decided_again(amounts: list[int]) -> None:
 
 
 @given(AMOUNTS, st.integers(1, 3), st.sampled_from([BackfillPolicy(), BackfillPolicy(reserve_after=5)]))
-def test_short_passes_admit_in_sum_what_one_pass_admits(amounts: list[int], limit: int, policy: BackfillPolicy) -> None:
+def test_short_passes_together_admit_what_one_pass_admits(
+    amounts: list[int], limit: int, policy: BackfillPolicy
+) -> None:
     whole, parts = make_planner([queue("q", 12)], policy), make_planner([queue("q", 12)], policy)
     for i, cpus in enumerate(amounts):
         for planner in (whole, parts):

@@ -1,4 +1,4 @@
-"""Random events: usage stays what the running workloads use, and every workload ends at last."""
+"""Random events: usage always equals that of the running workloads, and every workload ends eventually."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ LOCALS = tuple(local(name, leads=name) for name in NAMES)
 
 
 class Change(NamedTuple):
-    """An event of the queues or of one workload."""
+    """An event of the queues or of a single workload."""
 
     queues: QueueConfiguration | None = None
     of: int = 0
-    """The index of the workload, of those that were submitted."""
+    """The index of the workload among those that were submitted."""
     fields: tuple[tuple[str, object], ...] = ()
     restart: bool = False
 
@@ -88,7 +88,7 @@ CHANGES = st.lists(st.one_of(queue_changes(), workload_changes(), st.just(Change
 
 
 class World:
-    """Workloads and a planner, from one second to the next."""
+    """Workloads and a planner, advanced second by second."""
 
     def __init__(self, policy: BackfillPolicy, settings: QuotaSettings) -> None:
         self.queues = ALL_QUEUES
@@ -98,9 +98,9 @@ class World:
         self.unfinished: set[str] = set()
         """Keys of the workloads that have not ended."""
         self.stop_counts: Counter[str] = Counter()
-        """How often each running workload was told to stop."""
+        """How often the planner stopped each running workload."""
         self.stopping: set[str] = set()
-        """Keys of the workloads that are gone by the next second."""
+        """Keys of the workloads that will be gone in the next second."""
 
     def come(self, one: Workload) -> None:
         self.known[one.key] = one
@@ -131,11 +131,11 @@ class World:
         restore_checkpoint(checkpoint, self.planner)
 
     def seen(self, one: Workload) -> Workload:
-        """Return a workload as the API server has it: it is evicted once it was told to stop."""
+        """Return a workload as the API server stores it: it is evicted if the planner stopped it."""
         return one if one.key in self.stopping else replace(one, eviction=None)
 
     def pass_on(self, now: float) -> Plan:
-        """End the workloads that are due, evict those told to stop in the last second, and run a pass."""
+        """End the workloads that are due, evict those stopped in the previous second, and run a pass."""
         for key, run in list(self.planner.running.items()):
             if key in self.stopping:
                 events.evict(self.planner, key, Eviction("Preempted", now))
@@ -154,7 +154,7 @@ class World:
         return step
 
     def check(self) -> None:
-        """Usage is what runs; each workload is in one place only, and is told to stop once."""
+        """Check that usage is that of running workloads, and that each workload has one state and at most one stop."""
         planner = self.planner
         states = [*planner.running, *planner.pending, *planner.inadmissible]
         assert sorted(states) == sorted(self.unfinished)

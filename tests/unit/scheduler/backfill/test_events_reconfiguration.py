@@ -1,4 +1,4 @@
-"""Queues, flavors and quotas that change while workloads run and wait."""
+"""Queues, flavors and quotas that change while workloads run or wait."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
 
 
 def busy(policy: BackfillPolicy, cpus: int = 4) -> PlannerState:
-    """A queue with one workload that runs until 10 and three pending ones."""
+    """Return a planner with one workload that runs until 10 and three pending ones."""
     planner = make_planner([queue("q", cpus)], policy)
     events.submit(planner, make_workload("runs", cpus, run=10), "q")
     schedule(planner, 0)
@@ -49,14 +49,14 @@ def busy(policy: BackfillPolicy, cpus: int = 4) -> PlannerState:
     return planner
 
 
-def test_more_quota_is_used_at_once() -> None:
+def test_additional_quota_is_used_at_once() -> None:
     planner = busy(BackfillPolicy())
     events.reconfigure(planner, QueueConfiguration((queue("q", 8),)))
     assert starts(planner, 2) == ["ns/wide"]
 
 
 def test_running_workloads_stay_counted_under_a_smaller_quota() -> None:
-    """Usage may exceed the quota until workloads end; reservations move as far as they must."""
+    """Usage may exceed the quota until workloads end; reservations move only as far as necessary."""
     planner = busy(BackfillPolicy(depth=UNLIMITED_DEPTH))
     assert reserved_starts(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]
     events.reconfigure(planner, QueueConfiguration((queue("q", 3),)))
@@ -76,7 +76,7 @@ def test_new_quota_gives_a_rejected_workload_a_reservation() -> None:
 
 
 def test_workloads_of_a_removed_queue_wait_for_it() -> None:
-    """Running workloads count in its cohort until they have ended."""
+    """Running workloads count in the cohort of the removed queue until they have ended."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
     for name in ("one", "two"):
@@ -127,7 +127,7 @@ def test_a_reservation_in_a_removed_flavor_is_replaced() -> None:
     assert planner.running["ns/wide"].workload.usage == {CPU._replace(flavor="other"): 4}
 
 
-def test_a_flavor_that_is_missing_holds_its_queues() -> None:
+def test_a_missing_flavor_puts_its_queues_on_hold() -> None:
     planner = busy(BackfillPolicy())
     events.reconfigure(planner, QueueConfiguration((queue("q", 8),), flavors=()))
     assert starts(planner, 2) == []
@@ -137,7 +137,7 @@ def test_a_flavor_that_is_missing_holds_its_queues() -> None:
 
 
 def test_a_queue_admits_matching_namespaces_only() -> None:
-    """A workload of another namespace is explained, and admitted once its labels match."""
+    """A workload of another namespace has an explanation, and it is admitted once the labels of its namespace match."""
     spec = queue("q", 4)
     unlabelled = spec._replace(namespace_selector=None)
     planner = make_planner([unlabelled], BackfillPolicy())
@@ -161,7 +161,7 @@ def test_a_queue_admits_matching_namespaces_only() -> None:
 def test_an_equal_configuration_changes_no_reservation(
     policy: BackfillPolicy, arrivals: list[tuple[int, int, str, int]], when: int
 ) -> None:
-    """Whenever it happens, whatever arrives and ends then, all starts stay the same."""
+    """All starts are the same whenever the configuration is repeated, and whatever arrives and ends then."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner, other = make_planner(specs, policy), make_planner(specs, policy)
     for now, (cpus, run, name, priority) in enumerate(arrivals):
@@ -179,7 +179,7 @@ def test_an_equal_configuration_changes_no_reservation(
 
 
 def test_a_workload_of_a_new_queue_ends_before_the_next_pass() -> None:
-    """A replica that does not lead any more runs no pass; it observes what runs and what ends."""
+    """A replica that is no longer the leader runs no passes, but it still observes which workloads run and end."""
     planner = busy(BackfillPolicy())
     events.reconfigure(planner, QueueConfiguration((queue("q", 4), queue("new", 4))))
     admission = Admission("new", (PodSetAdmission("main", {"cpu": "all"}, {"cpu": 1}, 1),), 1.0)
@@ -189,12 +189,12 @@ def test_a_workload_of_a_new_queue_ends_before_the_next_pass() -> None:
 
 
 def with_default(seconds: float) -> QueueConfiguration:
-    """A queue of 4 CPUs with a LocalQueue that declares a default walltime."""
+    """Return a planner with a queue of 4 CPUs and a LocalQueue that declares a default walltime."""
     return QueueConfiguration((queue("q", 4),), local_queues=(local("l", default_walltime=seconds),))
 
 
-def test_another_default_walltime_is_that_of_workloads_that_run_and_wait() -> None:
-    """The deadline is that of the new default, and a workload that waits has a reservation for it."""
+def test_a_changed_default_walltime_applies_to_running_and_waiting_workloads() -> None:
+    """The deadline follows from the new default, and a waiting workload has a reservation for the new walltime."""
     planner = make_planner([], BackfillPolicy(), [])
     events.reconfigure(planner, with_default(100))
     for at, name in enumerate(("runs", "waits", "last")):

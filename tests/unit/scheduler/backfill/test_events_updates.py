@@ -1,4 +1,4 @@
-"""Admission checks, and workloads whose state changes while they are pending or run."""
+"""Admission checks, and workloads that change while they are pending or running."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
 # --- admission checks
 
 
-def test_a_run_starts_when_its_checks_are_passed() -> None:
-    """Until then its deadline is unknown; then it is its walltime later."""
+def test_the_run_time_counts_from_when_the_checks_have_passed() -> None:
+    """Until then the deadline is unknown; afterwards it is the start plus the walltime."""
     planner = make_planner([CHECKED], BackfillPolicy())
     events.submit(planner, make_workload("one", 4, run=10), "q")
     events.submit(planner, make_workload("two", 4, run=10, at=1), "q")
@@ -64,7 +64,7 @@ def test_a_check_of_another_flavor_does_not_apply() -> None:
 
 
 def test_a_workload_with_pending_checks_delays_no_reservation() -> None:
-    """It may take any time, so it would delay the reservation of another."""
+    """Such a workload may wait for any time, so it could delay another workload's reservation."""
     planner = make_planner([CHECKED._replace(cohort_name="c"), queue("p", 0, cohort="c")], BackfillPolicy())
     events.submit(planner, make_workload("runs", 3, run=10), "p")
     schedule(planner, 0)
@@ -77,7 +77,7 @@ def test_a_workload_with_pending_checks_delays_no_reservation() -> None:
 
 
 def test_a_failed_check_stops_a_workload() -> None:
-    """Its checks start anew with its next admission."""
+    """Its checks start again with its next admission."""
     planner = make_planner([CHECKED], BackfillPolicy())
     one = make_workload("one", 4)
     events.submit(planner, one, "q")
@@ -93,7 +93,7 @@ def test_a_failed_check_stops_a_workload() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_failed_checks_make_a_workload_inadmissible(strict: bool) -> None:
-    """As in Kueue, the others of a StrictFIFO queue wait behind it."""
+    """As in Kueue, the other workloads of a StrictFIFO queue wait behind it."""
     spec = CHECKED._replace(queueing_strategy="StrictFIFO" if strict else "BestEffortFIFO")
     planner = make_planner([spec], BackfillPolicy())
     one = make_workload("one", 2)
@@ -113,7 +113,7 @@ HOSTS = [Host(name, "x", 2) for name in ("one", "two", "three")]
 
 
 def test_pods_of_a_failed_node_move() -> None:
-    """They move to a free host; the workload keeps running, and the plan names it once."""
+    """The pods move to a free host. The workload keeps running, and the plan names it once."""
     planner = new_state(snapshot_of([placed_queue("a", 99)], HOSTS), BackfillPolicy())
     events.submit(planner, job("moves", pods_of(2, 2)), "a")
     (one,) = schedule(planner, 0).admitted
@@ -137,7 +137,7 @@ def test_a_workload_whose_pods_cannot_move_stops() -> None:
 
 
 def test_new_nodes_give_a_topology_assignment() -> None:
-    """Quota, nodes and the check arrive one after the other; meanwhile pending workloads are scheduled."""
+    """Quota, nodes and the check arrive one after the other; meanwhile, pending workloads are scheduled."""
     rule = AdmissionCheckStrategyRule("new-nodes", controller_name=PROVISIONING_REQUEST_CONTROLLER)
     spec = placed_queue("a", 2)._replace(admission_checks=(rule,))
     snapshot = snapshot_of([spec], [])
@@ -160,7 +160,7 @@ def test_new_nodes_give_a_topology_assignment() -> None:
     assert (one.admission.reserved_at, one.admission.started_at) == (0, 2)
 
 
-def test_other_nodes_move_reservations() -> None:
+def test_a_change_of_nodes_moves_reservations() -> None:
     """A reservation on nodes that disappear moves to other nodes."""
     spec = placed_queue("a", 99)
     snapshot = snapshot_of([spec], HOSTS[:1])
@@ -178,8 +178,8 @@ def test_other_nodes_move_reservations() -> None:
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_what_starts_is_decided_beside_the_reservations_that_changed_nodes_can_hold(*, changed: bool) -> None:
-    """A reservation is in vain: another workload runs for longer. Only a check moves it, and a third one starts."""
+def test_after_a_change_of_nodes_infeasible_reservations_move_before_workloads_start(*, changed: bool) -> None:
+    """The reserved start is infeasible, as another workload runs longer. A check moves it, so that a third starts."""
     planner = make_planner([queue("q", 8)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4, run=10), "q")
     schedule(planner, 0)
@@ -234,7 +234,7 @@ def test_a_lower_priority_may_make_it_a_victim() -> None:
 
 
 def test_only_another_priority_permits_a_forbidden_preemption() -> None:
-    """A preemption that would close a ring stays forbidden while the priorities that led to it stand."""
+    """A preemption that would close a ring is forbidden until the priorities behind the ring change."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one = make_workload("one", 4, run=10)
     events.submit(planner, one, "q")
@@ -253,7 +253,7 @@ def test_only_another_priority_permits_a_forbidden_preemption() -> None:
 def test_a_preemption_is_permitted_by_a_lower_or_a_higher_priority(
     pending: bool, priority: int, permitted: bool
 ) -> None:
-    """Of a pending workload and of one that runs; an equal priority permits nothing."""
+    """The change may be that of a pending or a running workload; an equal priority permits nothing."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 4, priority=int("1000")), "q")
     events.submit(planner, make_workload("waits", 4, at=1, priority=int("1000")), "q")
@@ -267,7 +267,7 @@ def test_a_preemption_is_permitted_by_a_lower_or_a_higher_priority(
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a")])
-def test_a_workload_that_is_submitted_to_another_queue_leaves_its_own(first: str, second: str) -> None:
+def test_a_workload_submitted_to_another_queue_leaves_its_former_queue(first: str, second: str) -> None:
     planner = make_planner([queue("a", 4), queue("b", 4)], BackfillPolicy())
     events.submit(planner, make_workload("one", 4), first)
     events.submit(planner, make_workload("one", 4), second)
@@ -277,7 +277,7 @@ def test_a_workload_that_is_submitted_to_another_queue_leaves_its_own(first: str
 
 
 def test_a_workload_that_is_submitted_to_its_own_queue_keeps_its_reservation() -> None:
-    """Whatever object holds the name of the queue."""
+    """The name of the queue is compared by value, not by identity."""
     planner = make_planner([queue("queue", 4)], BackfillPolicy())
     events.submit(planner, make_workload("one", 4), "queue")
     schedule(planner, 0)
@@ -287,7 +287,7 @@ def test_a_workload_that_is_submitted_to_its_own_queue_keeps_its_reservation() -
     assert reserved_starts(planner) == [("ns/two", 10)]
 
 
-def test_checks_that_a_workload_does_not_have_change_nothing() -> None:
+def test_passing_checks_of_a_workload_without_checks_changes_nothing() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("one", 4), "q")
     schedule(planner, 0)
@@ -296,7 +296,7 @@ def test_checks_that_a_workload_does_not_have_change_nothing() -> None:
 
 
 def test_the_request_of_a_pending_workload_may_change() -> None:
-    """Its old reservation is released; in its new state it gets its own."""
+    """The old reservation is released; the changed workload gets a new one."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     one, two = make_workload("one", 4, run=10), make_workload("two", 4, at=1)
     events.submit(planner, one, "q")
@@ -334,7 +334,7 @@ def test_an_equal_update_changes_nothing(sizes: list[tuple[int, int]], every: in
 
 
 def test_the_default_walltime_is_that_of_the_queue() -> None:
-    """That of its LocalQueue precedes that of its ClusterQueue; running workloads get it too."""
+    """The default of the LocalQueue precedes that of the ClusterQueue, also for running workloads."""
     spec = queue("q", 4)._replace(default_walltime=20)
     names = [local("own", default_walltime=10), local("plain")]
     planner = make_planner([spec], BackfillPolicy(), names)
@@ -350,7 +350,7 @@ def test_the_default_walltime_is_that_of_the_queue() -> None:
 
 
 def test_running_workloads_keep_their_admission_at_a_restart() -> None:
-    """Without its checks passed a workload has no deadline; with them it runs from then on."""
+    """A workload whose checks have not passed has no deadline; otherwise it runs from the time of the last check."""
     planner = make_planner([CHECKED], BackfillPolicy())
     for name in ("one", "two"):
         events.submit(planner, make_workload(name, 2, 10), "q")
@@ -368,7 +368,7 @@ def test_running_workloads_keep_their_admission_at_a_restart() -> None:
 
 
 def test_a_failed_check_releases_a_reservation() -> None:
-    """Other workloads may use the quota meanwhile."""
+    """Other workloads may use the quota in the meantime."""
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("runs", 2, 10), "q")
     schedule(planner, 0)

@@ -1,4 +1,4 @@
-"""Explanations: every kind of reason by a story."""
+"""Explanations: one scenario for each kind of reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def explain_after(
     key: str, *submissions: Submission, queues: Sequence[ClusterQueue] = (), policy: str = "greedy", now: float = 0
 ) -> Explanation:
-    """Explain a workload after all have been submitted at their times, to 8 CPUs unless other queues are given."""
+    """Explain a workload after all were submitted at their times; the default is one queue of 8 CPUs."""
     return explain(state_after(*submissions, queues=queues, policy=policy), key, now)
 
 
@@ -53,7 +53,7 @@ def state_after(*submissions: Submission, queues: Sequence[ClusterQueue] = (), p
 
 
 def test_a_queue_without_cohort_lacks_quota() -> None:
-    """Of two running workloads it names the one that must end."""
+    """Of two running workloads, the explanation names the one that must end."""
     explanation = explain_after("/c", submission("a", 2000, 10), submission("b", 5000, 30), submission("c", 4000, 10))
     lack = QuotaShortage("all", "cpu", 4000, 1000, "nominal", "q", 8000)
     assert explanation == Explanation("/c", "q", 1, 0, shortages=(lack,), waits_for=("/b",), start=30)
@@ -73,8 +73,8 @@ def test_all_workloads_that_must_end_are_named() -> None:
     assert explanation.start == 40
 
 
-def test_of_many_that_end_by_the_start_only_those_that_must_are_named() -> None:
-    """The last two free 6 CPUs; without the first two it would fit as well."""
+def test_of_many_workloads_that_end_by_the_start_only_the_necessary_ones_are_named() -> None:
+    """The last two free 6 CPUs; the workload would fit without the end of the first two."""
     sizes = (("a", 1000, 10), ("b", 1000, 20), ("c", 1000, 30), ("d", 5000, 40))
     explanation = explain_after("/e", *(submission(*size) for size in sizes), submission("e", 6000, 1))
     assert (explanation.waits_for, explanation.start) == (("/c", "/d"), 40)
@@ -89,8 +89,8 @@ def test_a_borrowing_limit_binds() -> None:
     )
 
 
-def test_a_borrowing_limit_binds_where_the_cohort_has_as_much() -> None:
-    """The limit is the nearer of both, so it is named, whether something is borrowed or not."""
+def test_a_borrowing_limit_binds_if_the_cohort_has_exactly_as_much() -> None:
+    """The borrowing limit is as close as the cohort's quota, so it is named even if nothing is borrowed."""
     for lending_limit, use in ((1000, 500), (1000, 0), (4000, 500), (4000, 0)):
         team = [
             queue("q", 4000, cohort="team", borrowing_limit=2000, lending_limit=lending_limit),
@@ -108,8 +108,8 @@ def test_a_borrowing_limit_binds_where_the_cohort_has_as_much() -> None:
 
 
 @pytest.mark.parametrize(("others", "use"), [(8000, 6001), (1999, 0)])
-def test_a_cohort_binds_where_it_has_less_than_may_be_borrowed(others: int, use: int) -> None:
-    """By one, now or even when it is empty."""
+def test_a_cohort_binds_if_it_has_less_than_may_be_borrowed(others: int, use: int) -> None:
+    """The cohort has one thousandth of a CPU less, either now or even when it is empty."""
     team = [queue("q", 4000, cohort="team", borrowing_limit=2000), queue("other", others, cohort="team")]
     explanation = explain_after("/b", submission("x", use, 10, queue="other"), submission("b", 6000, 10), queues=team)
     lack = QuotaShortage("all", "cpu", 6000, 5999, "cohort", "team", 4000 + others, exceeds_max_quota=not use)
@@ -129,10 +129,10 @@ def test_a_cohort_lacks_quota_that_another_queue_does_not_lend() -> None:
     ("cpus", "available", "not_lent", "exceeds_max_quota"), [(3000, 1000, 5000, False), (7000, 6000, 6000, True)]
 )
 @pytest.mark.parametrize("nested", [False, True])
-def test_what_is_not_lent_is_what_is_left_or_all_where_even_an_empty_tree_is_too_small(
+def test_quota_not_lent_counts_what_is_unused_or_all_of_it_if_the_empty_tree_is_too_small(
     cpus: int, available: int, not_lent: int, exceeds_max_quota: bool, nested: bool
 ) -> None:
-    """The other queue uses 1 of the 6 CPUs that it does not lend, in the same cohort or in one below."""
+    """The other queue uses 1 of the 6 CPUs that it does not lend. It is in the same cohort or in one below it."""
     specs = [
         queue("q", 4000, cohort="team"),
         queue("other", 8000, cohort="sub" if nested else "team", lending_limit=2000),
@@ -149,7 +149,7 @@ def test_what_is_not_lent_is_what_is_left_or_all_where_even_an_empty_tree_is_too
     assert explain(planner, "/b", 0).shortages == (lack,)
 
 
-def test_where_a_borrowing_limit_binds_what_others_do_not_lend_is_not_named() -> None:
+def test_quota_not_lent_is_not_named_if_a_borrowing_limit_binds() -> None:
     team = [
         queue("q", 4000, cohort="team", borrowing_limit=1000),
         queue("other", 8000, cohort="team", lending_limit=2000),
@@ -231,7 +231,7 @@ def test_each_flavor_has_its_own_reason() -> None:
 
 
 def test_flavors_that_were_tried_before_one_that_fits_have_their_reasons() -> None:
-    """The job fits into the second flavor, and would delay a reservation in it."""
+    """The job fits in the second flavor but would delay a reservation in it."""
     specs = flavored(spot=8000, plain=8000)
     flavors = [ResourceFlavor("spot", node_taints=(Taint("spot", "", "NoSchedule"),)), ResourceFlavor("plain")]
     planner = new_state(Snapshot(specs, resource_flavors=flavors), policy_named("easy"))
@@ -244,7 +244,7 @@ def test_flavors_that_were_tried_before_one_that_fits_have_their_reasons() -> No
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "rdma/hca", "mellanox.com/hca"])
 def test_a_resource_without_quota(resource: str) -> None:
-    """Whether flavors of the other resources are tried before it or after it (hash_resource_name)."""
+    """The flavors of the other resources may be tried before this resource or after it (hash_resource_name)."""
     one = submission("a", 1000, 10)
     pods = (PodSet(requests={"cpu": 1000, resource: 1}),)
     explanation = explain_after("/a", one._replace(workload=replace(one.workload, pod_sets=pods)))
@@ -334,8 +334,8 @@ def test_a_workload_of_a_namespace_that_a_strict_queue_does_not_select_is_no_hea
 
 
 @pytest.mark.parametrize("names", ["az", "za"])
-def test_the_head_of_a_strict_queue_is_behind_no_other(names: str) -> None:
-    """Whatever object holds its key, and whatever the order of the names."""
+def test_the_head_of_a_strict_queue_is_not_behind_itself(names: str) -> None:
+    """Keys are compared by value, not by identity, and the order of the names does not matter."""
     first, second = names
     planner = state_after(
         submission("runs", 5000, 10),
@@ -349,7 +349,7 @@ def test_the_head_of_a_strict_queue_is_behind_no_other(names: str) -> None:
 @pytest.mark.parametrize("name", ["high", "zenith"])
 @pytest.mark.parametrize(("now", "is_behind"), [(-1.0, False), (0.0, True), (float("2"), True)])
 def test_behind_a_preemptor_from_its_start_on(name: str, now: float, is_behind: bool) -> None:
-    """Only a workload that could start otherwise: another one lacks quota."""
+    """Only a workload that could otherwise start is behind the preemptor; another one lacks quota."""
     specs = [queue("q", 8000, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = state_after(
         submission("a", 4000, 10),
@@ -398,7 +398,7 @@ def test_a_stopped_queue_admits_nothing() -> None:
 
 @pytest.mark.parametrize("cpus", [1000, 9000])
 def test_a_stopped_queue_or_a_failed_check_is_the_whole_reason(cpus: int) -> None:
-    """Whether there would be quota or not."""
+    """The reason is the same whether or not quota is available."""
     one = submission("a", cpus, 1)
     stopped = explain_after("/a", one, queues=[queue("q", 8000)._replace(stop_policy="Hold")])
     assert stopped == Explanation("/a", "q", 1, 0, queue_message="ClusterQueue q is inactive: stopPolicy is Hold")
@@ -447,6 +447,6 @@ def test_a_workload_that_is_not_pending_has_no_explanation() -> None:
         explain_after("/a", submission("a", 1000, 1))
 
 
-def test_durations_have_two_units_at_most() -> None:
+def test_durations_have_at_most_two_units() -> None:
     told = [format_duration(one) for one in (0, 59.6, 90, 3600, 7830, 86400 * 3 + 4 * 3600 + 59)]
     assert told == ["0 s", "1 min", "1 min 30 s", "1 h", "2 h 10 min", "3 d 4 h"]

@@ -1,4 +1,4 @@
-"""The sentence of an explanation, reason by reason."""
+"""The sentence of an explanation, for each kind of reason."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_placement_failure_names_the_fullest_domain_and_a_node(failure: Topolo
         ),
     ],
 )
-def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str) -> None:
+def test_a_quota_shortage_names_what_limits_the_quota(shortage: QuotaShortage, words: str) -> None:
     assert sentence(shortages=(shortage,)) == words
 
 
@@ -80,7 +80,7 @@ def test_a_quota_shortage_names_who_lacks_it(shortage: QuotaShortage, words: str
     ],
 )
 def test_only_cpus_are_counted_in_thousandths(resource: str, size: int, words: str) -> None:
-    """Also where the name is an object of its own, as a decoder makes it."""
+    """The name of the resource may be a separate object, as a JSON decoder creates it."""
     lack = QuotaShortage("", "".join(list(resource)), size, size, "nominal", "", size, exceeds_max_quota=True)
     assert sentence(shortages=(lack,)) == words
 
@@ -101,7 +101,7 @@ def test_only_cpus_are_counted_in_thousandths(resource: str, size: int, words: s
         (93_599, "1 d 1 h"),
     ],
 )
-def test_a_duration_has_its_largest_unit_and_whole_ones_of_the_next(seconds: float, words: str) -> None:
+def test_a_duration_has_its_largest_unit_and_whole_units_of_the_next(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words
 
 

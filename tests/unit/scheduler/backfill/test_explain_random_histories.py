@@ -1,4 +1,4 @@
-"""Explanations are true whatever has happened: compared with the snapshot and the reservations of random histories."""
+"""Explanations are true after any random history; they are compared with the snapshot and the reservations."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def pending_workload(planner: PlannerState, key: str) -> Workload:
 
 
 def fits_without(planner: PlannerState, key: str, ended: Sequence[str], *, by_force: bool = True) -> bool:
-    """Return whether a workload fits once others have ended; `by_force`: and its victims are gone."""
+    """Return whether a workload fits once others have ended and, with `by_force`, once its victims are gone."""
     snapshot = planner.snapshot.copy()
     snapshot.remove_workloads([planner.running[one].workload for one in ended])
     head = Head(pending_workload(planner, key), planner.pending[key])
@@ -82,7 +82,7 @@ def fits_without(planner: PlannerState, key: str, ended: Sequence[str], *, by_fo
 
 
 def breaks(planner: PlannerState, key: str, other: str, now: float) -> bool:
-    """Return whether a workload and another one at its reserved start exceed the capacity."""
+    """Return whether a workload and another one at its reserved start together exceed the capacity."""
     snapshot = planner.snapshot.copy()
     head = Head(pending_workload(planner, key), planner.pending[key])
     assignment, targets = nominate(flavor_assigner(snapshot, head, planner.settings))

@@ -1,4 +1,4 @@
-"""Forecasts: the planner played forward."""
+"""Forecasts: the planner simulates the queues forward."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ANN = ("ann", "q", "solve")
 
 
 def learned(*runs: float) -> ForecastInputs[SubmittedWorkload]:
-    """The run times of ann, who declares 100 s; no submissions."""
+    """Return the run times of ann, who declares 100 s, without any submissions."""
     times = RunTimeHistory()
     for run in runs:
         times.observe(ann_submits("before", 1, 100).workload, run)
@@ -53,7 +53,7 @@ def starts_by_key(
     inputs: ForecastInputs[SubmittedWorkload] | None = None,
     options: PlayOptions = EXACT,
 ) -> dict[str, set[float]]:
-    """The distinct sampled starts of each pending workload."""
+    """Return the distinct sampled starts of each pending workload."""
     sampled = sample_starts(planner, now, learned() if inputs is None else inputs, options=options)
     return {key: set(samples.starts) for key, samples in sampled.items()}
 
@@ -66,7 +66,7 @@ def ann_submits(name: str, cpus: int, limit: float, *, at: float = 0) -> Submiss
 def state_after(
     *submissions: Submission, queues: list[ClusterQueue] | None = None, policy: str = "greedy"
 ) -> PlannerState:
-    """A state after passes at 0, with the workloads pending or running in 8 CPUs."""
+    """Return the state after passes at 0, with the workloads pending or running on 8 CPUs."""
     planner = new_state(Snapshot([queue("q", 8)] if queues is None else queues), policy_named(policy, 0.0))
     for one in submissions:
         events.submit(planner, one.workload, one.queue)
@@ -75,14 +75,14 @@ def state_after(
 
 
 def test_a_sample_is_the_queue_played_forward() -> None:
-    """The workloads of ann declare 100 s and take 10 to 30 s; two of them precede the last."""
+    """The workloads of ann declare 100 s but run for 10 to 30 s; two of them precede the last one."""
     planner = state_after(*(ann_submits(name, 8, 100) for name in "abc"))
     sampled = starts_by_key(planner, 5, learned(10, 20, 30))
     assert sampled["/b"] == {10, 20, 30}
     assert {20, 60} < sampled["/c"] <= {20, 30, 40, 50, 60}
 
 
-def test_without_any_history_all_run_for_their_walltimes() -> None:
+def test_without_a_history_workloads_run_for_their_walltimes() -> None:
     planner = state_after(*(ann_submits(name, 8, 100) for name in "abc"))
     assert starts_by_key(planner, 5) == {"/b": {100}, "/c": {200}}
 
@@ -102,7 +102,7 @@ def test_an_overrun_workload_is_expected_to_end_soon() -> None:
 
 
 def test_victims_are_pending_again_at_once() -> None:
-    """After their preemptor they run from the start again."""
+    """After their preemptor has ended, they run again from the beginning."""
     specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = state_after(
         submission("a", 8, 10), submission("high", 8, 20, priority=1), submission("later", 8, 5), queues=specs
@@ -113,14 +113,14 @@ def test_victims_are_pending_again_at_once() -> None:
 
 
 def test_a_reservation_bounds_the_samples() -> None:
-    """In a play, too, no workload starts that would delay the reservation."""
+    """In a play, too, no workload starts if it would delay the reservation."""
     planner = state_after(submission("a", 6, 10), submission("b", 8, 10), policy="easy")
     sampled = sample_starts(planner, 2, learned())["/b"]
     assert sampled.bound == max(sampled.starts) == planner.reservations_by_start[0].start == 10
 
 
 def test_the_play_ends_when_the_workloads_have_started() -> None:
-    """With only as many decisions as the second workload needs, the later starts are unknown."""
+    """The play is limited to the decisions that the second workload needs, so later starts are unknown."""
     planner = state_after(*(submission(name, 8, 10) for name in "abcd"))
     assert sample_starts(planner, 0, learned(), ["/b"]).keys() == {"/b"}
     sampled = starts_by_key(planner, 0, options=PlayOptions(max_decisions=2))
@@ -132,8 +132,8 @@ def test_a_workload_that_is_not_pending_has_no_samples() -> None:
         sample_starts(state_after(submission("a", 8, 10)), 0, learned(), ["/a"])
 
 
-def test_the_submissions_of_the_day_before_come_again() -> None:
-    """Each day at the same hour, shorter workloads come and delay the longer one; each takes half of its walltime."""
+def test_the_submissions_of_the_previous_day_are_replayed() -> None:
+    """Each day at the same hour, shorter workloads arrive and delay the longer one; each runs for half its walltime."""
     arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
     for number in range(5):
         short = submission("", 8, 60).workload
@@ -150,7 +150,7 @@ def test_the_submissions_of_the_day_before_come_again() -> None:
     assert starts == [{100}, {100 + 4 * 30}]
 
 
-def test_a_submission_that_ran_for_less_than_0_does_not_hold_up_the_play() -> None:
+def test_a_submission_with_a_negative_run_time_does_not_stop_the_play() -> None:
     arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
     for key, time, run_time in (("first", -100.0, 30.0), ("back", 5.0, -3600.0)):
         arrivals.observe(key, SubmittedWorkload(submission("", 1, 60).workload, "q"), time)
@@ -163,7 +163,7 @@ def test_a_submission_that_ran_for_less_than_0_does_not_hold_up_the_play() -> No
     assert starts_by_key(planner, DAY, inputs, BOUNDED) == {"/long": {DAY + 100}}
 
 
-def test_a_submission_to_a_queue_that_is_gone_is_no_error() -> None:
+def test_a_submission_to_a_removed_queue_is_not_an_error() -> None:
     arrivals: ArrivalHistory[SubmittedWorkload] = ArrivalHistory()
     arrivals.observe("old", SubmittedWorkload(submission("", 8, 60).workload, "gone"), -DAY + 5.0)
     planner = state_after(submission("a", 8, 100), submission("b", 8, 500))
@@ -186,14 +186,14 @@ def test_many_workloads_are_played_less_often() -> None:
     assert len(sample_starts(few, 0, learned(), ["/1"])["/1"].starts) == 1
 
 
-def test_the_same_question_has_the_same_answer() -> None:
+def test_sampling_is_deterministic() -> None:
     planner = state_after(*(ann_submits(name, 8, 100) for name in "abcd"))
     inputs = learned(10, 20, 30, 40, 50)
     assert sample_starts(planner, 0, inputs) == sample_starts(planner, 0, inputs)
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=30), st.sampled_from([0.01, 0.05, 0.2]))
-def test_a_grain_changes_nothing_where_ends_are_apart(limits: list[int], grain: float) -> None:
+def test_a_grain_changes_nothing_if_ends_are_far_apart(limits: list[int], grain: float) -> None:
     planner = state_after(*(submission(f"{index:02}", 8, limit) for index, limit in enumerate(limits)))
     assert starts_by_key(planner, 0, options=PlayOptions(grain)) == starts_by_key(planner, 0)
 
@@ -208,7 +208,7 @@ def test_a_grain_merges_ends_that_are_close() -> None:
 
 
 def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
-    """Also where admissions count as assumed until they are observed, which happens at once in a play."""
+    """Admissions may count as assumed until they are observed; a play observes them at once."""
     specs = [queue("q", 8, preemption=ClusterQueuePreemption("LowerPriority"))]
     planner = new_state(Snapshot(specs), policy_named("greedy", 0.0))
     planner.assumed = set()
@@ -230,7 +230,7 @@ def test_a_workload_that_starts_in_the_play_may_be_preempted_later() -> None:
 @pytest.mark.parametrize(
     "policy", [*POLICIES, BackfillPolicy(reserve_after=inf), BackfillPolicy(overtaking=False)], ids=str
 )
-@settings(max_examples=40)  # each forecasts at every pass
+@settings(max_examples=40)  # takes a forecast after every pass
 @given(queue_lists(preemption=True), submission_lists(most=7), st.lists(st.integers(1, 10), max_size=10))
 def test_samples_respect_reservations_and_change_nothing(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], runs: list[int]
@@ -246,11 +246,11 @@ def test_samples_respect_reservations_and_change_nothing(
     inputs = learned(*runs)
     submissions = [one._replace(workload=replace(one.workload, history_keys=ANN)) for one in submissions]
     watched = Story(new_state(Snapshot(specs), policy), watch=ask).play(submissions)
-    assert as_told(watched) == as_told(Story(new_state(Snapshot(specs), policy)).play(submissions))
+    assert decisions_of(watched) == decisions_of(Story(new_state(Snapshot(specs), policy)).play(submissions))
 
 
-def as_told(played: Story) -> list[object]:
-    """Return what was decided, without the workloads, which are equal only to themselves."""
+def decisions_of(played: Story) -> list[object]:
+    """Return the decisions without the workloads, which are compared by identity."""
     return [
         (
             now,
@@ -267,19 +267,19 @@ EXACT_POLICIES = [*POLICIES[:-1], BackfillPolicy(reserve_after=inf), BackfillPol
 
 
 class Sampled(NamedTuple):
-    """A sample with exact run times and no later arrivals."""
+    """A sample with exact run times and no later arrivals, compared with the actual start."""
 
     wait: float
     error: float
 
     @classmethod
     def of(cls, now: float, sample: float, start: float) -> Sampled:
-        """The sample of a workload that really starts at a time; equal ones may both be infinite."""
+        """Return the sample of a workload with its actual start; equal ones may both be infinite."""
         return cls(start - now, 0.0 if sample == start else abs(sample - start))
 
 
 def all_samples(policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]) -> list[Sampled]:
-    """The samples after each pass from the last submission on."""
+    """Return the samples after each pass, from the last submission on."""
     samples_by_time: dict[float, dict[str, set[float]]] = {}
 
     def ask(planner: PlannerState, now: float) -> None:
@@ -308,7 +308,7 @@ def test_in_queues_that_share_nothing_samples_are_exact(
 
 @pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[3], BackfillPolicy(reserve_after=inf)], ids=str)
 def test_in_a_cohort_samples_are_nearly_exact(policy: BackfillPolicy) -> None:
-    """What a head holds for its cycle is not played: of random histories at least four of five samples are exact."""
+    """A play ignores what a head holds for its cycle; in random histories, at least four of five samples are exact."""
     random = Random(7)
     samples: list[Sampled] = []
     for _ in range(12):

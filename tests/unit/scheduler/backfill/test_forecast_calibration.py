@@ -1,4 +1,4 @@
-"""Intervals by what earlier forecasts were wrong by."""
+"""Forecast intervals that are calibrated with the errors of earlier forecasts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zonewise_scheduler.backfill.types import Forecast
 
 
 def calibrated(waits: list[float], samples: tuple[float, ...] = (50.0, 100.0, 200.0)) -> ForecastCalibration:
-    """After workloads of the queue q with these samples waited so long."""
+    """Return the calibration after workloads of queue q with these samples waited for these times."""
     calibration = ForecastCalibration()
     for index, wait in enumerate(waits):
         calibration.forecast(index, "q", 1000.0 * index, [1000.0 * index + sample for sample in samples])
@@ -34,13 +34,13 @@ def calibrated(waits: list[float], samples: tuple[float, ...] = (50.0, 100.0, 20
 
 
 def from_scores(scores: dict[str | None, tuple[float, ...]]) -> ForecastCalibration:
-    """With these scores of each group; None: of all."""
+    """Return a calibration with these scores of each group; the group None stands for all queues."""
     groups = tuple(GroupScores(group, values) for group, values in scores.items())
     return ForecastCalibration.from_state(CalibrationState((), groups))
 
 
 class Ranks:
-    """The ranks of waits among sampled ones, by definition: a broken line that goes on beyond both ends."""
+    """The ranks of waits among sampled waits, by definition: a polyline that is extended beyond both ends."""
 
     def __init__(self, samples: list[float]) -> None:
         count = min(len(samples), 16)
@@ -60,7 +60,7 @@ class Ranks:
 
 
 def test_before_the_first_start_the_interval_is_wider_than_the_samples() -> None:
-    """By scores as they are on logs. Where the samples are equal, they are the likely start."""
+    """The initial scores are typical of job logs. If all samples are equal, they are the likely start."""
     forecast = ForecastCalibration().forecast("new", "q", 1000, [1000 + 3600 * (hour + 1) for hour in range(3)])
     low, likely, high = (1000 + Ranks([3600, 7200, 10_800]).wait(rank) for rank in (-1, 0.5, 0.9))
     assert forecast == (pytest.approx(low, abs=1), pytest.approx(likely), pytest.approx(high, abs=1))
@@ -69,8 +69,8 @@ def test_before_the_first_start_the_interval_is_wider_than_the_samples() -> None
     assert ForecastCalibration().forecast("new", "q", 0, [100.0] * 3).likely == pytest.approx(100)
 
 
-def test_the_first_scores_leave_the_window_before_those_of_forecasts() -> None:
-    """A restart keeps that, and stores none of them."""
+def test_the_initial_scores_leave_the_window_before_those_of_forecasts() -> None:
+    """A restart changes nothing about that, although the checkpoint stores none of the initial scores."""
     calibration = calibrated([7000.0] * (WINDOW - 3))
     by_queue = calibration.state().scores[1].scores
     assert calibration.state().scores == (GroupScores(None, by_queue), GroupScores("q", by_queue))
@@ -82,7 +82,7 @@ def test_the_first_scores_leave_the_window_before_those_of_forecasts() -> None:
 
 
 def drawn_samples(random: Random) -> list[float]:
-    """Some to many sampled waits of seconds to months; some are unknown."""
+    """Draw a few to many sampled waits, from seconds to months; some are unknown."""
     centre, width = random.uniform(4, 12), random.uniform(0.1, 4)
     known = [random.choice([0.0, random.lognormvariate(centre, width)]) for _ in range(random.randint(1, 40))]
     if random.random() < 0.5:
@@ -92,7 +92,7 @@ def drawn_samples(random: Random) -> list[float]:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_forecast_equals_its_definition(seed: int) -> None:
-    """The quantiles of the ranks that earlier waits had; a start before its forecast has waited for nothing."""
+    """The definition takes the quantiles of the ranks of earlier waits; a start before its forecast is no wait."""
     random = Random(seed)
     earlier = [(drawn_samples(random), random.lognormvariate(8, 4) - 40) for _ in range(random.randint(10, 20))]
     samples, bound = drawn_samples(random), random.choice([inf, random.lognormvariate(8, 4)])
@@ -121,10 +121,10 @@ def test_a_forecast_equals_its_definition(seed: int) -> None:
         ([100.0], 0.0),
     ],
 )
-def test_a_wait_far_beyond_the_samples_has_its_rank_by_the_range_of_that_side(
+def test_a_wait_far_beyond_the_samples_has_a_rank_scaled_by_the_range_on_that_side(
     samples: list[float], wait: float
 ) -> None:
-    """However many times as long, or as short, it is."""
+    """The definition holds however far beyond the samples the wait is."""
     calibration = ForecastCalibration()
     calibration.forecast("one", "q", 1000.0, [1000.0 + sample for sample in samples])
     calibration.started("one", 1000.0 + wait)
@@ -133,8 +133,8 @@ def test_a_wait_far_beyond_the_samples_has_its_rank_by_the_range_of_that_side(
 
 
 @pytest.mark.parametrize(("level", "likely"), [(0.25, 0), (0.5, 1), (0.75, 2)])
-def test_the_rank_of_a_sample_tells_that_sample(level: float, likely: int) -> None:
-    """Of two samples, the first and the last are at a quarter and three quarters, apart by half of the spread."""
+def test_the_rank_of_a_sample_yields_that_sample(level: float, likely: int) -> None:
+    """The ranks of two samples are 0.25 and 0.75; their distance on the scale is half of the spread."""
     samples = [1000.0, 5000.0]
     expected = [wait * np.exp(spread) - 60 for wait, spread in ((1060, -0.35 / sqrt(2)), (5060, 0.35 / sqrt(2)))]
     expected.insert(1, sqrt((expected[0] + 60) * (expected[1] + 60)) - 60)
@@ -144,7 +144,7 @@ def test_the_rank_of_a_sample_tells_that_sample(level: float, likely: int) -> No
 
 @pytest.mark.parametrize(("own", "level"), [(0, 0.3), (99, 0.3), (100, 0.6), (500, 0.6)])
 def test_the_scores_of_a_queue_count_once_there_are_a_hundred(own: int, level: float) -> None:
-    """Until then those of all queues do."""
+    """Until then, the scores of all queues together count."""
     samples = [100.0, 200.0, 400.0, 800.0, 1600.0]
     forecast = from_scores({None: (0.3,) * WINDOW, "q": (0.6,) * own}).forecast("new", "q", 0, samples)
     assert forecast.likely == pytest.approx(Ranks(samples).wait(level))
@@ -159,8 +159,8 @@ def test_a_group_keeps_its_last_five_hundred_scores() -> None:
     assert calibration.forecast("new", "q", 0, samples).likely == pytest.approx(Ranks(samples).wait(0.2505))
 
 
-def test_twenty_thousand_forecasts_are_open_at_most() -> None:
-    """Then the first is forgotten; a new forecast of one of them forgets none."""
+def test_at_most_twenty_thousand_forecasts_are_open() -> None:
+    """Beyond that number the oldest is forgotten; another forecast of a workload that has one forgets none."""
     opened = tuple(OpenForecast(index, "q", 0.0, (5.0,)) for index in range(20_000))
     calibration = ForecastCalibration.from_state(CalibrationState(opened, ()))
     calibration.forecast(9, "q", 0, [100])
@@ -178,15 +178,15 @@ def test_a_thousand_queues_have_scores_of_their_own() -> None:
     assert state == {None: 4, "q0": 2, **{f"q{index}": 1 for index in range(1, 999)}, "thousandth": 1}
 
 
-def test_what_was_wrong_before_is_corrected() -> None:
-    """All waited for thrice the median sample, so the next is forecast to do so."""
+def test_a_systematic_error_is_corrected() -> None:
+    """All earlier workloads waited three times the median sample, so the forecast for the next one is as long."""
     forecast = calibrated([300] * MIN_GROUP_SCORES).forecast("new", "q", 10, [60, 110, 210])
     assert forecast.likely == pytest.approx(310)
     assert forecast == (310, pytest.approx(310), pytest.approx(311, abs=1))
 
 
 def test_each_side_of_the_median_has_a_scale_of_its_own() -> None:
-    """Waits are spread as the samples: from the median to a tenth of it, and to a tenth more."""
+    """Waits are spread like the samples: from a tenth of the median to the median, and from there to a tenth more."""
     random = Random(0)
     waits = [3600 * (random.uniform(0.1, 1) if index % 2 else random.uniform(1, 1.1)) for index in range(400)]
     forecast = calibrated(waits, (360, 3600, 3960)).forecast("new", "q", 0, [360, 3600, 3960])
@@ -197,19 +197,19 @@ def test_each_side_of_the_median_has_a_scale_of_its_own() -> None:
     assert skewed.latest > 5000
 
 
-def test_who_starts_at_once_has_waited_for_nothing() -> None:
+def test_a_workload_that_starts_at_once_has_not_waited() -> None:
     forecast = calibrated([0] * MIN_GROUP_SCORES).forecast("new", "q", 10, [60, 110, 210])
     assert (forecast.earliest, forecast.likely) == (10, pytest.approx(10, abs=1e-6))
 
 
-def test_a_start_that_is_unknown_stays_so() -> None:
+def test_an_unknown_start_remains_unknown() -> None:
     calibration = calibrated([100] * MIN_GROUP_SCORES)
     assert calibration.forecast("new", "q", 5, [20, float("inf"), float("inf")]) == Forecast(5, inf, inf)
     assert calibration.forecast("other", "q", 5, [20, inf, inf], bound=40) == Forecast(5, 40, 40)
     calibration.started("new", 50)  # an unknown start has no score
 
 
-def test_a_median_is_known_though_a_play_has_no_start() -> None:
+def test_a_median_is_known_even_if_a_play_has_no_start() -> None:
     forecast = calibrated([100] * MIN_GROUP_SCORES).forecast("new", "q", 0, [50, 100, inf])
     assert forecast.latest < inf
 
@@ -241,7 +241,7 @@ def test_the_first_forecast_of_a_workload_is_scored_and_a_withdrawn_one_is_not()
 
 
 def test_of_the_forecasts_of_a_workload_the_first_with_the_most_samples_is_scored() -> None:
-    """Sixteen quantiles stand for any larger number of samples."""
+    """Sixteen quantiles represent any larger number of samples."""
     calibration = ForecastCalibration()
     for time, samples in ((0, 3), (10, 16), (20, 3), (30, 16), (40, 48)):
         calibration.forecast("w", "q", time, [1000.0] * samples)
@@ -268,7 +268,7 @@ def test_the_first_of_too_many_open_forecasts_are_forgotten(monkeypatch: pytest.
 
 
 def test_too_many_queues_share_their_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three queues only two have their own; the waits of each differ."""
+    """Of three queues, whose waits differ, only two have scores of their own."""
     monkeypatch.setattr(forecast_calibration, "MAX_GROUPS", 2)
     calibration = ForecastCalibration()
     for index in range(3 * MIN_GROUP_SCORES):
@@ -283,7 +283,7 @@ def test_too_many_queues_share_their_scores(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("error", [0.3, 1.0, 1.5])
 def test_the_interval_has_the_coverage_that_it_claims(error: float, seed: int) -> None:
-    """Whatever the samples are worth: too wide, too narrow, and early by a factor; for waits that overlap."""
+    """The samples may be spread too widely or too narrowly and be early by a factor; the waits overlap."""
     random = Random(seed)
     calibration = ForecastCalibration()
     open_until: list[tuple[float, int]] = []
@@ -306,15 +306,15 @@ def test_the_interval_has_the_coverage_that_it_claims(error: float, seed: int) -
 
 
 @given(st.floats(0, 1e6), st.lists(st.one_of(st.floats(0, 1e6), st.just(inf)), min_size=1, max_size=48))
-def test_where_all_waited_equally_long_the_same_samples_tell_that_wait(wait: float, samples: list[float]) -> None:
-    """Whether it is before, between or beyond the samples, and however many are equal: a rank has one wait."""
+def test_if_all_waits_were_equal_the_same_samples_yield_that_wait(wait: float, samples: list[float]) -> None:
+    """The wait may be before, between or beyond the samples, and any of these may be equal: a rank has one wait."""
     samples = [0.0] * (len(samples) + 1) + samples  # so that the median is known
     forecast = calibrated([wait] * MIN_GROUP_SCORES, tuple(samples)).forecast("new", "q", 0, samples)
     assert forecast.likely == pytest.approx(wait, rel=1e-6, abs=1e-6)
 
 
 def test_an_interval_has_the_shape_of_the_samples() -> None:
-    """Waits are either of minutes or of hours, as the samples are: where fewer samples are late, so is the interval."""
+    """Waits are of minutes or of hours, as the samples are. If fewer samples are late, the interval ends earlier."""
     random = Random(0)
     mixed = [60.0] * 8 + [7200.0] * 8
     calibration = calibrated([random.choice(mixed) * random.uniform(0.9, 1.1) for _ in range(400)], tuple(mixed))
@@ -336,7 +336,7 @@ def test_starts_ascend(waits: list[float], samples: list[float], bound: float) -
 
 
 @pytest.mark.parametrize(("share", "newest"), [(1.0, 40), (0.5, 20), (0.24, 9), (0.0, 0)])
-def test_a_share_of_the_state_has_the_newest_of_each_kind(share: float, newest: int) -> None:
+def test_a_share_of_the_state_has_the_newest_records_of_each_kind(share: float, newest: int) -> None:
     calibration = calibrated([float(wait) for wait in range(100, 140)])
     for index in range(40):
         calibration.forecast((index, "open"), "q", float(index), [100] * 3)
@@ -349,7 +349,7 @@ def test_a_share_of_the_state_has_the_newest_of_each_kind(share: float, newest: 
 
 
 def test_between_two_scores_the_quantile_is_between_their_waits() -> None:
-    """The median of an even number of scores: halfway between both waits, in logarithms of softened waits."""
+    """The median of an even number of scores is halfway between both waits, on the scale of log(wait + 60 s)."""
     half = MIN_GROUP_SCORES // 2
     forecast = calibrated([110.0] * half + [190.0] * half).forecast("new", "q", 0, [50, 100, 200])
     assert forecast.likely == pytest.approx(sqrt((110 + 60) * (190 + 60)) - 60, abs=0.5)
@@ -365,9 +365,9 @@ def test_between_two_scores_the_quantile_is_between_their_waits() -> None:
         (6500.0, [360.0, 3600.0, 36_000.0], 40_000, 10**6),
     ],
 )
-def test_beyond_the_samples_the_range_of_that_side_is_the_scale(
+def test_beyond_the_samples_the_range_on_that_side_is_the_scale(
     wait: float, samples: list[float], least: float, most: float
 ) -> None:
-    """From the median to the first sample, or to the last one."""
+    """The scale is the range from the median to the first sample or to the last one."""
     calibration = calibrated([wait] * MIN_GROUP_SCORES, (360, 3600, 3960))
     assert least < calibration.forecast("new", "q", 0, samples).likely < most

@@ -1,4 +1,4 @@
-"""What forecasts have learned survives the way through JSON, and the newest of it where not all fits."""
+"""The learned state of forecasts survives serialization as JSON; if it does not fit, the newest part of it does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DECODER = msgspec.json.Decoder(ForecastDocument)
 
 
 def submitted(number: int, *, cpus: int = 1, limit: float = 100.0, user: str = "ann") -> Workload:
-    """A workload that runs since its submission, at an hour of its own."""
+    """Return a workload that runs from its submission on; each has a different hour."""
     pending = make_workload(f"w{number}", cpus, limit, at=3600.0 * number, local="l")
     admission = Admission("q", (), pending.created_at)
     flavors = frozenset(["spot"]) if cpus == 2 else None
@@ -34,7 +34,7 @@ def submitted(number: int, *, cpus: int = 1, limit: float = 100.0, user: str = "
 
 
 def learned(*runs: int) -> ForecastHistory:
-    """Of workloads of two users and two widths; the last one runs, and has no walltime."""
+    """Return the history of workloads of two users and two widths; the last one still runs and has no walltime."""
     history = ForecastHistory()
     for number, run in enumerate(runs):
         workload = submitted(number, cpus=1 + number % 2, user="ann" if number % 3 else "ben")
@@ -50,7 +50,7 @@ def through_json(document: ForecastDocument) -> ForecastDocument:
 
 
 def arrivals_of(history: ForecastHistory) -> list[Any]:
-    """The submissions of the week before, as values."""
+    """Return the submissions of the previous week as values."""
     return [
         (past.time, past.run_time, past.subject.queue, _fields(past.subject.workload))
         for past in history.arrivals.replay(WEEK, 0)
@@ -65,7 +65,7 @@ def _fields(workload: Workload) -> Any:
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=30))
-def test_what_was_learned_is_the_same_after_the_way(runs: list[int]) -> None:
+def test_the_learned_state_is_the_same_after_serialization(runs: list[int]) -> None:
     history = learned(*runs)
     document = through_json(make_forecast_document(history))
     restored = read_forecast_document(document)
@@ -77,7 +77,7 @@ def test_what_was_learned_is_the_same_after_the_way(runs: list[int]) -> None:
         assert restored.run_times.distribution(subject) == history.run_times.distribution(subject)
 
 
-def test_a_workload_that_runs_over_a_restart_is_learned_once() -> None:
+def test_a_workload_that_runs_across_a_restart_is_learned_once() -> None:
     history = learned(10, 20)
     restored = read_forecast_document(through_json(make_forecast_document(history)))
     running = submitted(2, limit=inf)
@@ -88,7 +88,7 @@ def test_a_workload_that_runs_over_a_restart_is_learned_once() -> None:
 
 
 def test_open_forecasts_are_scored_after_a_restart() -> None:
-    """All wait thrice as long as sampled: ten before the restart, and the others across it."""
+    """All workloads wait three times as long as sampled: ten before the restart, the others across it."""
     history = ForecastHistory()
     pending = {f"ns/w{number}": StartSamples("q", (50.0, 100.0, 200.0)) for number in range(40)}
     history.forecasts(0.0, pending, pending)
@@ -101,7 +101,7 @@ def test_open_forecasts_are_scored_after_a_restart() -> None:
 
 
 def test_waits_and_scores_are_rounded_to_a_thousandth() -> None:
-    """And times to a tenth of a second."""
+    """Times are rounded to a tenth of a second."""
     history = ForecastHistory()
     samples = {f"ns/w{number}": StartSamples("q", (7.0 + number, 100.0, 250.0)) for number in range(20)}
     history.forecasts(1.26, samples, samples)
@@ -122,7 +122,7 @@ def test_waits_and_scores_are_rounded_to_a_thousandth() -> None:
     ("run_time", "rounded"), [(12.34, 12.3), (12.36, 12.4), (0.04, 0.0), (59.96, 60.0), (7.0, 7.0)]
 )
 def test_run_times_are_rounded_to_a_tenth_of_a_second(run_time: float, rounded: float) -> None:
-    """Those of the submissions, and those of the runs."""
+    """The rounding applies to the run times of the submissions and to those of the run-time history."""
     history, workload = ForecastHistory(), submitted(0)
     history.admitted([workload], workload.created_at)
     history.ended(workload, run_time)
@@ -131,7 +131,7 @@ def test_run_times_are_rounded_to_a_tenth_of_a_second(run_time: float, rounded: 
 
 
 def test_a_document_without_forecasts_keeps_its_runs_and_submissions() -> None:
-    """As older versions have written it, with scores of one scale."""
+    """Older versions wrote such documents, with scores of a single scale."""
     document: Any = through_json(make_forecast_document(learned(10, 20)))
     del document["open_samples"], document["rank_scores"]
     old: Any = {**document, "open": [("ns/w", "q", 0.0, 5.0, 1.0)], "scores": [(None, [0.5] * 20)]}
@@ -140,7 +140,7 @@ def test_a_document_without_forecasts_keeps_its_runs_and_submissions() -> None:
 
 
 @given(st.floats(0, 1), st.integers(1, 40))
-def test_a_share_has_the_newest_of_each_kind(share: float, size: int) -> None:
+def test_a_share_has_the_newest_records_of_each_kind(share: float, size: int) -> None:
     history = learned(*range(1, size))
     document = make_forecast_document(history, share)
     whole = make_forecast_document(history)
@@ -154,7 +154,7 @@ def test_a_share_has_the_newest_of_each_kind(share: float, size: int) -> None:
 
 
 def test_each_of_hundreds_of_templates_has_its_index() -> None:
-    """A week of submissions that all differ."""
+    """The history is a week of submissions that all differ."""
     history = learned(*[10] * 3)
     for number in range(300):
         workload = replace(submitted(number, user=f"user{number}"), name=f"x{number}", priority=number)
@@ -165,8 +165,8 @@ def test_each_of_hundreds_of_templates_has_its_index() -> None:
 
 
 @pytest.mark.parametrize(("walltime", "value"), [(float("inf"), None), (inf, None), (100.0, 100.0), (0.0, 0.0)])
-def test_an_infinite_walltime_is_none(walltime: float, value: float | None) -> None:
-    """Whatever object holds the infinite number."""
+def test_an_infinite_walltime_is_stored_as_none(walltime: float, value: float | None) -> None:
+    """Any float object may represent infinity."""
     history, workload = ForecastHistory(), submitted(0, limit=walltime)
     history.admitted([workload], workload.created_at)
     history.ended(workload, 5.0)
@@ -185,8 +185,8 @@ def test_a_stored_run_time_below_0_is_read_as_0() -> None:
     assert [past.run_time for past in restored.arrivals.newest(9)] == [0.0, None]
 
 
-def test_a_default_walltime_stays_one() -> None:
-    """Another default of the queue then replaces it, also in submissions that come again."""
+def test_a_default_walltime_is_restored_as_a_default() -> None:
+    """A later change of the queue's default then replaces it, also in replayed submissions."""
     history = ForecastHistory()
     for number, flag in enumerate((False, True)):
         workload = replace(make_workload(f"w{number}", 1), walltime=60.0, has_default_walltime=flag)

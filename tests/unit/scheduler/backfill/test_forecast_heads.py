@@ -1,4 +1,4 @@
-"""The passes of plays, against those of the planner."""
+"""The passes of plays, compared with those of the planner."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def started(planner: PlannerState, *, exact: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_queues_start_one_workload_after_the_other(exact: bool) -> None:
-    """First those within their own quota, then by priority and time; b has none of its own."""
+def test_queues_start_their_workloads_one_at_a_time(exact: bool) -> None:
+    """Workloads within their own quota are first, then priority and time decide; queue b has no quota of its own."""
     planner = submitted(
         team(4, 0, 4),
         submission("a1", 2, 9, queue="a", at=3),
@@ -56,7 +56,7 @@ def test_queues_start_one_workload_after_the_other(exact: bool) -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_pod_sets_that_borrow_only_together_come_after_those_that_borrow_nothing(exact: bool) -> None:
+def test_pod_sets_that_borrow_only_together_come_after_those_that_do_not_borrow(exact: bool) -> None:
     pods = (PodSet(name="leader", requests={"cpu": 2}), PodSet(name="workers", requests={"cpu": 1}))
     planner = submitted(team(2, 2, 2), submission("b", 2, 9, queue="b", at=5))
     events.submit(planner, Workload("", "a", pods, walltime=9), "a")
@@ -64,8 +64,8 @@ def test_pod_sets_that_borrow_only_together_come_after_those_that_borrow_nothing
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_queue_whose_first_workload_is_rejected_has_had_a_head(exact: bool) -> None:
-    """Its next one comes after the head of the other queue, which is later; the rejection is certain from the first."""
+def test_a_rejected_first_workload_counts_as_the_head_of_its_queue(exact: bool) -> None:
+    """Its next workload comes after the later head of the other queue; the first one would certainly be rejected."""
     specs = [spec._replace(preemption=ClusterQueuePreemption()) for spec in team(1, 1, 4)]
     planner = submitted(specs, submission("c", 5, 9, queue="c"), submission("d", 1, 9, queue="c"))
     assert started(planner, exact=exact) == ["c", "d"]
@@ -81,7 +81,7 @@ def test_a_queue_whose_first_workload_is_rejected_has_had_a_head(exact: bool) ->
 
 
 def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
-    """Thirty heads fit until the first starts: a cycle nominates them all, a play only that one."""
+    """Thirty heads fit until the first one starts. A cycle nominates them all, a play only that one."""
     names = [f"q{index:02}" for index in range(30)]
     nominated: list[int] = []
     for exact in (True, False):
@@ -101,7 +101,7 @@ def test_a_head_for_which_too_little_is_left_is_not_nominated() -> None:
 @given(
     st.sampled_from([*POLICIES, BackfillPolicy(overtaking=False)]), queue_lists(preemption=False), submission_lists()
 )
-def test_in_queues_that_share_nothing_it_decides_as_the_planner(
+def test_in_queues_that_share_no_quota_a_play_decides_like_the_planner(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
     specs = [spec._replace(cohort_name="") for spec in specs]

@@ -1,4 +1,4 @@
-"""What forecasts learn from events of the planner."""
+"""What forecasts learn from the planner's events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES = StartSamples("q", (50.0, 100.0, 200.0))
 
 
 def admitted(name: str, *, at: float = 0.0, cpus: int = 1) -> Workload:
-    """A workload that starts at 500 s."""
+    """Return a workload that starts at 500 s."""
     workload = make_workload(name, cpus, at=at)
     return replace(workload, admission=Admission("q", (), 500.0), eviction=Eviction("Preempted", 1.0))
 
@@ -36,11 +36,11 @@ def test_a_submission_is_learned_with_its_time_and_without_its_name() -> None:
         template = subject.workload
         assert (template.name, template.uid, template.admission, template.eviction) == ("", "", None, None)
         assert template.created_at == 0
-    assert subjects[0].workload is subjects[2].workload  # a template of its own would cost memory
+    assert subjects[0].workload is subjects[2].workload  # a separate template would cost memory
     assert subjects[1].workload.pod_sets != subjects[0].workload.pod_sets
 
 
-def test_a_run_time_below_0_counts_as_0() -> None:
+def test_a_negative_run_time_counts_as_0() -> None:
     """The clock was set back while the workload ran."""
     history, workload = ForecastHistory(), admitted("a")
     history.admitted([workload], 500.0)
@@ -57,7 +57,7 @@ def test_a_workload_that_is_preempted_and_admitted_again_is_one_submission() -> 
 
 
 def test_only_pending_workloads_have_forecasts() -> None:
-    """One has started between the samples and now, another was deleted: neither is ever scored."""
+    """One workload has started since it was sampled and another was deleted; neither is ever scored."""
     history = ForecastHistory()
     samples: dict[str, StartSamples] = {"ns/a": SAMPLES, "ns/b": SAMPLES}
     assert history.forecasts(0.0, samples, {"ns/b": "q"}).keys() == {"ns/b"}

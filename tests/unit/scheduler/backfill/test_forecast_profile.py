@@ -1,4 +1,4 @@
-"""Quota over time, against the quota tree of each time."""
+"""Quota over time, compared with the quota tree at each time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 @st.composite
 def span_lists(draw: st.DrawFn) -> list[Span]:
-    """Usage as the planner has it: it fits when it starts, or not."""
+    """Draw usage like the planner's; it may or may not fit when it starts."""
     return [
         Span(
             draw(st.sampled_from(NAMES)), draw(st.integers(1, 5)), start, start + draw(st.sampled_from([2, 5, 19, inf]))
@@ -43,7 +43,7 @@ def span_lists(draw: st.DrawFn) -> list[Span]:
 
 
 def available_at(specs: list[ClusterQueue], spans: list[Span], name: str, time: float) -> int:
-    """What the quota tree has for a queue at a time."""
+    """Return the quota that the tree has available for a queue at a time."""
     snapshot = Snapshot(specs)
     for span in spans:
         if span.start <= time < span.end:
@@ -52,7 +52,9 @@ def available_at(specs: list[ClusterQueue], spans: list[Span], name: str, time: 
 
 
 @given(queue_lists(preemption=False), span_lists(), st.data())
-def test_it_is_the_quota_tree_of_each_time(specs: list[ClusterQueue], spans: list[Span], data: st.DataObject) -> None:
+def test_the_profile_equals_the_quota_tree_at_each_time(
+    specs: list[ClusterQueue], spans: list[Span], data: st.DataObject
+) -> None:
     profile = QuotaProfile(Snapshot(specs), NOW, 0.0)
     counted = [profile.add(span.usage()) for span in spans]
     removed = data.draw(st.sets(st.sampled_from(range(len(spans))))) if spans else set[int]()
@@ -101,7 +103,7 @@ def test_it_is_the_quota_tree_of_each_time(specs: list[ClusterQueue], spans: lis
 def test_a_queue_borrows_up_to_its_limit_or_what_the_cohort_has(
     lending_limit: int | None, own: int, others: int, available: int
 ) -> None:
-    """Of 4 CPUs it may borrow 3 more, while others have 8."""
+    """It has 4 CPUs and may borrow 3 more; the other queues have 8."""
     specs = [
         queue("q", 4, cohort="team", borrowing_limit=3, lending_limit=lending_limit),
         queue("other", 8, cohort="team"),
@@ -112,14 +114,14 @@ def test_a_queue_borrows_up_to_its_limit_or_what_the_cohort_has(
     assert profile.least_available("q", CPU, NOW, 20.0) == available
 
 
-def test_a_time_before_now_is_now() -> None:
+def test_a_time_before_now_counts_as_now() -> None:
     profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
     profile.add(UsageSpan("q", ((CPU, 3),), NOW, 20.0))
     assert not profile.fits("q", ((CPU, 2),), NOW - 5, 30.0)
     assert profile.least_available("q", CPU, NOW - 5, 30.0) == 1
 
 
-def test_what_has_no_walltime_ends_in_the_last_step() -> None:
+def test_usage_without_a_walltime_ends_in_the_last_step() -> None:
     profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, 0.0)
     profile.add(UsageSpan("q", ((CPU, 3),), NOW, inf))
     assert profile.earliest_start("q", ((CPU, 1),), 5.0) == NOW
@@ -133,8 +135,8 @@ def test_what_has_no_walltime_ends_in_the_last_step() -> None:
 
 
 @pytest.mark.parametrize(("grain", "steps"), [(0.0, [40.0, 42.0]), (0.1, [42.0, 42.0]), (0.05, [40.0, 42.0])])
-def test_ends_that_are_near_each_other_are_one(grain: float, steps: list[float]) -> None:
-    """The earlier one of two ends counts as the later one if a grain of its time from now on lies between them."""
+def test_ends_that_are_close_together_are_merged(grain: float, steps: list[float]) -> None:
+    """Two ends are merged into the later one if they are closer than the grain times the time from now."""
     profile = QuotaProfile(Snapshot([queue("q", 4)]), NOW, grain)
     later, earlier = (profile.add(UsageSpan("q", ((CPU, 1),), NOW, end)) for end in (42.0, 40.0))
     assert [earlier.end, later.end] == steps

@@ -1,4 +1,4 @@
-"""Reservations of plays, against those of the planner."""
+"""Reservations of plays, compared with those of the planner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def tables(planner: PlannerState) -> tuple[ReservationTable, QuotaReservations]:
-    """The planner's reservations, exact and by quota alone."""
+    """Return the planner's reservations, both exact and by quota only."""
     reservations = planner.reservations.by_key.values()
     exact, by_quota = ReservationTable(reservations), QuotaReservations(reservations, planner.now, 0.0)
     for table in (exact, by_quota):
@@ -49,12 +49,12 @@ def starts_of(table: ReservationTable) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@settings(max_examples=30)  # each asks after every pass
+@settings(max_examples=30)  # compares the tables after every pass
 @given(queue_lists(preemption=False), submission_lists(most=9))
-def test_in_one_flavor_they_are_the_exact_ones(
+def test_with_one_flavor_the_reservations_are_the_exact_ones(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
-    """The same starts are reserved, the same starts are delayed, and as much is left for others."""
+    """Both reserve and delay the same starts, and both leave as much for other workloads."""
 
     def ask(planner: PlannerState, now: float) -> None:
         for key, name in planner.pending.items():
@@ -75,7 +75,7 @@ def test_in_one_flavor_they_are_the_exact_ones(
 
 
 def waiting(*submissions: Submission, queues: list[ClusterQueue] | None = None) -> PlannerState:
-    """A state after passes at 0, with the workloads pending or running in 8 CPUs."""
+    """Return a state after passes at 0, with the workloads pending or running on 8 CPUs."""
     planner = make_planner([queue("q", 8)] if queues is None else queues, BackfillPolicy(depth=2))
     for each in submissions:
         events.submit(planner, each.workload, each.queue)
@@ -83,8 +83,8 @@ def waiting(*submissions: Submission, queues: list[ClusterQueue] | None = None) 
     return planner
 
 
-def test_starts_and_ends_are_counted_without_a_new_profile() -> None:
-    """As in an exact table: a start takes what is left beside the reservation, and its end gives that back."""
+def test_starts_and_ends_count_without_a_new_profile() -> None:
+    """As in an exact table, a start uses the amount left beside the reservation, and its end returns it."""
     planner = waiting(submission("a", 5, 10), submission("wide", 6, 10))
     _, table = tables(planner)
     first, short, long = (
@@ -97,7 +97,7 @@ def test_starts_and_ends_are_counted_without_a_new_profile() -> None:
     assert table.delayed_reservation(long, ()) == ""
 
 
-def test_a_reservation_that_quota_has_left_moves() -> None:
+def test_a_reservation_whose_quota_is_gone_moves() -> None:
     planner = waiting(submission("a", 5, 10), submission("wide", 6, 10))
     late = admitted(submission("late", 6, 50).workload, "q", 0)
     _, table = tables(planner)
@@ -109,7 +109,7 @@ def test_a_reservation_that_quota_has_left_moves() -> None:
 
 
 def test_after_an_overrun_reservations_move_in_the_order_in_which_they_were_made() -> None:
-    """As in an exact table: the second leaves the first the time that it had reserved."""
+    """As in an exact table, the second reservation does not take the reserved time of the first."""
     planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("next", 6, 10))
     assert planner.running_workloads.extend_overrun(12)
     planner.now = 12
@@ -119,8 +119,8 @@ def test_after_an_overrun_reservations_move_in_the_order_in_which_they_were_made
         assert starts_of(table) == {"/wide": 72, "/next": 82}
 
 
-def test_a_reservation_that_cannot_come_forward_stays() -> None:
-    """It is counted as before: an overrun alone does not move it to a later start."""
+def test_a_reservation_that_cannot_be_brought_forward_keeps_its_start() -> None:
+    """The reservation still counts: an overrun alone does not move it to a later start."""
     planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("next", 6, 10))
     planner.running_workloads.extend_overrun(12)
     planner.now = 12
@@ -134,7 +134,7 @@ def test_a_reservation_that_cannot_come_forward_stays() -> None:
 
 
 def test_ends_are_merged_by_the_time_from_now_on() -> None:
-    """Reservations are checked before the first cycle of a play, too."""
+    """Reservations are also checked before the first cycle of a play."""
     now = 1e9
     planner = make_planner([queue("q", 8)], BackfillPolicy(depth=2))
     for each in (submission("short", 4, 700), submission("long", 4, 90_000), submission("wide", 4, 10)):

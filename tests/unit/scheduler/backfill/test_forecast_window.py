@@ -1,4 +1,4 @@
-"""The starts in the last plays."""
+"""The starts in the most recent plays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Increment = dict[str, StartSamples]
 
 
 def increment(start: float, count: int = 1, bound: float = inf, queue: str = "q") -> Increment:
-    """Plays in which the workload a starts at a time."""
+    """Return plays in which workload a starts at a time."""
     return {"a": StartSamples(queue, (start,) * count, bound)}
 
 
@@ -32,14 +32,14 @@ def starts_of_a(*increments: Increment, now: float = 0.0) -> tuple[float, ...] |
 
 
 @given(st.lists(st.lists(st.floats(0, 100), min_size=1, max_size=9).map(tuple), min_size=1, max_size=12))
-def test_they_are_the_last_sixteen_of_all_starts(increments: list[tuple[float, ...]]) -> None:
+def test_the_samples_are_the_last_sixteen_starts(increments: list[tuple[float, ...]]) -> None:
     starts = tuple(start for each in increments for start in each)
     expected = starts[-SAMPLES:] if len(starts) >= MIN_SAMPLES else None
     assert starts_of_a(*({"a": StartSamples("q", each)} for each in increments)) == expected
 
 
 def test_a_start_that_has_passed_is_left_out() -> None:
-    """The plays still count: a forecast does not end because its first plays were wrong."""
+    """The plays still count, so a forecast does not vanish because its first plays were wrong."""
     increments = [increment(5.0), increment(7.0), increment(20.0)]
     assert starts_of_a(*increments, now=7.0) == (7.0, 20.0)
     assert starts_of_a(*increments, now=8.0) == (20.0,)
@@ -50,7 +50,7 @@ def test_no_start_is_later_than_the_last_reservation() -> None:
     assert sampled == StartSamples("q", (40.0, 40.0, 30.0, 30.0), 40.0)
 
 
-def test_a_workload_begins_anew_in_another_queue_or_after_an_absence() -> None:
+def test_the_samples_of_a_workload_restart_in_another_queue_or_after_an_absence() -> None:
     moved = ([increment(5.0, 3), increment(9.0, 3, queue=queue)] for queue in ("another", "the other"))
     absent = [increment(5.0, 3), {"b": StartSamples("q", (1.0, 1.0, 1.0))}, increment(9.0, 3)]
     for increments in (*moved, absent):

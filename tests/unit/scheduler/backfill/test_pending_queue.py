@@ -1,4 +1,4 @@
-"""The pending workloads of one queue: which is due, by a definition that looks at every workload."""
+"""The pending workloads of a queue: which one is due, compared with a definition that examines every workload."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def waiting(draw: st.DrawFn) -> list[Workload]:
 
 
 def since(workload: Workload) -> float:
-    """A workload whose pods were not ready in time waits since its eviction."""
+    """Return when the wait begins: at the eviction for a workload whose pods were not ready in time."""
     evicted = workload.eviction is not None and workload.eviction.reason == "PodsReadyTimeout"
     return 12.0 if evicted else workload.created_at
 
@@ -99,7 +99,7 @@ def pending(policy: BackfillPolicy, workloads: list[Workload]) -> PendingQueue:
     st.dictionaries(st.integers(0, 5), st.integers(0, 2), max_size=3),
     st.integers(0, 2),
 )
-def test_the_due_workload_is_reserved_or_the_first_that_has_waited(
+def test_the_due_workload_is_reserved_or_the_first_that_has_waited_long_enough(
     workloads: list[Workload],
     policy: BackfillPolicy,
     now: int,
@@ -107,7 +107,7 @@ def test_the_due_workload_is_reserved_or_the_first_that_has_waited(
     tries_by_number: dict[int, int],
     admissions: int,
 ) -> None:
-    """A reserved one is due at its start, and after each admission again; any other only once in a pass."""
+    """A reserved workload is due at its start and again after each admission; any other is due only once per pass."""
     reservations = [
         reservation(workloads[number], start) for number, start in starts.items() if number < len(workloads)
     ]
@@ -122,7 +122,7 @@ def test_the_due_workload_is_reserved_or_the_first_that_has_waited(
 
 @given(waiting(), st.data())
 def test_a_workload_that_has_left_is_not_due(workloads: list[Workload], data: st.DataObject) -> None:
-    """Before or after its age has come, and the copy does not follow."""
+    """It may leave before or after it becomes due; the copy does not change with the original."""
     table = pending(BackfillPolicy(), workloads)
     left = list(workloads)
     for now in range(8, 14):
@@ -137,7 +137,7 @@ def test_a_workload_that_has_left_is_not_due(workloads: list[Workload], data: st
 
 
 def test_a_due_workload_without_a_reservation_is_due_again_after_the_pass() -> None:
-    """In its place in the order of the queue. Until then others are due, unless none may have a reservation."""
+    """It is due in queue order. Until then others are due, unless no other workload may get a reservation."""
     one, two = make_workload("one", 1), make_workload("two", 1)
     table = pending(BackfillPolicy(), [one, two])
     assert table.next_due(0, [], {}, 0) == "ns/one"
@@ -147,7 +147,7 @@ def test_a_due_workload_without_a_reservation_is_due_again_after_the_pass() -> N
     assert table.next_due(0, [], {}, 0) == "ns/one"
 
 
-def test_a_reserved_start_that_has_come_is_due_whatever_others_may_have() -> None:
+def test_a_workload_whose_reserved_start_has_come_is_due_in_any_case() -> None:
     one = make_workload("one", 1)
     table = pending(BackfillPolicy(), [one])
     assert table.next_due(5.0, [reservation(one, 5.0)], {}, 0, may_reserve=False) == "ns/one"
@@ -161,7 +161,7 @@ def test_a_copy_may_have_another_depth() -> None:
 
 
 @pytest.mark.parametrize("requeue_from_eviction", [True, False])
-def test_a_timeout_of_pods_counts_by_the_setting(requeue_from_eviction: bool) -> None:
+def test_the_pods_ready_timeout_counts_according_to_the_setting(requeue_from_eviction: bool) -> None:
     settings = DEFAULT_SETTINGS._replace(requeue_from_eviction=requeue_from_eviction)
     table = PendingQueue(queue("q", 8), BackfillPolicy(), settings)
     table.push_or_update(replace(make_workload("one", 1), eviction=Eviction("PodsReadyTimeout", 12.0)))
@@ -171,15 +171,15 @@ def test_a_timeout_of_pods_counts_by_the_setting(requeue_from_eviction: bool) ->
 
 @pytest.mark.parametrize("overtaking", [True, False])
 @pytest.mark.parametrize("of_queue", ["StrictFIFO", "BestEffortFIFO"])
-def test_a_queue_is_strict_by_its_strategy_or_by_the_policy(overtaking: bool, of_queue: str) -> None:
+def test_the_queueing_strategy_or_the_policy_makes_a_queue_strict(overtaking: bool, of_queue: str) -> None:
     spec = queue("q", 8)._replace(queueing_strategy="StrictFIFO" if of_queue == "StrictFIFO" else "BestEffortFIFO")
     table = PendingQueue(spec, BackfillPolicy(overtaking=overtaking), DEFAULT_SETTINGS)
     assert table.strict == (of_queue == "StrictFIFO" or not overtaking)
 
 
 @pytest.mark.parametrize("now", [0, 5])
-def test_a_lowered_priority_decides_about_who_is_due(now: int) -> None:
-    """Whether it is lowered before or after a pass has found it due."""
+def test_a_lowered_priority_changes_which_workload_is_due(now: int) -> None:
+    """The priority may be lowered before or after a pass has found the workload due."""
     lowered, other = make_workload("lowered", 1, priority=5), make_workload("other", 1, priority=3)
     table = pending(BackfillPolicy(reserve_after=5.0), [lowered, other])
     table.next_due(now, [], {}, 0)

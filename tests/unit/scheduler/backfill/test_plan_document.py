@@ -1,4 +1,4 @@
-"""Plans as JSON: each decision with all that it holds."""
+"""Plans as JSON: each decision with all its fields."""
 
 from __future__ import annotations
 

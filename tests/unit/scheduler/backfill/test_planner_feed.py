@@ -1,4 +1,4 @@
-"""The planner fed with entries: each does what its event does, and a recording gives the same decisions."""
+"""A planner that is fed with entries: each causes its event, and replaying a recording gives the same decisions."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def test_an_unreadable_workload_is_an_error_that_names_the_field() -> None:
     assert not fed.state.pending
 
 
-def test_problems_of_queues_are_known_by_object() -> None:
+def test_problems_of_queues_are_recorded_by_object() -> None:
     fed = feed()
     fed.configure(OBJECTS | {"cohorts": [{"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": "x"}}}]}, {})
     assert list(fed.problems) == ["cohorts/c"]
 
 
-def test_problems_of_local_queues_are_known_by_namespace() -> None:
+def test_problems_of_local_queues_are_recorded_by_namespace() -> None:
     fed = feed()
     local_queues = [
         {"metadata": {"namespace": namespace, "name": "l"}, "spec": {"clusterQueue": "q", "stopPolicy": policy}}
@@ -82,7 +82,7 @@ def test_an_unknown_entry_is_an_error() -> None:
         feed().apply({"entry": "x"})
 
 
-def test_a_feed_counts_its_entries_and_no_passes() -> None:
+def test_a_feed_counts_its_entries_but_not_passes() -> None:
     fed = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     counts = [fed.applied]
     fed.configure(OBJECTS, {"ns": {}})

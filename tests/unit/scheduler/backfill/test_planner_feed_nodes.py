@@ -1,4 +1,4 @@
-"""The planner fed with nodes: they limit what starts, and a recording with them gives the same decisions."""
+"""A planner that is fed with nodes, which limit the starts; replaying a recording gives the same decisions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CREATED = 1767225600.0
 
 
 def workload(name: str, pods: int, cpus: int = 6, **spec: Any) -> Json:
-    """Return a Workload whose pods are aligned to one zone; `spec`: further fields."""
+    """Return a Workload whose pods are aligned to a single zone; `spec` adds further fields."""
     resources = {"cpu": str(cpus), "memory": "4Gi"}
     pod_spec = {"containers": [{"name": "c", "resources": {"requests": resources, "limits": resources}}]}
     pod_set = {"name": "main", "count": pods, "template": {"spec": pod_spec}, "topologyRequest": {"required": HOSTNAME}}
@@ -57,7 +57,7 @@ def decisions(plan: Plan) -> list[tuple[str, Any]]:
 
 
 def test_nodes_limit_what_starts() -> None:
-    """A workload waits for a node, and for a report that has room in its zones."""
+    """A workload waits for a node and for a report whose zones have enough capacity."""
     fed = feed()
     fed.submit(workload("a", 2))
     assert decisions(fed.run_pass(1.0)) == []
@@ -70,7 +70,7 @@ def test_nodes_limit_what_starts() -> None:
 
 
 def test_running_workloads_count_once_with_their_report() -> None:
-    """Pods that run and are reported leave as much as they did when they were admitted, also after new nodes."""
+    """Running pods that the report includes count once, also after the nodes have changed."""
     fed = feed()
     fed.change_nodes([node_change("n"), report_change("n", 0)])
     fed.submit(workload("a", 1))
@@ -94,7 +94,7 @@ def test_running_workloads_count_once_with_their_report() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.one_of(CHANGES, st.integers(1, 3), st.just("end")), max_size=25))
 def test_recording_with_nodes_gives_the_same_decisions(steps: list[Any]) -> None:
-    """Entries as JSON are all that the decisions depend on."""
+    """The decisions depend only on the entries, which are serialized as JSON."""
     entries: list[str] = []
 
     def record(entry: Json) -> None:
@@ -139,8 +139,8 @@ def test_no_workload_starts_on_a_node_that_has_been_tainted_since_its_reservatio
     assert decisions(fed.run_pass(CREATED + 101)) == [("ns/waits", {"main": frozenset([other])})]
 
 
-def test_a_workload_without_a_possible_start_is_reserved_once_a_node_has_room() -> None:
-    """At first, pods outside the queue leave no room for both pods, even after all workloads have ended."""
+def test_a_workload_without_a_possible_start_is_reserved_once_a_node_has_capacity() -> None:
+    """At first, pods outside the queue leave too little for both pods, even once all workloads have ended."""
     fed = feed()
     fed.change_nodes([node_change("n"), report_change("n", 1)])
     fed.submit(workload("runs", 1, maximumExecutionTimeSeconds=100))

@@ -52,7 +52,7 @@ INDEX = CohortIndex(Snapshot(SPECS, [Cohort("group", parent_name="team")]))
     ],
 )
 def test_queues_of_one_tree_share_quota(name: str, tree: set[str]) -> None:
-    """Held ones too; a queue that is named as a cohort is not in it. On nodes, a workload takes from all queues."""
+    """Held queues share it too, but not a queue named like a cohort. A workload placed on nodes affects all queues."""
     assert set(INDEX.queues_sharing_quota(name)) == tree
     pod_set = PodSetAdmission("main", {"cpu": "all"}, {"cpu": 2}, 1)
     workload = make_workload("one", 2)
@@ -83,10 +83,10 @@ def test_queues_of_one_tree_share_quota(name: str, tree: set[str]) -> None:
         ((), (12.0,), 12.0),
     ],
 )
-def test_the_next_pass_is_due_at_the_first_start_or_end_of_youth(
+def test_the_next_pass_is_due_at_the_first_start_or_end_of_a_minimum_run_time(
     starts: tuple[float, ...], young: tuple[float, ...], wake_at: float
 ) -> None:
-    """A start that has passed, or passes now, does not wake; a sample of usage does."""
+    """A reserved start that has passed or passes now does not set a wake time; a usage sample does."""
     for sharing in (None, AdmissionFairSharingConfig(usage_half_life_time=100.0, usage_sampling_interval=7.0)):
         planner = make_planner([queue("q", 4)], BackfillPolicy(), admission_fair_sharing=sharing)
         schedule(planner, 10.0)
@@ -100,7 +100,7 @@ def test_the_next_pass_is_due_at_the_first_start_or_end_of_youth(
 # --- running workloads
 
 
-def test_a_workload_is_told_to_stop_once() -> None:
+def test_a_workload_is_stopped_only_once() -> None:
     planner = make_planner([queue("q", 4)], BackfillPolicy())
     events.submit(planner, make_workload("one", 4), "q")
     (one,) = schedule(planner, 3.0).admitted
@@ -114,7 +114,7 @@ def test_a_workload_is_told_to_stop_once() -> None:
 
 
 def test_a_state_begins_with_the_workloads_of_its_snapshot() -> None:
-    """One that may not run on is told to stop in the first pass."""
+    """A workload that may not continue is stopped in the first pass."""
     runs = [
         replace(make_workload(name, 1, 10.0), active=active, admission=Admission("q", (), 2.0))
         for name, active in (("good", True), ("bad", False))
@@ -130,7 +130,7 @@ def test_a_state_begins_with_the_workloads_of_its_snapshot() -> None:
 
 
 def busy(*, observed: bool = True) -> PlannerState:
-    """One workload runs until 10 s, three wait with reservations from then on, and one is inadmissible."""
+    """Return a planner: one workload runs until 10 s, three wait with later reservations, and one is inadmissible."""
     planner = make_planner(
         [queue("q", 4)],
         BackfillPolicy(depth=UNLIMITED_DEPTH),
@@ -144,7 +144,7 @@ def busy(*, observed: bool = True) -> PlannerState:
     return planner
 
 
-def test_a_pending_workload_is_one_of_a_pending_queue() -> None:
+def test_pending_workload_finds_only_workloads_of_pending_queues() -> None:
     planner = busy()
     pending = {name: planner.pending_workload(f"ns/{name}") for name in ("w0", "w1", "w3", "lost", "unknown")}
     assert {name: workload.name for name, workload in pending.items() if workload is not None} == {
@@ -157,7 +157,7 @@ def test_a_pending_workload_is_one_of_a_pending_queue() -> None:
     ("name", "starts", "freed"), [("w1", [20.0, 30.0], {"q"}), ("w3", [10.0, 20.0], {"q"}), ("w0", None, set[str]())]
 )
 def test_a_released_reservation_frees_quota_for_others(name: str, starts: list[float] | None, freed: set[str]) -> None:
-    """A workload without one frees nothing."""
+    """Releasing the reservation of a workload that has none frees nothing."""
     planner = busy()
     release_reservation(planner, f"ns/{name}")
     expected = [10.0, 20.0, 30.0] if starts is None else starts
@@ -182,8 +182,8 @@ def summary(planner: PlannerState) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("observed", [True, False])
-def test_a_copy_goes_on_alone(observed: bool) -> None:
-    """Whichever of both goes on, the other stays as it was, and then decides the same."""
+def test_a_copy_is_independent(observed: bool) -> None:
+    """Whichever of the two continues, the other is unchanged and then makes the same decisions."""
     planner = busy(observed=observed)
     copied = planner.copy()
     before = summary(planner)

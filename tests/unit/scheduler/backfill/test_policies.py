@@ -1,4 +1,4 @@
-"""The default's order and its reservations: ages count as they should, and no workload starves."""
+"""The default policy's order and reservations: ages count as specified, and no workload starves."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ DEFAULT = policy_named(DEFAULT_POLICY)
 NAMES = [name.replace("-K", "-4") for name in POLICY_NAMES]
 WALLTIMES = st.integers(1, 10**6).map(float)
 WAITS = st.tuples(WALLTIMES, st.integers(0, 10**6).map(float))
-"""A walltime, and since when the workload waits."""
+"""(walltime, time since which the workload has waited)"""
 AGED = BackfillPolicy(60.0, 10.0, 2.0, 0.5, shortest_first=True, age_weight=0.5)
-"""The default's rule at the scale of seconds."""
+"""The default's rules at the scale of seconds."""
 
 
 # --- the rules of each name
 
 
 def test_without_any_setting_a_policy_is_easy() -> None:
-    """Its reservation is made at once, for the first workload that does not fit, and at any start."""
+    """The policy reserves at once, for the first workload that does not fit, and at any start."""
     assert policy_named("easy") == BackfillPolicy() == (0.0, inf, 0.0, inf, inf, 1, False, 0.0, inf, True, False)
 
 
-def test_other_policies_differ_from_easy_by_one_rule_or_two() -> None:
+def test_other_policies_differ_from_easy_in_one_or_two_rules() -> None:
     easy = BackfillPolicy()
     assert policy_named("easy-sjbf") == easy._replace(shortest_first=True)
     assert policy_named("greedy") == easy._replace(reserve_after=inf)
@@ -52,8 +52,8 @@ def test_other_policies_differ_from_easy_by_one_rule_or_two() -> None:
     ("overrun", "extension"),
     [(0, 60), (60, 60), (61, 61), (240, 240), (600, 600), (600.1, 1600.1), (1200, 2200), (86_400, 87_400)],
 )
-def test_an_overrun_is_extended_by_itself_and_later_by_the_run(overrun: float, extension: float) -> None:
-    """Of a walltime of 1,000 s: one that is enforced has ended the job after ten minutes."""
+def test_an_overrun_is_extended_by_its_length_and_later_by_the_elapsed_time(overrun: float, extension: float) -> None:
+    """For a walltime of 1,000 s: if walltimes are enforced, the job has ended after ten minutes."""
     now = 5000 + 1000 + overrun
     assert extended_deadline(5000, 1000, now) == now + extension
 
@@ -65,7 +65,7 @@ def test_an_overrun_is_extended_by_itself_and_later_by_the_run(overrun: float, e
 def test_the_order_is_that_of_walltimes_less_half_the_wait_at_any_time(
     waiting: list[tuple[float, float]], now: int, later: int
 ) -> None:
-    """So the order is total, and a heap of pending workloads stays in order while they wait."""
+    """The order is therefore total, and a heap of pending workloads remains in order while they wait."""
     ordered = sorted(waiting, key=lambda one: DEFAULT.backfill_key(*one))
     for time in (now, now + later):
         aged = [walltime - (time - since) / 2 for walltime, since in ordered]
@@ -73,18 +73,18 @@ def test_the_order_is_that_of_walltimes_less_half_the_wait_at_any_time(
 
 
 @given(WAITS, WAITS)
-def test_a_later_workload_precedes_only_as_far_as_it_is_shorter(
+def test_a_later_workload_precedes_only_if_it_is_shorter_by_enough(
     first: tuple[float, float], second: tuple[float, float]
 ) -> None:
-    """By two seconds of arrival for each second of walltime; of equal walltimes the older one is first."""
+    """Each second of walltime outweighs two seconds of arrival; of equal walltimes the older workload is first."""
     (walltime, since), (other, later) = sorted((first, second), key=lambda one: one[1])
     precedes = DEFAULT.backfill_key(other, later) < DEFAULT.backfill_key(walltime, since)
     assert precedes == (later - since < 2 * (walltime - other))
 
 
 @given(WAITS)
-def test_without_a_walltime_a_workload_is_tried_as_one_of_four_hours(one: tuple[float, float]) -> None:
-    """So it does not starve behind those that declare one. In orders without an age it is the last."""
+def test_a_workload_without_a_walltime_is_ordered_as_one_of_four_hours(one: tuple[float, float]) -> None:
+    """It therefore does not starve behind workloads that declare a walltime. In orders without ages it is last."""
     _, since = one
     assert DEFAULT.backfill_key(inf, since) == DEFAULT.backfill_key(4 * HOUR, since)
     assert policy_named("easy-sjbf").backfill_key(inf, since) == inf
@@ -139,9 +139,9 @@ def test_other_policies_reserve_any_start(name: str, wait: float) -> None:
 
 
 def test_a_start_that_is_too_far_away_is_reserved_once_the_wait_is_long_enough() -> None:
-    """At 15 and 60 s the machine would be held for more than half of the wait, at 70 s for less.
+    """At 15 and 60 s, the pool would be held for more than half of the wait; at 70 s, for less.
 
-    The holds would be of 85, 40 and 30 s.
+    The holds would be 85, 40 and 30 s long.
     """
     tasks = [task(0, 4, 100), task(1, 8, 10), task(2, 4, 100, 15, 5), task(3, 4, 45, 60, 10), task(4, 4, 40, 70, 30)]
     policy = BackfillPolicy(1000.0, 10.0, 0.0, 0.5)
@@ -150,8 +150,8 @@ def test_a_start_that_is_too_far_away_is_reserved_once_the_wait_is_long_enough()
     assert starts(tasks, cpus(8), pool_policy(policy._replace(reserve_after=15.0))) == [0, 100, 110, 110, 115]
 
 
-def test_a_start_is_reserved_for_one_of_three_due_workloads_that_do_not_fit() -> None:
-    """Two or three that want all wait beside a long one. Another fits beside it, and may have the reservation."""
+def test_only_one_of_three_due_workloads_that_do_not_fit_gets_a_reservation() -> None:
+    """Two or three workloads that need the whole pool wait beside a long one; another one fits and may be reserved."""
     wide = [task(number, 8, 10, number) for number in range(1, 4)]
     running, narrow = [task(0, 3, 500), task(9, 2, 60)], [task(5, 4, 40, 5), task(6, 3, 50, 30, 10)]
     policy = pool_policy(BackfillPolicy(1000.0, 1.0, 0.0, 2.0))
@@ -174,7 +174,7 @@ def test_a_longer_workload_is_due_no_earlier_but_no_later_than_the_threshold(
     ("name", "depth"),
     [("fifo", 0), ("greedy", 0), ("depth-0", 0), ("easy", 1), ("easy-sjbf", 1), (DEFAULT_POLICY, 1), ("depth-4", 4)],
 )
-def test_a_policy_reserves_for_so_many_workloads_of_a_queue(name: str, depth: int) -> None:
+def test_a_policy_limits_the_reservations_of_a_queue(name: str, depth: int) -> None:
     policy = policy_named(name)
     assert policy.reserves == (depth > 0)
     assert not policy.reserves or policy.depth == depth
@@ -191,11 +191,11 @@ def test_a_policy_reserves_for_so_many_workloads_of_a_queue(name: str, depth: in
 def test_a_wide_workload_waits_no_longer_than_its_threshold_and_four_walltimes(
     stream: list[tuple[int, int, int]], walltime: int
 ) -> None:
-    """Narrow workloads never cease to come; their widths, walltimes and distances are any.
+    """Narrow workloads keep arriving, with any widths, walltimes and distances.
 
-    Once due, the wide one is the first of its queue. Before it, at most one that was due earlier holds a reservation.
-    Each of these, and each decision, waits for no longer than the longest walltime of those that run. So a start is
-    at most that far away, and is reserved after twice as long.
+    Once due, the wide workload is the first of its queue. Before it, at most one that was due earlier holds a
+    reservation. Each of these, and each decision, waits at most for the longest walltime of the running workloads. So a
+    start is at most that far away and is reserved after twice as long a wait.
     """
     tasks, now = [task(0, 8, 12), task(1, 8, walltime)], 0
     for serial, (width, length, distance) in enumerate(stream, 2):
@@ -206,7 +206,7 @@ def test_a_wide_workload_waits_no_longer_than_its_threshold_and_four_walltimes(
 
 
 def test_a_stream_of_narrow_workloads_starves_a_wide_one_without_reservations() -> None:
-    """The control of the test above: the bound is broken by far where nothing is reserved and no age counts."""
+    """The control of the test above: without reservations and ages, the wait far exceeds the bound."""
     tasks = [task(0, 8, 12), task(1, 8, 30), *(task(2 + n, 4, 12, 3 * n + 1) for n in range(80))]
     without = pool_policy(AGED._replace(reserve_after=inf, age_weight=0.0))
     bound = AGED.reserve_age(30) + 4 * 12
@@ -214,14 +214,14 @@ def test_a_stream_of_narrow_workloads_starves_a_wide_one_without_reservations() 
     assert starts(tasks, cpus(8), without)[1] > 2 * bound
 
 
-# --- a narrow workload beside workloads that want all
+# --- a narrow workload among workloads that need the whole pool
 
 
-def test_a_long_narrow_workload_idles_a_whole_machine_later() -> None:
-    """It runs for 0.8 days on 4 of 4,096 CPUs, while only whole-machine workloads wait, of 4 h each.
+def test_a_long_narrow_workload_that_idles_the_machine_starts_later() -> None:
+    """It runs for 0.8 days on 4 of 4,096 CPUs; the other workloads need the whole machine for 4 h each.
 
-    No order spares the idle CPUs, as it must run alone. Shortest first with age has it wait for shorter ones, which
-    wait less in the mean than under policies that start by arrival.
+    No order avoids the idle CPUs, as the narrow workload must run alone. Shortest first with age lets it wait for
+    shorter workloads. On average these wait less than under policies that start by arrival.
     """
     narrow = [task(20 + n, 4, 19.2 * HOUR, (2 + 20 * n) * HOUR) for n in range(12)]
     tasks = [task(0, 4_096, 4 * HOUR), *(task(1 + n, 4_096, 4 * HOUR, (n + 1) * HOUR) for n in range(12)), *narrow]

@@ -1,4 +1,4 @@
-"""Where a workload waits, when it may not run on, and which of its changes matter: rule by rule."""
+"""Each rule that decides where a workload waits, when it must stop, and which of its changes matter."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_local_queue_has_its_weight_or_one(
         ([local("lq", leads="away")], "lq", "q", "away", "there is no ClusterQueue away"),
     ],
 )
-def test_a_local_queue_leads_to_a_cluster_queue_or_there_is_a_message(
+def test_a_local_queue_routes_to_a_cluster_queue_or_there_is_a_message(
     local_queues: Sequence[LocalQueue] | None, name: str, submitted_to: str, cluster_queue: str, message: str
 ) -> None:
     router, workload = QueueRouter(local_queues), make_workload("one", 1, local=name)
@@ -109,7 +109,7 @@ def test_a_local_queue_leads_to_a_cluster_queue_or_there_is_a_message(
 def test_a_running_workload_stops_for_the_first_reason(
     fields: dict[str, Any], of_local: StopPolicy, of_cluster: StopPolicy, reason: StopReason | None
 ) -> None:
-    """Only HoldAndDrain of a queue is one."""
+    """Of the stop policies of queues, only HoldAndDrain is a reason."""
     workload = replace(make_workload("one", 1, local="lq"), **fields)
     spec = queue("q", 4)._replace(stop_policy=of_cluster)
     assert QueueRouter([local("lq", stop_policy=of_local)]).stop_reason(workload, spec) == reason
@@ -129,7 +129,7 @@ CHECKED = queue("q", 4)._replace(admission_checks=(AdmissionCheckStrategyRule("a
         (Admission("q", (), admitted_at=7.0), ()),
     ],
 )
-def test_quota_without_passed_checks_requires_all_of_them(admission: Admission, pending: tuple[str, ...]) -> None:
+def test_quota_without_passed_checks_requires_all_checks(admission: Admission, pending: tuple[str, ...]) -> None:
     workload = replace(make_workload("one", 1), admission=admission)
     checked = with_required_checks(workload, CHECKED).admission
     assert checked is not None
@@ -174,15 +174,17 @@ ONE = replace(
         ({"history_keys": ("ann",)}, True),
     ],
 )
-def test_a_reservation_stays_valid_where_the_requirements_are_equal(fields: dict[str, Any], requirements: bool) -> None:
-    """A larger value is as different as a smaller one; of the whole state each field counts."""
+def test_a_reservation_remains_valid_only_if_the_requirements_are_equal(
+    fields: dict[str, Any], requirements: bool
+) -> None:
+    """A larger value differs as much as a smaller one; for the whole state, each field counts."""
     changed = replace(ONE, **fields)
     assert same_requirements(ONE, changed) is same_requirements(changed, ONE) is requirements
     assert not same_state(ONE, changed)
     assert not same_state(changed, ONE)
 
 
-def test_equal_states_have_equal_requirements_whatever_objects_hold_them() -> None:
+def test_states_of_equal_values_have_equal_requirements() -> None:
     again = replace(
         ONE,
         pod_sets=(PodSet(requests={"cpu": 2}),),
@@ -201,8 +203,8 @@ def running(name: str, cluster_queue: str) -> Workload:
     return replace(make_workload(name, 2), admission=Admission(cluster_queue, (pod_set,)))
 
 
-def test_a_removed_queue_stays_on_hold_while_a_workload_runs_in_it() -> None:
-    """One in which nothing runs is gone, and a new one is there."""
+def test_a_removed_queue_is_on_hold_while_a_workload_runs_in_it() -> None:
+    """A removed queue is gone once nothing runs in it; a new queue is added."""
     runs = [running("a", "used"), running("b", "stays")]
     old = Snapshot([queue(name, 4) for name in ("used", "unused", "stays", "idle")], workloads=runs)
     configured = (queue("stays", 8), queue("idle", 8), queue("new", 4))
@@ -222,7 +224,7 @@ def test_a_removed_queue_stays_on_hold_while_a_workload_runs_in_it() -> None:
 
 @pytest.mark.parametrize("new_nodes", [False, True])
 def test_a_running_workload_occupies_its_domain_once(new_nodes: bool) -> None:
-    """Whether the topologies are those from before, which have it already, or new ones, which are empty."""
+    """The topologies may be the previous ones, which already contain the workload, or new ones, which are empty."""
     spec, hosts = placed_queue("q", 99), [Host("one", "x", 2)]
     snapshot = snapshot_of([spec], hosts)
     planner = new_state(snapshot, BackfillPolicy())

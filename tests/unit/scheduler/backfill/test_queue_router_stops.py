@@ -1,4 +1,4 @@
-"""Queues on hold and deactivated workloads: which are inadmissible, which stop, and that they block no other."""
+"""Held queues and deactivated workloads: which are inadmissible, which stop, and that they block no other workload."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def reserved_starts(planner: PlannerState) -> list[tuple[str, float]]:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_workloads_of_a_held_local_queue_block_no_other(policy: BackfillPolicy) -> None:
-    """Not even the head of a StrictFIFO queue. Released, they are in order again, without reservations."""
+    """Even the head of a StrictFIFO queue blocks none. On release, workloads are in order again, but not reserved."""
     planner = make_planner([queue("q", 4)], policy, [local("held", stop_policy="Hold"), local("free")])
     events.submit(planner, make_workload("first", 4, at=0, local="held"))
     events.submit(planner, make_workload("second", 4, at=1, local="free"))
@@ -68,7 +68,7 @@ def test_running_workloads_of_a_held_queue_continue() -> None:
 
 
 def test_a_held_queue_has_no_reservations() -> None:
-    """Its reservations are released, and others of the cohort use the quota; released, it gets them back."""
+    """Its reservations are released, so that its cohort can use the quota. A queue that resumes gets new ones."""
     specs = queue("a", 4, cohort="c"), queue("b", 4, cohort="c")
     planner = make_planner(specs, BackfillPolicy())
     events.submit(planner, make_workload("runs", 4, run=10), "a")
@@ -87,7 +87,7 @@ def test_a_held_queue_has_no_reservations() -> None:
 
 @pytest.mark.parametrize("which", ["ClusterQueue", "LocalQueue"])
 def test_drain_stops_running_workloads(which: str) -> None:
-    """It is told to stop once, waits when its pods are gone, and starts again when the queue admits."""
+    """The workload is stopped once, waits when its pods are gone, and starts again when the queue admits workloads."""
     planner = make_planner([queue("q", 4)], BackfillPolicy(), [local("lq")])
     events.submit(planner, make_workload("runs", 2, local="lq"))
     schedule(planner, 0)
@@ -138,8 +138,8 @@ def test_a_workload_without_its_local_queue_waits_for_it() -> None:
     assert starts(planner, 1) == ["ns/one"]
 
 
-def test_slow_victims_stay_the_same() -> None:
-    """They are told to stop once; while they do, no other workload is preempted instead."""
+def test_slow_victims_are_not_replaced_by_others() -> None:
+    """Victims are stopped only once. Until they have ended, no other workload is preempted in their place."""
     policy = ClusterQueuePreemption("LowerPriority")
     planner = make_planner([queue("q", 4, preemption=policy)], BackfillPolicy())
     events.submit(planner, make_workload("old", 2, at=0), "q")
@@ -157,7 +157,7 @@ def test_slow_victims_stay_the_same() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["held", "free"])), max_size=8), st.sampled_from(POLICIES))
-def test_held_workloads_change_nothing(arrivals: list[tuple[int, str]], policy: BackfillPolicy) -> None:
+def test_held_workloads_change_no_decision(arrivals: list[tuple[int, str]], policy: BackfillPolicy) -> None:
     planner = make_planner([queue("q", 4)], policy, [local("held", stop_policy="Hold"), local("free")])
     other = make_planner([queue("q", 4)], policy, [local("free")])
     for now, (cpus, name) in enumerate(arrivals):
@@ -172,13 +172,13 @@ def test_held_workloads_change_nothing(arrivals: list[tuple[int, str]], policy: 
         assert reserved_starts(planner) == reserved_starts(other)
 
 
-def test_a_reservation_is_for_a_walltime_whatever_object_holds_it() -> None:
+def test_the_walltimes_of_reservations_are_compared_by_value() -> None:
     old = replace(make_workload("one", 2), walltime=10.5)
     assert same_requirements(old, replace(old, walltime=float("10.5")))
     assert not same_requirements(old, replace(old, walltime=11.0))
 
 
-def test_states_of_a_workload_are_equal_in_every_field() -> None:
+def test_states_of_a_workload_are_compared_field_by_field() -> None:
     old = replace(make_workload("one", 2), walltime=10.0)
     assert same_state(old, replace(old, walltime=float("10")))
     assert not same_state(old, replace(old, walltime=11.0))

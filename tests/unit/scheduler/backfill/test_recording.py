@@ -1,4 +1,4 @@
-"""The first line of a recording: it gives back the policy and the settings, and names what it lacks."""
+"""The first line of a recording: it restores the policy and the settings, and errors name missing fields."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ EASY: dict[str, Any] = {"recording": 1, "policy": "easy"}
         ),
     ],
 )
-def test_a_header_is_the_same_after_the_way_through_json(header: RecordingHeader, document: dict[str, Any]) -> None:
+def test_a_header_survives_serialization_as_json(header: RecordingHeader, document: dict[str, Any]) -> None:
     assert header.document() == document
     assert read_header(json.loads(json.dumps(document, allow_nan=False))) == header
 
@@ -100,7 +100,7 @@ def test_another_version_is_an_error(version: object) -> None:
     assert str(error.value).endswith(f": {version!r}")
 
 
-def test_a_version_is_quoted_up_to_eighty_characters() -> None:
+def test_errors_quote_at_most_eighty_characters_of_a_version() -> None:
     with pytest.raises(ValueError, match="recording: not 1") as error:
         read_header(EASY | {"recording": "x" * 200})
     assert str(error.value).partition("known: ")[-1] == "'" + "x" * 79

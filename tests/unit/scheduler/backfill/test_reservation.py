@@ -1,4 +1,4 @@
-"""Reservations are kept, whatever queue_lists borrow, reclaim and preempt; and no workload starves."""
+"""Reservations hold under any borrowing, reclaiming and preemption of queues, and no workload starves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ POLICIES = [
 
 @st.composite
 def queue_lists(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
-    """Queues of a cohort, and one without; some have borrowing and lending limits."""
+    """Draw queues of a cohort and one without; some have borrowing and lending limits."""
     specs: list[ClusterQueue] = []
     for name in NAMES:
         limits: dict[str, int] = {}
@@ -63,7 +63,7 @@ def queue_lists(draw: st.DrawFn, *, preemption: bool) -> list[ClusterQueue]:
 
 @st.composite
 def submission_lists(draw: st.DrawFn, *, most: int = 14) -> list[Submission]:
-    """Workloads whose walltimes are upper bounds."""
+    """Draw workloads whose walltimes are upper bounds."""
     submissions: list[Submission] = []
     now = 0
     for serial in range(draw(st.integers(1, most))):
@@ -85,7 +85,7 @@ def submission_lists(draw: st.DrawFn, *, most: int = 14) -> list[Submission]:
 
 
 def check(played: Story, specs: list[ClusterQueue]) -> None:
-    """Every reservation was kept, none moved to a later start, and no quota was exceeded."""
+    """Check that every reservation held, that none moved to a later start, and that no quota was exceeded."""
     assert not played.reservations
     for key, reserved_starts, start in played.reserved_starts:
         assert reserved_starts == sorted(reserved_starts, reverse=True), key
@@ -127,7 +127,7 @@ def test_reservations_are_kept_under_preemption(
 def test_max_available_beside_reservations(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], undeclared: int
 ) -> None:
-    """Using so much for so long delays no reservation; using more delays one."""
+    """Using this amount for this long delays no reservation; using more does."""
 
     def watch(planner: PlannerState, now: float) -> None:
         gate = planner.reservations
@@ -150,14 +150,14 @@ def test_max_available_beside_reservations(
 
 
 def taking(name: str, amount: int, limit: float) -> Workload:
-    """A workload that would start now."""
+    """Return a workload that would start now."""
     new = submission(f"new-{name}", amount, 0, limit=limit).workload
     pods = PodSetAdmission("main", {"cpu": "all"}, {"cpu": amount}, 1)
     return replace(new, admission=Admission(name, (pods,), 0))
 
 
-def test_a_start_takes_from_what_later_ones_may_use_beside_a_reservation() -> None:
-    """Of 8 CPUs, 5 are reserved from 10 s on: beside them 3 may be used, and a start of one cycle leaves the rest."""
+def test_a_start_reduces_what_later_ones_may_use_beside_a_reservation() -> None:
+    """Of 8 CPUs, 5 are reserved from 10 s on. Beside them 3 may be used; a start in a cycle uses part of these."""
     planner = make_planner([queue("q", 8)], BackfillPolicy())
     for name in ("running", "reserved"):
         events.submit(planner, submission(name, 5, 10).workload, "q")
@@ -175,10 +175,12 @@ def test_a_start_takes_from_what_later_ones_may_use_beside_a_reservation() -> No
 
 
 @pytest.mark.parametrize(("victim_ends", "delayed"), [(9, ""), (10, ""), (11, "/later"), (inf, "/later")])
-def test_a_start_without_its_reserved_victims_delays_what_needs_their_end(victim_ends: float, delayed: str) -> None:
+def test_a_start_without_its_reserved_victims_delays_reservations_that_need_their_end(
+    victim_ends: float, delayed: str
+) -> None:
     """Of 8 CPUs, 4 are reserved from 5 s on, once a victim is preempted, and 4 from 10 s on.
 
-    The other run ends at 10 s.
+    The other workload ends at 10 s.
     """
     planner = make_planner([queue("q", 8)], BackfillPolicy())
     for name, limit in (("victim", victim_ends), ("other", 10)):
@@ -193,13 +195,13 @@ def test_a_start_without_its_reserved_victims_delays_what_needs_their_end(victim
         ]
     )
     gate.begin_cycle(planner, 0)
-    for _ in range(2):  # a question changes nothing
+    for _ in range(2):  # a query changes nothing
         assert gate.delayed_reservation(preemptor, (victim,)) == ""
         assert gate.delayed_reservation(preemptor, ()) == delayed
 
 
 class CountedSource:
-    """A planner, and how many timelines were asked of it."""
+    """A planner that counts the timelines made from it."""
 
     def __init__(self, planner: PlannerState) -> None:
         self.settings, self.snapshot, self.planner = planner.settings, planner.snapshot, planner
@@ -212,7 +214,7 @@ class CountedSource:
 
 
 def counted_gate() -> tuple[ReservationTable, CountedSource, Reservation]:
-    """A gate whose futures are computed: three workloads run, and one that preempts the second is reserved at 5 s."""
+    """Return a gate with a computed future: three workloads run; one that preempts the second is reserved at 5 s."""
     planner = make_planner([queue("q", 8)], BackfillPolicy())
     for name in ("early", "middle", "young"):
         events.submit(planner, submission(name, 2, 100).workload, "q")
@@ -237,8 +239,8 @@ def counted_gate() -> tuple[ReservationTable, CountedSource, Reservation]:
         ({"workload": replace(taking("q", 4, 20), name="reserved")}, 2),
     ],
 )
-def test_the_future_is_computed_anew_where_a_reservation_changes_it(changes: dict[str, Any], timelines: int) -> None:
-    """What it waits for does not."""
+def test_the_future_is_recomputed_if_a_reservation_changes_it(changes: dict[str, Any], timelines: int) -> None:
+    """A change of the workloads that it waits for does not affect the future."""
     gate, source, reservation = counted_gate()
     gate.record(reservation._replace(**changes))
     gate.begin_cycle(source, 0)
@@ -246,7 +248,7 @@ def test_the_future_is_computed_anew_where_a_reservation_changes_it(changes: dic
 
 
 @pytest.mark.parametrize(("name", "timelines"), [("early", 1), ("young", 1), ("middle", 2)])
-def test_the_future_is_computed_anew_where_a_reserved_victim_has_ended(name: str, timelines: int) -> None:
+def test_the_future_is_recomputed_if_a_reserved_victim_has_ended(name: str, timelines: int) -> None:
     gate, source, _ = counted_gate()
     gate.workload_ended(source.planner.running[f"/{name}"].workload)
     gate.begin_cycle(source, 0)
@@ -254,7 +256,7 @@ def test_the_future_is_computed_anew_where_a_reserved_victim_has_ended(name: str
 
 
 def test_the_earliest_reservations_of_each_queue() -> None:
-    """In the order in which they were made."""
+    """The reservations are in the order in which they were made."""
     reservations = [
         Reservation(one, Head(one, name), start)
         for name, start in (("q", 30), ("q", 10), ("q", 20), ("other", 40))
@@ -264,8 +266,8 @@ def test_the_earliest_reservations_of_each_queue() -> None:
     assert [(one.queue, one.start) for one in table.first_per_queue(2)] == [("q", 10), ("q", 20), ("other", 40)]
 
 
-def test_what_a_deferred_workload_will_use_is_reserved() -> None:
-    """One victim frees enough for two: the first preempts it, the second waits for its end, and no third may."""
+def test_the_future_usage_of_a_deferred_workload_is_reserved() -> None:
+    """One victim frees enough for two: the first preempts it, and the second waits for its end. No third may use it."""
     reclaims = ClusterQueuePreemption(reclaim_within_cohort="Any")
     specs = [queue(name, 2, cohort="team", preemption=reclaims) for name in "ab"]
     planner = make_planner([*specs, queue("guest", 0, cohort="team")], BackfillPolicy())
@@ -282,7 +284,7 @@ def test_what_a_deferred_workload_will_use_is_reserved() -> None:
 
 
 def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
-    """At 3 the wide workload of the borrowing queue would be reserved 4, while another reclaims its quota until 5."""
+    """At 3, the wide workload of the borrowing queue would be reserved for 4; another reclaims its quota until 5."""
     reclaims = ClusterQueuePreemption("Never", "LowerPriority")
     specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=reclaims)]
     submissions = [
@@ -306,7 +308,7 @@ def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
 def test_every_workload_that_fits_an_idle_cluster_runs(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
-    """A workload that never starts exceeds its quota, or waits behind such a one in a StrictFIFO queue."""
+    """A workload that never starts exceeds its quota or waits behind such a workload in a StrictFIFO queue."""
     played = story(specs, submissions, policy)
     nodes = played.planner.snapshot.cluster_queues
     fitting = {
@@ -322,10 +324,11 @@ def test_every_workload_that_fits_an_idle_cluster_runs(
     assert not played.planner.running
 
 
-def test_a_reservation_stays_where_the_search_finds_no_other_start() -> None:
-    """Once flavor one is free, the search tries it first: there, and later in two, it delays others until the end.
+def test_a_reservation_keeps_its_start_if_the_search_finds_no_other() -> None:
+    """Once flavor one is free, the search tries it first. A start there, or later in flavor two, would delay others to
+    the end.
 
-    It still has its reserved start in flavor two.
+    The reserved start in flavor two is still feasible.
     """
     one, two = (FlavorQuotas(name, (("cpu", ResourceQuota(10)),)) for name in ("one", "two"))
     gpus = FlavorQuotas("gpus", (("gpu", ResourceQuota(1)),))

@@ -1,4 +1,4 @@
-"""Run times predicted from similar jobs."""
+"""Predictions of run times from similar jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANN, BEN = ("ann", "q", "solve"), ("ben", "q", "solve")
 
 
 def learned(walltime: float = inf, **runs: Sequence[float]) -> RunTimeHistory:
-    """A history of the run times of ann and ben, who declare this walltime."""
+    """Return a history of the run times of ann and ben, who declare this walltime."""
     times = RunTimeHistory()
     for user, lengths in runs.items():
         for run in lengths:
@@ -37,7 +37,7 @@ def learned(walltime: float = inf, **runs: Sequence[float]) -> RunTimeHistory:
 def short_and_likely(
     times: RunTimeHistory, walltime: float, keys: tuple[str, ...] = ANN, elapsed: float = 0.0
 ) -> tuple[float, float]:
-    """The 10th percentile and the median of the predicted run times."""
+    """Return the 10th percentile and the median of the predicted run times."""
     distribution = times.distribution(job(1, 1, walltime, history_keys=keys), elapsed)
     assert distribution is not None
     return distribution.quantile(0.1), distribution.quantile(0.5)
@@ -56,8 +56,8 @@ def test_without_samples_nothing_is_predicted() -> None:
     assert RunTimeHistory().distribution(job(1, 1, 100, history_keys=ANN)) is None
 
 
-def test_jobs_without_a_walltime_are_predicted_by_all_of_them() -> None:
-    """Where their user has run none. What others have declared does not count."""
+def test_jobs_without_a_walltime_are_predicted_from_all_such_jobs() -> None:
+    """Predictions use all such jobs if the user has run none; runs with a declared walltime do not count."""
     times = learned(ann=[10, 20, 30])
     times.observe(job(0, 1, 100, history_keys=ANN), 99)
     assert short_and_likely(times, inf, BEN) == (10, 20)
@@ -67,8 +67,8 @@ def test_no_prediction_exceeds_the_walltime() -> None:
     assert short_and_likely(learned(ann=[10, 20, 30]), 15) == (10, 15)
 
 
-def test_who_outlives_walltimes_is_predicted_to_do_so_again() -> None:
-    """Ann runs for three times what she declares. Of a longer walltime she is not known to outlive more."""
+def test_a_user_whose_jobs_outlive_walltimes_is_predicted_to_do_so_again() -> None:
+    """Ann's jobs run three times as long as declared. Nothing suggests that she would outlive a longer walltime."""
     times = learned(100, ann=[300, 300, 300])
     assert short_and_likely(times, 100)[1] == 300
     assert short_and_likely(times, 200)[1] == 300
@@ -79,10 +79,10 @@ def test_who_outlives_walltimes_is_predicted_to_do_so_again() -> None:
     ("walltime", "elapsed", "likely"),
     [(100, 90, None), (100, 159, None), (100, 160, 320), (inf, 90, 180), (inf, 29, 30)],
 )
-def test_a_run_that_has_outlived_all_others_is_predicted_to_run_for_as_long_again(
+def test_a_run_longer_than_all_others_is_predicted_to_run_for_as_long_again(
     walltime: float, elapsed: float, likely: float | None
 ) -> None:
-    """Where no walltime bounds it: one that is enforced has ended the job a minute after. Half run for longer."""
+    """No enforced walltime may bound the job, as it would end the job after a minute. Half of such jobs run longer."""
     distribution = learned(walltime, ann=[10, 20, 30]).distribution(job(1, 1, walltime, history_keys=ANN), elapsed)
     assert (None if distribution is None else distribution.quantile(0.5)) == likely
     if likely == 2 * elapsed:
@@ -90,7 +90,7 @@ def test_a_run_that_has_outlived_all_others_is_predicted_to_run_for_as_long_agai
         assert distribution.run_times == pytest.approx([elapsed / (1 - level) for level in (0.1, 0.3, 0.5, 0.7, 0.9)])
 
 
-def test_without_any_run_of_the_kind_no_age_predicts_anything() -> None:
+def test_without_runs_of_its_kind_a_job_has_no_prediction_at_any_age() -> None:
     times = learned(100, ann=[10, 20, 30])
     assert times.distribution(job(1, 1, history_keys=BEN), 3600) is None
     assert times.distribution(job(1, 1, 1000, history_keys=BEN), 3600) is None
@@ -107,7 +107,7 @@ def test_only_the_last_run_times_count() -> None:
     assert short_and_likely(learned(ann=[1] * 50 + [9] * SAMPLES_PER_GROUP), 100) == (9, 9)
 
 
-def test_what_was_observed_makes_the_same_history_again() -> None:
+def test_replayed_observations_give_the_same_history() -> None:
     times, again = learned(100, ann=[25, 35, 45], ben=[90] * 50), RunTimeHistory()
     times.observe(job(0, 1, 400, history_keys=ANN), 300)
     for run in times.observed:
@@ -127,7 +127,7 @@ def test_a_copy_is_independent() -> None:
 
 
 def test_a_run_is_scaled_by_the_walltime() -> None:
-    """Ann takes a quarter of what she declares; a job of Ben with about that walltime is predicted alike."""
+    """Ann's jobs take a quarter of the declared walltime; Ben's job with about the same walltime is predicted alike."""
     times = learned(100, ann=[25, 25, 25])
     assert short_and_likely(times, 400)[1] == 100
     assert short_and_likely(times, 101, BEN)[1] == pytest.approx(25.25)
@@ -141,8 +141,8 @@ def test_runs_with_the_same_walltime_weigh_more() -> None:
     assert short_and_likely(times, 100)[1] == 10
 
 
-def test_all_users_together_weigh_as_much_as_ten_other_runs() -> None:
-    """One run of ann with another walltime: the three of ben have ten elevenths of the weight."""
+def test_the_runs_of_all_users_together_weigh_as_much_as_ten_other_runs() -> None:
+    """One run of ann has another walltime; the three runs of ben have ten elevenths of the weight."""
     times = learned(100, ben=[50, 60, 70])
     times.observe(job(0, 1, 1000, history_keys=ANN), 10)
     distribution = times.distribution(job(1, 1, 100, history_keys=ANN))
@@ -151,7 +151,7 @@ def test_all_users_together_weigh_as_much_as_ten_other_runs() -> None:
 
 
 def test_later_runs_weigh_more() -> None:
-    """As many long runs as short ones: the last half has more than half of the weight, and a new run changes it."""
+    """With as many long runs as short ones, the later half has more than half of the weight; a new run changes that."""
     times = learned(ann=[10] * 20 + [90] * 20)
     distribution = times.distribution(job(1, 1, 100, history_keys=ANN))
     assert distribution is not None
@@ -159,8 +159,8 @@ def test_later_runs_weigh_more() -> None:
     assert [distribution.quantile(level) for level in (early - 0.01, early + 0.01)] == [10, 90]
 
 
-def test_a_run_that_does_not_count_still_makes_others_older() -> None:
-    """The age of a run is the number of later runs of its group, those included that ended earlier than now."""
+def test_a_run_that_does_not_count_still_ages_the_others() -> None:
+    """The age of a run is the number of later runs of its group, including those shorter than the elapsed time."""
     times = learned(ann=[90, *[10] * 20, 80])
     distribution = times.distribution(job(1, 1, 100, history_keys=ANN), elapsed=50)
     assert distribution is not None
@@ -169,7 +169,7 @@ def test_a_run_that_does_not_count_still_makes_others_older() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_prediction_equals_its_definition(seed: int) -> None:
-    """The last 64 runs of the narrowest group with three runs that count, and those of about the same walltime."""
+    """The last 64 runs of the narrowest group with three usable runs count, as do those of a similar walltime."""
     random = Random(seed)
     walltimes = [20.0, 100.0, 120.0, 145.0, 400.0, float("inf")]
     runs: list[tuple[float, float, tuple[str, ...]]] = []
@@ -178,7 +178,7 @@ def test_a_prediction_equals_its_definition(seed: int) -> None:
         keys = (random.choice("ab"), random.choice("qp"), random.choice("stu"))
         runs.append((random.uniform(1, 150), random.choice(walltimes), keys))
         times.observe(job(0, 1, runs[-1][1], history_keys=keys), runs[-1][0])
-    for walltime in [walltime * 1.0 for walltime in walltimes]:  # equal walltimes are distinct objects, as of documents
+    for walltime in [walltime * 1.0 for walltime in walltimes]:  # walltimes are distinct objects, as in documents
         elapsed, keys = random.choice([0.0, 40.0, 110.0]), ("a", "q", "s")
         expected: list[tuple[float, float]] = []
         for size in (3, 2, 1):
@@ -203,9 +203,10 @@ def test_a_prediction_equals_its_definition(seed: int) -> None:
 def weighted(
     runs: Sequence[tuple[float, float, tuple[str, ...]]], walltime: float, elapsed: float
 ) -> list[tuple[float, float]]:
-    """Run times scaled by the walltime: each weighs 95 % of the next, and ten times as much under that walltime.
+    """Return run times scaled by the walltime; each weighs 95 % of the next, and ten times as much under the same
+    walltime.
 
-    None exceeds the walltime, unless it did without scaling.
+    None exceeds the walltime, unless it did so before scaling.
     """
     ignored = elapsed >= walltime + 60
     samples: list[tuple[float, float]] = []
@@ -233,7 +234,7 @@ def test_old_groups_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times.distribution(job(1, 1, 100, history_keys=BEN)) is not None
 
 
-def test_twenty_thousand_groups_and_runs_are_kept() -> None:
+def test_at_most_twenty_thousand_groups_and_runs_are_kept() -> None:
     times = RunTimeHistory()
     for user in range(20_001):
         times.observe(job(0, 1, history_keys=(user,)), user)
@@ -242,7 +243,7 @@ def test_twenty_thousand_groups_and_runs_are_kept() -> None:
 
 
 def test_walltimes_below_a_second_are_alike() -> None:
-    """And others where they differ by less than a factor of the square root of 2, as whole powers of it tell."""
+    """Other walltimes are alike if they lie between the same two powers of the square root of 2."""
     times = RunTimeHistory()
     for walltime, run in ((0.3, 0.2), (0.9, 0.6), (1.3, 0.5), (1.5, 0.4)):
         times.observe(job(0, 1, walltime, history_keys=ANN), run)

@@ -1,4 +1,4 @@
-"""The number of plays of a forecast, and the run times that each draws."""
+"""The number of plays in a forecast, and the run times that each play draws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANN, ANN_ELSEWHERE, BEN = ("ann", "q"), ("ann", "p"), ("ben", "q")
 
 
 class Scripted(Random):
-    """Draws these numbers."""
+    """A random generator that returns given numbers."""
 
     def __init__(self, *numbers: float) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Scripted(Random):
 
 
 def sampled(*running: tuple[Job, float], keys: Iterable[tuple[str, str]] = (ANN,)) -> SampledRunTimes[Job]:
-    """At 100 s, where ten runs of each group have taken 1 s to 10 s, the shortest last: it weighs most."""
+    """Return run times at 100 s; ten runs of each group took 10 s down to 1 s, and the latest weighs most."""
     history = RunTimeHistory()
     for group in keys:
         for run_time in range(10, 0, -1):
@@ -45,19 +45,19 @@ def sampled(*running: tuple[Job, float], keys: Iterable[tuple[str, str]] = (ANN,
 
 
 @pytest.mark.parametrize(("jobs", "plays"), [(0, 16), (61, 16), (62, 15), (99, 10), (111, 8), (249, 4), (1000, 3)])
-def test_all_plays_together_have_so_many_jobs_at_most(jobs: int, plays: int) -> None:
-    """A thousand, the forecast's own job included: whole plays, and three at least."""
+def test_all_plays_together_have_a_limited_number_of_jobs(jobs: int, plays: int) -> None:
+    """The limit is a thousand jobs, including the forecast's own job. Plays are whole, and there are at least three."""
     number = number_of_plays(jobs, 1000)
     assert (number, type(number)) == (plays, int)
 
 
-def test_more_plays_where_they_are_cheap() -> None:
+def test_cheap_plays_are_more_numerous() -> None:
     assert [number_of_plays(jobs, 1000, most=48) for jobs in (0, 19, 20)] == [48, 48, 47]
     assert [number_of_plays(jobs, 1000, least=1) for jobs in (0, 400, 600, 2000)] == [16, 2, 1, 1]
 
 
-def test_a_draw_below_a_half_is_at_the_quantile_of_the_user() -> None:
-    """That is drawn once for each user, whatever the queue. Each other draw has a quantile of its own."""
+def test_a_draw_below_one_half_takes_the_quantile_of_the_user() -> None:
+    """The user's quantile is drawn once, for all queues. Every other draw has a quantile of its own."""
     run_times = sampled(keys=(ANN, ANN_ELSEWHERE, BEN))
     draw = RunTimeDraw(run_times, Scripted(0.5, 0.0, 0.499, 0.9, 0.75, 0.3, 0.0, 0.2, 0.1, 0.4))
     jobs = [job(serial, 1, history_keys=keys) for serial, keys in enumerate((ANN, ANN, ANN, ANN_ELSEWHERE, BEN, BEN))]
@@ -71,7 +71,7 @@ def test_a_draw_below_a_half_is_at_the_quantile_of_the_user() -> None:
     assert [draw.whole(one) for one in jobs] == expected
 
 
-def test_half_of_the_draws_of_a_play_are_alike() -> None:
+def test_half_of_the_draws_of_a_play_are_equal() -> None:
     run_times = sampled()
     draw = run_times.draw(3)
     drawn = [draw.whole(job(1, 1, history_keys=ANN)) for _ in range(2000)]
@@ -82,13 +82,13 @@ def test_half_of_the_draws_of_a_play_are_alike() -> None:
     assert [again.whole(job(1, 1, history_keys=ANN)) for _ in range(2000)] == drawn
 
 
-def test_a_job_like_no_other_runs_for_its_walltime() -> None:
+def test_a_job_unlike_any_other_runs_for_its_walltime() -> None:
     draw = sampled().draw(0)
     assert draw.whole(job(1, 1, 7.0, history_keys=BEN)) == 7
 
 
-def test_a_running_job_ends_after_its_start_by_a_run_time_that_has_not_passed() -> None:
-    """One that has run for 8 s takes 8 s to 10 s. One like no other ends at its deadline."""
+def test_the_drawn_run_time_of_a_running_job_has_not_passed_yet() -> None:
+    """A job that has run for 8 s takes 8 s to 10 s. A job unlike any other ends at its deadline."""
     run_times = sampled((job(1, 1, history_keys=ANN), 92.0), (job(2, 1, 30.0, history_keys=BEN), 95.0))
     ends = [[(end, one.serial) for end, one in run_times.draw(sample).ends()] for sample in range(50)]
     assert {first for first, _ in ends} == {(100, 1), (101, 1), (102, 1)}

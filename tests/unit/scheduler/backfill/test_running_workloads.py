@@ -1,4 +1,4 @@
-"""Running workloads by their deadlines: against a plain list of them."""
+"""Running workloads by their deadlines, compared with a plain list of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, Wor
 
 WALLTIMES = st.sampled_from([1.0, 5.0, 10.0, inf])
 RUNS = st.lists(st.tuples(st.integers(0, 9), WALLTIMES), max_size=10)
-"""Starts and walltimes."""
+"""(start, walltime)"""
 
 
 def running(name: str, start: float, walltime: float) -> Workload:
@@ -35,7 +35,7 @@ def added(workloads: list[Workload]) -> RunningWorkloads:
 
 
 def as_list(runs: RunningWorkloads) -> list[tuple[float, str]]:
-    """Deadlines and keys in the order of the iteration, which both views share."""
+    """Return deadlines and keys in iteration order, which both views share."""
     in_order = list(runs)
     assert sorted(runs.by_key) == sorted(run.workload.key for run in in_order)
     assert all(runs.by_key[run.workload.key] is run for run in in_order)
@@ -43,7 +43,7 @@ def as_list(runs: RunningWorkloads) -> list[tuple[float, str]]:
 
 
 def by_deadline(workloads: list[Workload]) -> list[tuple[float, str]]:
-    """The same by definition: equal deadlines are in the order of the starts."""
+    """Return the same by definition; equal deadlines are in the order of the starts."""
     deadlines = [
         (workload.admission.started_at + workload.walltime, number, workload.key)
         for number, workload in enumerate(workloads)
@@ -56,7 +56,7 @@ def by_deadline(workloads: list[Workload]) -> list[tuple[float, str]]:
 def test_workloads_are_in_the_order_of_deadlines_then_of_starts(
     runs: list[tuple[int, float]], data: st.DataObject
 ) -> None:
-    """Whichever are removed, and whichever get another walltime; a copy does not follow."""
+    """Any workloads may be removed or get another walltime; a copy does not change with the original."""
     workloads = workloads_of(runs)
     table = added(workloads)
     assert as_list(table) == by_deadline(workloads)
@@ -83,7 +83,7 @@ def test_workloads_end_by_a_time_if_their_deadline_is_no_later(runs: list[tuple[
 
 @given(RUNS, st.integers(0, 30).map(float))
 @example([(0, 5.0), (0, 10.0), (1, 10.0)], float("10"))
-def test_passed_deadlines_are_extended_and_told_in_their_order(runs: list[tuple[int, float]], now: float) -> None:
+def test_passed_deadlines_are_extended_and_returned_in_order(runs: list[tuple[int, float]], now: float) -> None:
     workloads = workloads_of(runs)
     table, before = added(workloads), by_deadline(workloads)
     late = [key for deadline, key in before if deadline <= now]
@@ -96,8 +96,8 @@ def test_passed_deadlines_are_extended_and_told_in_their_order(runs: list[tuple[
     assert table.overrun == table.copy().overrun == set(late)
 
 
-def test_a_workload_that_outlives_its_walltime_is_expected_to_run_on_for_longer_and_longer() -> None:
-    """It started at 3 s with 10 s. Ten minutes late, it is expected to run for as long again."""
+def test_the_more_a_workload_outlives_its_walltime_the_longer_it_is_expected_to_run() -> None:
+    """It started at 3 s with a walltime of 10 s. Once ten minutes late, it is expected to run for as long again."""
     table = added([running("a", 3, 10.0), running("b", 0, 5000.0)])
     for now, deadline in ((13, 73), (20, 73), (73, 133), (133, 253), (253, 493), (500, 987), (987, 1971)):
         table.extend_overrun(now)
@@ -105,7 +105,7 @@ def test_a_workload_that_outlives_its_walltime_is_expected_to_run_on_for_longer_
 
 
 def test_a_workload_that_has_ended_does_not_overrun() -> None:
-    """Nor does another run of it before its deadline."""
+    """Another run of the same workload does not count as overrun before its deadline either."""
     table = added([running("a", 0, 10.0)])
     table.extend_overrun(12)
     table.remove("ns/a")
@@ -114,7 +114,7 @@ def test_a_workload_that_has_ended_does_not_overrun() -> None:
 
 
 def test_a_workload_that_is_to_stop_runs_until_it_is_removed() -> None:
-    """Whether it is marked here, or has an eviction when it is added."""
+    """The stop may be marked in this table, or the workload may have an eviction when it is added."""
     table = added([running("a", 0, 10.0), running("b", 0, 5.0), running("c", 0, 5.0)])
     evicted = replace(running("d", 0, 1.0), eviction=Eviction("Preempted", 2.0))
     table.add(evicted)

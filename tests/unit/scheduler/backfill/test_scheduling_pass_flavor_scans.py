@@ -1,4 +1,4 @@
-"""A pass ends, however the flavor scans of several pod sets repeat."""
+"""A pass ends, even if the flavor scans of several pod sets repeat."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 
 def work(name: str, *sizes: int, flavor: str = "") -> Workload:
-    """A workload with a pod of each size; it runs if a flavor is given."""
+    """Return a workload with one pod of each size; it runs if a flavor is passed."""
     sets = tuple(PodSet(f"set{index}", 1, {"cpu": size}) for index, size in enumerate(sizes))
     admissions = tuple(PodSetAdmission(one.name, {"cpu": flavor}, one.requests, 1) for one in sets)
     return Workload("", name, sets, name, admission=Admission("q", admissions) if flavor else None)
 
 
 def test_a_repeated_flavor_scan_ends() -> None:
-    """Whenever one of its two pod sets has no flavor left to try, the other has: Kueue tries in every cycle."""
+    """Whenever one of its two pod sets has no flavor left to try, the other one does. Kueue retries in every cycle."""
     flavors = resource_group(
         FlavorQuotas("fast", (("cpu", ResourceQuota(6)),)),
         FlavorQuotas("slow", (("cpu", ResourceQuota(3, borrowing_limit=2, lending_limit=2)),)),

@@ -1,4 +1,4 @@
-"""A workload that outlives its walltime changes the future that reservations were computed for."""
+"""A workload that outlives its walltime changes the future for which reservations were computed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
 
 LATE = 12.0
-"""Two seconds after the deadline of the first workload, which runs on."""
+"""Two seconds after the deadline of the first workload, which is still running."""
 
 
 def planner_of(policy: str, *workloads: tuple[str, int, float]) -> PlannerState:
-    """A queue of 8 CPUs after its first pass; `workloads`: name, CPUs, walltime."""
+    """Return a planner of a queue of 8 CPUs after its first pass; `workloads` are tuples of name, CPUs and walltime."""
     planner = make_planner([queue("q", 8)], policy_named(policy))
     for name, cpus, walltime in workloads:
         events.submit(planner, submission(name, cpus, walltime).workload, "q")
@@ -28,13 +28,13 @@ def planner_of(policy: str, *workloads: tuple[str, int, float]) -> PlannerState:
 
 
 def reserved_starts(planner: PlannerState) -> dict[str, float]:
-    """The reserved start of each workload that has one, by key."""
+    """Return the reserved start of each workload that has one, by key."""
     return {reservation.workload.key: reservation.start for reservation in planner.reservations_by_start}
 
 
 @pytest.mark.parametrize("policy", ["easy", "depth-2", "conservative"])
 def test_an_overrun_moves_the_reservation_and_what_may_start_beside_it(policy: str) -> None:
-    """The second waits for the first. The third would have delayed it, and ends before it once the first overruns."""
+    """The second workload waits for the first. The third would delay it, but an overrun makes the third end before."""
     planner = planner_of(policy, ("first", 5, 10), ("second", 8, 10), ("third", 3, 40))
     assert set(planner.running) == {"/first"}
     assert reserved_starts(planner)["/second"] == 10
@@ -45,8 +45,8 @@ def test_an_overrun_moves_the_reservation_and_what_may_start_beside_it(policy: s
     assert reserved_starts(planner)["/second"] == LATE + OVERRUN_EXTENSION
 
 
-def test_a_reserved_start_that_has_come_in_vain_is_replaced_after_the_pass() -> None:
-    """A live cluster shows the end of the first a moment after its deadline."""
+def test_a_reserved_start_that_passed_without_a_start_is_replaced_after_the_pass() -> None:
+    """A live cluster shows the end of the first workload shortly after its deadline."""
     planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10))
     planner.assumed = set()
     schedule(planner, LATE)
@@ -56,7 +56,7 @@ def test_a_reserved_start_that_has_come_in_vain_is_replaced_after_the_pass() -> 
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("policy", ["depth-3", "conservative"])
 def test_an_overrun_moves_all_reservations_in_their_order(policy: str, live: bool) -> None:
-    """Also where the first has come in vain: in a live cluster, which shows ends a moment after the deadlines."""
+    """The first reserved start may have passed: a live cluster shows ends shortly after the deadlines."""
     names = ("second", "third", "fourth")
     planner = planner_of(policy, ("first", 5, 10), *((name, 8, 10.0) for name in names))
     planner.assumed = set() if live else None
@@ -67,7 +67,7 @@ def test_an_overrun_moves_all_reservations_in_their_order(policy: str, live: boo
 
 
 def test_an_overrun_moves_the_reservations_of_a_cohort_in_their_order() -> None:
-    """One of each queue, each as wide as the cohort: none passes the one that has come in vain."""
+    """Each queue has one workload as wide as the cohort; none overtakes the one whose reserved start has passed."""
     planner = make_planner([queue(name, 4, cohort="all") for name in ("p", "q", "r")], policy_named("easy"))
     for name, cpus in (("p", 5), ("q", 12), ("r", 12)):
         events.submit(planner, submission(f"of-{name}", cpus, 10).workload, name)
@@ -78,8 +78,8 @@ def test_an_overrun_moves_the_reservations_of_a_cohort_in_their_order() -> None:
     assert reserved_starts(planner) == {"/of-q": 72, "/of-r": 82}
 
 
-def test_a_workload_that_comes_after_an_overrun_uses_what_is_left() -> None:
-    """It ends before the reservation, which has moved with the deadline of the first."""
+def test_a_workload_that_arrives_after_an_overrun_uses_what_is_left() -> None:
+    """It ends before the reservation, which has moved with the deadline of the first workload."""
     planner = planner_of("easy", ("first", 5, 10), ("second", 8, 10))
     schedule(planner, LATE)
     events.submit(planner, submission("third", 3, 40, at=LATE).workload, "q")
@@ -95,7 +95,7 @@ def test_after_an_overrun_a_long_workload_still_delays_the_reservation() -> None
 
 
 def test_a_reserved_workload_starts_although_another_overruns() -> None:
-    """Its start has come, and the overrun takes nothing that it needs."""
+    """Its start has come, and the overrun uses nothing that it needs."""
     planner = planner_of("easy", ("first", 5, 10), ("other", 3, 10), ("second", 5, 10))
     events.finish(planner, "/first")
     schedule(planner, LATE)

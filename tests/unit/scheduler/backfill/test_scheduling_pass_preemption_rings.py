@@ -1,4 +1,4 @@
-"""Policies by which workloads could preempt each other for ever, and do not."""
+"""Preemption policies under which workloads could preempt each other forever, but do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TAKES_BACK = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
 
 
 def taker(name: str, cpus: int) -> ClusterQueue:
-    """A queue that reclaims its quota from any workload, and otherwise preempts by priority."""
+    """Return a queue that reclaims its quota from any workload and otherwise preempts by priority."""
     return queue(name, cpus, cohort="team", preemption=TAKES_BACK)
 
 
@@ -37,18 +37,19 @@ RING = [
     submission("high-c", 5, 7, at=1, queue="c", priority=2),
     submission("low-b", 3, 8, at=1, queue="b"),
 ]
-"""high-b borrows, so low-c takes its quota back; high-c preempts that and borrows, so low-b takes its own back; and
-high-b preempts that. No two of them run beside each other."""
+"""high-b borrows, so low-c reclaims its quota. Then high-c preempts low-c and borrows, so low-b reclaims its own, and
+high-b preempts low-b. No two of them fit at the same time.
+"""
 
 
 def preemptions(story: Story) -> list[tuple[str, str]]:
-    """Return (preemptor, victim) of each preemption, in order."""
+    """Return the preemptor and the victim of each preemption, in order."""
     return [(victim.preemptor.key, victim.workload.key) for _, step in story.plans for victim in step.victims]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_a_ring_of_preemptions_ends_after_one_round(policy: BackfillPolicy) -> None:
-    """Afterwards every workload that was preempted runs to its end."""
+    """Afterwards, every preempted workload runs to its end."""
     story = Story(make_planner([taker("b", 3), taker("c", 4)], policy)).play(RING)
     pairs = preemptions(story)
     assert len(pairs) == len(set(pairs)) <= 4
@@ -57,7 +58,7 @@ def test_a_ring_of_preemptions_ends_after_one_round(policy: BackfillPolicy) -> N
 
 
 def settle(planner: PlannerState) -> list[tuple[str, str]]:
-    """Run passes until no workload is preempted; return (preemptor, victim) of each preemption."""
+    """Run passes until no workload is preempted; return the preemptor and the victim of each preemption."""
     pairs: list[tuple[str, str]] = []
     while victims := schedule(planner, 1).victims:
         for one in victims:
@@ -68,7 +69,7 @@ def settle(planner: PlannerState) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("how", ["withdrawn", "of another priority"])
 def test_a_ring_is_forgotten(how: str) -> None:
-    """Without one of its workloads, or after one has changed, no workload is kept from preempting by it."""
+    """Once one of its workloads is withdrawn or has changed, the ring forbids no preemption."""
     planner = make_planner([taker("b", 3), taker("c", 4)], POLICIES[0])
     pairs: list[tuple[str, str]] = []
     for one in RING:
@@ -100,7 +101,7 @@ def test_preemptions_come_to_an_end(
     drawn: list[tuple[int, int, int, int, int]],
     fair_sharing: bool,
 ) -> None:
-    """Whatever the policies, every workload that can ever start does so and ends."""
+    """Under any policies, every workload that can start does start, and it ends."""
     queues = [queue(f"q{at}", cpus, cohort=cohort, preemption=one) for at, (cpus, cohort, one) in enumerate(specs)]
     submissions: list[Submission] = [
         submission(f"w{serial}", cpus, run, at=at, queue=f"q{index % len(queues)}", priority=priority)
@@ -113,8 +114,8 @@ def test_preemptions_come_to_an_end(
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=30))
-def test_workloads_that_could_preempt_for_ever(edges: list[tuple[int, int, bool]]) -> None:
-    """Return an earlier preemption with a path back from its victim to its preemptor."""
+def test_workloads_that_could_preempt_each_other_forever(edges: list[tuple[int, int, bool]]) -> None:
+    """A preemption is forbidden if it happened before and a path leads from its victim back to its preemptor."""
     known, pairs = PreemptionGraph(), set[tuple[str, str]]()
     for one, other, forget in edges:
         preemptor, victim = str(one), str(other)

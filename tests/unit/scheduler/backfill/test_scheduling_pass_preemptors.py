@@ -1,4 +1,4 @@
-"""Workloads that preempt others, and those that would and may not."""
+"""Workloads that preempt others, and workloads that are not permitted to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREEMPTING = queue("q", 10, preemption=ClusterQueuePreemption("LowerPriority"))
 
 
 def test_a_preemptor_that_has_started_does_not_come_first_again() -> None:
-    """It comes first only until it starts (preemptorWorkload). After its eviction the priority decides."""
+    """It is first only until it starts (preemptorWorkload). After its eviction, the priority decides."""
     planner = make_planner([PREEMPTING], policy_named("greedy"))
     events.submit(planner, make_workload("victim", 6, 10_000), "q")
     schedule(planner, 0)
@@ -28,7 +28,7 @@ def test_a_preemptor_that_has_started_does_not_come_first_again() -> None:
     assert [workload.name for workload in schedule(planner, 4).admitted] == ["urgent"]
 
 
-def test_a_head_that_may_not_preempt_hides_nothing_that_fits_behind_it() -> None:
+def test_a_head_that_may_not_preempt_does_not_block_workloads_that_fit_behind_it() -> None:
     planner = make_planner([PREEMPTING], policy_named("greedy"))
     events.submit(planner, make_workload("runs", 6, 10_000), "q")
     schedule(planner, 0)

@@ -1,4 +1,4 @@
-"""Which workloads the live planner does not preempt: assumed ones, the youngest, and those that end soon."""
+"""Workloads that the live planner does not preempt: assumed ones, the youngest, and those that end soon."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREEMPTING = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
 
 
 def live_planner() -> PlannerState:
-    """A planner whose admissions take effect once they are observed."""
+    """Return a planner whose admissions take effect once they are observed."""
     planner = make_planner([queue("q", 4, preemption=PREEMPTING)], BackfillPolicy(reserve_after=inf))
     planner.assumed = set()
     return planner
@@ -47,7 +47,7 @@ def test_a_workload_is_preempted_once_its_admission_is_observed_and_it_has_run_f
 
 
 @pytest.mark.parametrize(("now", "preempted"), [(69.0, True), (70.0, False), (99.0, False)])
-def test_a_workload_that_ends_before_a_preemption_would_is_left_alone(now: float, *, preempted: bool) -> None:
+def test_a_workload_that_ends_sooner_than_a_preemption_takes_is_not_preempted(now: float, *, preempted: bool) -> None:
     """A preemption takes 30 s."""
     planner = live_planner()
     submit(planner, "low", run=100.0)
@@ -60,7 +60,9 @@ def test_a_workload_that_ends_before_a_preemption_would_is_left_alone(now: float
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0.1, 5.0), st.booleans()), min_size=1, max_size=15))
-def test_no_victim_is_assumed_or_young_and_no_workload_waits_in_vain(steps: list[tuple[int, float, bool]]) -> None:
+def test_no_victim_is_assumed_or_young_and_the_highest_priority_always_runs(
+    steps: list[tuple[int, float, bool]],
+) -> None:
     planner, now = live_planner(), 0.0
     started: dict[str, float] = {}
     confirmed: set[str] = set()

@@ -1,4 +1,4 @@
-"""A reserved workload whose start has come: where it starts, by what holds then."""
+"""A reserved workload whose start has come: where it starts under the conditions of that time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SPEC = ClusterQueue("q", (resource_group(*CPUS), resource_group(GPUS)))
 
 
 def make_configuration(spec: ClusterQueue = SPEC, *taints: Taint) -> QueueConfiguration:
-    """A queue with two flavors of 10 CPUs; the taints are those of the first."""
+    """Return a queue with two flavors of 10 CPUs; the taints apply to the first flavor."""
     flavors = (ResourceFlavor("one", node_taints=taints), ResourceFlavor("two"), ResourceFlavor("gpus"))
     return QueueConfiguration((spec,), flavors=flavors)
 
 
 def submit(planner: PlannerState, name: str, run: float, *, cpus: int = 10, gpus: int = 0, flavor: str = "") -> None:
-    """Submit a workload, where one of the flavors is given, for that one."""
+    """Submit a workload; with a flavor, it is restricted to that one."""
     pod_set = PodSet(requests={"cpu": cpus} | ({"gpu": gpus} if gpus else {}))
     allowed = frozenset({flavor, "gpus"}) if flavor else None
     workload = replace(submission(name, cpus, run).workload, pod_sets=(pod_set,), allowed_flavors=allowed)
@@ -45,7 +45,7 @@ def flavors(plan: Plan) -> dict[str, set[str]]:
 
 
 def test_no_workload_starts_in_a_flavor_that_has_been_tainted_since() -> None:
-    """Its reservation moves to a flavor that suits it."""
+    """Its reservation moves to a flavor whose taints it tolerates."""
     planner = make_planner([SPEC], BackfillPolicy())
     events.reconfigure(planner, make_configuration())
     for name, run in (("1-short", 100), ("2-long", 1000), ("3-waits", 100)):
@@ -62,7 +62,7 @@ def test_no_workload_starts_in_a_flavor_that_has_been_tainted_since() -> None:
 
 
 def reserved_in_the_second_flavor() -> PlannerState:
-    """At 100 a workload starts in flavor two as reserved. It would delay another one in flavor one, which is free."""
+    """At 100, a workload starts in flavor two as reserved; in flavor one, which is free, it would delay another one."""
     planner = make_planner([SPEC], BackfillPolicy(depth=2))
     events.reconfigure(planner, make_configuration())
     submit(planner, "1-first", 110, flavor="one")
@@ -83,8 +83,8 @@ def test_a_workload_starts_as_reserved_where_it_would_delay_another_elsewhere() 
     assert flavors(schedule(planner, 100)) == {"4-waits": {"two"}}
 
 
-def test_a_workload_that_starts_as_reserved_has_to_pass_the_checks_of_that_time() -> None:
-    """Its queue has got the check since the reservation was made."""
+def test_a_workload_that_starts_as_reserved_has_to_pass_the_current_checks() -> None:
+    """The check was added to its queue after the reservation was made."""
     planner = reserved_in_the_second_flavor()
     events.reconfigure(planner, make_configuration(SPEC._replace(admission_checks=(AdmissionCheckStrategyRule("c"),))))
     events.finish(planner, "/2-second")

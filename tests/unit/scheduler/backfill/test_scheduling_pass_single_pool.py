@@ -1,4 +1,4 @@
-"""A queue in no cohort, without a topology, is one pool: the planner starts what the pool's policies start."""
+"""A queue without a cohort and a topology is a single pool: the planner starts the same jobs as the pool's policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZE = 8
 
 @st.composite
 def task_lists(draw: st.DrawFn, overruns: Sequence[int] = ()) -> list[Task]:
-    """Jobs that end by their deadlines, but for those whose walltime is shorter than their run time by an overrun."""
+    """Draw jobs that end by their deadlines, except those with a walltime that an overrun exceeds."""
     drawn: list[Task] = []
     now = 0
     for serial in range(draw(st.integers(1, 12))):
@@ -48,8 +48,10 @@ def test_starts_equal_those_of_the_pool(name: str, tasks: list[Task], reserve_af
     st.sampled_from([0.1, 0.5, 2.0, float("inf")]),
     st.sampled_from([0.0, 0.5, 2.0]),
 )
-def test_ages_count_alike(tasks: list[Task], base: float, walltimes: float, max_hold: float, age_weight: float) -> None:
-    """The default's rule at the scale of these walltimes."""
+def test_ages_count_as_in_a_pool(
+    tasks: list[Task], base: float, walltimes: float, max_hold: float, age_weight: float
+) -> None:
+    """The default's rules at the scale of these walltimes."""
     policy = BackfillPolicy(30.0, base, walltimes, max_hold, shortest_first=True, age_weight=age_weight)
     assert_equal_starts(tasks, policy)
 

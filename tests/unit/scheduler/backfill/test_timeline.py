@@ -1,4 +1,4 @@
-"""The search for the earliest start, where many workloads must end before."""
+"""The search for the earliest start if many workloads must end first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 RUNNING = 300
-"""One CPU each. The first ends after 1 s, the second after 2 s, and so on."""
+"""One CPU each: the first workload ends after 1 s, the second after 2 s, and so on."""
 
 
 def running_planner() -> PlannerState:
@@ -39,7 +39,7 @@ def running_planner() -> PlannerState:
 
 
 def earliest(planner: PlannerState, cpus: int) -> Reservation | None:
-    """The reservation of a head with so many CPUs."""
+    """Return the reservation of a head that needs this number of CPUs."""
     head = Head(submission("head", cpus, 5).workload, "q")
     return Timeline(0, planner.snapshot.copy(), planner.running_workloads, ()).earliest_reservation(
         head, DEFAULT_SETTINGS
@@ -47,7 +47,7 @@ def earliest(planner: PlannerState, cpus: int) -> Reservation | None:
 
 
 def test_a_head_starts_at_the_first_end_after_which_it_fits() -> None:
-    """However many steps there are, and it names the workload that ends then."""
+    """The reservation names the workload that ends then, after any number of steps."""
     planner = running_planner()
     for cpus in (*range(1, 20), *range(255, 260), 290, RUNNING):
         reservation = earliest(planner, cpus)
@@ -69,7 +69,7 @@ def test_a_head_starts_at_the_first_end_after_which_it_fits() -> None:
 def test_the_search_doubles_its_stride_and_then_halves_what_is_left(
     monkeypatch: pytest.MonkeyPatch, cpus: int, looks: list[int]
 ) -> None:
-    """Among 300 ends it looks at fifteen times at most: each look is named by how many workloads have ended."""
+    """Among 300 ends it tests at most fifteen; each test is identified by the number of workloads that have ended."""
     planner = running_planner()
     ended: list[int] = []
     assign = timeline.assign_without_preemption
@@ -84,14 +84,14 @@ def test_the_search_doubles_its_stride_and_then_halves_what_is_left(
 
 
 def admitted(name: str, start: float, flavor: str = "all", **amounts: int) -> Reservation:
-    """A reservation of a workload with these amounts of one flavor, for 10 s."""
+    """Return a reservation of a workload with these amounts of one flavor, for 10 s."""
     pods = PodSetAdmission("main", dict.fromkeys(amounts, flavor), amounts, 1)
     workload = replace(submission(name, 0, 10).workload, admission=Admission("q", (pods,), start))
     return Reservation(workload, Head(workload, "q"), start)
 
 
-def test_a_reservation_is_kept_where_its_flavors_exist_and_earlier_ones_leave_enough() -> None:
-    """Whether it uses all resources of its queue or one. One that cannot be kept takes nothing from later ones."""
+def test_a_reservation_is_feasible_if_its_flavors_exist_and_earlier_ones_leave_enough() -> None:
+    """It may use all resources of its queue or only one. An infeasible reservation takes nothing from later ones."""
     quotas = (("cpu", ResourceQuota(8)), ("gpu", ResourceQuota(2)))
     planner = make_planner([ClusterQueue("q", (resource_group(FlavorQuotas("all", quotas)),))], BackfillPolicy())
     reservations = [
@@ -107,7 +107,7 @@ def test_a_reservation_is_kept_where_its_flavors_exist_and_earlier_ones_leave_en
 
 
 def test_an_unknown_start_waits_for_no_reserved_workload() -> None:
-    """Both wait for the one that runs without a walltime; beside the reserved one the head has enough."""
+    """Both wait for the workload that runs without a walltime; beside the reserved one, the head has enough."""
     planner = make_planner([queue("q", 8)], BackfillPolicy())
     events.submit(planner, submission("running", 7, inf).workload, "q")
     schedule(planner, 0)

@@ -1,4 +1,4 @@
-"""Reservations that move: what a job may lose, what it gains, and what others may take."""
+"""Reservations that move: which times a reservation may lose or gain, and what other jobs may use."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """Eight CPUs, under conservative backfilling unless another policy is given; a decision follows each event."""
+    """A pool of eight CPUs, with conservative backfilling by default; each event is followed by a decision."""
 
     def __init__(self, policy: BackfillPolicy | None = None) -> None:
         self.policy = ConservativeBackfill() if policy is None else ConservativeBackfill(policy)
         self.state = PoolState(cpus(8))
 
     def submit(self, *jobs: Job) -> None:
-        """Submit jobs without a decision."""
+        """Submit jobs without making a decision."""
         for one in jobs:
             self.state.submit(one)
 
     def running(self) -> list[int]:
-        """The serials of the running jobs."""
+        """Return the serials of the running jobs."""
         return sorted(one.serial for one in self.state.run_spans)
 
     def decide(self, now: float) -> float:
-        """Return when the next decision is due."""
+        """Make and apply a decision; return when the next one is due."""
         decision = self.policy.decide(now, self.state)
         self.state.apply(decision, now)
         return decision.wake_at
 
     def starts(self, now: float = 0) -> dict[int, float]:
-        """The reserved starts by serial."""
+        """Return the reserved starts by serial."""
         return {reservation.job.serial: reservation.start for reservation in self.policy.reservations(now, self.state)}
 
 
 def occupied() -> Pool:
-    """All CPUs are in use until 10 s."""
+    """Return a pool all of whose CPUs are in use until 10 s."""
     pool = Pool()
     pool.state.submit(job(0, 8, 10))
     pool.decide(0)
@@ -52,7 +52,7 @@ def occupied() -> Pool:
 
 
 def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
-    """They run, or hold a reservation. Where the start is unknown, they have no walltime."""
+    """Jobs either run or hold a reservation. A job without a walltime makes the start unknown."""
     pool = Pool()
     jobs = [(5, 10), (3, 10), (8, 5), (7, 2), (1, 7), (8, inf), (8, 1)]
     for serial, (size, walltime) in enumerate(jobs):
@@ -69,8 +69,8 @@ def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
 
 
 @pytest.mark.parametrize("withdrawn_at", [0, 4, 9])
-def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone(withdrawn_at: int) -> None:
-    """The next job moves forward, and what follows it finds only what is left."""
+def test_the_amounts_of_a_withdrawn_reservation_are_available_only_until_its_deadline(withdrawn_at: int) -> None:
+    """The next job moves forward; the jobs behind it get only the amounts that are left."""
     pool = occupied()
     jobs = [job(serial, 8, walltime) for serial, walltime in ((1, 5), (2, 7), (3, 6))]
     for one in jobs:
@@ -87,7 +87,7 @@ def test_what_a_withdrawn_job_had_reserved_is_available_until_its_deadline_alone
 
 @pytest.mark.parametrize("now", [10, 10.5, 25])
 def test_a_job_that_starts_late_uses_its_amounts_for_its_whole_walltime(now: float) -> None:
-    """The next job of all CPUs follows it, and one beside it may take as long."""
+    """The next job that needs all CPUs starts after it; a small job beside it may run for the same time."""
     pool = occupied()
     pool.submit(job(1, 7, 10))
     pool.decide(0)
@@ -100,8 +100,8 @@ def test_a_job_that_starts_late_uses_its_amounts_for_its_whole_walltime(now: flo
 
 
 @pytest.mark.parametrize("now", [3, 10, 12])
-def test_a_restored_reservation_holds_its_amounts_until_its_deadline_alone(now: int) -> None:
-    """Even where its start has passed, since the other job outlives its walltime: it began at 0 with 10 s."""
+def test_a_restored_reservation_holds_its_amounts_only_until_its_deadline(now: int) -> None:
+    """The amounts are held even after the reserved start: the running job outlives its walltime of 10 s."""
     pool = occupied()
     pool.state.extend_overrun(now)
     reserved = job(1, 8, 7)
@@ -115,7 +115,7 @@ def test_a_restored_reservation_holds_its_amounts_until_its_deadline_alone(now: 
 
 
 def test_a_restored_reservation_holds_nothing_before_its_start() -> None:
-    """Beside a job of 5 CPUs until 10 s, one of 3 CPUs may run until then, and another one follows the reserved job."""
+    """Until 10 s, a job of 3 CPUs may run beside the running one of 5. Another job starts after the reserved one."""
     pool = Pool()
     pool.submit(job(0, 5, 10))
     pool.decide(0)
@@ -127,7 +127,7 @@ def test_a_restored_reservation_holds_nothing_before_its_start() -> None:
     assert (pool.running(), pool.starts()) == ([0, 2], {1: 10, 3: 17})
 
 
-def test_a_restored_unknown_start_needs_not_fit() -> None:
+def test_a_restored_reservation_with_an_unknown_start_need_not_fit() -> None:
     pool = Pool()
     pool.submit(job(0, 4, inf))
     pool.decide(0)
@@ -137,7 +137,7 @@ def test_a_restored_unknown_start_needs_not_fit() -> None:
     assert not pool.state.must_rebuild
 
 
-def test_more_reservations_than_the_depth_are_restored_and_no_other_is_made() -> None:
+def test_more_reservations_than_the_depth_are_restored_but_no_new_one_is_made() -> None:
     pool = Pool(BackfillPolicy(depth=1, eager=True))
     pool.submit(job(0, 8, 10))
     pool.decide(0)
@@ -149,7 +149,7 @@ def test_more_reservations_than_the_depth_are_restored_and_no_other_is_made() ->
 
 
 def test_a_job_that_is_not_due_may_overtake_and_be_overtaken() -> None:
-    """Where every job gets a reservation after 5 s: until then none is reserved, and the shortest comes first."""
+    """Under a policy that reserves after 5 s, no job has a reservation before then, and the shortest job is first."""
     pool = Pool(BackfillPolicy(reserve_after=5, depth=UNLIMITED_DEPTH, shortest_first=True))
     pool.submit(job(0, 6, 10), job(1, 8, 10), job(2, 2, 30), job(3, 2, 20), job(4, 2, 40, priority=-1))
     pool.decide(0)
@@ -159,7 +159,7 @@ def test_a_job_that_is_not_due_may_overtake_and_be_overtaken() -> None:
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_withdrawn_job_with_an_unknown_start_gives_all_back(*, restored: bool) -> None:
+def test_a_withdrawn_job_with_an_unknown_start_releases_all_its_amounts(*, restored: bool) -> None:
     pool = Pool()
     blocked, small = job(1, 6, 5), job(2, 4, 5)
     pool.state.submit(job(0, 4, inf))
@@ -176,7 +176,7 @@ def test_a_withdrawn_job_with_an_unknown_start_gives_all_back(*, restored: bool)
 
 
 def test_a_reservation_that_has_to_move_comes_before_those_of_new_jobs() -> None:
-    """A job overruns. A new job of higher priority does not take the place that the reserved one moves to."""
+    """A job overruns. A new job of higher priority does not take the time to which the existing reservation moves."""
     pool = occupied()
     pool.state.submit(job(1, 8, 5))
     pool.decide(0)
@@ -187,9 +187,10 @@ def test_a_reservation_that_has_to_move_comes_before_those_of_new_jobs() -> None
 
 
 def test_a_reservation_that_still_fits_stays_before_those_that_have_to_move() -> None:
-    """A job overruns, and the first of the queue has to move: it does not take the time of the second, which fits.
+    """A job overruns, and the reservation of the first job has to move. It does not displace the second, which still
+    fits.
 
-    The second is then brought forward, and starts beside the job that overruns.
+    The second is then brought forward and starts beside the job that overruns.
     """
     pool = Pool()
     pool.submit(job(0, 5, 10), job(1, 8, 10), job(2, 3, 100))
@@ -200,8 +201,8 @@ def test_a_reservation_that_still_fits_stays_before_those_that_have_to_move() ->
     assert (pool.running(), pool.starts()) == ([0, 2], {1: 120})
 
 
-def test_a_reservation_of_an_unknown_start_moves_after_those_that_still_fit() -> None:
-    """A job of higher priority waits for one without a walltime. When that has ended, the other one keeps its start."""
+def test_a_reservation_with_an_unknown_start_moves_after_those_that_still_fit() -> None:
+    """A job of higher priority waits for one without a walltime. Once that one ends, the other job keeps its start."""
     pool = Pool()
     pool.submit(job(0, 4, inf), job(1, 4, 10), job(2, 4, 10))
     pool.decide(0)
@@ -216,7 +217,7 @@ def test_a_reservation_of_an_unknown_start_moves_after_those_that_still_fit() ->
 
 @pytest.mark.parametrize("now", [10, 12])
 def test_no_decision_is_due_at_a_start_that_has_passed(now: int) -> None:
-    """The job waits for one that has not ended by its deadline; the next decision is due at the next start."""
+    """The reserved job waits for one that is past its deadline. The next decision is due at the next reserved start."""
     pool = occupied()
     pool.state.submit(job(1, 8, 5))
     pool.state.submit(job(2, 8, 5))

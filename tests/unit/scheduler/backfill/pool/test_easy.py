@@ -1,4 +1,4 @@
-"""Which jobs a decision examines: those that may start, and not the thousands that wait."""
+"""A decision examines only the jobs that may start, not the thousands of jobs that wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = 100.0
 
 
 class Examined:
-    """Excludes none, and notes the jobs that it is asked for."""
+    """A set that excludes no job and records the jobs that are looked up in it."""
 
     def __init__(self) -> None:
         self.serials: list[int] = []
@@ -37,7 +37,7 @@ class Examined:
 def test_a_job_that_ends_too_late_is_examined_only_while_it_fits_beside_the_reserved_one(
     sizes_and_walltimes: list[tuple[int, float]], extra: int, started: list[int]
 ) -> None:
-    """At 110 s a reservation begins; beside it the extra CPUs are left. All jobs fit now."""
+    """A reservation begins at 110 s; beside it the extra CPUs are left. All jobs fit now."""
     jobs = [job(serial, size, walltime) for serial, (size, walltime) in enumerate(sizes_and_walltimes)]
     examined, shadow = Examined(), Shadow(NOW + 10, cpus(extra))
     groups = PendingOrder(BackfillPolicy(), jobs).fitting(cpus(8))

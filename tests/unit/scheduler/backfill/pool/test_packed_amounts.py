@@ -1,4 +1,4 @@
-"""Packed amounts say what a dictionary would."""
+"""Packed amounts behave like dictionaries of amounts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def sizes(least: int, bits: int) -> st.SearchStrategy[dict[str, int]]:
 
 
 @given(st.data(), st.sampled_from([NARROW_BITS, WIDE_BITS]))
-def test_a_job_fits_where_every_requested_resource_suffices(data: st.DataObject, bits: int) -> None:
-    """An overcommitted resource that is not requested is ignored, and no field borrows from another."""
+def test_a_job_fits_if_enough_of_every_requested_resource_is_available(data: st.DataObject, bits: int) -> None:
+    """An overcommitted resource is ignored if it is not requested; no field of a packed amount borrows from another."""
     packing = ResourcePacking(NAMES, bits)
     free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
     available, demand = packing.pack_available(free), packing.pack_request(asked)
@@ -31,7 +31,7 @@ def test_a_job_fits_where_every_requested_resource_suffices(data: st.DataObject,
     assert packing.unpack_available(available - demand.amount + demand.amount) == free
 
 
-def test_requests_subtract_and_add_up() -> None:
+def test_requests_are_added_and_subtracted_field_by_field() -> None:
     packing = ResourcePacking(NAMES)
     available = packing.pack_available({"cpu": 3, "memory": 1 << 40, "gpu": 0})
     available -= packing.pack_request({"cpu": 5, "memory": 1 << 39}).amount
@@ -42,7 +42,7 @@ def test_requests_subtract_and_add_up() -> None:
 
 @pytest.mark.parametrize("bits", [NARROW_BITS, WIDE_BITS])
 def test_an_overcommitted_resource_borrows_from_no_other(bits: int) -> None:
-    """Even where two of the largest requests follow the least that can be available."""
+    """The fields are independent even if two of the largest requests are subtracted from the lowest valid amount."""
     packing = ResourcePacking(NAMES, bits)
     available = packing.pack_available({"cpu": -most[bits], "memory": 0, "gpu": 3})
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_an_invalid_request_is_named(amounts: dict[str, int], message: str) -> N
 
 @pytest.mark.parametrize(("bits", "limit"), [(NARROW_BITS, 67_108_864), (WIDE_BITS, 1_152_921_504_606_846_976)])
 def test_amounts_are_below_a_limit(bits: int, limit: int) -> None:
-    """What is available may be as much below zero, no more."""
+    """Available amounts may also be negative, down to the negative limit."""
     packing = ResourcePacking(("gpu",), bits)
     for amount in (-limit, limit - 1):
         assert packing.unpack_available(packing.pack_available({"gpu": amount})) == {"gpu": amount}
@@ -79,6 +79,6 @@ def test_amounts_are_below_a_limit(bits: int, limit: int) -> None:
 
 
 def test_unknown_is_not_zero() -> None:
-    """Every resource must be given."""
+    """Every resource must have an amount."""
     with pytest.raises(ValueError, match="available: memory, gpu missing"):
         ResourcePacking(NAMES).pack_available({"cpu": 1})

@@ -1,4 +1,4 @@
-"""Pending jobs as a policy looks at them: against their definitions, which look at every job."""
+"""The order in which a policy examines pending jobs, compared with a definition that sorts all jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fits(one: Job, available: int) -> bool:
 
 
 def by_definition(policy: BackfillPolicy, jobs: list[Job], now: float, available: int, shadow: Shadow) -> list[Job]:
-    """Each job in the policy's order, if it fits and either ends by the shadow time or fits beside the reserved job."""
+    """Return, in the policy's order, the jobs that fit and end by the shadow time or fit beside the reserved job."""
     started: list[Job] = []
     start, extra = shadow
     for one in sorted(
@@ -65,7 +65,7 @@ def test_jobs_are_backfilled_as_if_all_were_sorted_and_tried(
 
 
 @given(pending_jobs(), st.sampled_from(POLICIES), st.sets(st.integers(0, 11)))
-def test_excluded_jobs_take_nothing(jobs: list[Job], policy: BackfillPolicy, serials: set[int]) -> None:
+def test_excluded_jobs_use_no_amounts(jobs: list[Job], policy: BackfillPolicy, serials: set[int]) -> None:
     excluded = [one for one in jobs if one.serial in serials]
     rest = [one for one in jobs if one not in excluded]
     shadow = Shadow(101 * HOUR, cpus(2))
@@ -86,10 +86,10 @@ def test_jobs_are_due_at_their_age_in_the_order_of_the_queue(
 
 
 @given(pending_jobs(), st.sampled_from(POLICIES), st.data())
-def test_a_kept_order_is_that_of_the_jobs_that_are_left(
+def test_an_updated_order_equals_a_new_one_of_the_remaining_jobs(
     jobs: list[Job], policy: BackfillPolicy, data: st.DataObject
 ) -> None:
-    """Jobs are added and removed, before and after they are due, and a copy does not follow."""
+    """Jobs are added and removed before and after they are due; a copy does not change with its original."""
     order = PendingOrder(policy)
     left: list[Job] = []
     for one in jobs:
@@ -106,15 +106,15 @@ def test_a_kept_order_is_that_of_the_jobs_that_are_left(
 
 
 def everything(order: PendingOrder) -> tuple[list[Job], list[Job]]:
-    """All jobs as they are backfilled where nothing is reserved, and those due at last."""
+    """Return all jobs in backfill order without a reservation, and those that are due in the end."""
     now = 1000 * HOUR
     whole = cpus(100)
     copy = order.copy()
     return list(backfilled(copy.fitting(whole), now, whole, Shadow(inf, whole), ())), list(copy.due(now))
 
 
-def test_a_due_job_leaves_before_hundreds_that_were_submitted_earlier_and_came_later() -> None:
-    """They are due too, but no decision has looked at them yet."""
+def test_a_due_job_is_removed_ahead_of_hundreds_added_later() -> None:
+    """Those jobs are due too, but no decision has examined them yet."""
     first = job(0, 1, HOUR, 10.0)
     late = [job(serial, 1, HOUR) for serial in range(1, 401)]
     order = PendingOrder(policy_named("easy"), [first])
@@ -125,14 +125,14 @@ def test_a_due_job_leaves_before_hundreds_that_were_submitted_earlier_and_came_l
     assert list(order.due(10.0)) == late
 
 
-def test_groups_that_do_not_fit_are_left_out() -> None:
-    """A thousand wide jobs wait: a decision looks at the two groups that fit."""
+def test_groups_that_do_not_fit_are_not_examined() -> None:
+    """With a thousand wide jobs pending, a decision examines only the two groups that fit."""
     order = PendingOrder(POLICIES[0], [job(serial, 1 + serial % 8, HOUR) for serial in range(1000)])
     assert [group.request for group in order.fitting(cpus(2))] == [1, 2]
 
 
-def test_a_state_keeps_the_order_from_decision_to_decision() -> None:
-    """Only jobs that came since are added; another policy has another order."""
+def test_a_state_reuses_the_order_across_decisions() -> None:
+    """A decision adds only the jobs that were submitted since the last one; each policy has its own order."""
     state = PoolState(cpus(8))
     for serial in range(3):
         state.submit(job(serial, 8, HOUR))

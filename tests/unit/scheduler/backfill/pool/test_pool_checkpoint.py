@@ -1,4 +1,4 @@
-"""A restart keeps the reservations of a pool."""
+"""The reservations of a pool survive a restart."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ UNKNOWN_START = PoolCase(
     cpus(8),
     [task(0, 3, inf, run=0), task(1, 6, 1, run=0), task(2, 3, 1), *(task(n, 0, 1, run=0) for n in range(3, 7))],
 )
-"""The start of the second job is unknown: its reservation holds CPUs from now on."""
+"""The start of the second job is unknown, so its reservation holds CPUs from now on."""
 
 
 class Restarted:
-    """A policy with its own state; both are restored from a checkpoint after some decisions."""
+    """A policy with a state of its own; both are restored from a checkpoint after the given decisions."""
 
     def __init__(self, case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
         self.new = lambda: pool_policy_named(name, reserve_after)
@@ -74,7 +74,7 @@ class Restarted:
 @given(pool_cases(), st.sampled_from(NAMES), st.sampled_from([0.0, 5.0]), st.sets(st.integers(1, 30)))
 @example(UNKNOWN_START, "depth-1", 0.0, {2})
 def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after: float, restarts: set[int]) -> None:
-    """Nor any reservation; also with jobs without a walltime, however many restarts there are."""
+    """A restart changes no reservation either, even with jobs without a walltime and after any number of restarts."""
     policy = Restarted(case, name, reserve_after, restarts)
     assert starts(case.tasks, case.capacity, policy) == starts(
         case.tasks, case.capacity, pool_policy_named(name, reserve_after)
@@ -82,7 +82,7 @@ def test_a_restart_changes_no_decision(case: PoolCase, name: str, reserve_after:
 
 
 def test_a_job_that_is_not_pending_is_skipped() -> None:
-    """A reservation that does not fit any more becomes as early as possible."""
+    """A reservation that no longer fits moves to the earliest possible start."""
     state = PoolState(cpus(8))
     state.submit(job(1, 8, 10))
     state.submit(job(2, 5, 10))
@@ -95,8 +95,8 @@ def test_a_job_that_is_not_pending_is_skipped() -> None:
     assert state.reserved_job is None
 
 
-def test_an_unknown_start_is_none() -> None:
-    """Whatever object holds the infinite number; 0 is a start."""
+def test_an_unknown_start_is_stored_as_none() -> None:
+    """Any float object may represent infinity; 0 is a valid start."""
     checkpoint = pool_checkpoint({"a": inf, "b": float("inf"), "c": 7.5, "d": 0.0})
     assert [(saved["workload"], saved["start"]) for saved in checkpoint["reservations"]] == [
         ("a", None),

@@ -1,4 +1,4 @@
-"""Why a job of a pool waits: what it lacks now or ever, and which reservation it would delay."""
+"""Why a job of a pool waits: which amounts it lacks now or always, and which reservation it would delay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = 100.0
 
 
 def pool(*running: Job, pending: tuple[Job, ...]) -> PoolState:
-    """A pool of 8 CPUs where some jobs run since NOW."""
+    """Return a pool of 8 CPUs with jobs that have run since NOW."""
     state = PoolState(cpus(8))
     for one in running:
         state.start(one, NOW)
@@ -32,7 +32,7 @@ def shortage(requested: int, available: int, *, ever: bool = False) -> QuotaShor
 
 
 FIRST, SECOND, THIRD = job(0, 3, 10), job(1, 2, 20), job(2, 2, inf)
-"""They run: 7 of 8 CPUs, until 110, 120 and an unknown time."""
+"""These jobs run: they use 7 of 8 CPUs, until 110, 120 and an unknown time."""
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_job_waits_for_the_first_end_at_which_it_fits(size: int, walltime: flo
         (3, 5, {"shortages": (shortage(3, 2),), "waits_for": ("job-0",), "start": 115.0}),
     ],
 )
-def test_a_job_may_end_right_at_a_reserved_start(size: int, walltime: float, fields: dict[str, Any]) -> None:
+def test_a_job_may_end_exactly_at_a_reserved_start(size: int, walltime: float, fields: dict[str, Any]) -> None:
     """The reserved job holds all CPUs from 110 to 115."""
     reserved, waiting = job(8, 8, 5), job(9, size, walltime)
     running = job(0, 6, 10)
@@ -80,7 +80,7 @@ def test_a_job_may_end_right_at_a_reserved_start(size: int, walltime: float, fie
 
 
 def test_the_first_reservation_that_would_be_delayed_is_named() -> None:
-    """The job fits beside the first one, and not beside both, and neither beside the third."""
+    """The job fits beside the first reservation, but not beside the first two, nor beside the third."""
     state = pool(job(0, 6, 10), pending=(job(1, 4, 20), job(2, 3, 20), job(3, 2, 20), job(9, 2, 50)))
     reservations = [
         PoolReservation(one, start) for one, start in zip(state.pending, (110.0, 110.0, 130.0), strict=False)
@@ -99,7 +99,7 @@ def test_the_first_reservation_that_would_be_delayed_is_named() -> None:
         (3, inf, {"delayed_reservation": ReservedStart("job-8", inf)}),
     ],
 )
-def test_a_reservation_of_an_unknown_start_holds_its_amount_from_now_on(
+def test_a_reservation_with_an_unknown_start_holds_its_amount_from_now_on(
     size: int, walltime: float, fields: dict[str, Any]
 ) -> None:
     reserved, waiting = job(8, 3, 5), job(9, size, walltime)
@@ -108,8 +108,8 @@ def test_a_reservation_of_an_unknown_start_holds_its_amount_from_now_on(
     assert explain_job(waiting, NOW, state, CPUS, reservations) == Explanation("job-9", "", 2, NOW)._replace(**fields)
 
 
-def test_each_resource_that_does_not_suffice_is_named() -> None:
-    """An overcommitted one has nothing left."""
+def test_each_insufficient_resource_is_named() -> None:
+    """Nothing is left of an overcommitted resource."""
     state = PoolState(TWO.pack_available({"cpu": 8, "gpu": 4}))
     running = TWO.pack_request({"cpu": 5, "gpu": 3})
     state.start(Job(0, running.amount, running.guards, 0.0, 10.0, name="runs"), NOW)

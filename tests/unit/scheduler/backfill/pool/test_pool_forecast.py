@@ -1,4 +1,4 @@
-"""Samples of starts: a pool played forward."""
+"""Samples of starts: the queue of a pool is simulated forward."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_inputs() -> ForecastInputs[Job]:
 
 
 def learned(*runs: float) -> ForecastInputs[Job]:
-    """A history of the run times of ann, who declares 100 s."""
+    """Return a history of the run times of ann, who declares 100 s."""
     history = no_inputs()
     for run in runs:
         history.run_times.observe(job(0, 1, 100, history_keys=ANN), run)
@@ -43,7 +43,7 @@ def learned(*runs: float) -> ForecastInputs[Job]:
 
 
 def running(*jobs: tuple[int, int, float]) -> PoolState:
-    """A machine of 8 CPUs on which jobs of ann run since 0."""
+    """Return a pool of 8 CPUs on which jobs of ann have run since 0."""
     state = PoolState(cpus(8))
     for serial, size, limit in jobs:
         state.start(job(serial, size, limit, history_keys=ANN), 0)
@@ -53,13 +53,13 @@ def running(*jobs: tuple[int, int, float]) -> PoolState:
 def starts_by_serial(
     state: PoolState, policy: str, history: ForecastInputs[Job] | None = None
 ) -> dict[int, set[float]]:
-    """The distinct sampled starts of each pending job, at 0."""
+    """Return the distinct sampled starts of each pending job at time 0."""
     sampled = sample_starts(0, state, pool_policy_named(policy), history or no_inputs())
     return {job.serial: set(starts) for job, starts in sampled.items()}
 
 
 def test_a_sample_is_the_queue_played_forward() -> None:
-    """The jobs of ann declare 100 s and take 10, 20 or 30 s; two of them precede the last."""
+    """The jobs of ann declare 100 s but run for 10, 20 or 30 s; two of them precede the last job."""
     state = running((0, 8, 100))
     for serial in (1, 2):
         state.submit(job(serial, 8, 100, history_keys=ANN))
@@ -68,8 +68,8 @@ def test_a_sample_is_the_queue_played_forward() -> None:
     assert {20, 60} < sampled[2] <= {20, 30, 40, 50, 60}
 
 
-def test_a_play_decides_by_walltimes() -> None:
-    """Ann always takes 10 s. A job that declares 100 s still may not start before the reservation at 50 s."""
+def test_a_play_decides_on_declared_walltimes() -> None:
+    """Ann's jobs always run for 10 s. Still, a job that declares 100 s may not start before the reservation at 50 s."""
     state = running((0, 4, 50))
     state.submit(job(1, 8, 10, history_keys=("ben",)))
     state.submit(job(2, 4, 100, history_keys=ANN))
@@ -87,8 +87,8 @@ def test_samples_follow_the_policy() -> None:
     assert starts_by_serial(pending(), "fifo") == {1: {10}, 2: {60}}
 
 
-def test_a_play_begins_without_a_decision_where_none_is_due() -> None:
-    """The earlier job is due when the later one comes, which fits nowhere; by the next end both are due."""
+def test_a_play_begins_without_a_decision_if_none_is_due() -> None:
+    """The earlier job is already due when the later one arrives, which does not fit. At the next end both are due."""
     policy, state = pool_policy_named(DEFAULT_POLICY, 5.0), running((0, 5, 300))
     state.submit(job(1, 4, 30, priority=0))
     state.apply(policy.decide(0, state), 0)
@@ -100,7 +100,7 @@ def test_a_play_begins_without_a_decision_where_none_is_due() -> None:
 
 
 @pytest.mark.parametrize("policy", ["greedy", "conservative"])
-def test_a_play_begins_with_a_decision_where_a_new_job_fits_or_is_reserved_on_arrival(policy: str) -> None:
+def test_a_play_begins_with_a_decision_if_a_new_job_fits_or_is_reserved_on_arrival(policy: str) -> None:
     state = running((0, 5, 300))
     state.apply(PoolDecision(), 0)
     state.submit(job(1, 4, 30))
@@ -136,8 +136,8 @@ def test_an_overrun_job_is_expected_to_end_soon() -> None:
     assert set(starts) == {500}
 
 
-def test_the_jobs_of_the_day_before_come_again() -> None:
-    """Each day at the same hour, ten shorter jobs come and delay the longer one."""
+def test_the_jobs_of_the_previous_day_arrive_again() -> None:
+    """Each day at the same hour, ten shorter jobs arrive and delay the longer one."""
     history = no_inputs()
     for serial in range(10):
         earlier = job(serial, 8, 60, DAY / 2 + serial, history_keys=("ben",))
@@ -149,7 +149,7 @@ def test_the_jobs_of_the_day_before_come_again() -> None:
     state.submit(job(101, 8, 300, now))
     state.submit(job(102, 8, 10, now))
     sampled = sample_starts(now, state, pool_policy_named(DEFAULT_POLICY), history)
-    # without them, the first day's history has no shift: a day has not passed since its first submission
+    # without them, history of the first day has no shift: less than a day has passed since its first submission
     assert {job.serial: {start - now for start in starts} for job, starts in sampled.items()} == {
         101: {210},
         102: {200},
@@ -162,8 +162,8 @@ def test_the_jobs_of_the_day_before_come_again() -> None:
     assert {start - now for starts in sampled.values() for start in starts} == {200 + 9 * 60}
 
 
-def test_a_job_that_comes_again_starts_where_it_fits_and_not_before_its_time() -> None:
-    """Six of eight CPUs are in use until 100 s. At 50 s a job of two comes, at 120 s another one, for 100 s each."""
+def test_a_job_that_arrives_again_starts_once_it_fits_but_not_before_its_arrival() -> None:
+    """Six of eight CPUs are in use until 100 s. Jobs of two CPUs arrive at 50 s and 120 s and run for 100 s each."""
     history = no_inputs()
     for serial, time in ((0, 50.0), (1, 120.0)):
         earlier = job(serial, 2, 100, time, history_keys=("ben",))
@@ -179,7 +179,7 @@ def test_a_job_that_comes_again_starts_where_it_fits_and_not_before_its_time() -
 
 
 class Noted:
-    """Another policy, whose decisions are noted by their times."""
+    """A policy that delegates to another one and counts its decisions by time."""
 
     def __init__(self, policy: PoolPolicy, times: Counter[float]) -> None:
         self.policy, self.times, self.eager = policy, times, policy.eager
@@ -196,7 +196,7 @@ class Noted:
 
 
 class Sleeper:
-    """Starts nothing before 7 s."""
+    """A policy that starts nothing before 7 s."""
 
     eager = False
 
@@ -211,8 +211,8 @@ class Sleeper:
 
 
 @pytest.mark.parametrize("limit", [5, 7, 20])
-def test_a_play_decides_when_the_policy_asks_for_it(limit: int) -> None:
-    """Whether another job ends before, at the same time, or later."""
+def test_a_play_decides_at_the_wake_time_of_the_policy(limit: int) -> None:
+    """Another job may end before that time, at it or after it."""
     state = running((0, 2, limit))
     state.submit(job(1, 6, 10))
     (starts,) = sample_starts(0, state, Sleeper(), no_inputs()).values()
@@ -232,9 +232,10 @@ def test_a_play_decides_when_the_policy_asks_for_it(limit: int) -> None:
 def test_an_arrival_needs_a_decision_if_it_fits_or_gets_a_reservation(
     policy: str, size: int, run_time: float | None, decisions: list[int]
 ) -> None:
-    """Two CPUs are available until 100 s, when the pending job starts. At 50 s a job of the day before comes again.
+    """Two CPUs are available until 100 s, when the pending job starts. At 50 s, a job of the previous day arrives
+    again.
 
-    It runs as long as on that day, and for its walltime of 10 s if it has not ended yet.
+    It runs as long as on that day, or for its walltime of 10 s if it has not ended yet.
     """
     history = no_inputs()
     history.arrivals.observe("first", job(9, 9, 1), 0.0)
@@ -249,7 +250,7 @@ def test_an_arrival_needs_a_decision_if_it_fits_or_gets_a_reservation(
     assert times == {DAY + time: MAX_PLAYS for time in decisions}
 
 
-def test_the_same_question_has_the_same_answer_and_changes_nothing() -> None:
+def test_sampling_is_deterministic_and_changes_nothing() -> None:
     state = running((0, 8, 100))
     state.submit(job(1, 8, 100, history_keys=ANN))
     history = learned(10, 20, 30, 40, 50)
@@ -276,7 +277,7 @@ def test_many_jobs_are_played_less_often() -> None:
 
 
 class Sampling:
-    """Samples at every arrival; by the declared run times, since it learns none."""
+    """An observer that samples at every arrival. It learns no run times, so jobs run for their declared walltimes."""
 
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy = policy
@@ -309,8 +310,8 @@ def test_samples_change_no_decision_and_respect_reservations(name: str, case: Po
 
 @pytest.mark.parametrize("name", ["fifo", "greedy", "easy-sjbf", DEFAULT_POLICY])
 @given(pool_cases(most=10, declared=True))
-def test_with_exact_run_times_and_no_later_jobs_a_sample_is_exact(name: str, case: PoolCase) -> None:
-    """At the last arrival, and where no two events are at one time, whose order is the simulator's own."""
+def test_with_exact_run_times_and_no_later_arrivals_a_sample_is_exact(name: str, case: PoolCase) -> None:
+    """The sample is the last one; no two events coincide, since their order would be up to the simulator."""
     case = case._replace(tasks=[_apart(task) for task in case.tasks])
     result, observer = simulated(case, name, sampling=True)
     last = case.tasks[-1].job
@@ -320,7 +321,7 @@ def test_with_exact_run_times_and_no_later_jobs_a_sample_is_exact(name: str, cas
 
 
 def _apart(task: Task) -> Task:
-    """A job that no other is submitted or ends with, and that runs for its walltime."""
+    """Return the job with a submission and an end that coincide with no other event; it runs for its walltime."""
     serial = task.job.serial
     walltime = task.job.walltime * 37 + serial / 1024
     return Task(replace(task.job, submitted=100 * serial + serial / 64, walltime=walltime), walltime)
@@ -331,5 +332,5 @@ def _apart(task: Task) -> Task:
     [(0, 48), (175, 48), (176, 47), (249, 24), (299, 16), (399, 10), (500, 7), (1332, 3), (5000, 3)],
 )
 def test_a_pool_of_few_jobs_is_played_more_often(jobs: int, plays: int) -> None:
-    """So often that the squares of its jobs sum up to 1.5 million, or its jobs to 4,000; and three times at least."""
+    """All plays sum up to at most 1.5 million squares of jobs or 4,000 jobs, but there are at least three plays."""
     assert number_of_pool_plays(jobs) == plays

@@ -1,4 +1,4 @@
-"""Policies by hand: what starts when, and why the rest waits."""
+"""Worked examples of the policies: which jobs start when, and why the others wait."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RESERVING = ["easy", "easy-sjbf", "depth-1", "depth-2", "conservative"]
 
 
 def decide(policy: PoolPolicy, now: float, state: PoolState) -> list[Job]:
-    """Decide and apply the decision."""
+    """Make a decision and apply it; return the started jobs."""
     decision = policy.decide(now, state)
     state.apply(decision, now)
     return list(decision.starts)
 
 
 def waiting(free: int, *jobs: Job) -> PoolState:
-    """A machine of some CPUs, with pending jobs."""
+    """Return a pool of some CPUs with pending jobs."""
     state = PoolState(cpus(free))
     for one in jobs:
         state.submit(one)
@@ -43,7 +43,7 @@ def waiting(free: int, *jobs: Job) -> PoolState:
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_job_that_would_delay_the_reservation_waits(name: str) -> None:
-    """The second B waits, C starts when it arrives at 30 s, A at 90 s."""
+    """At 30 s, B waits and C starts on arrival; A starts at 90 s."""
     tasks = [task(0, 50, 90, 0), task(1, 60, 60, 10), task(2, 50, 90, 20), task(3, 50, 30, 30)]
     assert starts(tasks, cpus(100), pool_policy_named(name)) == [0, 90, 150, 30]
 
@@ -55,7 +55,7 @@ def test_greedy_delays_the_wide_job() -> None:
 
 
 def test_the_default_is_greedy_until_a_job_has_waited_long_enough() -> None:
-    """Narrow jobs keep arriving; the wide one gets a reservation when it has waited for 100 s, not before."""
+    """Narrow jobs keep arriving; the wide one gets a reservation only once it has waited for 100 s."""
     tasks = [task(0, 60, 50, 0), task(1, 100, 10, 0), *(task(2 + n, 40, 50, 20 * n + 10) for n in range(20))]
     found = starts(tasks, cpus(100), pool_policy_named(DEFAULT_POLICY, 100.0))
     overtaking = [start for start in found[2:] if start < found[1]]
@@ -89,14 +89,14 @@ def test_an_unknown_policy_is_an_error() -> None:
     ("name", "eager"),
     [("fifo", False), ("greedy", False), ("easy", False), ("depth-1", True), ("depth-2", True), ("conservative", True)],
 )
-def test_some_policies_decide_about_each_job_that_does_not_fit_on_its_arrival(name: str, *, eager: bool) -> None:
-    """They make its reservation at once."""
+def test_some_policies_decide_on_arrival_about_each_job_that_does_not_fit(name: str, *, eager: bool) -> None:
+    """These policies reserve its start at once."""
     assert pool_policy_named(name).eager is eager
 
 
 @pytest.mark.parametrize("name", [*RESERVING, DEFAULT_POLICY])
 def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
-    """A job of higher priority comes first among those without a reservation."""
+    """Among jobs without a reservation, one of higher priority is first."""
     tasks = [task(0, 8, 10), task(1, 8, 10, 1), task(2, 8, 10, 2, priority=9), task(3, 8, 10, 3)]
     policy = pool_policy_named(name, 0.0)
     outcome, watcher = watch_reservations(Machine(CPUS, cpus(8), tasks), policy)
@@ -109,7 +109,7 @@ def test_a_reservation_precedes_a_later_higher_priority(name: str) -> None:
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_job_without_walltime_uses_only_the_extra_amounts(name: str) -> None:
-    """3 CPUs are too many beside the reserved job, 2 are not, 1 more is until those 2 have ended."""
+    """Beside the reserved job, 3 CPUs are too many and 2 are not; 1 more is too many until those 2 are free again."""
     unknown = [task(serial, size, inf, run=4) for serial, size in ((2, 3), (3, 2), (4, 1))]
     tasks = [task(0, 5, 10), task(1, 6, 10), *unknown]
     assert starts(tasks, cpus(8), pool_policy_named(name)) == [0, 10, 20, 0, 4]
@@ -117,7 +117,7 @@ def test_a_job_without_walltime_uses_only_the_extra_amounts(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["depth-1", "depth-2", "conservative"])
 def test_without_walltimes_the_reserved_job_is_next(name: str) -> None:
-    """Its start is unknown; its amounts are withheld from later jobs, with a walltime or without."""
+    """The start is unknown, so its amounts are withheld from later jobs with or without a walltime."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
     assert [one.serial for one in decide(policy, 0, state)] == [0]
@@ -128,7 +128,7 @@ def test_without_walltimes_the_reserved_job_is_next(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["easy", "easy-sjbf", "shortest-reserving"])
 def test_a_job_with_walltime_may_start_before_an_unknown_reservation(name: str) -> None:
-    """It ends; a job without a walltime does not start first, and the reserved job is next."""
+    """That job ends, but a job without a walltime might not. It does not start first, and the reserved job is next."""
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
     assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
@@ -142,7 +142,7 @@ def test_a_job_with_walltime_may_start_before_an_unknown_reservation(name: str) 
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
-    """Until the machine is larger."""
+    """It starts once the pool is large enough."""
     state = waiting(8, job(0, 9, 10), job(1, 8, 10))
     policy = pool_policy_named(name)
     assert [one.serial for one in decide(policy, 0, state)] == [1]
@@ -152,8 +152,8 @@ def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "reserved"), [(9, [1]), (8, [1]), (7, [])])
-def test_the_reserved_job_keeps_its_place_while_the_capacity_holds_it(size: int, reserved: list[int]) -> None:
-    """Before a job of higher priority that comes later."""
+def test_the_reserved_job_keeps_its_reservation_while_it_fits_the_capacity(size: int, reserved: list[int]) -> None:
+    """A job of higher priority that arrives later does not overtake it."""
     state = waiting(8, job(0, 5, 10), job(1, 8, 10))
     policy = pool_policy_named("easy")
     decide(policy, 0, state)
@@ -165,7 +165,7 @@ def test_the_reserved_job_keeps_its_place_while_the_capacity_holds_it(size: int,
 
 
 @pytest.mark.parametrize("name", RESERVING)
-def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
+def test_the_next_job_gets_the_reservation_of_a_withdrawn_one(name: str) -> None:
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 20))
     policy = pool_policy_named(name)
     assert [one.serial for one in decide(policy, 0, state)] == [0]
@@ -175,7 +175,7 @@ def test_a_withdrawn_job_leaves_the_reservation_to_the_next(name: str) -> None:
 
 @pytest.mark.parametrize("name", RESERVING)
 def test_jobs_that_end_after_the_reserved_start_share_what_is_left_beside_it(name: str) -> None:
-    """One CPU is left beside the reserved job. Of two late jobs in one decision one gets it, though both fit now."""
+    """One CPU is left beside the reserved job. Of two jobs that end after its start, only one starts; both fit now."""
     state = waiting(8, job(0, 6, 100), job(1, 7, 10), job(2, 1, 1000), job(3, 1, 1000))
     policy = pool_policy_named(name)
     assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
@@ -184,7 +184,7 @@ def test_jobs_that_end_after_the_reserved_start_share_what_is_left_beside_it(nam
 
 @pytest.mark.parametrize("name", ["easy", "easy-sjbf", "depth-1", "conservative"])
 def test_an_overrun_changes_what_may_start_beside_a_reservation(name: str) -> None:
-    """A job that would have delayed the reservation ends before it once the job that it waits for overruns."""
+    """The job would have delayed the reservation; an overrun moves the reservation, so that the job ends before it."""
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 40))
     policy = pool_policy_named(name)
     assert [one.serial for one in decide(policy, 0, state)] == [0]
@@ -195,7 +195,7 @@ def test_an_overrun_changes_what_may_start_beside_a_reservation(name: str) -> No
 
 @pytest.mark.parametrize("name", ["easy", "depth-1", "conservative"])
 def test_an_overrun_deadline_is_extended(name: str) -> None:
-    """Its deadline moves by a minute, again and again, and the reservation with it."""
+    """An overrun moves its deadline by a minute each time, and the reservation with it."""
     state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 40))
     policy = pool_policy_named(name)
     decide(policy, 0, state)
@@ -203,7 +203,7 @@ def test_an_overrun_deadline_is_extended(name: str) -> None:
     decide(policy, 12, state)
     first = policy.reservations(12, state)[0]
     assert (first.job.serial, first.start) == (1, 72)
-    assert 2 in {one.serial for _, _, one in state.running}  # it ends before that
+    assert 2 in {one.serial for _, _, one in state.running}  # this job ends before that
 
 
 def test_only_the_deadlines_that_have_passed_are_extended() -> None:
@@ -216,7 +216,7 @@ def test_only_the_deadlines_that_have_passed_are_extended() -> None:
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
 def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
-    """A job that exceeds the capacity loses its own; the others are as early as possible, at no other one's cost."""
+    """A job that exceeds the capacity loses its reservation; the others are as early as possible at no other's cost."""
     state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
     policy = pool_policy_named(name)
     decide(policy, 0, state)
@@ -233,7 +233,7 @@ def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
 
 
 def test_a_late_reservation_keeps_its_whole_walltime() -> None:
-    """A timer fires late; the next decision uses the true time."""
+    """A timer fires late, and the next decision uses the actual time."""
     state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
     policy = pool_policy_named("conservative")
     first = decide(policy, 0, state)
@@ -254,8 +254,8 @@ def test_reservations_behind_a_withdrawn_one_are_brought_forward() -> None:
 
 
 @pytest.mark.parametrize("name", ["depth-1", "conservative"])
-def test_a_new_job_does_not_use_what_a_late_job_still_holds(name: str) -> None:
-    """Of two jobs that end at 10 s one has ended. A reserved job starts; beside it the new one lacks 2 CPUs."""
+def test_a_new_job_does_not_use_the_amounts_that_a_late_job_still_holds(name: str) -> None:
+    """Of two jobs that should end at 10 s, one has ended. A reserved job starts; beside it the new job lacks 2 CPUs."""
     state = waiting(8, job(0, 3, 10), job(1, 5, 10), job(2, 3, 10), job(3, 8, 10))
     policy = pool_policy_named(name)
     first = decide(policy, 0, state)
@@ -322,8 +322,8 @@ def test_an_empty_decision_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["conservative", "depth-2"])
-def test_a_reserved_start_that_has_come_wakes_nobody_again(name: str) -> None:
-    """Job 0 must end at 10 and has not yet: the next decision without an event is at the start after that."""
+def test_no_decision_is_due_again_at_a_reserved_start_that_has_come(name: str) -> None:
+    """Job 0 must end at 10 but has not. The next decision without an event is due at the reserved start after that."""
     policy, state = pool_policy_named(name), waiting(0, job(1, 8, 5), job(2, 8, 5))
     state.capacity = cpus(8)
     state.available = cpus(8)

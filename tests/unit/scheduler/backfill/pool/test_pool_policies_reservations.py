@@ -1,4 +1,4 @@
-"""Random jobs: reservations are kept, and every policy follows its definition."""
+"""Random jobs: reservations hold, and every policy follows its definition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ reserving = st.sampled_from(RESERVING)
 
 @st.composite
 def policies(draw: st.DrawFn) -> BackfillPolicy:
-    """With one reservation at most, which may come with age and walltime."""
+    """Draw a policy with at most one reservation, which may depend on age and walltime."""
     return BackfillPolicy(
         draw(st.sampled_from([0.0, 5.0, 20.0, inf])),
         draw(st.sampled_from([inf, 1.0])),
@@ -38,7 +38,7 @@ def policies(draw: st.DrawFn) -> BackfillPolicy:
 
 @given(pool_cases(), reserving, st.sampled_from([0.0, 5.0, inf]))
 def test_no_start_delays_a_reservation(case: PoolCase, name: str, reserve_after: float) -> None:
-    """With one resource or two, priorities and jobs without a walltime; and every job starts at last."""
+    """The jobs have one resource or two, priorities, and in some cases no walltime; every job starts in the end."""
     outcome, watcher = watch_reservations(case, pool_policy_named(name, reserve_after))
     assert len(outcome.starts) == len(case.tasks)
     for job, start in watcher.first_start.items():
@@ -56,7 +56,7 @@ def test_no_start_delays_a_reservation_that_comes_with_age(case: PoolCase, polic
 @pytest.mark.parametrize("name", RESERVING)
 @given(case=late_filler_cases())
 def test_late_fillers_of_one_decision_delay_no_reservation(name: str, case: PoolCase) -> None:
-    """Each alone would end beside the reserved job, two together would not."""
+    """Each of them alone would end beside the reserved job, but not two together."""
     outcome, watcher = watch_reservations(case, pool_policy_named(name, 0.0))
     assert watcher.first_start[case.tasks[2].job] == 20
     assert outcome.starts[case.tasks[2].job] == 20
@@ -77,27 +77,27 @@ def test_policies_without_reservations_start_every_job(case: PoolCase, name: str
 
 
 @given(pool_cases(declared=True), policies())
-def test_one_reservation_is_easy(case: PoolCase, policy: BackfillPolicy) -> None:
-    """Shadow time and extra amounts say what the profile says."""
+def test_conservative_with_one_reservation_equals_easy(case: PoolCase, policy: BackfillPolicy) -> None:
+    """Shadow time and extra amounts give the same starts as the profile."""
     one, other = EasyBackfill(policy), ConservativeBackfill(policy)
     assert starts(case.tasks, case.capacity, Thorough(one, eager=True)) == starts(case.tasks, case.capacity, other)
 
 
 @given(pool_cases(), policies())
-def test_jobs_that_did_not_fit_are_not_tried_again(case: PoolCase, rule: BackfillPolicy) -> None:
-    """Looking only at new jobs, while nothing becomes available, changes nothing."""
+def test_jobs_that_did_not_fit_need_not_be_examined_again(case: PoolCase, rule: BackfillPolicy) -> None:
+    """Examining only new jobs gives the same starts, as long as no amount becomes available."""
     policy = EasyBackfill(rule)
     assert starts(case.tasks, case.capacity, policy) == starts(case.tasks, case.capacity, Thorough(policy, eager=False))
 
 
 @given(pool_cases(declared=True, priorities=False))
 def test_conservative_equals_its_definition(case: PoolCase) -> None:
-    """Against an implementation without a profile that tries every start for every job."""
+    """The definition is an implementation without a profile, which tries every start for every job."""
     assert starts(case.tasks, case.capacity, ConservativeBackfill()) == starts(case.tasks, case.capacity, Plain())
 
 
 class Thorough:
-    """Looks at all jobs every time."""
+    """A policy that examines all jobs at every decision."""
 
     def __init__(self, policy: PoolPolicy, *, eager: bool) -> None:
         self.policy = policy
@@ -115,7 +115,7 @@ class Thorough:
 
 
 class Plain:
-    """Conservative backfilling, word by word; sizes and times are small."""
+    """Literal conservative backfilling, for small sizes and times."""
 
     eager = True
 
@@ -141,7 +141,7 @@ class Plain:
         return PoolDecision(starts, None, min(self.reserved_starts.values(), default=inf))
 
     def first(self, job: Job, now: float, state: PoolState) -> float:
-        """Return the first start at which a job fits in every second, beside running and reserved jobs."""
+        """Return the first start at which a job fits in every second beside the running and reserved jobs."""
         used = [(now, latest, other.request) for latest, _, other in state.running]
         used += [(start, start + other.walltime, other.request) for other, start in self.reserved_starts.items()]
         start = now

@@ -1,4 +1,4 @@
-"""Random events of a pool: jobs are withdrawn, the capacity changes, walltimes are exceeded, timers fire late."""
+"""Random events of a pool: jobs are withdrawn, the capacity changes, jobs exceed walltimes, and timers fire late."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ["fifo", "greedy", "easy", "easy-sjbf", DEFAULT_POLICY, "depth-1", "dept
 
 
 class History(RuleBasedStateMachine):
-    """No decision exceeds what is available, reservations hold unless the unexpected happens, and every job starts."""
+    """Decisions exceed no available amount, reservations hold unless the unexpected happens, and every job starts."""
 
     @initialize(name=st.sampled_from(NAMES), reserve_after=st.sampled_from([0.0, 5.0]))
     def begin(self, name: str, reserve_after: float) -> None:
@@ -31,10 +31,10 @@ class History(RuleBasedStateMachine):
         self.policy = pool_policy_named(name, reserve_after)
         self.reserved_starts: dict[Job, float] = {}
 
-    # --- what can happen
+    # --- events
 
     @rule(size=st.integers(0, 8), limit=st.sampled_from([1, 3, 10, inf]), priority=st.integers(0, 1))
-    def a_job_comes(self, size: int, limit: float, priority: int) -> None:
+    def a_job_arrives(self, size: int, limit: float, priority: int) -> None:
         self.serial += 1
         self.state.submit(job(self.serial, size, limit, self.now, priority=priority))
         self.decide()
@@ -54,13 +54,13 @@ class History(RuleBasedStateMachine):
             self.decide()
 
     @rule(size=st.integers(4, 12))
-    def nodes_come_or_go(self, size: int) -> None:
+    def nodes_are_added_or_removed(self, size: int) -> None:
         self.state.set_capacity(cpus(size))
         self.reserved_starts.clear()
         self.decide()
 
     @rule(size=st.integers(1, 3))
-    def a_job_of_elsewhere_runs(self, size: int) -> None:
+    def a_job_from_elsewhere_runs(self, size: int) -> None:
         self.serial += 1
         self.state.start(job(self.serial, size, 5.0, self.now), self.now)
         self.reserved_starts.clear()
@@ -68,7 +68,7 @@ class History(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, 2.5, 7.0]))
     def time_passes(self, seconds: float) -> None:
-        """End the jobs that are due, one by one, but for the last, which outlives its walltime."""
+        """End the jobs that are due one by one, except the last, which outlives its walltime."""
         until = self.now + seconds
         while len(self.state.running) > 1 and self.state.running[0][0] <= until:
             self.now = self.state.running[0][0]
@@ -80,7 +80,7 @@ class History(RuleBasedStateMachine):
             self.reserved_starts.clear()
         self.decide()
 
-    # --- what must hold
+    # --- invariants
 
     def decide(self) -> None:
         state, now = self.state, self.now
@@ -100,7 +100,7 @@ class History(RuleBasedStateMachine):
             explain_job(one, now, state, CPUS, reservations)
 
     def teardown(self) -> None:
-        """Once all running jobs have ended, again and again, every job that fits has started."""
+        """Every job that fits must have started once all running jobs have ended repeatedly."""
         if not hasattr(self, "state"):
             return
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""The profile against one that counts every second."""
+"""The profile, compared with a model that counts every second."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from support.pool_jobs import CPUS, cpus, job
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 
 END = 30
-"""Nothing changes from then on."""
+"""Nothing changes after this second."""
 
 Change = tuple[int, float, int]
-"""Start, end, CPUs."""
+"""(start, end, CPUs)"""
 changes = st.lists(
     st.tuples(st.integers(0, END), st.one_of(st.integers(0, END), st.just(inf)), st.integers(-3, 3)), max_size=8
 )
 
 
 class Seconds:
-    """What is available in each second; the last one stands for all that follow."""
+    """The amount available in each second; the last element covers all later seconds."""
 
     def __init__(self, free: int) -> None:
         self.free = [free] * (END + 1)
@@ -37,7 +37,7 @@ class Seconds:
 
 
 def built(some: list[Change]) -> tuple[AvailabilityProfile, Seconds]:
-    """Both after the same changes."""
+    """Return both models after the same changes."""
     profile, seconds = AvailabilityProfile(0, cpus(5)), Seconds(5)
     for start, end, size in some:
         profile.add(start * 1.0, end * 1.0, size)  # equal times are distinct objects, as in a simulation
@@ -46,7 +46,7 @@ def built(some: list[Change]) -> tuple[AvailabilityProfile, Seconds]:
 
 
 def drawn(profile: AvailabilityProfile) -> list[int]:
-    """Return what the profile says of each second."""
+    """Return the profile's amount in each second."""
     steps = list(profile.steps())
     assert all(one[1] != other[1] for one, other in pairwise(steps)), "two steps are one"
     assert all(one[0] < other[0] for one, other in pairwise(steps)), "a step begins before the one in front of it"
@@ -58,12 +58,12 @@ def drawn(profile: AvailabilityProfile) -> list[int]:
 
 
 @given(changes, st.integers(0, END))
-def test_the_profile_adds_up(some: list[Change], now: int) -> None:
+def test_the_profile_equals_the_count_of_each_second(some: list[Change], now: int) -> None:
     profile, seconds = built(some)
     assert drawn(profile) == seconds.free
     profile.advance(now)
     assert drawn(profile) == seconds.free[now:]
-    profile.add(now + 5.0, now - 1.0, 1)  # what has passed
+    profile.add(now + 5.0, now - 1.0, 1)  # this change has already ended
     assert drawn(profile) == seconds.free[now:]
 
 
@@ -78,7 +78,7 @@ def test_the_earliest_start_fits_until_the_deadline(some: list[Change], size: in
 
 @given(changes, st.integers(1, 8), st.sampled_from([1, 2, 5, 11, inf]), st.integers(0, END))
 def test_earlier_start_equals_a_new_reservation(some: list[Change], size: int, limit: float, start: int) -> None:
-    """The amounts of the reservation itself suffice for the time in which it overlaps its old place."""
+    """The reservation's own amounts are available for as long as the earlier start overlaps its present time."""
     one = job(0, size, limit)
     reserved, _ = built(some)
     _, free = built(some)
@@ -93,7 +93,7 @@ def test_earlier_start_equals_a_new_reservation(some: list[Change], size: int, l
 
 
 def test_running_jobs_return_their_amounts_at_their_deadlines() -> None:
-    """Jobs without a walltime never do."""
+    """Jobs without a walltime never return their amounts."""
     ends = [(4.0, 2), (float("4"), 1), (9.0, 3), (float("9"), 1), (12.0, 1), (inf, 2)]
     running = [(end, serial, job(serial, size)) for serial, (end, size) in enumerate(ends)]
     steps = [(0, cpus(0)), (4, cpus(3)), (9, cpus(7)), (12, cpus(8))]

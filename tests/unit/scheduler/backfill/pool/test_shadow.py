@@ -1,4 +1,4 @@
-"""The shadow time against its definition: the first time from which a job fits if all end at their deadlines."""
+"""The shadow time against its definition: the first time from which a job fits if all others end at their deadlines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = 2.0
     st.integers(0, SIZE),
 )
 def test_a_job_starts_at_the_first_end_after_which_it_fits(runs: list[tuple[int, int]], spare: int, size: int) -> None:
-    """Beside it is what all have freed that end by then, and it waits for those that end right then."""
+    """The extra amounts include those of all jobs that end by then, also of jobs that end exactly then."""
     known = [(float(f"{end}"), serial, job(serial, cpu)) for serial, (end, cpu) in enumerate(runs)]
     endless = (inf, 9, job(9, SIZE))
     running = sorted([*known, endless])
