@@ -29,8 +29,8 @@ def test_an_older_event_does_not_undo_the_result_of_a_write() -> None:
     assert cache.observe(KEY, job(6), 1.0)
 
 
-def test_a_job_that_a_listing_has_shown_before_the_response_is_no_new_state() -> None:
-    """An item of a listing has no apiVersion and kind, a response has: both are the same version."""
+def test_a_response_after_a_listing_of_the_same_version_is_no_new_state() -> None:
+    """Items of a listing lack apiVersion and kind, which a response has; still, both are the same version."""
     cache = ObjectCache()
     cache.unlisted(JOBS, 4)
     assert cache.observe(KEY, job(5), 0.0)
@@ -38,32 +38,32 @@ def test_a_job_that_a_listing_has_shown_before_the_response_is_no_new_state() ->
     assert cache.unlisted(JOBS, 5000) == [], "the next listing has it unchanged, so no event shows it again"
 
 
-def test_a_state_that_is_known_is_no_change_whether_the_watch_or_the_response_is_first() -> None:
+def test_a_known_state_is_no_change_in_either_order_of_watch_and_response() -> None:
     cache = ObjectCache()
     assert cache.written(KEY, job(5), 0.0)
     assert not cache.observe(KEY, job(5), 1.0)
-    assert cache.observe(KEY, job(4), 1.0)  # the watch has caught up, so what it shows counts again
+    assert cache.observe(KEY, job(4), 1.0)  # the watch has caught up, so its events count again
     assert cache.observe(KEY, job(7), 2.0)
     assert not cache.written(KEY, job(7), 2.0)
     assert cache.observe(KEY, None, 3.0)
     assert not cache.observe(KEY, None, 3.0)
 
 
-def test_one_version_of_a_restored_etcd_that_names_another_state_is_a_change() -> None:
+def test_a_different_state_with_the_same_version_after_an_etcd_restore_is_a_change() -> None:
     cache = ObjectCache()
     cache.observe(KEY, job(5), 0.0)
     assert cache.observe(KEY, {**job(5), "spec": {}}, 1.0)
     assert cache.observe(KEY, job(5, "new"), 2.0)
 
 
-def test_a_watch_that_never_catches_up_is_believed_in_the_end() -> None:
+def test_a_watch_that_never_catches_up_eventually_counts() -> None:
     cache = ObjectCache()
     cache.written(KEY, job(500), 0.0)
     assert not cache.observe(KEY, job(7), CATCH_UP - 1)
     assert cache.observe(KEY, job(7), CATCH_UP)
 
 
-def test_a_deletion_counts_at_once_and_a_late_response_of_the_deleted_object_does_not_hide_a_new_one() -> None:
+def test_a_deletion_counts_at_once_and_a_late_response_does_not_hide_a_new_object() -> None:
     cache = ObjectCache()
     cache.observe(KEY, job(3), 0.0)
     assert cache.observe(KEY, None, 0.0)
@@ -73,7 +73,7 @@ def test_a_deletion_counts_at_once_and_a_late_response_of_the_deleted_object_doe
     assert cache.get(KEY) == job(9, "new")
 
 
-def test_what_was_written_and_is_not_listed_later_is_gone() -> None:
+def test_a_written_object_that_a_later_listing_lacks_is_deleted() -> None:
     cache = ObjectCache()
     cache.written(KEY, job(5), 0.0)
     assert not cache.unlisted(JOBS, 4), "the listing is older"
@@ -83,8 +83,8 @@ def test_what_was_written_and_is_not_listed_later_is_gone() -> None:
     assert not cache.unlisted(JOBS, 9)
 
 
-def test_a_response_that_comes_after_the_deletion_of_its_object_is_skipped() -> None:
-    """A Job is deleted while its Workload is created: the watch shows both ends of the Workload before the response."""
+def test_a_response_after_the_deletion_of_its_object_is_ignored() -> None:
+    """A Job is deleted while its Workload is created: the watch shows creation and deletion ahead of the response."""
     cache = ObjectCache()
     cache.observe(KEY, job(5), 0.0)
     cache.observe(KEY, None, 0.1)
@@ -93,7 +93,7 @@ def test_a_response_that_comes_after_the_deletion_of_its_object_is_skipped() -> 
     assert cache.written(KEY, job(7, "new"), 0.3), "another object of the name"
 
 
-def test_a_response_older_than_a_listing_that_lacks_its_object_is_skipped() -> None:
+def test_a_response_older_than_a_listing_without_its_object_is_ignored() -> None:
     cache = ObjectCache()
     cache.unlisted(JOBS, 6)
     assert not cache.written(KEY, job(5), 0.2)

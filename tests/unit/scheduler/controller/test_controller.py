@@ -1,4 +1,4 @@
-"""The controller: what is invalid costs itself alone, and a new leader has the reservations of the last one."""
+"""The controller: an invalid object affects no other, and a new leader has the reservations of the previous one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def live_queue(cluster: ModelCluster, record: Callable[[Json], object] | None = 
     return LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, record=record)
 
 
-def test_an_invalid_job_costs_itself_alone() -> None:
+def test_an_invalid_job_affects_no_other_job() -> None:
     cluster = ModelCluster()
     broken, job = cluster.submit("broken", 2), cluster.submit("job", 2, at=1)
     cluster.change(broken, {"spec": {"parallelism": -1}})
@@ -49,7 +49,7 @@ def test_an_invalid_job_costs_itself_alone() -> None:
     assert not queue.controller.invalid
 
 
-def test_a_defect_that_one_job_reveals_keeps_no_other_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_with_one_job_does_not_prevent_the_start_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ModelCluster()
     broken, job = cluster.submit("broken", 2), cluster.submit("job", 2, at=1)
     read = BatchJob.pod_sets
@@ -66,7 +66,7 @@ def test_a_defect_that_one_job_reveals_keeps_no_other_from_its_start(monkeypatch
     assert not cluster.get(job)["spec"]["suspend"]
 
 
-def test_a_defect_that_one_workload_reveals_keeps_no_other_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_with_one_workload_does_not_prevent_the_start_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ModelCluster()
     cluster.submit("broken", 2)
     job = cluster.submit("job", 2, at=1)
@@ -81,7 +81,7 @@ def test_a_defect_that_one_workload_reveals_keeps_no_other_from_its_start(monkey
     assert not cluster.get(job)["spec"]["suspend"]
 
 
-def test_a_step_in_which_a_part_fails_returns_all_writes_that_it_has_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_failed_step_returns_all_writes_that_it_has_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ModelCluster()
     cluster.submit("job", 2)
     monkeypatch.setattr(ProvisioningReconciler, "writes", _fail)
@@ -95,8 +95,8 @@ def _fail(*_: object) -> Iterator[Write]:
     yield
 
 
-def test_pods_of_which_one_patch_was_rejected_start_without_another_change() -> None:
-    """An admission policy was replaced meanwhile, for example."""
+def test_all_pods_start_after_a_rejected_patch_without_another_change() -> None:
+    """For example, an admission policy was replaced in the meantime."""
     cluster, now, rejected = PlacedCluster(), [NOW], list[Write]()
 
     def send(write: Write) -> Outcome:
@@ -116,7 +116,7 @@ def test_pods_of_which_one_patch_was_rejected_start_without_another_change() -> 
 
 
 def test_the_cluster_of_a_queued_job_is_not_queued_itself() -> None:
-    """A RayJob gives its label of the queue to its RayCluster."""
+    """A RayJob passes its queue label on to its RayCluster."""
     cluster = ModelCluster()
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "uid": "u", "controller": True}
     labels = {"kueue.x-k8s.io/queue-name": "l"}
@@ -132,7 +132,7 @@ def test_the_cluster_of_a_queued_job_is_not_queued_itself() -> None:
     ]
 
 
-def test_a_new_leader_has_the_reservations_of_the_last_one() -> None:
+def test_a_new_leader_has_the_reservations_of_the_previous_one() -> None:
     cluster = ModelCluster()
     cluster.submit("running", 6)
     old = live_queue(cluster)
@@ -151,7 +151,7 @@ def test_a_new_leader_has_the_reservations_of_the_last_one() -> None:
     assert names.index("submit") < names.index("restore") < names.index("pass")
 
 
-def test_a_workload_that_was_deleted_under_a_write_is_created_anew_at_once() -> None:
+def test_a_workload_deleted_during_a_write_is_created_again_at_once() -> None:
     cluster = ModelCluster()
     job = cluster.submit("job", 2)
     queue = live_queue(cluster)

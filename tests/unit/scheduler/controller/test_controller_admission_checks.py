@@ -1,6 +1,6 @@
-"""Admission checks that another controller decides: a workload waits, starts, is repeated or ends as they say.
+"""Admission checks that another controller decides: according to them, a workload waits, starts, is retried or ends.
 
-Each story is played to its end wherever the queue's controller is killed.
+Each scenario must complete at whatever write the queue's controller is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RULES = [{"name": "licence"}, {"name": "f-only", "onFlavors": ["f"]}, {"name": "
 
 
 def cluster() -> ModelCluster:
-    """A cluster whose queue requires the checks."""
+    """Return a cluster whose queue requires the checks."""
     made = ModelCluster(admissionChecksStrategy={"admissionChecks": RULES})
     for name in ("licence", "f-only", "g-only", "new"):
         made.add_check(name)
@@ -32,18 +32,18 @@ def cluster() -> ModelCluster:
 
 
 def workload(story: ControllerStory) -> Json:
-    """The one Workload."""
+    """Return the only Workload."""
     (obj,) = story.cluster.workloads()
     return obj
 
 
 def states(story: ControllerStory) -> dict[str, str]:
-    """The states of its checks."""
+    """Return the states of its checks."""
     return {check["name"]: check["state"] for check in workload(story)["status"]["admissionChecks"]}
 
 
 def decide(story: ControllerStory, name: str, state: str, **fields: object) -> None:
-    """Set the state of a check, as its controller does; then let the queue settle."""
+    """Set the state of a check, as the check's controller does, then let the queue settle."""
     key = ObjectKey(WORKLOADS, NAMESPACE, workload(story)["metadata"]["name"])
     change = {"state": state, "lastTransitionTime": api_time(story.now), **fields}
     checks = [
@@ -54,7 +54,7 @@ def decide(story: ControllerStory, name: str, state: str, **fields: object) -> N
 
 
 def all_pass(story: ControllerStory) -> None:
-    """The Job starts with the last check, with what the checks add."""
+    """The Job starts once the last check has passed, with what the checks add to its pods."""
     job = story.cluster.submit("j", 4)
     story.settle()
     assert is_true(workload(story), "QuotaReserved")
@@ -76,7 +76,7 @@ def all_pass(story: ControllerStory) -> None:
 
 
 def one_is_tried_again(story: ControllerStory) -> None:
-    """Quota is free until the time of the retry; then the checks begin anew."""
+    """Its quota is free until the time of the retry; then the checks start again."""
     job = story.cluster.submit("j", 4)
     story.settle()
     decide(story, "f-only", "Ready")
@@ -102,7 +102,7 @@ def one_is_tried_again(story: ControllerStory) -> None:
 
 
 def one_rejects(story: ControllerStory) -> None:
-    """The Workload is deactivated, and checked anew once its user activates it."""
+    """The Workload is deactivated, and it is checked again once its user activates it."""
     job = story.cluster.submit("j", 4)
     story.settle()
     decide(story, "f-only", "Ready")
@@ -126,7 +126,7 @@ def one_rejects(story: ControllerStory) -> None:
 
 
 def the_queue_requires_others(story: ControllerStory) -> None:
-    """A check that the queue does not require any more is not waited for; a new one is."""
+    """A check that the queue no longer requires does not delay the Workload, but a new check does."""
     job = story.cluster.submit("j", 4)
     story.settle()
     decide(story, "f-only", "Ready")
@@ -150,7 +150,7 @@ STORIES: dict[str, Callable[[ControllerStory], None]] = {
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_ends_well_wherever_the_controller_is_killed(name: str) -> None:
+def test_a_scenario_completes_wherever_the_controller_is_killed(name: str) -> None:
     for writes in kills(STORIES[name], cluster):
         STORIES[name](ControllerStory(cluster(), writes))
 
@@ -161,5 +161,5 @@ def test_two_leaders_do_no_harm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_edits_of_users_at_each_write_only_delay_a_story(name: str) -> None:
+def test_user_edits_before_each_write_only_delay_a_scenario(name: str) -> None:
     STORIES[name](ControllerStory(cluster(), before_write=annotate_first()))

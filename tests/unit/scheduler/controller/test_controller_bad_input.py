@@ -1,4 +1,4 @@
-"""Bad input: what is invalid, absurd or gone has a clear condition or Event on its object. All else goes on."""
+"""Bad input: an invalid, absurd or missing object causes a clear condition or Event; everything else continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEGABYTE = "x" * (1 << 20)
 
 
 def reported(cluster: ModelCluster) -> ReportedQueue:
-    """The queue after all that follows from the objects, statuses and notes included."""
+    """Return the queue after everything that follows from the objects, including statuses and notes."""
     queue = ReportedQueue(cluster, NOW)
     for _ in range(4):
         queue.tick(10.0)
@@ -40,13 +40,13 @@ def reported(cluster: ModelCluster) -> ReportedQueue:
 
 
 def condition(cluster: ModelCluster, key: ObjectKey, kind: str) -> tuple[str, str, str]:
-    """Status, reason and message of a condition."""
+    """Return status, reason and message of a condition."""
     found = find_condition(cluster.get(key), kind) or {}
     return str(found.get("status")), str(found.get("reason")), str(found.get("message"))
 
 
 def add_queue(cluster: ModelCluster, name: str, **fields: Any) -> ObjectKey:
-    """Add a ClusterQueue, and a LocalQueue of its name."""
+    """Add a ClusterQueue and a LocalQueue of the same name."""
     cluster.create(LOCAL_QUEUES, NAMESPACE, name, spec={"clusterQueue": name})
     return cluster.create(CLUSTER_QUEUES, "", name, spec={**cluster_queue_spec({"cpu": "8"}), **fields})
 
@@ -56,14 +56,14 @@ def runs(cluster: ModelCluster, job: ObjectKey) -> bool:
 
 
 def workload_of(cluster: ModelCluster, job: ObjectKey) -> Json:
-    """The Workload of a Job."""
+    """Return the Workload of a Job."""
     uid = cluster.get(job)["metadata"]["uid"]
     [found] = [obj for obj in cluster.workloads() if obj["metadata"]["ownerReferences"][0]["uid"] == uid]
     return found
 
 
 @pytest.mark.parametrize("cpus", [9, 10**9])
-def test_a_job_above_every_quota_waits_and_says_so(cpus: int) -> None:
+def test_a_job_above_every_quota_waits_and_the_reason_is_reported(cpus: int) -> None:
     cluster = ModelCluster()
     large, good = cluster.submit("large", cpus), cluster.submit("good", 2, at=1)
     reported(cluster)
@@ -85,7 +85,7 @@ def test_a_job_above_every_quota_waits_and_says_so(cpus: int) -> None:
     ],
     ids=str,
 )
-def test_an_absurd_duration_of_a_job_is_an_event_on_it(change: Json) -> None:
+def test_an_absurd_duration_of_a_job_is_reported_as_an_event(change: Json) -> None:
     cluster = ModelCluster()
     bad, good = cluster.submit("bad", 2), cluster.submit("good", 2, at=1)
     cluster.change(bad, change)
@@ -97,7 +97,7 @@ def test_an_absurd_duration_of_a_job_is_an_event_on_it(change: Json) -> None:
     assert runs(cluster, good)
 
 
-def test_an_absurd_default_duration_is_a_message_of_the_queue_which_goes_on() -> None:
+def test_an_absurd_default_duration_is_reported_and_the_queue_remains_active() -> None:
     cluster = ModelCluster()
     key = ObjectKey(CLUSTER_QUEUES, "", "q")
     cluster.change(key, {"metadata": {"annotations": {"zonewise.dev/default-run-seconds": "-1h"}}})
@@ -109,7 +109,7 @@ def test_an_absurd_default_duration_is_a_message_of_the_queue_which_goes_on() ->
     assert runs(cluster, good)
 
 
-def test_a_cycle_of_cohorts_stops_its_queues_alone() -> None:
+def test_a_cycle_of_cohorts_stops_only_its_own_queues() -> None:
     cluster = ModelCluster()
     for name, parent in (("a", "b"), ("b", "c"), ("c", "a")):
         cluster.create(COHORTS, "", name, spec={"parentName": parent})
@@ -123,7 +123,7 @@ def test_a_cycle_of_cohorts_stops_its_queues_alone() -> None:
     assert runs(cluster, good)
 
 
-def test_a_queue_of_a_missing_flavor_is_inactive_until_it_is_there() -> None:
+def test_a_queue_with_a_missing_flavor_is_inactive_until_the_flavor_exists() -> None:
     cluster = ModelCluster()
     key = add_queue(cluster, "x", resourceGroups=cluster_queue_spec({"cpu": "8"}, "gone")["resourceGroups"])
     waits, good = cluster.submit("waits", 2), cluster.submit("good", 2, at=1)
@@ -141,8 +141,8 @@ def test_a_queue_of_a_missing_flavor_is_inactive_until_it_is_there() -> None:
     assert runs(cluster, waits)
 
 
-def test_an_annotation_of_a_megabyte_goes_nowhere() -> None:
-    """The API server rejects it on each kind with such a limit; on another job nothing copies it."""
+def test_an_annotation_of_a_megabyte_is_not_copied() -> None:
+    """The API server rejects it for kinds with such a limit; on other jobs nothing copies it."""
     cluster = ModelCluster()
     bad, good = cluster.submit("bad", 2), cluster.submit("good", 2, at=1)
     cluster.change(bad, {"metadata": {"annotations": {"note": MEGABYTE}}})
@@ -156,7 +156,7 @@ def test_an_annotation_of_a_megabyte_goes_nowhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["zonewise.dev/max-run-seconds", "kueue.x-k8s.io/job-min-parallelism"])
-def test_an_annotation_of_ours_of_a_megabyte_is_cut_in_the_message(name: str) -> None:
+def test_a_zonewise_annotation_of_a_megabyte_is_truncated_in_the_message(name: str) -> None:
     cluster = ModelCluster()
     bad, good = cluster.submit("bad", 2), cluster.submit("good", 2, at=1)
     cluster.change(bad, {"metadata": {"annotations": {name: MEGABYTE}}})
@@ -168,8 +168,8 @@ def test_an_annotation_of_ours_of_a_megabyte_is_cut_in_the_message(name: str) ->
 
 
 @pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_thousands_of_jobs_at_once_cost_a_workload_each(number: int) -> None:
-    """Each has one Workload; as many start as the quota lets, and the others wait. No write is repeated."""
+def test_thousands_of_jobs_at_once_get_one_workload_each(number: int) -> None:
+    """Each Job has one Workload; as many start as fit the quota, and the others wait. No write is repeated."""
     cluster = ModelCluster()
     jobs = [cluster.submit(f"j{i}", 2) for i in range(number)]
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
@@ -182,7 +182,7 @@ def test_thousands_of_jobs_at_once_cost_a_workload_each(number: int) -> None:
 
 
 def test_a_topology_deleted_under_running_gangs_stops_none_of_them() -> None:
-    """Their queue says what is missing, and starts nothing more on that flavor until the Topology is there again."""
+    """The queue reports the missing Topology and starts nothing on that flavor until the Topology exists again."""
     cluster = PlacedCluster()
     gang = cluster.submit("gang", 2, pods=3)
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
@@ -218,7 +218,7 @@ ANNOTATIONS = [
       "pod-group-serving", "pod-group-fast-admission", "max-exec-time-seconds", "job-min-parallelism",
       "job-completions-equal-parallelism", "elastic-job", "managed", "local-queue-name", "cluster-queue-name")),
 ]  # fmt: skip
-"""What the controller reads of jobs, of their templates and of pods: as annotations and as labels."""
+"""The annotations and labels that the controller reads from jobs, from their templates and from pods."""
 TEXTS = ["", "0", "-1", "true", "l", "x" * 5000, "9" * 5000, f"{1:012}{0:05000}", "1e999", "[" * 100_000, "[{}]",
          '{"main":{"annotations":{"kueue.x-k8s.io/workload":"w","zonewise.dev/admission":"{}"},"count":-1}}',
          '{"clusterQueue":"q","flavors":{"cpu":"f"},"count":1e999}',
@@ -226,10 +226,10 @@ TEXTS = ["", "0", "-1", "true", "l", "x" * 5000, "9" * 5000, f"{1:012}{0:05000}"
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:12]))
-def test_no_label_and_no_annotation_of_a_job_keeps_another_from_its_start(
+def test_no_label_or_annotation_of_a_job_prevents_the_start_of_another(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each Job and each pod has one of them; the API server would reject some as labels."""
+    """Each Job and each pod has one of them; as labels, the API server would reject some of these values."""
     cluster = ModelCluster()
     for i, name in enumerate(ANNOTATIONS):
         for place in ("labels", "annotations", "template"):

@@ -1,6 +1,6 @@
-"""The controller is killed after every write of a story; the clock of the next one is an hour ahead, or behind.
+"""The controller is killed after every write of a scenario; the clock of its successor is an hour ahead or behind.
 
-Without limits of readiness: these compare times of the last leader with the clock of the next one, as Kueue's do.
+Readiness limits are off: like Kueue's, they compare times of the previous leader with the clock of the next one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from zonewise_scheduler.controller.controller import ControllerOptions
 
 HOUR = 3600.0
 LIMITED = ("pods not ready in time", "pods do not recover", "execution time is exceeded")
-"""Stories of time limits."""
+"""Scenarios of time limits."""
 
 
 @pytest.mark.parametrize("skew", [HOUR, -HOUR], ids=["ahead", "behind"])
 @pytest.mark.parametrize("name", [name for name in STORIES if name not in LIMITED])
-def test_a_story_ends_well_where_the_next_controller_has_another_clock(name: str, skew: float) -> None:
+def test_a_scenario_completes_even_if_the_next_controller_has_another_clock(name: str, skew: float) -> None:
     play, spec = STORIES[name]
 
     def cluster() -> ModelCluster:

@@ -1,6 +1,6 @@
-"""The controller is killed after every single write of a story. Each time a new one brings the story to its end.
+"""The controller is killed after every single write of a scenario; each time a new one must complete the scenario.
 
-Never does a Job start twice for one admission, never is more used than the quota, never is a Job or its quota lost.
+A Job must never start twice for one admission, usage must never exceed the quota, and no Job or quota may be lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("clears_start_time", [True, False], ids=["since-1.36", "before"])
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_ends_well_wherever_the_controller_is_killed(name: str, clears_start_time: bool) -> None:
+def test_a_scenario_completes_wherever_the_controller_is_killed(name: str, clears_start_time: bool) -> None:
     play, spec = STORIES[name]
 
     def cluster() -> ModelCluster:
@@ -37,7 +37,7 @@ def test_a_story_ends_well_wherever_the_controller_is_killed(name: str, clears_s
 
 @pytest.mark.parametrize("clears_start_time", [True, False], ids=["since-1.36", "before"])
 def test_a_job_is_restored_whenever_its_workload_is_lost(clears_start_time: bool) -> None:
-    """The Workload is deleted after each write of a story with a preemption."""
+    """The Workload is deleted after each write of a scenario with a preemption."""
 
     def play(after: int) -> int:
         def lose(story: ControllerStory, _write: Write, number: int) -> None:
@@ -65,6 +65,6 @@ def test_a_job_is_restored_whenever_its_workload_is_lost(clears_start_time: bool
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_annotations_of_users_before_each_write_only_delay_a_story(name: str) -> None:
+def test_user_annotations_before_each_write_only_delay_a_scenario(name: str) -> None:
     play, spec = STORIES[name]
     play(ControllerStory(ModelCluster(**spec), before_write=annotate_first()))

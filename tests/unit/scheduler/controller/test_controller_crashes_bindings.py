@@ -1,6 +1,6 @@
-"""The controller is killed after every single write of a story in which it binds the pods of Jobs.
+"""The controller is killed after every single write of a scenario in which it binds the pods of Jobs.
 
-No pod is bound to another node than its own, none is bound beyond what its node has, and none is forgotten.
+No pod may be bound to a node other than its own or beyond the capacity of the node, and none may be forgotten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREEMPTING: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 
 
 class BindingStory(ControllerStory):
-    """A story on nodes."""
+    """A scenario on nodes."""
 
     cluster: PlacedCluster
 
@@ -38,7 +38,7 @@ class BindingStory(ControllerStory):
         assert max(self.cluster.used_cpus().values(), default=0) <= NODE_CPUS
 
     def runs_on_its_nodes(self, job: ObjectKey) -> bool:
-        """Tell whether the pods of a Job are bound as its Workload is placed."""
+        """Return whether the pods of a Job are bound according to the placement of its Workload."""
         (workload,) = (
             obj for obj in self.cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == job.name
         )
@@ -48,7 +48,7 @@ class BindingStory(ControllerStory):
 
 
 def bind_one_after_another(story: BindingStory) -> None:
-    """The second Job needs the room of the first, and a third fits beside it."""
+    """The second Job needs the capacity of the first, and a third fits beside it."""
     first, second, third = (story.cluster.submit(f"j{i}", 2, pods=pods, at=i) for i, pods in enumerate((3, 2, 1)))
     story.settle()
     assert story.runs_on_its_nodes(first)
@@ -63,7 +63,7 @@ def bind_one_after_another(story: BindingStory) -> None:
 
 
 def bind_again_after_a_preemption(story: BindingStory) -> None:
-    """The pods of the preempted Job are others after it has started again."""
+    """After its second start, the preempted Job has new pods."""
     low = story.cluster.submit("low", 2, pods=4, priority="low")
     story.settle()
     before = {key: story.cluster.get(key)["metadata"]["uid"] for key in story.cluster.pods(low)}
@@ -79,7 +79,7 @@ def bind_again_after_a_preemption(story: BindingStory) -> None:
 
 
 def bind_where_pods_have_ended(story: BindingStory) -> None:
-    """The pods of a Job end before its status says so; the next one has their nodes meanwhile."""
+    """The pods of a Job end before its status shows it; meanwhile, the next Job gets their nodes."""
     first, second = (story.cluster.submit(f"j{i}", 2, pods=4, at=i) for i in range(2))
     story.settle()
     assert story.runs_on_its_nodes(first)
@@ -107,20 +107,20 @@ def test_all_pods_are_bound_wherever_the_controller_is_killed(name: str) -> None
 
 @pytest.mark.parametrize("name", STORIES)
 def test_two_leaders_bind_each_pod_once(name: str) -> None:
-    """One of two Bindings fails."""
+    """One of the two Bindings fails."""
     play, spec = STORIES[name]
     play(BindingStory(PlacedCluster(**spec), None, leaders=2))
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_edits_of_users_at_each_write_only_delay_bindings(name: str) -> None:
+def test_user_edits_before_each_write_only_delay_bindings(name: str) -> None:
     play, spec = STORIES[name]
     play(BindingStory(PlacedCluster(**spec), before_write=annotate_first()))
 
 
 @pytest.mark.parametrize("purpose", ["ungate", "bind"])
-def test_a_replica_that_leads_again_writes_what_failed_while_it_did_not(purpose: str) -> None:
-    """The writer sends nothing while another replica leads. The pods have not changed since."""
+def test_a_replica_that_leads_again_repeats_writes_that_failed_in_the_meantime(purpose: str) -> None:
+    """The writer sends nothing while another replica leads, and the pods have not changed since."""
     cluster, follows = PlacedCluster(), True
 
     def send(write: Write) -> Outcome:

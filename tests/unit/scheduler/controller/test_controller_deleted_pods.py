@@ -1,4 +1,4 @@
-"""The quota of a stopped job is free once its last pod is gone, whatever its status says and whichever comes first."""
+"""The quota of a stopped job is free once its last pod is gone, whatever its status and the order of events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, "Any"]
 
 
 def add_pod(story: ControllerStory, name: str, template: Json) -> ObjectKey:
-    """Create a pod of a started job, which no node has room for."""
+    """Create a pod of a started job; no node has capacity for it."""
     metadata = {field: template["metadata"].get(field, {}) for field in ("labels", "annotations")}
     return story.cluster.create(
         PODS, NAMESPACE, name, metadata=metadata, spec=template["spec"], status={"phase": "Pending"}
@@ -27,7 +27,7 @@ def add_pod(story: ControllerStory, name: str, template: Json) -> ObjectKey:
 
 
 def stop_all(story: ControllerStory) -> None:
-    """Evict the Workloads of the queue; their quota stays, since pods are active."""
+    """Evict the Workloads of the queue; they keep their quota, since pods are active."""
     story.cluster.change(QUEUE, {"spec": {"stopPolicy": "HoldAndDrain"}})
     story.settle()
     [workload] = story.cluster.workloads()
@@ -40,7 +40,7 @@ def has_quota(story: ControllerStory) -> bool:
     return is_true(workload, "QuotaReserved")
 
 
-def test_the_last_pod_of_a_job_is_deleted_after_its_status_says_that_none_is_active() -> None:
+def test_the_last_pod_of_a_job_is_deleted_after_its_status_shows_no_active_pod() -> None:
     story = ControllerStory(ModelCluster())
     job = story.cluster.submit("j", 4)
     story.settle()
@@ -53,8 +53,8 @@ def test_the_last_pod_of_a_job_is_deleted_after_its_status_says_that_none_is_act
     assert not has_quota(story)
 
 
-def test_the_last_pod_of_a_jobset_is_deleted_after_its_status_says_that_none_is_active() -> None:
-    """A JobSet counts pods that are marked for deletion as gone; their finalizers go later."""
+def test_the_last_pod_of_a_jobset_is_deleted_after_its_status_shows_no_active_pod() -> None:
+    """A JobSet counts pods marked for deletion as gone, but their finalizers are removed later."""
     story = ControllerStory(ModelCluster())
     template = {
         "metadata": {},

@@ -1,4 +1,4 @@
-"""Jobs that depend on others have no Workload until these have ended."""
+"""A Job that depends on others has no Workload until these have ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOW = 1_767_225_600.0
 
 
 def queue_with_dependency(text: str) -> tuple[ReportedQueue, ObjectKey, ObjectKey]:
-    """A Job that runs, and one that depends on it."""
+    """Return a queue, a Job that runs, and one that depends on it."""
     queue = ReportedQueue(ModelCluster(), NOW)
     first = queue.cluster.submit("first", 1)
     queue.tick(1.0)
@@ -27,7 +27,7 @@ def owners(queue: ReportedQueue) -> list[str]:
     return sorted(entry["metadata"]["ownerReferences"][0]["name"] for entry in queue.cluster.workloads())
 
 
-def test_it_is_queued_once_the_other_has_succeeded() -> None:
+def test_a_dependent_job_is_queued_once_its_dependency_has_succeeded() -> None:
     queue, first, second = queue_with_dependency("afterok:first")
     assert owners(queue) == ["first"]
     assert queue.cluster.get(second)["spec"]["suspend"]
@@ -37,14 +37,14 @@ def test_it_is_queued_once_the_other_has_succeeded() -> None:
     assert not queue.cluster.get(second)["spec"]["suspend"]
 
 
-def test_it_never_starts_where_the_other_ends_otherwise() -> None:
+def test_a_dependent_job_never_starts_if_its_dependency_ends_otherwise() -> None:
     queue, first, _ = queue_with_dependency("afternotok:first")
     queue.cluster.complete(first)
     queue.tick(1.0)
     assert owners(queue) == ["first"]
 
 
-def test_it_is_queued_once_its_user_removes_the_dependency() -> None:
+def test_a_dependent_job_is_queued_once_its_user_removes_the_dependency() -> None:
     queue, _, second = queue_with_dependency("afterok:missing")
     assert owners(queue) == ["first"]
     queue.cluster.change(second, {"metadata": {"annotations": {DEPENDENCY_ANNOTATION: None}}})

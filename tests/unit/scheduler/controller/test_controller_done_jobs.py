@@ -1,6 +1,6 @@
-"""Jobs whose pods have all succeeded: their quota and their nodes are free before their status says so.
+"""Jobs whose pods have all succeeded: their quota and nodes are free before their status shows it.
 
-The Job controller handles ends of pods together, a second after the first. Here it never does, unless a test says so.
+The Job controller handles the ends of pods in batches, a second after the first; here it acts only on request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOW = 1_800_000_000.0
 
 
 class DoneJobs:
-    """Two nodes of 4 CPUs, all of which a gang of 4 pods has while another one waits."""
+    """Two nodes of 4 CPUs; a gang of 4 pods uses all of them while another gang waits."""
 
     def __init__(self) -> None:
         self.cluster = PlacedCluster()
@@ -42,15 +42,15 @@ class DoneJobs:
         self.queue = LiveQueue(self.cluster.listed, self.cluster.send, now=lambda: NOW, nodes=self.cluster.node_feed())
 
     def settle(self) -> None:
-        """Let all act until nothing changes."""
+        """Let all controllers act until nothing changes."""
         self.queue.settle(self.cluster.sync_jobs)
 
     def set_phase(self, pod: ObjectKey, phase: str) -> None:
-        """Set what the kubelet says of a pod."""
+        """Set the phase of a pod, as the kubelet does."""
         self.cluster.change(pod, {"status": {"phase": phase}})
 
     def end_pods(self, phase: str = "Succeeded") -> None:
-        """End the pods of the first gang, one after another; the last of them with a phase."""
+        """End the pods of the first gang one by one; the last one gets the given phase."""
         pods = self.cluster.pods(self.first)
         for pod in pods:
             assert not self.runs(self.second)
@@ -58,11 +58,11 @@ class DoneJobs:
             self.settle()
 
     def runs(self, job: ObjectKey) -> bool:
-        """Tell whether a Job is not suspended."""
+        """Return whether a Job is not suspended."""
         return not self.cluster.get(job)["spec"]["suspend"]
 
 
-def test_a_gang_starts_where_the_last_pod_of_another_has_succeeded() -> None:
+def test_a_gang_starts_once_the_last_pod_of_another_has_succeeded() -> None:
     jobs = DoneJobs()
     assert (jobs.runs(jobs.first), jobs.runs(jobs.second)) == (True, False)
     jobs.end_pods()
@@ -74,13 +74,13 @@ def test_a_gang_starts_where_the_last_pod_of_another_has_succeeded() -> None:
     assert (jobs.cluster.starts["first"], jobs.cluster.starts["second"]) == (1, 1)
 
 
-def test_a_failed_pod_may_be_run_again_so_its_job_keeps_its_quota() -> None:
+def test_a_job_with_a_failed_pod_keeps_its_quota_since_the_pod_may_be_retried() -> None:
     jobs = DoneJobs()
     jobs.end_pods("Failed")
     assert not jobs.runs(jobs.second)
 
 
-def test_another_leader_decides_the_same() -> None:
+def test_another_leader_makes_the_same_decision() -> None:
     jobs = DoneJobs()
     jobs.end_pods()
     jobs.restart()
@@ -98,8 +98,8 @@ def test_pods_of_an_earlier_job_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_pods_that_are_deleted_before_the_status_counts_them(complete: bool) -> None:
-    """The quota counts again until the status does, or the Job has ended. Nothing is stopped."""
+def test_pods_are_deleted_before_the_status_counts_them(complete: bool) -> None:
+    """The quota counts again until the status includes these pods or the Job has ended. Nothing is stopped."""
     jobs = DoneJobs()
     jobs.end_pods()
     pods = jobs.cluster.pods(jobs.first)

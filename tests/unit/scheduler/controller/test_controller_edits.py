@@ -1,7 +1,7 @@
-"""A user changes a Job or its Workload before every single write of a story.
+"""A user changes a Job or its Workload before every single write of a scenario.
 
-Whatever the edit, the queue settles, and no Job of the queue is lost. Its own starts never use more than the quota, and
-all quota is free in the end. Pods take three steps to terminate: as long nothing else has their quota.
+After any edit the queue settles, and no Job of the queue is lost. Its own starts never exceed the quota, and all quota
+is free in the end. Pods take three steps to terminate; for as long, nothing else uses their quota.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def delete(story: ControllerStory) -> None:
 
 
 def submit_anew(story: ControllerStory) -> None:
-    """Delete the Job, and create another one of this name that needs less."""
+    """Delete the Job and create another one of the same name that needs less."""
     story.cluster.delete(LOW)
     story.cluster.starts.pop("low", None)
     story.cluster.submit("low", 1, priority="low", at=7)
@@ -87,7 +87,7 @@ def remove_admission(story: ControllerStory) -> None:
 
 
 def remove_reservation(story: ControllerStory) -> None:
-    """Set the condition QuotaReserved to False, as only the queue may."""
+    """Set the condition QuotaReserved to False, which only the queue may do."""
 
     def change(key: ObjectKey) -> None:
         conditions: list[Json] = status_of(story, key).get("conditions") or []
@@ -116,7 +116,7 @@ def remove_status(story: ControllerStory) -> None:
 
 
 def change_admission(story: ControllerStory) -> None:
-    """Admit the Workload with another flavor, by hand."""
+    """Admit the Workload with another flavor, manually."""
 
     def change(key: ObjectKey) -> None:
         admission: Json | None = status_of(story, key).get("admission")
@@ -140,11 +140,11 @@ WORKLOAD_EDITS: tuple[Callable[[ControllerStory], None], ...] = (
     delete_workload, remove_admission, remove_reservation, remove_conditions, remove_status, change_admission,
     admit_elsewhere, finish_workload,
 )  # fmt: skip
-"""Edits by which a Workload loses its quota while its Job runs."""
+"""Edits after which a Workload loses its quota while its Job runs."""
 
 
 def play(edit: Callable[[ControllerStory], None], at: int, kill_after: int | None = None) -> int:
-    """Play a preemption and a resumption, with an edit before a write; return the number of writes."""
+    """Run a preemption and a resumption with an edit before a write; return the number of writes."""
 
     def edit_once(story: ControllerStory, _write: Write, number: int) -> None:
         nonlocal at
@@ -171,7 +171,7 @@ def play(edit: Callable[[ControllerStory], None], at: int, kill_after: int | Non
 
 
 def end_all(story: ControllerStory) -> None:
-    """End the Jobs one after another; each that belongs to the queue must run."""
+    """End the Jobs one by one; each Job that belongs to the queue must run."""
     for _ in range(4):
         runs = [key for key in story.cluster.jobs if not story.cluster.is_finished(key) and not is_held(story, key)]
         for key in runs:
@@ -186,7 +186,7 @@ def is_held(story: ControllerStory, key: ObjectKey) -> bool:
 
 
 def edited_away(story: ControllerStory) -> bool:
-    """Whether the user has taken the Job from the queue, or its Workload has been ended or deactivated."""
+    """Return whether the user has removed the Job from the queue, or ended or deactivated its Workload."""
     if story.cluster.get(LOW)["metadata"]["labels"].get(QUEUE_LABEL) != "l":
         return True
     workloads = [obj for obj in story.cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == "low"]

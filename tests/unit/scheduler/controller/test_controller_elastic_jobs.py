@@ -1,4 +1,4 @@
-"""Elastic Indexed Jobs in the live queue: what shrinks gives quota back at once, what grows is queued again."""
+"""Elastic Indexed Jobs in the live queue: a Job that shrinks returns quota at once; one that grows is queued again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def live_queue(cluster: ModelCluster) -> LiveQueue:
 
 
 def submit(cluster: ModelCluster, name: str, pods: int, at: int = 0) -> ObjectKey:
-    """Create an elastic Job with pods of one CPU."""
+    """Create an elastic Job whose pods have one CPU each."""
     job = cluster.submit(name, 1, pods=pods, at=at)
     cluster.change(job, {"spec": {"completionMode": "Indexed"}})
     return job
@@ -53,7 +53,7 @@ def used_cpus(queue: LiveQueue) -> int:
 
 
 def running_and_waiting(cluster: ModelCluster) -> tuple[LiveQueue, ObjectKey, ObjectKey]:
-    """Return the queue, a Job that uses all of its quota, and one that waits."""
+    """Return the queue, a Job that uses all of its quota, and a Job that waits."""
     queue = live_queue(cluster)
     job = submit(cluster, "job", 8)
     queue.settle(cluster.sync_jobs)
@@ -62,7 +62,7 @@ def running_and_waiting(cluster: ModelCluster) -> tuple[LiveQueue, ObjectKey, Ob
     return queue, job, other
 
 
-def test_a_job_that_shrinks_runs_on_and_its_quota_is_free_at_once() -> None:
+def test_a_job_that_shrinks_continues_and_its_quota_is_free_at_once() -> None:
     cluster = ModelCluster()
     queue, job, other = running_and_waiting(cluster)
     assert (runs(cluster, job), runs(cluster, other)) == (True, False)
@@ -91,7 +91,7 @@ def test_a_job_that_grows_is_stopped_and_starts_with_its_new_size() -> None:
     assert not runs(cluster, job), "9 CPUs do not fit into 8"
 
 
-def test_a_job_that_has_given_quota_back_needs_new_quota_to_grow_again() -> None:
+def test_a_job_that_has_returned_quota_needs_new_quota_to_grow_again() -> None:
     cluster = ModelCluster()
     queue, job, other = running_and_waiting(cluster)
     resize(cluster, job, 3)
@@ -140,7 +140,7 @@ def test_a_job_that_shrank_is_requeued_with_its_own_size() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 9), st.booleans()), max_size=6))
-def test_pods_never_use_more_than_the_quota_however_sizes_change(changes: list[tuple[str, int, bool]]) -> None:
+def test_pods_never_exceed_the_quota_under_any_changes_of_size(changes: list[tuple[str, int, bool]]) -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
     jobs = {name: submit(cluster, name, 4, at=at) for at, name in enumerate("ab")}

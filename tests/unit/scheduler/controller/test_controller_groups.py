@@ -1,4 +1,4 @@
-"""Groups of pods that an object describes, in the live queue: PodGroups by both APIs, replicas of LeaderWorkerSets."""
+"""Groups of pods defined by an object, in the live queue: PodGroups of both APIs, and LeaderWorkerSet replicas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def live_queue(cluster: ModelCluster) -> LiveQueue:
 
 
 def create_pod(cluster: ModelCluster, name: str, labels: Json, *, cpu: str = "2", **fields: Any) -> ObjectKey:
-    """Create a pod as the webhook leaves it."""
+    """Create a pod in the form in which the webhook leaves it."""
     pod = queued_pod(name, group="", cpu=cpu, **fields.pop("annotations", {}))
     labels = pod["metadata"]["labels"] | labels | {"kueue.x-k8s.io/queue-name": "l"}
     metadata = {**pod["metadata"], "labels": labels}
@@ -52,7 +52,7 @@ def workload_keys(cluster: ModelCluster) -> list[ObjectKey]:
     return sorted(key for key in cluster.objects if key.resource == WORKLOADS)
 
 
-def test_a_replica_that_has_lost_the_lease_does_not_wake_for_a_pod_that_is_being_deleted() -> None:
+def test_a_replica_without_the_lease_does_not_wake_for_a_terminating_pod() -> None:
     cluster, now = ModelCluster(), [NOW]
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: now[0])
     pod = create_pod(cluster, "a", {})
@@ -81,7 +81,7 @@ def pod_group_pod(cluster: ModelCluster, api: Resource, name: str) -> ObjectKey:
     ("api", "spec"),
     [(POD_GROUPS, {"minMember": 2}), (IN_TREE_POD_GROUPS, {"schedulingPolicy": {"gang": {"minCount": 2}}})],
 )
-def test_the_pods_of_a_pod_group_are_one_workload(api: Resource, spec: Json) -> None:
+def test_the_pods_of_a_pod_group_form_one_workload(api: Resource, spec: Json) -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
     pods = [pod_group_pod(cluster, api, name) for name in ("a", "b")]
@@ -114,7 +114,7 @@ def test_pods_of_a_pod_group_wait_for_each_other_and_for_quota() -> None:
     assert not started(cluster), "4 CPUs do not fit into 3"
 
 
-def test_a_pod_group_that_is_no_gang_is_told() -> None:
+def test_a_pod_group_that_is_not_a_gang_is_invalid() -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
     group = cluster.create(IN_TREE_POD_GROUPS, "ns", "pg", spec={"schedulingPolicy": {"basic": {}}})
@@ -177,8 +177,8 @@ def test_each_replica_is_a_workload_of_leader_and_workers() -> None:
     assert started(cluster) == {"s-0", "s-0-1", "s-0-2"}
 
 
-def test_a_replica_that_is_evicted_keeps_its_workload_and_its_pods_go() -> None:
-    """A StatefulSet makes a pod anew under its name, so the old one must not wait for its replacement."""
+def test_an_evicted_replica_keeps_its_workload_and_its_pods_are_deleted() -> None:
+    """A StatefulSet creates a pod again under its name, so the old pod must not wait for its replacement."""
     cluster = ModelCluster()
     queue = live_queue(cluster)
     leader_worker_set(cluster, replicas=1)
@@ -199,7 +199,7 @@ def test_a_replica_that_is_evicted_keeps_its_workload_and_its_pods_go() -> None:
     assert len(started(cluster)) == 3
 
 
-def test_a_pod_that_has_ended_is_released_before_its_replacement_comes() -> None:
+def test_an_ended_pod_is_released_before_its_replacement_is_created() -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
     leader_worker_set(cluster, replicas=1)
@@ -217,7 +217,7 @@ def test_a_pod_that_has_ended_is_released_before_its_replacement_comes() -> None
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_the_workload_of_a_replica_that_is_gone_is_deleted_once_its_pods_are(*, restarts: bool) -> None:
+def test_the_workload_of_a_removed_replica_is_deleted_after_its_pods(*, restarts: bool) -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
     owner = leader_worker_set(cluster, size=1)
@@ -238,8 +238,8 @@ def test_the_workload_of_a_replica_that_is_gone_is_deleted_once_its_pods_are(*, 
     assert workload.name.startswith("leaderworkerset-s-0-")
 
 
-def test_pods_of_a_set_that_was_deleted_are_released_once_they_have_ended() -> None:
-    """Its object goes first, and its Workloads and pods with the garbage collector."""
+def test_pods_of_a_deleted_set_are_released_once_they_have_ended() -> None:
+    """The object is deleted first; the garbage collector then deletes its Workloads and pods."""
     cluster = ModelCluster()
     queue = live_queue(cluster)
     owner = leader_worker_set(cluster, replicas=1, size=1)
@@ -256,7 +256,7 @@ def test_pods_of_a_set_that_was_deleted_are_released_once_they_have_ended() -> N
     assert not cluster.get(pod)["metadata"]["finalizers"]
 
 
-def test_pods_of_a_replica_that_goes_are_released_and_make_no_workload() -> None:
+def test_pods_of_a_removed_replica_are_released_and_form_no_workload() -> None:
     cluster = ModelCluster()
     queue = live_queue(cluster)
     leader_worker_set(cluster, replicas=0)
@@ -267,11 +267,11 @@ def test_pods_of_a_replica_that_goes_are_released_and_make_no_workload() -> None
     assert not cluster.get(pod)["metadata"]["finalizers"]
 
 
-# --- LeaderWorkerSets that Kueue has managed before
+# --- LeaderWorkerSets that Kueue managed before
 
 
 def let_kueue_make(cluster: ModelCluster, key: ObjectKey, name: str) -> ObjectKey:
-    """Replace a Workload by the one that Kueue makes: its owner reference is a plain one."""
+    """Replace a Workload by one in the form that Kueue creates, with a plain owner reference."""
     obj = cluster.get(key)
     cluster.delete(key)
     [owner] = obj["metadata"]["ownerReferences"]
@@ -282,7 +282,7 @@ def let_kueue_make(cluster: ModelCluster, key: ObjectKey, name: str) -> ObjectKe
 
 
 def set_of_kueue(cluster: ModelCluster, name: str, *, replicas: int = 1) -> tuple[ObjectKey, list[ObjectKey]]:
-    """Create a LeaderWorkerSet whose pods run under Workloads of Kueue, which have up to 253 characters."""
+    """Create a LeaderWorkerSet whose pods run under Workloads of Kueue, with names of up to 253 characters."""
     owner = leader_worker_set(cluster, replicas=replicas, size=1, leader="2", name=name)
     pods = [replica_pod(cluster, replica, 0, name=name) for replica in range(replicas)]
     live_queue(cluster).settle()
@@ -297,7 +297,7 @@ def set_of_kueue(cluster: ModelCluster, name: str, *, replicas: int = 1) -> tupl
 
 
 @pytest.mark.parametrize("length", [8, 45])
-def test_pods_of_an_adopted_set_run_on_however_long_its_name_is(length: int) -> None:
+def test_pods_of_an_adopted_set_continue_however_long_its_name(length: int) -> None:
     cluster = ModelCluster()
     _, [pod] = set_of_kueue(cluster, "s" * length)
     workloads = workload_keys(cluster)
@@ -325,8 +325,8 @@ def test_an_adopted_set_that_is_scaled_down_returns_the_quota_of_the_replica(len
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_pods_of_templates_of_kueue_start_though_they_declare_no_role(index: int) -> None:
-    """Kueue gives its pods their roles later, and the webhook declares what the pods require."""
+def test_pods_of_templates_from_kueue_start_even_without_a_declared_role(index: int) -> None:
+    """Kueue assigns roles to the pods later, and the webhook declares the requirements of the pods."""
     cluster = ModelCluster()
     queue = live_queue(cluster)
     leader_worker_set(cluster, replicas=1, size=2)
@@ -339,7 +339,7 @@ def test_pods_of_templates_of_kueue_start_though_they_declare_no_role(index: int
 
 
 def name_groups(cluster: ModelCluster, workload: ObjectKey, pods: list[ObjectKey]) -> None:
-    """Let pods have what Kueue gives those of a replica."""
+    """Give pods the group names that Kueue gives to those of a replica."""
     annotations = {
         "kueue.x-k8s.io/pod-suspending-parent": "leaderworkerset.x-k8s.io/leaderworkerset",
         "kueue.x-k8s.io/pod-group-name": workload.name,
@@ -350,8 +350,8 @@ def name_groups(cluster: ModelCluster, workload: ObjectKey, pods: list[ObjectKey
         cluster.change(pod, {"metadata": {"annotations": annotations}})
 
 
-def test_a_workload_stays_that_of_an_adopted_set_whose_pods_name_it_as_their_group() -> None:
-    """Were it of the pods, the garbage collector would delete it when the replica restarts."""
+def test_a_workload_still_belongs_to_an_adopted_set_whose_pods_name_it_as_group() -> None:
+    """If the Workload belonged to the pods, the garbage collector would delete it when the replica restarts."""
     cluster = ModelCluster()
     owner, pods = set_of_kueue(cluster, "s")
     [workload] = workload_keys(cluster)
@@ -361,8 +361,8 @@ def test_a_workload_stays_that_of_an_adopted_set_whose_pods_name_it_as_their_gro
     assert reference["uid"] == cluster.get(owner)["metadata"]["uid"]
 
 
-def test_a_pod_that_replaces_one_of_an_adopted_set_is_of_the_same_replica() -> None:
-    """The old pods name a group, and the new one does not."""
+def test_a_replacement_pod_of_an_adopted_set_belongs_to_the_same_replica() -> None:
+    """The old pods name a group; the new one does not."""
     cluster = ModelCluster()
     leader_worker_set(cluster, replicas=1, size=2)
     pods = [replica_pod(cluster, 0, index) for index in range(2)]
@@ -383,7 +383,7 @@ def test_a_pod_that_replaces_one_of_an_adopted_set_is_of_the_same_replica() -> N
     assert is_true(cluster.get(workload), "PodsReady")
 
 
-def test_pods_of_an_adopted_set_that_was_deleted_are_released_though_some_name_no_group() -> None:
+def test_pods_of_a_deleted_adopted_set_are_released_even_if_some_name_no_group() -> None:
     cluster = ModelCluster()
     owner = leader_worker_set(cluster, replicas=1, size=2)
     pods = [replica_pod(cluster, 0, index) for index in range(2)]

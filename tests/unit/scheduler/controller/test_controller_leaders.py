@@ -1,4 +1,4 @@
-"""Two controllers lead at once, as they may for a moment: conditions of the writes keep them from harm."""
+"""Two controllers lead at once, which can happen for a moment: the conditions of their writes prevent damage."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_two_leaders_do_no_harm(name: str) -> None:
-    """Both decide on what they observed, and write: one of two writes of an object fails."""
+    """Both decide on what they have observed and write; one of two writes of the same object fails."""
     play, spec = STORIES[name]
     play(ControllerStory(ModelCluster(**spec), leaders=2))
 
 
 @pytest.mark.parametrize("name", ["preempt and resume", "hold, drain and release", "change while held"])
 def test_a_leader_that_wakes_late_does_no_harm(name: str) -> None:
-    """It observes before one write of its successor, is suspended, and writes what it decides before a later one."""
+    """It observes before one write of its successor, is suspended, and writes its decisions before a later one."""
     writes = play_with_sleeper(name, -1, -1)
     for observes_at in range(writes):
         for wakes_at in range(observes_at + 1, writes):
@@ -32,7 +32,7 @@ def test_a_leader_that_wakes_late_does_no_harm(name: str) -> None:
 
 
 def play_with_sleeper(name: str, observes_at: int, wakes_at: int) -> int:
-    """Play a story, and return the number of its leader's writes."""
+    """Run a scenario and return the number of its leader's writes."""
     sleepers: list[LiveQueue] = []
 
     def sleep_or_act(story: ControllerStory, _write: Write, number: int) -> None:

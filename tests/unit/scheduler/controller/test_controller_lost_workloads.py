@@ -1,6 +1,6 @@
-"""Quota of jobs that are deleted: it is held until the last pod has ended, also by a controller that starts meanwhile.
+"""Quota of deleted jobs: it is held until the last pod has ended, even by a controller that starts in the meantime.
 
-A pod notes the admission that it was started by. Users may write that too: it charges no ClusterQueue but their own.
+A pod's annotation records the admission of its start. Users may write it too; it charges only their ClusterQueue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOW = 1_800_000_000.0
 
 
 class LostJobs:
-    """A cluster whose Jobs have pods on a node, and its controllers one after another. The queue has 8 CPUs."""
+    """A cluster whose Jobs have pods on a node, and its successive controllers. The queue has 8 CPUs."""
 
     def __init__(self) -> None:
         self.cluster = ModelCluster()
@@ -47,7 +47,7 @@ class LostJobs:
         self.queue.settle(self.cluster.sync_jobs)
 
     def submit(self, name: str, cpus: int, pods: int = 1) -> ObjectKey:
-        """Create a Job, and let all settle."""
+        """Create a Job and let everything settle."""
         job = self.cluster.submit(name, cpus, pods=pods)
         self.settle()
         return job
@@ -66,11 +66,11 @@ class LostJobs:
         return self.cluster.create(PODS, namespace, name, **pod, status={"phase": "Running"})
 
     def is_held(self, job: ObjectKey) -> bool:
-        """Tell whether a Job is suspended."""
+        """Return whether a Job is suspended."""
         return bool(self.cluster.get(job)["spec"]["suspend"])
 
     def ends(self) -> list[str]:
-        """The workloads that the planner was told to have ended."""
+        """Return the workloads that were reported to the planner as ended."""
         return [entry["key"] for entry in self.entries if entry.get("entry") == "finish"]
 
 
@@ -94,7 +94,7 @@ def test_a_new_controller_holds_the_quota_of_a_deleted_job_until_its_last_pod_ha
     assert (story.is_held(large), usage_of(story)) == (False, 8000)
 
 
-def test_a_workload_that_exists_counts_once_beside_its_pods() -> None:
+def test_an_existing_workload_counts_once_besides_its_pods() -> None:
     story = LostJobs()
     running = story.submit("running", 3, pods=2)
     story.run_pods(running)
@@ -107,7 +107,7 @@ def test_a_workload_that_exists_counts_once_beside_its_pods() -> None:
 
 
 def test_the_workload_itself_counts_once_it_is_observed_after_its_pods() -> None:
-    """Watches of two kinds may be apart."""
+    """The watches of the two kinds may be at different times."""
     story = LostJobs()
     running = story.submit("running", 3, pods=2)
     story.run_pods(running)
@@ -131,8 +131,8 @@ def test_the_workload_itself_counts_once_it_is_observed_after_its_pods() -> None
     assert not story.is_held(running)
 
 
-def test_pods_of_a_finished_workload_hold_its_quota_over_a_restart() -> None:
-    """Workers may run on after their job has ended."""
+def test_pods_of_a_finished_workload_hold_its_quota_across_a_restart() -> None:
+    """Workers may continue after their job has ended."""
     story = LostJobs()
     ended = story.submit("ended", 6)
     (worker,) = story.run_pods(ended)
@@ -148,7 +148,7 @@ def test_pods_of_a_finished_workload_hold_its_quota_over_a_restart() -> None:
     assert not story.is_held(waiting)
 
 
-def test_pods_hold_quota_where_their_whole_namespace_is_deleted() -> None:
+def test_pods_hold_quota_if_their_whole_namespace_is_deleted() -> None:
     story = LostJobs()
     story.cluster.create(NAMESPACES, "", "other")
     story.cluster.create(LOCAL_QUEUES, "other", "l", spec={"clusterQueue": "q"})
@@ -175,7 +175,7 @@ def test_pods_hold_quota_where_their_whole_namespace_is_deleted() -> None:
     assert not story.is_held(waiting)
 
 
-# --- what users write
+# --- annotations written by users
 
 
 def noted(cluster_queue: str = "q", flavor: str = "f", **flavors: str) -> str:
@@ -183,7 +183,7 @@ def noted(cluster_queue: str = "q", flavor: str = "f", **flavors: str) -> str:
 
 
 def template_of(text: str = "", *, queue: str = "l", flavor: str = "f", cpu: str = "8") -> Json:
-    """What a user writes into a pod; `text`: the admission."""
+    """Return the template of a pod with a user's annotations; `text` is the recorded admission."""
     annotations = {"kueue.x-k8s.io/workload": "w"} | ({ADMISSION_ANNOTATION: text} if text else {})
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return {
@@ -193,12 +193,12 @@ def template_of(text: str = "", *, queue: str = "l", flavor: str = "f", cpu: str
 
 
 def usage_of(story: LostJobs, queue: str = "q") -> int:
-    """The CPUs of a ClusterQueue that are used, in milli-CPU."""
+    """Return the used CPUs of a ClusterQueue, in milli-CPU."""
     return sum(story.queue.controller.feed.state.snapshot.cluster_queues[queue].usage.values())
 
 
-def test_pods_charge_a_queue_with_what_they_request_of_its_nodes() -> None:
-    """The oracle for the hostile ones below: nothing but their change keeps them from it."""
+def test_pods_charge_a_queue_with_their_requests_on_its_nodes() -> None:
+    """The control of the hostile pods below: only their change makes them hold no quota."""
     story = LostJobs()
     story.create_pod("p", template_of(noted(), cpu="3"))
     story.settle()
@@ -229,7 +229,7 @@ def test_pods_charge_a_queue_with_what_they_request_of_its_nodes() -> None:
         ),
     ],
 )
-def test_an_admission_that_users_note_holds_no_quota_of_others(template: Json, namespace: str) -> None:
+def test_an_admission_written_by_users_holds_no_quota_of_others(template: Json, namespace: str) -> None:
     story = LostJobs()
     story.cluster.create(NAMESPACES, "", "elsewhere")
     story.cluster.create(CLUSTER_QUEUES, "", "foreign", spec=cluster_queue_spec({"cpu": "8"}))
@@ -242,7 +242,7 @@ def test_an_admission_that_users_note_holds_no_quota_of_others(template: Json, n
     assert not story.is_held(story.submit("j", 8))
 
 
-def test_a_pod_that_goes_on_holds_its_own_quota_alone() -> None:
+def test_a_pod_that_continues_holds_only_its_own_quota() -> None:
     story = LostJobs()
     large = story.create_pod("large", template_of(noted(), cpu="7"))
     story.create_pod("small", template_of(noted(), cpu="1"))
@@ -265,8 +265,8 @@ def test_pods_that_use_no_node_hold_no_quota(change: Json) -> None:
 
 
 @pytest.mark.parametrize("queue", ["", "l"], ids=["outside the queue", "in the queue"])
-def test_an_admission_that_users_note_on_a_job_holds_no_quota(queue: str) -> None:
-    """A Job that runs, and says that the queue has started it. One of the queue is stopped."""
+def test_an_admission_written_by_users_on_a_job_holds_no_quota(queue: str) -> None:
+    """A running Job whose annotation claims that the queue started it. A Job of the queue is stopped."""
     story = LostJobs()
     injected = {"main": {"annotations": {"kueue.x-k8s.io/workload": "w", ADMISSION_ANNOTATION: noted()}}}
     story.cluster.create(
@@ -284,18 +284,18 @@ def test_an_admission_that_users_note_on_a_job_holds_no_quota(queue: str) -> Non
 
 
 class RandomLosses(LostJobs):
-    """Jobs of one pod each, of which some are lost."""
+    """Random histories of single-pod Jobs, some of which are lost."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         super().__init__()
         self.jobs = {f"j{i}": self.cluster.submit(f"j{i}", each, at=i) for i, each in enumerate(cpus)}
         self.cpus = dict(zip(self.jobs, cpus, strict=True))
         self.pods: dict[str, ObjectKey] = {}
-        """By the name of their job, which may be deleted."""
+        """By the name of their job, which may have been deleted."""
         self.run()
 
     def run(self) -> None:
-        """Start what can start, with its pods."""
+        """Start all jobs that can start, with their pods."""
         self.settle()
         for name, job in self.jobs.items():
             if name not in self.pods and not self.is_held(job):
@@ -303,15 +303,15 @@ class RandomLosses(LostJobs):
         self.settle()
 
     def lose(self, name: str) -> None:
-        """Delete a job with its Workload; its pods run on."""
+        """Delete a job with its Workload; its pods continue."""
         self.cluster.delete(self.jobs.pop(name))
 
     def end(self, name: str) -> None:
-        """End the pod of a job that is deleted."""
+        """End the pod of a deleted job."""
         self.cluster.delete(self.pods.pop(name))
 
     def step(self, step: str, data: st.DataObject) -> None:
-        """Let something happen, if it can."""
+        """Make one event happen, if it is possible."""
         names = sorted(self.jobs if step == "lose" else self.pods.keys() - self.jobs.keys())
         if step == "restart":
             self.restart()
@@ -320,14 +320,14 @@ class RandomLosses(LostJobs):
         self.run()
 
     def pod_cpus(self) -> int:
-        """The CPUs of all pods."""
+        """Return the CPUs of all pods."""
         return sum(self.cpus[name] for name in self.pods)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_quota_is_held_until_the_last_pod_has_ended_whatever_is_lost_before_a_restart(data: st.DataObject) -> None:
-    """Pods never use more than the quota, and once all have ended nothing is used."""
+def test_quota_is_held_until_the_last_pod_has_ended_after_any_losses(data: st.DataObject) -> None:
+    """Pods never exceed the quota, and once all have ended nothing is used."""
     story = RandomLosses(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
     for step in data.draw(st.lists(st.sampled_from(["lose", "end", "restart"]), max_size=10)):
         story.step(step, data)

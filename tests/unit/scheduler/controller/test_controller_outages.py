@@ -1,6 +1,6 @@
-"""The API server is down for two minutes from each write of a story on: nothing is observed, no write has an outcome.
+"""The API server is down for two minutes from each write of a scenario on, so nothing is observed.
 
-Whether the first write of the outage is carried out or not, is unknown to the controller, which repeats it.
+The controller does not know whether the first write of the outage was carried out, so it repeats the write.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 OUTAGE = 120
-"""Rounds of a story, of a second each."""
+"""Rounds of a scenario, one second each."""
 
 
 class OutageCluster(ModelCluster):
-    """A cluster whose API server is down for a while. Its Job controller needs it too."""
+    """A cluster whose API server is down for a while; its Job controller needs the server too."""
 
     def __init__(self, begins_at: int, *, is_written: bool, **spec: Any) -> None:
-        """Be down from the write of a number on, which is carried out where `is_written`."""
+        """Go down at the write of this number, which is carried out only if `is_written`."""
         super().__init__(**spec)
         self._until_outage = begins_at
         self._is_written = is_written
@@ -39,7 +39,7 @@ class OutageCluster(ModelCluster):
         return self._until_outage < 0 < self._rounds_left
 
     def send(self, write: Write) -> Outcome:
-        """Carry out a write, or lose it or its response."""
+        """Carry out a write, or lose the write or its response."""
         self._until_outage -= 1
         if self._until_outage == -1:
             self._last_listing = super().listed()
@@ -48,11 +48,11 @@ class OutageCluster(ModelCluster):
         return Outcome("unknown", message="connection refused") if self.is_down else super().send(write)
 
     def listed(self) -> dict[ObjectKey, Json]:
-        """Return all objects; while it is down, what was observed before."""
+        """Return all objects; during the outage, those that were observed before."""
         return self._last_listing if self.is_down else super().listed()
 
     def sync_jobs(self) -> bool:
-        """Let the Job controller act, unless it is down."""
+        """Let the Job controller act, except during the outage."""
         if self.is_down:
             self._rounds_left -= 1
             return False
@@ -63,7 +63,7 @@ class OutageCluster(ModelCluster):
 @pytest.mark.parametrize(
     "name", ["run and end", "preempt and resume", "hold, drain and release", "change while held", "pods do not recover"]
 )
-def test_a_story_goes_on_after_an_outage(name: str, is_written: bool) -> None:
+def test_a_scenario_continues_after_an_outage(name: str, is_written: bool) -> None:
     play, spec = STORIES[name]
     for writes in kills(play, lambda: ModelCluster(**spec)):
         play(ControllerStory(OutageCluster(writes, is_written=is_written, **spec)))

@@ -1,4 +1,4 @@
-"""What falls due while a new placement of a running gang is written: it counts once the write has ended."""
+"""Failures that fall due while a new placement of a running gang is written count once the write has ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINUTES = 30
 
 
 def fail(story: ControllerStory, node: str) -> None:
-    """Delete a node; the controller observes it at once."""
+    """Delete a node; the controller observes the deletion at once."""
     del story.cluster.objects[ObjectKey(NODES, "", node)]
     story.queue.controller.observe_node(node, None)
 

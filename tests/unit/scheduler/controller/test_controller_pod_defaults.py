@@ -1,4 +1,4 @@
-"""Requests that the API server adds to pods, and not to the templates of their jobs, count in the live queue."""
+"""Requests that the API server adds to pods, but not to the templates of their jobs, count in the live queue."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RANGE = ObjectKey(LIMIT_RANGES, NAMESPACE, "r")
 
 
 class AdmittingCluster(PlacedCluster):
-    """Its API server has the admission plugins RuntimeClass and LimitRanger, as far as these stories need them."""
+    """A cluster whose API server has the admission plugins RuntimeClass and LimitRanger, as far as needed here."""
 
     def create(self, resource: Resource, namespace: str, name: str, **fields: Any) -> ObjectKey:
-        """Create an object; a pod gets what the plugins add."""
+        """Create an object; the plugins complete pods."""
         if resource == PODS:
             fields = copy.deepcopy(fields)
             if fields["spec"].get("runtimeClassName") == "kata":
@@ -47,7 +47,7 @@ class AdmittingCluster(PlacedCluster):
             self.create(*RANGE, spec=spec)
 
     def submit_with(self, name: str, pods: int, **spec: Any) -> ObjectKey:
-        """Create a held Job with other fields of its pods."""
+        """Create a held Job with additional fields in its pods."""
         job = self.submit(name, 2, pods=pods)
         self.change(job, {"spec": {"template": {"spec": spec}}})
         return job
@@ -65,7 +65,7 @@ def containers(requests: Json) -> list[Json]:
     return [{"name": "c", "resources": {"requests": requests}}]
 
 
-def test_a_gang_starts_only_where_its_pods_fit_with_the_overhead_of_their_runtime_class() -> None:
+def test_a_gang_starts_only_if_its_pods_fit_with_the_overhead_of_their_runtime_class() -> None:
     cluster = AdmittingCluster()
     cluster.create(RUNTIME_CLASSES, "", "kata", overhead={"podFixed": KATA})
     queue = live_queue(cluster)
@@ -77,7 +77,7 @@ def test_a_gang_starts_only_where_its_pods_fit_with_the_overhead_of_their_runtim
     assert admitted["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] == {"cpu": "5"}
 
 
-def test_a_runtime_class_that_comes_later_counts_for_pending_jobs() -> None:
+def test_a_runtime_class_that_is_created_later_counts_for_pending_jobs() -> None:
     cluster = AdmittingCluster()
     queue = live_queue(cluster)
     first = cluster.submit("first", 4, pods=2)
@@ -102,7 +102,7 @@ def test_a_gang_is_placed_on_the_nodes_of_its_runtime_class() -> None:
     assert cluster.nodes_of(small) == ["n1", "n1"]
 
 
-def test_requests_that_containers_get_by_default_count() -> None:
+def test_default_requests_of_containers_count() -> None:
     cluster = AdmittingCluster()
     cluster.limit(defaultRequest={"cpu": "2"})
     queue = live_queue(cluster)
@@ -112,8 +112,8 @@ def test_requests_that_containers_get_by_default_count() -> None:
     assert sorted(cluster.nodes_of(four)) == ["n0", "n0", "n1", "n1"]
 
 
-def test_a_limit_range_that_changes_stops_no_job() -> None:
-    """Not even one that its pods would violate, after a restart."""
+def test_a_changed_limit_range_stops_no_job() -> None:
+    """Even a job whose pods would violate the range is not stopped after a restart."""
     cluster = AdmittingCluster()
     cluster.limit(defaultRequest={"cpu": "1"})
     queue = live_queue(cluster)
@@ -150,7 +150,7 @@ def test_a_job_that_violates_a_limit_range_waits_until_it_is_changed() -> None:
 @pytest.mark.parametrize("is_new_leader", [False, True])
 @pytest.mark.parametrize("added", ["default request", "overhead"])
 def test_running_pods_count_with_the_defaults_of_their_start(added: str, is_new_leader: bool) -> None:
-    """The defaults become larger while two pods of 1 CPU run: six other CPUs are still available."""
+    """The defaults increase while two pods of 1 CPU run: six other CPUs are still available."""
     cluster = AdmittingCluster()
     cluster.limit(defaultRequest={"cpu": "1"})
     queue = live_queue(cluster)
@@ -186,8 +186,8 @@ def test_a_new_leader_holds_the_overhead_of_a_job_whose_workload_was_deleted() -
     assert list(run.workload.usage.values()) == [3000], "two pods of 1.5 CPUs"
 
 
-def test_a_limit_range_that_comes_later_does_not_change_a_pod_that_waits() -> None:
-    """The API server has accepted the pod, and adds nothing to it any more."""
+def test_a_limit_range_that_is_created_later_does_not_change_a_waiting_pod() -> None:
+    """The API server has already accepted the pod and adds nothing more to it."""
     cluster = AdmittingCluster()
     queue = live_queue(cluster)
     first = cluster.submit("first", 4, pods=2)

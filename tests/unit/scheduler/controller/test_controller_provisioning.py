@@ -1,6 +1,6 @@
-"""Workloads that wait for nodes of a cluster autoscaler, which a story plays; the controller is killed after any write.
+"""Workloads that wait for nodes of a simulated cluster autoscaler; the controller is killed after any write.
 
-At any time a Workload has one ProvisioningRequest at most, and none of its objects outlives it.
+A Workload never has more than one ProvisioningRequest, and none of its objects outlives it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONFIG_KEY = ObjectKey(PROVISIONING_REQUEST_CONFIGS, "", "c")
 
 
 def cluster() -> ModelCluster:
-    """A cluster whose queue requires capacity of an autoscaler."""
+    """Return a cluster whose queue requires capacity from an autoscaler."""
     rules = [{"name": "capacity"}]
     made = ModelCluster(
         admissionChecksStrategy={"admissionChecks": rules}, preemption={"withinClusterQueue": "LowerPriority"}
@@ -58,10 +58,10 @@ def cluster() -> ModelCluster:
 
 
 class AutoscaledStory(ControllerStory):
-    """A story with an autoscaler."""
+    """A scenario with an autoscaler."""
 
     def check(self) -> None:
-        """Check what holds after each write: one request a Workload, and no object without its owner."""
+        """Check the invariants after each write: one request per Workload, and no object without its owner."""
         super().check()
         workloads = [obj["metadata"]["ownerReferences"][0]["uid"] for obj in self.requests().values()]
         assert len(workloads) == len(set(workloads))
@@ -78,7 +78,7 @@ class AutoscaledStory(ControllerStory):
         return [obj for key, obj in self.cluster.objects.items() if key.resource == POD_TEMPLATES]
 
     def request(self) -> Json:
-        """Return the one request, whose PodTemplates it owns."""
+        """Return the only request, which owns its PodTemplates."""
         (request,) = self.requests().values()
         names = {item["podTemplateRef"]["name"] for item in request["spec"]["podSets"]}
         assert {obj["metadata"]["name"] for obj in self.templates()} == names
@@ -86,8 +86,8 @@ class AutoscaledStory(ControllerStory):
         assert {obj["metadata"]["ownerReferences"][0]["uid"] for obj in self.templates()} == {uid}
         return request
 
-    def answer(self, *conditions: str, **status: Any) -> None:
-        """Let the autoscaler set conditions of the one request; then let the queue settle."""
+    def set_conditions(self, *conditions: str, **status: Any) -> None:
+        """Let the autoscaler set conditions of the only request, then let the queue settle."""
         (key,) = self.requests()
         entries = [{"type": item, "status": "True", "message": f"{item} message"} for item in conditions]
         self.cluster.change(key, {"status": {"conditions": entries, **status}})
@@ -99,17 +99,17 @@ class AutoscaledStory(ControllerStory):
         return obj
 
     def state(self, job: ObjectKey) -> tuple[str, str]:
-        """Return state and message of its check."""
+        """Return state and message of the check of a Job's Workload."""
         (check,) = self.workload(job)["status"]["admissionChecks"]
         return check["state"], check.get("message", "")
 
     def is_held(self, job: ObjectKey) -> bool:
-        """Tell whether a Job is suspended."""
+        """Return whether a Job is suspended."""
         return self.cluster.get(job)["spec"]["suspend"]
 
 
-def capacity_comes(story: AutoscaledStory) -> None:
-    """The Job starts on the nodes that were made for it."""
+def capacity_is_provisioned(story: AutoscaledStory) -> None:
+    """The Job starts on the nodes that were provisioned for it."""
     job = story.cluster.submit("j", 2, pods=3)
     story.settle()
     assert is_true(story.cluster.get(CHECK), "Active")
@@ -119,16 +119,16 @@ def capacity_comes(story: AutoscaledStory) -> None:
     assert request["spec"]["podSets"][0]["count"] == 3
     (template,) = story.templates()
     assert template["template"]["spec"]["nodeSelector"] == {"flavor": "f"}
-    story.answer("Accepted")
+    story.set_conditions("Accepted")
     assert story.is_held(job)
-    story.answer("Accepted", "Provisioned", provisioningClassDetails={"Pool": "p1"})
+    story.set_conditions("Accepted", "Provisioned", provisioningClassDetails={"Pool": "p1"})
     assert story.state(job) == ("Ready", "Provisioned message")
     assert not story.is_held(job)
     pods = story.cluster.get(job)["spec"]["template"]
     assert pods["spec"]["nodeSelector"] == {"flavor": "f", "pool": "p1"}
     assert pods["metadata"]["annotations"][REQUEST_ANNOTATION] == request["metadata"]["name"]
     assert pods["metadata"]["annotations"][CLASS_ANNOTATION] == "check-capacity"
-    story.answer("Accepted", "Provisioned", "BookingExpired")
+    story.set_conditions("Accepted", "Provisioned", "BookingExpired")
     assert not story.is_held(job)
     story.cluster.complete(job)
     story.settle()
@@ -138,28 +138,28 @@ def capacity_comes(story: AutoscaledStory) -> None:
 
 
 @pytest.mark.parametrize("condition", ["Failed", "BookingExpired"])
-def test_the_last_attempt_is_named(condition: str) -> None:
+def test_the_failure_of_the_last_attempt_is_reported(condition: str) -> None:
     story = AutoscaledStory(cluster(), None)
-    no_capacity_comes(story, condition)
+    no_capacity_is_provisioned(story, condition)
     (workload,) = story.cluster.workloads()
     evicted = find_condition(workload, "Evicted") or {}
     assert evicted["message"].endswith(f"admission check capacity is Rejected: {condition} message")
 
 
-def no_capacity_comes(story: AutoscaledStory, condition: str = "Failed") -> None:
-    """One more attempt after a backoff; then the Workload is deactivated. Its user activates it: it begins anew."""
+def no_capacity_is_provisioned(story: AutoscaledStory, condition: str = "Failed") -> None:
+    """After a backoff there is one more attempt, then the Workload is deactivated; a user's activation starts over."""
     job = story.cluster.submit("j", 4)
     story.settle()
     first = story.request()["metadata"]["name"]
     failed_at = story.now
-    story.answer(condition)
+    story.set_conditions(condition)
     assert not is_true(story.workload(job), "QuotaReserved")
     assert not story.requests()
     assert not story.templates()
     story.settle_until(lambda: bool(story.requests()))
     assert story.now >= failed_at + 500
     assert story.request()["metadata"]["name"] == f"{first[:-1]}2"
-    story.answer(condition)
+    story.set_conditions(condition)
     obj = story.workload(job)
     assert obj["spec"]["active"] is False
     assert (find_condition(obj, "Evicted") or {})["reason"] == "DeactivatedDueToAdmissionCheck"
@@ -174,9 +174,9 @@ def capacity_is_revoked(story: AutoscaledStory) -> None:
     """The Job stops, and its Workload is deactivated."""
     job = story.cluster.submit("j", 4)
     story.settle()
-    story.answer("Provisioned")
+    story.set_conditions("Provisioned")
     assert not story.is_held(job)
-    story.answer("Provisioned", "CapacityRevoked")
+    story.set_conditions("Provisioned", "CapacityRevoked")
     assert story.is_held(job)
     assert story.workload(job)["spec"]["active"] is False
     assert not story.requests()
@@ -185,7 +185,7 @@ def capacity_is_revoked(story: AutoscaledStory) -> None:
 
 
 def preempted_meanwhile(story: AutoscaledStory) -> None:
-    """Its request is removed; another is made once it has quota again."""
+    """The request is deleted; another one is created once the Workload has quota again."""
     low = story.cluster.submit("low", 6, priority="low")
     story.settle()
     request = story.request()
@@ -193,13 +193,13 @@ def preempted_meanwhile(story: AutoscaledStory) -> None:
     story.settle()
     assert not is_true(story.workload(low), "QuotaReserved")
     assert story.request()["metadata"]["uid"] != request["metadata"]["uid"]
-    story.answer("Provisioned")
+    story.set_conditions("Provisioned")
     assert not story.is_held(high)
     story.cluster.complete(high)
     story.settle()
     assert is_true(story.workload(low), "QuotaReserved")
     assert story.request()["metadata"]["ownerReferences"][0]["name"] == story.workload(low)["metadata"]["name"]
-    story.answer("Provisioned")
+    story.set_conditions("Provisioned")
     assert not story.is_held(low)
 
 
@@ -215,12 +215,12 @@ def the_configuration_changes(story: AutoscaledStory) -> None:
     story.settle()
     assert is_true(story.cluster.get(CHECK), "Active")
     assert story.request()["spec"]["provisioningClassName"] == "other"
-    story.answer("Provisioned")
+    story.set_conditions("Provisioned")
     assert not story.is_held(job)
 
 
-def the_workload_goes(story: AutoscaledStory) -> None:
-    """A Job that is deleted takes its request with it."""
+def the_workload_is_deleted(story: AutoscaledStory) -> None:
+    """Deleting a Job deletes its request."""
     job = story.cluster.submit("j", 4)
     story.settle()
     assert story.request()
@@ -234,17 +234,17 @@ def the_workload_goes(story: AutoscaledStory) -> None:
 
 
 STORIES: dict[str, Callable[[AutoscaledStory], None]] = {
-    "capacity comes": capacity_comes,
-    "no capacity comes": no_capacity_comes,
+    "capacity comes": capacity_is_provisioned,
+    "no capacity comes": no_capacity_is_provisioned,
     "capacity is revoked": capacity_is_revoked,
     "preempted meanwhile": preempted_meanwhile,
     "the configuration changes": the_configuration_changes,
-    "the Workload goes": the_workload_goes,
+    "the Workload goes": the_workload_is_deleted,
 }
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_ends_well_wherever_the_controller_is_killed(name: str) -> None:
+def test_a_scenario_completes_wherever_the_controller_is_killed(name: str) -> None:
     for writes in kills(STORIES[name], cluster, AutoscaledStory):
         STORIES[name](AutoscaledStory(cluster(), writes))
 
@@ -255,14 +255,14 @@ def test_two_leaders_do_no_harm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_edits_of_users_at_each_write_only_delay_a_story(name: str) -> None:
+def test_user_edits_before_each_write_only_delay_a_scenario(name: str) -> None:
     STORIES[name](AutoscaledStory(cluster(), before_write=annotate_first()))
 
 
-def test_a_story_has_no_more_writes_than_it_needs() -> None:
-    """Workload and Job apart: two for the request, one for the template's owner, one for the check, one at the end."""
+def test_a_scenario_has_no_more_writes_than_necessary() -> None:
+    """Besides Workload and Job: two for the request, one for the template's owner, one for the check, one at last."""
     story = AutoscaledStory(cluster(), None)
-    capacity_comes(story)
+    capacity_is_provisioned(story)
     counts = {purpose: story.purposes().count(purpose) for purpose in story.purposes()}
     assert counts.pop("delete the ProvisioningRequest [ProvisioningRequest]") == 1
     assert {purpose: count for purpose, count in counts.items() if "[Job]" not in purpose} == {
@@ -279,7 +279,7 @@ def test_a_story_has_no_more_writes_than_it_needs() -> None:
     }
 
 
-def test_a_request_that_cannot_be_created_is_a_message_of_its_check() -> None:
+def test_a_request_that_cannot_be_created_is_reported_by_its_check() -> None:
     story = AutoscaledStory(cluster(), None, rejects=PROVISIONING_REQUESTS)
     job = story.cluster.submit("j", 4)
     story.settle()
@@ -302,8 +302,8 @@ def test_a_request_is_created_as_soon_as_its_kind_is_installed() -> None:
     assert story.state(job) == ("Pending", "")
 
 
-def test_a_workload_that_loses_its_admission_by_hand_keeps_no_other_from_its_writes() -> None:
-    """Its check waits, since no PodTemplate can be created."""
+def test_manually_removing_an_admission_does_not_block_writes_of_other_workloads() -> None:
+    """The check waits, since no PodTemplate can be created."""
     story = AutoscaledStory(cluster(), None, rejects=POD_TEMPLATES)
     job = story.cluster.submit("j", 4)
     story.settle()
@@ -322,8 +322,8 @@ STEPS = st.lists(st.sampled_from((*ACTS, *CONDITIONS)), max_size=12)
 
 
 @given(STEPS, st.integers(0, 40))
-def test_any_history_leaves_nothing_behind(steps: list[str], killed_after: int) -> None:
-    """In the end all Jobs are deleted. Then there is no request and no template, and all of the quota is free."""
+def test_any_history_leaves_no_objects_or_usage_behind(steps: list[str], killed_after: int) -> None:
+    """In the end all Jobs are deleted. Then no request or template exists, and all quota is free."""
     story = AutoscaledStory(cluster(), killed_after)
     jobs: list[ObjectKey] = []
     for i, step in enumerate(("submit", *steps)):
@@ -341,12 +341,12 @@ def test_any_history_leaves_nothing_behind(steps: list[str], killed_after: int) 
     assert not story.templates()
     last = story.cluster.submit("last", 8, at=60)
     story.settle()
-    story.answer("Provisioned")
+    story.set_conditions("Provisioned")
     assert not story.is_held(last)
 
 
 def play(story: AutoscaledStory, step: str, jobs: list[ObjectKey]) -> None:
-    """Let a user, an administrator or the autoscaler do something, where it can be done."""
+    """Let a user, an administrator or the autoscaler take an action, if it is possible."""
     running = [job for job in jobs if not story.is_held(job) and not story.cluster.is_finished(job)]
     if step == "complete" and running:
         story.cluster.complete(running[0])
@@ -368,7 +368,7 @@ def play(story: AutoscaledStory, step: str, jobs: list[ObjectKey]) -> None:
         story.cluster.change(key, {"status": {"conditions": entries}})
 
 
-def test_nodes_are_requested_for_pods_with_all_that_the_api_server_adds_to_them() -> None:
+def test_nodes_are_requested_for_pods_including_the_additions_of_the_api_server() -> None:
     story = AutoscaledStory(cluster(), None)
     limits = {"type": "Container", "default": {"cpu": "4"}}
     story.cluster.create(LIMIT_RANGES, NAMESPACE, "r", spec={"limits": [limits]})

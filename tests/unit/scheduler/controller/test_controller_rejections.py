@@ -1,4 +1,4 @@
-"""A gang of which a kubelet rejects pods stays whole: it is stopped, waits, and is placed anew."""
+"""A gang whose pods are rejected by a kubelet is requeued as a whole: it is stopped, waits, and is placed again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = ObjectKey(WORKLOADS, NAMESPACE, "w")
 
 
 def queue_with_gang(*, placed: bool = True) -> ReportedQueue:
-    """A queue with an admitted workload of two pods on node h1; not `placed`: kube-scheduler chooses their nodes."""
+    """Return a queue with an admitted workload of two pods on node h1, or, unless `placed`, on any node."""
     queue = ReportedQueue(ModelCluster(), NOW)
     obj = assigned_workload({"h1": 2}, indexed=False)
     obj["spec"] |= {"queueName": "l"}
@@ -35,7 +35,7 @@ def queue_with_gang(*, placed: bool = True) -> ReportedQueue:
 
 
 def reject(queue: ReportedQueue, name: str) -> None:
-    """Bind a pod; its kubelet rejects it."""
+    """Bind a pod, which its kubelet then rejects."""
     pod = held_pod(name, nodeName="h1")
     pod["spec"]["schedulingGates"] = []
     rejected = {"phase": "Failed", "reason": "TopologyAffinityError", "message": "no zone has room"}
@@ -45,7 +45,7 @@ def reject(queue: ReportedQueue, name: str) -> None:
         queue.tick()
 
 
-def test_the_first_rejected_pod_is_told_and_its_replacement_awaited() -> None:
+def test_the_first_rejection_is_reported_and_a_replacement_awaited() -> None:
     queue = queue_with_gang()
     reject(queue, "w-0")
     (event,) = queue.events
@@ -54,7 +54,7 @@ def test_the_first_rejected_pod_is_told_and_its_replacement_awaited() -> None:
     assert not is_true(queue.cluster.get(KEY), "Evicted")
 
 
-def test_the_second_one_evicts_the_gang_which_waits_for_a_backoff() -> None:
+def test_the_second_rejection_evicts_the_gang_which_waits_for_a_backoff() -> None:
     queue = queue_with_gang()
     reject(queue, "w-0")
     reject(queue, "w-1")
@@ -76,8 +76,8 @@ def test_pods_that_kube_scheduler_places_do_not_end_an_admission() -> None:
     assert [event["reason"] for event in queue.events] == ["PodRejected"] * 3
 
 
-def test_a_new_leader_counts_anew() -> None:
-    """It does not know in which admission the pods were rejected that it observed before."""
+def test_a_new_leader_restarts_the_count() -> None:
+    """It does not know to which admission the rejections that it observed before belong."""
     queue = queue_with_gang()
     queue.controller.lead(False)
     for name in ("w-0", "w-1"):

@@ -1,4 +1,4 @@
-"""Pods of the queue that request more than their Workload says."""
+"""Pods of the queue that request more than their Workload declares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW = 1_800_000_000.0
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_nothing_is_placed_on_what_a_pod_got_by_a_resize_in_place(*, restarts: bool) -> None:
+def test_resources_that_a_pod_gained_by_an_in_place_resize_are_in_use(*, restarts: bool) -> None:
     cluster = PlacedCluster(nodes=2)
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
     resized = cluster.submit("a", 1)

@@ -1,4 +1,4 @@
-"""The schedule that the controller carries out, on a virtual clock: reservations are met, backfilled jobs delay no job.
+"""The schedule of the controller on a virtual clock: reservations are met, and backfilled jobs delay no job.
 
 Jobs run exactly as long as they declare.
 """
@@ -26,24 +26,24 @@ MAX_EVENTS = 300
 
 
 class Submission(NamedTuple):
-    """A job, and when it is submitted."""
+    """A job and its time of submission."""
 
     at: int
     cpus: int
     run: int
-    """Seconds, also declared."""
+    """Run time in seconds, which is also the declared walltime."""
 
 
 class Schedule:
-    """A model cluster and its controller while time goes by."""
+    """A model cluster and its controller on a virtual clock."""
 
     def __init__(self, policy: BackfillPolicy, cluster: ModelCluster | None = None) -> None:
         self.cluster = cluster or ModelCluster()
         self.now = EPOCH
         self.starts: dict[str, float] = {}
-        """When each job started first, in seconds from the beginning."""
+        """The first start of each job, in seconds from the beginning."""
         self.reserved_starts: dict[str, float] = {}
-        """The first reserved start of each job that ever had a reservation."""
+        """The first reserved start of each job that had a reservation."""
         self._runs: dict[str, int] = {}
         self._ends: dict[str, float] = {}
         self._queue = LiveQueue(self.cluster.listed, self.cluster.send, now=lambda: self.now, policy=policy)
@@ -58,7 +58,7 @@ class Schedule:
         return key
 
     def settle(self) -> None:
-        """Let all act at this moment, and note what starts and each reserved start."""
+        """Let all controllers act at this time; record starts and reserved starts."""
         self._queue.settle(self.cluster.sync_jobs)
         for key in self.cluster.jobs:
             held = self.cluster.get(key)["spec"]["suspend"]
@@ -72,7 +72,7 @@ class Schedule:
             self.reserved_starts.setdefault(self._job_of(name), reservation.start - EPOCH)
 
     def advance(self, until: float = inf) -> None:
-        """Go to the next end of a job, or wake of the controller, or to `until`, seconds from the beginning."""
+        """Advance to the next end of a job, the controller's wake time, or `until` (in seconds from the beginning)."""
         due = [*self._ends.values(), self._queue.controller.wake_at, EPOCH + until]
         self.now = max(self.now, min(due))
         for name in [name for name, end in self._ends.items() if end <= self.now]:
@@ -80,13 +80,13 @@ class Schedule:
             self.cluster.complete(next(key for key in self.cluster.jobs if key.name == name))
 
     def go_to(self, at: float) -> None:
-        """Let all act until a time, seconds from the beginning."""
+        """Let all controllers act until a time, in seconds from the beginning."""
         while self.now < EPOCH + at:
             self.advance(at)
             self.settle()
 
     def play(self, jobs: list[Submission]) -> None:
-        """Submit each job at its time, and go on until all have ended."""
+        """Submit each job at its time, and continue until all have ended."""
         waiting = sorted(enumerate(jobs), key=lambda entry: entry[1].at)
         for _ in range(MAX_EVENTS):
             while waiting and EPOCH + waiting[0][1].at <= self.now:
@@ -123,7 +123,7 @@ def test_a_backfilled_job_ends_before_the_reserved_start() -> None:
     policy=st.sampled_from([BackfillPolicy(), BackfillPolicy(depth=3), BackfillPolicy(shortest_first=True)]),
 )
 def test_reserved_starts_are_met_to_the_second(jobs: list[Submission], policy: BackfillPolicy) -> None:
-    """Also where an end is seen a moment after the deadline: at that moment no other job takes its place."""
+    """An end may be observed shortly after the deadline; in between, no other job uses the reserved amounts."""
     schedule = Schedule(policy)
     schedule.play(jobs)
     assert schedule.starts.keys() == {f"j{number}" for number in range(len(jobs))}
@@ -134,7 +134,7 @@ def test_reserved_starts_are_met_to_the_second(jobs: list[Submission], policy: B
 
 
 def test_borrowed_quota_is_reclaimed() -> None:
-    """A job of the lender stops the borrower's, which resumes once the lender's has ended."""
+    """A job of the lender stops the borrower's job, which resumes once the lender's job has ended."""
     reclaiming: dict[str, Any] = {"cohortName": "c", "preemption": {"reclaimWithinCohort": "Any"}}
     cluster = ModelCluster(cpus=4, **reclaiming)
     cluster.create(CLUSTER_QUEUES, "", "lender", spec=cluster_queue_spec({"cpu": "4"}, **reclaiming))

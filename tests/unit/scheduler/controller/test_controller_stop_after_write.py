@@ -1,4 +1,4 @@
-"""A pod is stopped where the stop is decided while another write of the pod is on its way, however that ends."""
+"""If a stop is decided while another write of the pod is in flight, the pod is stopped whatever becomes of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = 10
 
 
 @pytest.mark.parametrize("purpose", [BIND, UNGATE])
-def test_the_write_is_rejected(purpose: str) -> None:
+def test_the_pod_is_stopped_after_a_rejected_write(purpose: str) -> None:
     clock = [1_800_000_000.0]
     cluster = ModelCluster()
     template = queued_pod("p", group="", cpu="2")

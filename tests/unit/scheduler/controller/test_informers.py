@@ -1,4 +1,4 @@
-"""The informers while kinds come and go: other threads ask for their state at any time."""
+"""The informers while kinds appear and disappear; other threads may read their state at any time."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
 
 
-def test_a_kind_that_is_served_while_the_state_is_read_disturbs_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_that_appears_while_the_state_is_read_does_not_affect_the_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     is_served, is_watched = threading.Event(), threading.Event()
 
     class SlowReflector:
-        """The first of two kinds: reading its state lasts until the second one is watched."""
+        """The first of two kinds: reading its state takes until the second kind is watched."""
 
         age = 0.0
 
@@ -103,7 +105,7 @@ class Server:
     ids=lambda error: type(error).__name__,
 )
 def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds(failure: Exception) -> None:
-    """Else it would decide without LimitRanges, for example, until the next probe."""
+    """Otherwise the controller would decide without LimitRanges, for example, until the next probe."""
     server = Server()
     server.failure = failure
     kinds = ([watched_objects(each, print, print)] for each in (JOBS, NODE_RESOURCE_TOPOLOGIES))
@@ -114,8 +116,8 @@ def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds(fail
         assert watched.ages.keys() == {"jobs", "noderesourcetopologies"}
 
 
-def test_an_optional_kind_that_fails_for_itself_keeps_no_controller_from_its_start() -> None:
-    """A webhook that converts its objects does not respond, for example."""
+def test_a_failing_optional_kind_does_not_prevent_the_start_of_the_controller() -> None:
+    """For example, a conversion webhook of the kind does not respond."""
     server = Server()
     server.failure = ServerError(500, "InternalError", "conversion webhook failed")
     optional = [watched_objects(NODE_RESOURCE_TOPOLOGIES, print, print)]
@@ -123,7 +125,7 @@ def test_an_optional_kind_that_fails_for_itself_keeps_no_controller_from_its_sta
         assert watched.wait_synced(threading.Event())
 
 
-def test_what_is_deleted_while_a_kind_may_not_be_read_is_reported_later() -> None:
+def test_deletions_while_a_kind_may_not_be_read_are_reported_later() -> None:
     server = Server()
     server.objects = [named_object("a")]
     with watched_names(server) as (watched, names):
@@ -134,8 +136,8 @@ def test_what_is_deleted_while_a_kind_may_not_be_read_is_reported_later() -> Non
         eventually(lambda: not names)
 
 
-def test_what_is_deleted_while_a_kind_is_not_served_is_reported_later() -> None:
-    """A CustomResourceDefinition is replaced, for example, or one of several API servers is behind."""
+def test_deletions_while_a_kind_is_not_served_are_reported_later() -> None:
+    """For example, a CustomResourceDefinition is replaced, or one of several API servers lags behind."""
     server = Server()
     server.objects = [named_object("a"), named_object("b")]
     with watched_names(server) as (watched, names):
@@ -152,7 +154,7 @@ def named_object(name: str) -> dict[str, Any]:
 
 @contextmanager
 def watched_names(server: Server) -> Generator[tuple[ObjectInformers, set[str]]]:
-    """Watch Workloads as an optional kind; yield the names of those that exist by their changes too."""
+    """Watch Workloads as an optional kind; yield the names of those that exist according to the reported changes."""
     names: set[str] = set()
 
     def handle(old: Any, new: Any) -> None:

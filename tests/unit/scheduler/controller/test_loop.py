@@ -1,4 +1,4 @@
-"""The controller's thread answers questions of other threads."""
+"""The controller's thread executes functions for other threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def controller_loop() -> ControllerLoop:
     return ControllerLoop(controller, lambda _write: None, lambda: 1.0)
 
 
-def test_what_a_listing_lacks_is_gone() -> None:
+def test_an_object_that_a_listing_lacks_is_deleted() -> None:
     key = ObjectKey(WORKLOADS, "ns", "w")
     created = {"metadata": {"namespace": "ns", "name": "w", "resourceVersion": "5"}, "spec": {}}
     with controller_loop() as loop:
@@ -35,20 +35,20 @@ def test_what_a_listing_lacks_is_gone() -> None:
         assert loop.call(lambda controller: controller.object(key), PATIENCE) is None
 
 
-def test_a_question_is_answered_in_the_thread_of_the_controller() -> None:
+def test_a_call_is_executed_in_the_thread_of_the_controller() -> None:
     with controller_loop() as loop:
         assert loop.call(lambda _controller: threading.current_thread().name, PATIENCE) == "controller"
         assert loop.call(lambda controller: dict(controller.feed.state.pending), PATIENCE) == {}
 
 
-def test_an_error_of_a_question_is_raised_where_it_was_asked() -> None:
+def test_an_error_of_a_call_is_raised_in_the_calling_thread() -> None:
     with controller_loop() as loop:
         with pytest.raises(KeyError, match="ns/w"):
             loop.call(lambda controller: controller.feed.state.pending["ns/w"], PATIENCE)
         assert loop.call(lambda _controller: 1, PATIENCE) == 1
 
 
-def test_a_question_that_is_not_answered_in_time_is_dropped() -> None:
+def test_a_call_that_is_not_executed_in_time_is_dropped() -> None:
     loop = controller_loop()
     with pytest.raises(TimeoutError, match="not answered"):
         loop.call(lambda _controller: pytest.fail("too late"), 0.0)
@@ -58,7 +58,7 @@ def test_a_question_that_is_not_answered_in_time_is_dropped() -> None:
 
 
 def steps_between(write_delay: float, messages: int) -> int:
-    """Return how many steps the loop takes while messages come one after another."""
+    """Return how many steps the loop makes while messages arrive one after another."""
     asked: list[float] = []
 
     def delay() -> float:
@@ -74,8 +74,8 @@ def steps_between(write_delay: float, messages: int) -> int:
     return len(asked)
 
 
-def test_while_writes_wait_for_their_rate_a_step_takes_more_messages() -> None:
-    """One in MAX_BATCH_TIME, and a few at the ends."""
+def test_a_step_handles_more_messages_while_writes_wait_for_their_rate() -> None:
+    """There is one step per MAX_BATCH_TIME, plus a few at the beginning and the end."""
     messages = 50
     begin = time.monotonic()
     steps = steps_between(1.0, messages)
@@ -83,7 +83,7 @@ def test_while_writes_wait_for_their_rate_a_step_takes_more_messages() -> None:
     assert steps < messages / 2
 
 
-def test_what_the_first_step_has_built_is_searched_by_no_later_collection() -> None:
+def test_objects_built_by_the_first_step_are_exempt_from_later_garbage_collections() -> None:
     gc.unfreeze()
     gc.disable()
     with controller_loop() as loop:

@@ -1,4 +1,4 @@
-"""The parts of the program: what it opens before it runs."""
+"""The parts of the program, and what it opens before it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def record_pass(path: Path, at: float) -> None:
-    """Start a controller that records a pass to a file, and stop it."""
+    """Start a controller that records a pass to a file, then stop it."""
     with ExitStack() as stack:
         recorder = main._recorder(ControllerSettings(recording=str(path)), stack)  # pyright: ignore[reportPrivateUsage]
         assert recorder is not None
@@ -30,7 +30,7 @@ def recorded_passes(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"entry":"pass","at":17900'])
-def test_a_restart_appends_to_a_recording_behind_its_last_whole_line(tmp_path: Path, torn: bytes) -> None:
+def test_a_restart_appends_to_a_recording_after_its_last_complete_line(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "run.jsonl"
     record_pass(path, 1.0)
     with path.open("ab") as file:
@@ -39,7 +39,7 @@ def test_a_restart_appends_to_a_recording_behind_its_last_whole_line(tmp_path: P
     assert recorded_passes(path) == [1.0, 2.0]
 
 
-def test_a_recording_of_one_torn_line_begins_anew(tmp_path: Path) -> None:
+def test_a_recording_of_one_incomplete_line_is_restarted(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_bytes(b'{"recording":')
     record_pass(path, 1.0)

@@ -1,4 +1,4 @@
-"""Merge patches between two objects, applied by the API server in memory."""
+"""Merge patches between two objects, applied by the in-memory API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_patch_leads_from_one_object_to_the_other(before: Json, after: Json) -> None:
+def test_a_patch_transforms_one_object_into_the_other(before: Json, after: Json) -> None:
     patched = apply_merge_patch(copy.deepcopy(before), merge_patch(before, after))
     assert without_absent_fields(patched) == without_absent_fields(after)
 
@@ -26,16 +26,14 @@ def test_equal_objects_need_no_patch(obj: Json) -> None:
     assert merge_patch(obj, copy.deepcopy(obj)) == {}
 
 
-def test_a_patch_has_the_fields_that_change_and_nothing_else() -> None:
+def test_a_patch_contains_only_fields_that_change() -> None:
     before = {"a": {"b": 1, "c": 2}, "d": [1, 2], "e": "", "f": 1}
     after = {"a": {"b": 1, "c": 3}, "d": [2], "e": "", "g": {}}
     assert merge_patch(before, after) == {"a": {"c": 3}, "d": [2], "f": None}
 
 
 @given(OBJECTS, OBJECTS, OBJECTS)
-def test_patches_of_different_fields_combine_to_what_they_do_one_after_another(
-    obj: Json, first: Json, second: Json
-) -> None:
+def test_combined_patches_equal_their_successive_application(obj: Json, first: Json, second: Json) -> None:
     patches: list[Json] = [{"p": first, "q": first}, {"p": {f"{name}'": value for name, value in second.items()}}, {}]
     one_by_one = {"p": copy.deepcopy(obj)}
     for patch in patches:

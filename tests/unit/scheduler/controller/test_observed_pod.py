@@ -1,4 +1,4 @@
-"""Pods as the controller keeps them."""
+"""Pods in the form in which the controller stores them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def outside(phase: str = "Running", **spec: object) -> Json:
     return {"metadata": {"namespace": "ns", "name": "p"}, "spec": spec, "status": {"phase": phase}}
 
 
-def test_the_anti_affinity_of_any_active_pod_is_known() -> None:
+def test_the_anti_affinity_of_any_active_pod_is_stored() -> None:
     (term,) = decode(outside(affinity=AFFINITY)).anti_affinity
     assert term.may_exclude("ns", {"app": "web"})
     assert decode(outside("Succeeded", affinity=AFFINITY)).anti_affinity == ()
@@ -31,7 +31,7 @@ def test_the_anti_affinity_of_any_active_pod_is_known() -> None:
     assert len(decode(held_pod("a", affinity=AFFINITY)).anti_affinity) == 1
 
 
-def test_the_spec_is_known_while_a_scheduler_may_bind_the_pod() -> None:
+def test_the_spec_is_stored_while_a_scheduler_may_bind_the_pod() -> None:
     held = held_pod("a")
     bindable = pinned(held, "node-1")
     bound = pinned(held_pod("a", nodeName="node-1"), "node-1")

@@ -1,4 +1,4 @@
-"""The settings of the controller: kinds of jobs in the file."""
+"""The settings of the controller: kinds of jobs in the settings file."""
 
 from __future__ import annotations
 

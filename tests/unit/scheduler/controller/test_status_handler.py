@@ -1,4 +1,4 @@
-"""Health and the read API: what clients get, and what wrong requests get."""
+"""Health and the read API: responses to clients, including those to invalid requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 class Watches:
-    """The informers of a test."""
+    """A stand-in for the informers."""
 
     def __init__(self) -> None:
         self.unsynced: list[str] = []
@@ -35,7 +35,7 @@ class Watches:
 
 
 def reported_queue(jobs: int = 3) -> ReportedQueue:
-    """A queue of 8 CPUs, with jobs of 3 CPUs each."""
+    """Return a queue of 8 CPUs with jobs of 3 CPUs each."""
     queue = ReportedQueue(ModelCluster(), NOW)
     for i in range(jobs):
         queue.cluster.submit(f"j{i}", 3, at=i)
@@ -70,7 +70,7 @@ def got(served: ControllerStatusHandler, path: str) -> Json:
     return json.loads(response.body)
 
 
-def test_readiness_is_that_of_the_watches() -> None:
+def test_readiness_follows_from_the_watches() -> None:
     queue, watches = reported_queue(1), Watches()
     served = handler(queue, watches)
     assert get(served, "/readyz") == Response(200, "text/plain; charset=utf-8", b"leads\n")
@@ -118,7 +118,7 @@ def test_a_pending_workload_has_its_position_and_reason() -> None:
     assert "needs 3 CPUs of flavor f; ClusterQueue q has 2 of its 8 left" in item["message"]
 
 
-def test_the_guide_shows_a_response() -> None:
+def test_the_guide_shows_an_actual_response() -> None:
     guide = (Path(__file__).parents[4] / "docs" / "guides" / "read-api.md").read_text()
     (example,) = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
     assert json.loads(example) == got(handler(reported_queue()), "/api/v1/workloads?queue=q&limit=1")
@@ -137,7 +137,7 @@ def test_one_workload_is_explained() -> None:
     assert (missing.status, missing.body) == (404, b"there is no workload 'ns/no such'\n")
 
 
-def test_the_plan_has_what_runs_and_what_is_reserved() -> None:
+def test_the_plan_has_running_and_reserved_workloads() -> None:
     queue = reported_queue()
     body = got(handler(queue), "/api/v1/plan")
     assert [item["state"] for item in body["running"]] == ["Admitted", "Admitted"]
@@ -147,7 +147,7 @@ def test_the_plan_has_what_runs_and_what_is_reserved() -> None:
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
-def test_pages_are_parts_of_the_whole_list(limit: int, offset: int) -> None:
+def test_pages_are_slices_of_the_whole_list(limit: int, offset: int) -> None:
     served = handler(QUEUE)
     whole = got(served, "/api/v1/workloads")["items"]
     page = got(served, f"/api/v1/workloads?limit={limit}&offset={offset}")
@@ -176,13 +176,13 @@ def test_a_filter_that_matches_nothing_gives_an_empty_list() -> None:
         ("&".join("limit=1" for _ in range(9)), "query: 'limit=1"),
     ],
 )
-def test_a_wrong_parameter_is_named(query: str, message: str) -> None:
+def test_an_invalid_parameter_is_named(query: str, message: str) -> None:
     response = get(handler(QUEUE), f"/api/v1/workloads?{query}")
     assert response.status == 400
     assert message in response.body.decode()
 
 
-def test_a_controller_that_does_not_answer_is_unavailable() -> None:
+def test_a_controller_that_does_not_respond_is_unavailable() -> None:
     def ask(function: Callable[[QueueController], Any], timeout: float) -> Any:
         raise TimeoutError(f"the controller has not answered for {timeout:g} s")
 
@@ -193,7 +193,7 @@ def test_a_controller_that_does_not_answer_is_unavailable() -> None:
     assert get(served, "/api/v1/queues").status == 200
 
 
-def test_explanations_have_a_rate_and_lists_are_shared() -> None:
+def test_the_rate_of_explanations_is_limited_and_lists_are_shared() -> None:
     questions: list[object] = []
 
     def ask(function: Callable[[QueueController], Any], timeout: float) -> Any:
@@ -218,7 +218,7 @@ def test_state_and_metrics_are_served() -> None:
     assert b'kueue_pending_workloads{cluster_queue="q",status="inadmissible"}' in get(served, "/metrics").body
 
 
-def test_the_page_and_what_it_shows_are_served() -> None:
+def test_the_page_and_its_data_are_served() -> None:
     served = handler(QUEUE)
     page = get(served, "/page/")
     assert (page.status, page.content_type) == (200, "text/html; charset=utf-8")
@@ -240,7 +240,7 @@ def test_lists_are_compressed_and_sent_once() -> None:
         assert served.handle(Request("GET", path, headers={"if-none-match": tag})).status == 304, path
 
 
-def test_a_job_has_its_history_also_after_its_end() -> None:
+def test_a_job_has_its_history_even_after_its_end() -> None:
     queue = reported_queue()
     key = next(iter(queue.controller.feed.state.running))
     body = got(handler(queue), f"/api/v1/workloads/{key}")

@@ -1,4 +1,4 @@
-"""Workloads that wait for capacity: requests are made, followed, repeated and deleted."""
+"""Workloads that wait for provisioned capacity: ProvisioningRequests are created, followed, repeated and deleted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_request_follows_its_templates_and_owns_them() -> None:
     assert story.check["state"] == "Pending"
 
 
-def test_provisioned_capacity_makes_the_check_ready_and_leads_the_pods_to_it() -> None:
+def test_provisioned_capacity_makes_the_check_ready_and_directs_the_pods_to_it() -> None:
     config = CONFIG._replace(node_selector=(("group", "NodeGroup"), ("absent", "None")))
     story = ProvisioningStory(workload(), {CHECK: config})
     story.settle()
@@ -82,9 +82,7 @@ def test_a_failed_request_is_repeated_with_backoff_until_no_attempt_is_left() ->
         (("Failed", "Provisioned"), True, "Retry", "Retrying after failure: Failed message"),
     ],
 )
-def test_conditions_that_come_later_count(
-    conditions: tuple[str, ...], admitted: bool, state: str, message: str
-) -> None:
+def test_later_conditions_count(conditions: tuple[str, ...], admitted: bool, state: str, message: str) -> None:
     story = ProvisioningStory(workload())
     story.settle()
     if admitted:
@@ -96,7 +94,7 @@ def test_conditions_that_come_later_count(
     assert (story.check["state"], story.check["message"]) == (state, message)
 
 
-def test_an_accepted_request_says_when_nodes_are_expected() -> None:
+def test_the_check_of_an_accepted_request_shows_when_nodes_are_expected() -> None:
     story = ProvisioningStory(workload())
     story.settle()
     eta = {"type": "Provisioned", "status": "False", "message": "nodes in 5 min"}
@@ -141,7 +139,7 @@ def test_only_pod_sets_with_a_managed_resource_are_requested() -> None:
         ("IdenticalWorkloadSchedulingRequirements", [3, 3]),
     ],
 )
-def test_similar_pod_sets_are_merged_by_the_policy(policy: Any, counts: list[int]) -> None:
+def test_similar_pod_sets_are_merged_according_to_the_policy(policy: Any, counts: list[int]) -> None:
     story = ProvisioningStory(
         workload(pod_set("a", 1), pod_set("b", 2), pod_set("c", 3, cpu="2")),
         {CHECK: CONFIG._replace(merge_policy=policy)},
@@ -177,7 +175,7 @@ def test_a_request_of_another_class_is_replaced() -> None:
     assert story.requests[FIRST]["spec"]["provisioningClassName"] == "best-effort-atomic-scale-up"
 
 
-def test_checks_of_other_controllers_are_left_alone() -> None:
+def test_checks_of_other_controllers_are_not_changed() -> None:
     story = ProvisioningStory(workload(checks=("theirs", CHECK)))
     story.settle()
     story.observe(FIRST, "Provisioned")
@@ -195,7 +193,7 @@ def test_each_check_has_a_request_of_its_own() -> None:
     }
 
 
-def test_requests_of_others_stay() -> None:
+def test_requests_with_another_owner_are_not_deleted() -> None:
     story = ProvisioningStory(workload())
     story.settle()
     story.requests[FIRST]["metadata"]["ownerReferences"][0]["uid"] = "u-other"
@@ -203,7 +201,7 @@ def test_requests_of_others_stay() -> None:
     assert story.settle() == []
 
 
-def test_a_template_that_goes_with_an_earlier_request_is_waited_for() -> None:
+def test_a_template_is_not_created_before_that_of_an_earlier_request_is_deleted() -> None:
     story = ProvisioningStory(workload())
     story.settle()
     [request] = [key for key in story.objects if key.name == FIRST]
@@ -213,7 +211,7 @@ def test_a_template_that_goes_with_an_earlier_request_is_waited_for() -> None:
     assert [write.purpose for write in story.writes()] == ["create the PodTemplate"]
 
 
-def test_a_flavor_that_is_gone_is_a_message() -> None:
+def test_a_missing_flavor_is_reported_in_the_message() -> None:
     obj = workload()
     obj["status"]["admission"]["podSetAssignments"][0]["flavors"] = {"cpu": "gone"}
     story = ProvisioningStory(obj)
@@ -228,7 +226,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_any_story_settles_with_one_request_at_most_and_none_without_quota(steps: list[str]) -> None:
+def test_any_history_settles_with_at_most_one_request_and_none_without_quota(steps: list[str]) -> None:
     story = ProvisioningStory(workload())
     story.settle()
     for step in steps:

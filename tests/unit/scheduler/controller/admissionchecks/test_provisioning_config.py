@@ -1,4 +1,4 @@
-"""AdmissionChecks of ProvisioningRequests: their configuration, and whether they are active."""
+"""AdmissionChecks for ProvisioningRequests: their configuration, and whether they are active."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_check_refers_to_its_configuration() -> None:
         config_of_check(with_field(CHECK_OBJECT, "spec.parameters", {}), {"c": OBJECT})
 
 
-def test_the_condition_active_is_written_once_and_follows_the_configuration() -> None:
+def test_the_active_condition_is_written_once_and_follows_the_configuration() -> None:
     write = active_condition_write(CHECK_OBJECT, {"c": OBJECT}, 0.0)
     assert write is not None
     assert (write.key.name, write.subresource, write.uid, write.resource_version) == ("capacity", "status", "u", "7")

@@ -1,4 +1,4 @@
-"""Objects that are made for Workloads: each leads to its Workload, also when it is gone."""
+"""Objects that are created for Workloads: each maps to its Workload, even once it has been deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def owned(kind: str, name: str, uid: str) -> Json:
     return {"metadata": {"ownerReferences": [{"kind": kind, "name": name, "uid": uid, "controller": True}]}}
 
 
-def test_a_template_leads_to_its_workload_before_and_after_the_request() -> None:
+def test_a_template_maps_to_its_workload_before_and_after_the_request() -> None:
     objects = ProvisioningObjects()
     assert objects.set(TEMPLATE, owned("Workload", "w", "u")) == "ns/w"
     assert objects.set(REQUEST, owned("Workload", "w", "u")) == "ns/w"
@@ -30,7 +30,7 @@ def test_a_template_leads_to_its_workload_before_and_after_the_request() -> None
     assert not objects.pod_templates("ns")
 
 
-def test_requests_are_of_the_workload_that_owns_them() -> None:
+def test_requests_belong_to_the_workload_that_owns_them() -> None:
     objects = ProvisioningObjects()
     objects.set(REQUEST, owned("Workload", "w", "old"))
     assert list(objects.requests_of("old")) == ["r"]
@@ -39,7 +39,7 @@ def test_requests_are_of_the_workload_that_owns_them() -> None:
     assert list(objects.requests_of("new")) == ["r"]
 
 
-def test_objects_of_others_lead_nowhere() -> None:
+def test_objects_of_other_owners_map_to_no_workload() -> None:
     objects = ProvisioningObjects()
     assert objects.set(TEMPLATE, {"metadata": {}}) == ""
     assert objects.set(REQUEST, owned("Deployment", "w", "u")) == ""

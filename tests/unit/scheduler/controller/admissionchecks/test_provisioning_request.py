@@ -20,13 +20,13 @@ def test_the_attempt_follows_from_the_name(workload: str, check: str, attempt: i
     assert len(template_name(name, "p" * 63)) <= 253
 
 
-def test_a_name_without_an_attempt_is_for_no_check() -> None:
+def test_a_name_without_an_attempt_belongs_to_no_check() -> None:
     assert attempt_of("w-c", "w", "c") == 0
     assert attempt_of("w-c-0", "w", "c") == 0
     assert attempt_of("w-c-01", "w", "c") == 0
 
 
-def test_a_hash_of_digits_is_no_attempt() -> None:
+def test_a_hash_of_digits_is_not_an_attempt() -> None:
     check = "c" * 245
     name = request_name("w", check, 14)
     assert name.endswith("-83233")

@@ -1,4 +1,4 @@
-"""AppWrappers: a pod set for each template of each component, and what a start adds beside the templates."""
+"""AppWrappers: a pod set for each template of each component, and what a start adds next to the templates."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def counts(job: Json) -> list[tuple[str, int]]:
         ("example.com/v1", "Job", {"template": TEMPLATE}, []),
     ],
 )  # fmt: skip
-def test_the_pod_sets_of_known_kinds_follow_from_them(api_version: str, kind: str, spec: Json, pods: list[int]) -> None:
+def test_the_pod_sets_of_components_of_known_kinds_are_derived(
+    api_version: str, kind: str, spec: Json, pods: list[int]
+) -> None:
     job = wrapper(component(api_version, kind, spec), component("v1", "Pod", TEMPLATE["spec"]))
     assert counts(job) == [(f"pods-{i}", count) for i, count in enumerate([*pods, 1])]
 
@@ -95,7 +97,7 @@ def test_a_component_may_declare_its_pod_sets() -> None:
 @pytest.mark.parametrize(
     "path", ["", "spec", "template.spec.sets[2]", "template.spec.sets", "template..a", "template[x]"]
 )
-def test_a_path_that_leads_nowhere_is_an_error(path: str) -> None:
+def test_a_path_to_no_template_is_an_error(path: str) -> None:
     job = wrapper(declared({"spec": {"sets": [{}]}}, {"path": path}))
     with pytest.raises(FieldError, match=r"spec\.components\[0\]\.podSets\[0\]\.path"):
         ADAPTER.pod_sets(job)
@@ -116,7 +118,7 @@ def patched(job: Json, patch: Json) -> Json:
 
 
 @given(wrappers(), st.data())
-def test_a_start_tells_each_pod_set_what_is_added_and_a_stop_drops_it(job: Json, data: st.DataObject) -> None:
+def test_a_start_adds_the_info_of_each_pod_set_and_a_stop_removes_it(job: Json, data: st.DataObject) -> None:
     original = ADAPTER.pod_sets(job)
     workload = build_workload(job, ADAPTER.resource, original, ManifestOptions())
     read = read_workload(workload).workload
@@ -138,7 +140,7 @@ def test_a_start_tells_each_pod_set_what_is_added_and_a_stop_drops_it(job: Json,
     assert ADAPTER.next_stop(stopped, original) is None
 
 
-def test_a_conflict_with_a_template_is_told() -> None:
+def test_a_conflict_with_a_template_is_an_error() -> None:
     job = wrapper(component("v1", "Pod", {**TEMPLATE["spec"], "nodeSelector": {"a": "b"}}))
     with pytest.raises(StartConflict, match=r"nodeSelector\.a"):
         ADAPTER.start(job, [PodSetInfo("pods-0", 1, node_selector={"a": "c"})])
@@ -146,7 +148,7 @@ def test_a_conflict_with_a_template_is_told() -> None:
         ADAPTER.start(job, [])
 
 
-def test_its_state_is_that_of_its_status() -> None:
+def test_the_state_of_an_appwrapper_follows_from_its_status() -> None:
     def having(phase: str, *conditions: str) -> Json:
         return wrapper(status={"phase": phase, "conditions": [{"type": name, "status": "True"} for name in conditions]})
 

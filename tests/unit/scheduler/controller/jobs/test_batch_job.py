@@ -1,4 +1,4 @@
-"""batch/v1 Jobs: pod sets, starts, readiness, ends and pods that are not needed any more."""
+"""batch/v1 Jobs: pod sets, starts, readiness, ends and pods that are no longer needed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_start_with_other_pod_sets_is_a_conflict() -> None:
     ("spec", "pods"),
     [({}, 1), ({"parallelism": 3}, 3), ({"parallelism": 3, "completions": 2}, 2), ({"parallelism": 0}, 0)],
 )
-def test_a_job_has_as_many_pods_as_run_at_a_time(spec: Json, pods: int) -> None:
+def test_a_pod_set_has_as_many_pods_as_run_at_the_same_time(spec: Json, pods: int) -> None:
     [pod_set] = ADAPTER.pod_sets(job(**spec))
     assert (pod_set.name, pod_set.pods, pod_set.min_count) == ("main", pods, None)
 
@@ -104,7 +104,7 @@ def test_an_invalid_job_is_an_error_that_names_the_field(damaged: Json, message:
     assert str(error.value) == message
 
 
-def test_a_job_is_not_suspended_while_a_stop_is_half_done() -> None:
+def test_a_job_is_not_suspended_until_its_stop_is_complete() -> None:
     assert ADAPTER.is_suspended(job())
     assert not ADAPTER.is_suspended(job(suspend=False))
     assert not ADAPTER.is_suspended(job(annotations={STOPPING_ANNOTATION: "true"}))
@@ -114,7 +114,7 @@ def test_a_job_is_not_suspended_while_a_stop_is_half_done() -> None:
     ("status", "active"),
     [({}, False), ({"active": 1}, True), ({"active": 0, "terminating": 2}, True), ({"terminating": 0}, False)],
 )
-def test_pods_that_terminate_are_active(status: Json, active: bool) -> None:
+def test_terminating_pods_are_active(status: Json, active: bool) -> None:
     assert ADAPTER.is_active(job(status)) is active
 
 
@@ -164,5 +164,5 @@ def test_a_job_ends_with_complete_or_failed() -> None:
         ),
     ],
 )
-def test_pods_without_a_completion_left_are_reclaimable(spec: Json, status: Json, reclaimable: int) -> None:
+def test_pods_without_a_remaining_completion_are_reclaimable(spec: Json, status: Json, reclaimable: int) -> None:
     assert ADAPTER.reclaimable_pods(job(status, **spec)) == ({"main": reclaimable} if reclaimable else {})

@@ -1,4 +1,4 @@
-"""Stops of batch/v1 Jobs: from each state, with each interruption, a stop ends with the Job as it was submitted."""
+"""Stops of batch/v1 Jobs: from any state and after any interruption, a stop restores the Job as it was submitted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_a_stop_restores_the_job_from_any_state_and_after_any_interruption(
         api.sync()
     pods = data.draw(st.integers(1, original[0].pods)) if original[0].min_count else original[0].pods
     api.patch(ADAPTER.start(api.job, [data.draw(pod_set_infos(pods))]).body)
-    # whatever comes first and how often: the Job controller, or a controller that is killed after each of its writes
+    # the Job controller, and a controller that is killed after each of its writes, act in any order and any number of
+    # times
     for step in data.draw(st.lists(st.sampled_from(["sync", "write", "user suspends"]), max_size=8)):
         if step == "sync":
             api.sync()
@@ -59,7 +60,7 @@ def test_a_stop_restores_the_job_from_any_state_and_after_any_interruption(
 
 
 @given(batch_jobs(), st.data(), st.booleans(), st.lists(st.booleans(), max_size=12))
-def test_a_job_is_neither_suspended_nor_done_while_a_stop_is_half_done(
+def test_a_job_is_neither_suspended_nor_inactive_until_its_stop_is_complete(
     job: Json, data: st.DataObject, clears_start_time: bool, syncs: list[bool]
 ) -> None:
     original = ADAPTER.pod_sets(job)
@@ -86,7 +87,7 @@ def test_a_job_is_neither_suspended_nor_done_while_a_stop_is_half_done(
         (False, ["stop: suspend", "stop: reset the start time", "stop: restore the template"]),
     ],
 )
-def test_the_start_time_is_reset_where_the_job_controller_leaves_it(
+def test_the_start_time_is_reset_if_the_job_controller_does_not_clear_it(
     clears_start_time: bool, purposes: list[str]
 ) -> None:
     job: Json = {"metadata": {}, "spec": {"suspend": False, "template": {"spec": {"nodeSelector": {"a": "b"}}}}}
@@ -139,7 +140,7 @@ def test_a_job_that_has_ended_is_not_stopped() -> None:
 
 @pytest.mark.parametrize("start_time", [None, "2026-01-01T00:00:00Z"])
 def test_no_template_is_restored_while_pods_are_active(start_time: str | None) -> None:
-    """The API server of Kubernetes 1.36 rejects it."""
+    """The API server of Kubernetes 1.36 rejects such a change."""
     job: Json = {"metadata": {}, "spec": {"suspend": True, "template": {"spec": {}}}}
     api = JobApi(job, clears_start_time=True)
     api.patch({"metadata": {"annotations": {STOPPING_ANNOTATION: "true"}}})

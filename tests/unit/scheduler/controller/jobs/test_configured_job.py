@@ -1,4 +1,4 @@
-"""Jobs of a kind that the settings describe."""
+"""Jobs of a kind that is described in the settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def worker(name: str, **fields: object) -> Json:
     return {"name": name, "template": TEMPLATE, **fields}
 
 
-def test_templates_that_are_absent_have_no_pod_set() -> None:
+def test_absent_templates_have_no_pod_set() -> None:
     job = training(workers=[worker("A", replicas=2), {"name": "none"}, worker("c")])
     assert [(item.name, item.pods) for item in CONFIGURED.pod_sets(job)] == [("a", 2), ("c", 1)]
     job = training(driver=TEMPLATE, **{"a/b~": {"template": TEMPLATE}})
@@ -51,11 +51,11 @@ def test_a_start_changes_the_template_of_each_item() -> None:
         ({"workers": [{}, {"active": 2}]}, True),
     ],
 )
-def test_any_number_of_active_pods_counts(status: Json, active: bool) -> None:
+def test_any_field_with_active_pods_makes_a_job_active(status: Json, active: bool) -> None:
     assert CONFIGURED.is_active(training(status)) is active
 
 
-def test_conditions_tell_readiness_and_end() -> None:
+def test_readiness_and_end_follow_from_conditions() -> None:
     def with_condition(condition: str) -> Json:
         return training({"conditions": [{"type": condition, "status": "True", "message": "m"}]})
 

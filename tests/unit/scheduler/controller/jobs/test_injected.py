@@ -1,4 +1,4 @@
-"""What a start added is removed exactly, without the Workload."""
+"""What a start added is removed exactly, without the help of the Workload."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def annotated(value: str) -> Json:
 
 
 @given(templates(), st.data(), st.booleans())
-def test_templates_are_as_before_the_start(template: Json, data: st.DataObject, starts_again: bool) -> None:
+def test_templates_are_restored_to_their_state_before_the_start(
+    template: Json, data: st.DataObject, starts_again: bool
+) -> None:
     original = PodSetManifest("main", 5, template)
     info = data.draw(pod_set_infos(data.draw(st.integers(1, 5))))
     job = annotated(injected_annotation([original], [info]))
@@ -40,7 +42,7 @@ def test_templates_are_as_before_the_start(template: Json, data: st.DataObject, 
     assert is_injected(job)
 
 
-def test_what_a_user_has_changed_since_is_kept() -> None:
+def test_later_changes_by_a_user_are_kept() -> None:
     pod_set = PodSetManifest("main", 1, {"spec": {"nodeSelector": {"a": "own", "b": "1"}}})
     job = annotated('{"main":{"nodeSelector":{"a":"1","b":"1"}}}')
     (restored,) = without_injected(job, [pod_set])
@@ -50,7 +52,7 @@ def test_what_a_user_has_changed_since_is_kept() -> None:
 @pytest.mark.parametrize(
     "value", ["", "{", "[]", "[" * 100_000, '{"main":[]}', '{"main":{"labels":5,"tolerations":{},"count":"x"}}']
 )
-def test_an_annotation_that_cannot_be_read_tells_nothing(value: str) -> None:
+def test_an_unreadable_annotation_is_ignored(value: str) -> None:
     pod_set = PodSetManifest("main", 2, {"spec": {"nodeSelector": {"a": "1"}, "tolerations": [{"key": "k"}]}})
     (restored,) = without_injected(annotated(value), [pod_set])
     assert without_absent_fields(restored.template) == pod_set.template

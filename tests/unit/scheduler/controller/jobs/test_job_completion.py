@@ -1,4 +1,4 @@
-"""Whether the pods of a Job leave it nothing to do."""
+"""Whether the pods of a Job show that no work is left."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_every_index_has_succeeded() -> None:
 
 
 def test_indexes_in_the_status_count_too() -> None:
-    """Their pods may be deleted. An index that failed for good needs no pod any more."""
+    """The pods of these indexes may be deleted. An index that failed permanently no longer needs a pod."""
     assert is_job_done(indexed({"completedIndexes": "0-1"}), [pod(2)])
     assert is_job_done(indexed({"completedIndexes": "0", "failedIndexes": "1"}), [pod(2), pod(0)])
     assert not is_job_done(indexed({"completedIndexes": "0"}), [pod(2)])
 
 
-def test_pods_of_another_job_of_this_name_do_not_count() -> None:
+def test_pods_of_an_earlier_job_of_the_same_name_do_not_count() -> None:
     assert not is_job_done(indexed(), [pod(0), pod(1), pod(2, uid="earlier")])
 
 
-def test_completions_beyond_the_pods_at_a_time() -> None:
+def test_a_job_with_more_completions_than_parallel_pods() -> None:
     many = job(parallelism=2, completions=4)
     assert not is_job_done(many, [pod(0), pod(1)])
     assert is_job_done(many, [pod(i) for i in range(4)])
@@ -53,19 +53,19 @@ def test_completions_beyond_the_pods_at_a_time() -> None:
     assert not is_job_done(job({"succeeded": 3}, parallelism=2, completions=4), [pod(3)]), "it may be one of the three"
 
 
-def test_a_job_without_pods_is_left_to_its_status() -> None:
+def test_a_job_without_pods_is_judged_only_by_its_status() -> None:
     assert not is_job_done(indexed({"completedIndexes": "0-2"}), [])
     assert not is_job_done(job(parallelism=0), [])
 
 
-def test_an_invalid_job() -> None:
+def test_an_invalid_job_is_an_error() -> None:
     with pytest.raises(FieldError, match=r"spec\.completions"):
         is_job_done(job(parallelism=1, completions="many"), [pod(0)])
 
 
 @given(st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5)), st.integers(1, 6))
 def test_done_means_that_no_index_is_left(counted: set[int], succeeded: set[int], completions: int) -> None:
-    """By the status and the pods together, in any order of their observations."""
+    """The status and the pods count together, in whatever order they are observed."""
     status = {"completedIndexes": ",".join(map(str, sorted(counted)))}
     pods = [pod(index) for index in succeeded]
     left = set(range(completions)) - counted - succeeded

@@ -1,4 +1,4 @@
-"""A Job has the deadline of its walltime while it runs, and its own deadline otherwise."""
+"""While a Job runs, its deadline is that of its walltime; otherwise it is the submitted one."""
 
 from __future__ import annotations
 

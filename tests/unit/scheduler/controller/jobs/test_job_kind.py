@@ -1,4 +1,4 @@
-"""Kinds of jobs as settings: what is valid, and how each invalid field is named."""
+"""Kinds of jobs in the settings: which settings are valid, and how errors name each invalid field."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_an_invalid_field_is_named_with_its_value(path: str, value: Any, message
 
 
 @given(JSON_VALUES)
-def test_an_invalid_value_is_an_error_and_no_other_exception(value: object) -> None:
+def test_an_invalid_value_raises_only_a_value_error(value: object) -> None:
     with suppress(ValueError):
         assert all(kind.pod_sets for kind in parse_job_kinds(value))

@@ -1,4 +1,4 @@
-"""JobSets: a pod set for each replicated job, started and stopped with one write each."""
+"""JobSets: a pod set for each replicated job; one write starts a JobSet and one stops it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_stop_of_a_jobset_with_other_replicated_jobs_suspends_it() -> None:
     assert stop.body == {"spec": {"suspend": True}}
 
 
-def test_a_jobset_follows_its_replicated_jobs() -> None:
+def test_the_state_of_a_jobset_follows_from_its_replicated_jobs() -> None:
     def statuses(**of_jobs: Json) -> Json:
         return {"replicatedJobsStatus": [{"name": name, **status} for name, status in of_jobs.items()]}
 
@@ -149,7 +149,7 @@ def test_an_invalid_jobset_is_an_error_that_names_the_field() -> None:
 
 
 def test_a_success_policy_ends_a_jobset_while_other_jobs_are_active() -> None:
-    """JobSet's controller sets Completed once the policy is met; the Jobs that still run are deleted afterwards."""
+    """The JobSet controller sets Completed once the policy is met; it deletes the Jobs that still run afterwards."""
     status = {"replicatedJobsStatus": [{"name": "driver", "succeeded": 1}, {"name": "workers", "active": 3}]}
     job = jobset(replicated_job("driver"), replicated_job("workers", replicas=3), status=status, suspend=False)
     job["spec"]["successPolicy"] = {"operator": "All", "targetReplicatedJobs": ["driver"]}
@@ -160,8 +160,8 @@ def test_a_success_policy_ends_a_jobset_while_other_jobs_are_active() -> None:
     assert ADAPTER.is_active(job), "its pods hold their quota until they have ended"
 
 
-def test_the_annotation_of_a_start_stays_until_no_pod_is_active() -> None:
-    """It tells which quota the pods have, also where the Workload is lost."""
+def test_the_annotation_of_a_start_is_kept_until_no_pod_is_active() -> None:
+    """The annotation records the quota of the pods, even if the Workload is lost."""
     job = jobset(replicated_job("workers"), suspend=False, status={"replicatedJobsStatus": [{"active": 1}]})
     job["metadata"]["annotations"] = {INJECTED_ANNOTATION: "{}"}
     first = ADAPTER.next_stop(job, ADAPTER.pod_sets(job))
@@ -176,7 +176,7 @@ def test_the_annotation_of_a_start_stays_until_no_pod_is_active() -> None:
     assert INJECTED_ANNOTATION not in patched(job, second.body)["metadata"].get("annotations", {})
 
 
-# --- the pods of a JobSet that is done
+# --- the pods of a finished JobSet
 
 
 def ended_pod(name: str, index: int, job: str, uid: str = "u", attempt: int = 0) -> dict[str, str]:
@@ -214,11 +214,11 @@ def test_a_jobset_is_done_once_all_indexes_of_all_its_jobs_have_succeeded() -> N
         ended_pod("workers", 1, "w1 of another attempt"),
     ],
 )
-def test_what_is_no_end_of_the_last_index(last: Mapping[str, str]) -> None:
+def test_pods_that_do_not_finish_the_last_index(last: Mapping[str, str]) -> None:
     assert not ADAPTER.is_done(jobset(*TRAINING), [*ENDED[:-1], last])
 
 
-def test_pods_of_the_attempt_that_the_status_has() -> None:
+def test_only_pods_of_the_attempt_in_the_status_count() -> None:
     restarted = jobset(*TRAINING, status={"restarts": 1})
     assert not ADAPTER.is_done(restarted, ENDED)
     again = [ended_pod("driver", 0, "d2", attempt=1)]

@@ -1,4 +1,4 @@
-"""Training jobs of kubeflow.org: a pod set for each role."""
+"""Training jobs of kubeflow.org: each role has a pod set."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_pod_sets_are_in_the_order_of_the_roles() -> None:
     assert pod_sets[0].topology_request == {"podIndexLabel": REPLICA_INDEX_LABEL}
 
 
-def test_a_start_resumes_by_the_run_policy() -> None:
+def test_a_start_resumes_the_job_through_its_run_policy() -> None:
     job = tf_job(Worker={"template": {"spec": {"containers": []}}})
     job["spec"]["runPolicy"] = {"suspend": True, "activeDeadlineSeconds": 60}
     patch = kubeflow_adapter("TFJob").start(job, [PodSetInfo("worker", 1, node_selector={"zone": "a"})])
@@ -48,7 +48,7 @@ def test_a_start_resumes_by_the_run_policy() -> None:
     }
 
 
-def test_a_job_is_active_while_any_role_is() -> None:
+def test_a_job_is_active_while_any_role_has_active_pods() -> None:
     adapter = kubeflow_adapter("TFJob")
     assert adapter.is_active(tf_job({"replicaStatuses": {"PS": {"active": 0}, "Worker": {"active": 1}}}))
     assert not adapter.is_active(tf_job({"replicaStatuses": {"PS": {"active": 0}, "Worker": {"succeeded": 1}}}))
@@ -63,7 +63,7 @@ def test_a_job_is_active_while_any_role_is() -> None:
         ("Failed", False, FinishedJob(succeeded=False, message="m")),
     ],
 )
-def test_conditions_tell_readiness_and_end(condition: str, ready: bool, end: FinishedJob | None) -> None:
+def test_readiness_and_end_follow_from_conditions(condition: str, ready: bool, end: FinishedJob | None) -> None:
     job = tf_job({"conditions": [{"type": condition, "status": "True", "message": "m"}]})
     adapter = kubeflow_adapter("TFJob")
     assert (adapter.pods_ready(job), adapter.finished(job)) == (ready, end)

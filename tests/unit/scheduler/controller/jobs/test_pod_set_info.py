@@ -1,4 +1,4 @@
-"""What a start adds to a template, and how a stop takes it away."""
+"""What a start adds to a template, and how a stop removes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 @given(templates(), st.data())
-def test_a_template_that_is_merged_and_restored_is_the_original(template: Json, data: st.DataObject) -> None:
+def test_merging_and_restoring_a_template_gives_the_original(template: Json, data: st.DataObject) -> None:
     before = copy.deepcopy(template)
     info = data.draw(pod_set_infos())
     merged = merge_pod_set_info(template, info)
@@ -72,7 +72,7 @@ def test_a_key_with_another_value_is_a_conflict(template: Json, info: PodSetInfo
     assert str(conflict.value) == message
 
 
-def test_labels_of_controllers_stay_when_a_template_is_restored() -> None:
+def test_labels_of_controllers_are_kept_when_a_template_is_restored() -> None:
     template = {"metadata": {"labels": {"job-name": "j", "added": "x"}}, "spec": {}}
     original = {"metadata": {"labels": {"mine": "1"}}}
     restored = restore_template(template, original, keep_labels=("job-name", "controller-uid"))

@@ -1,4 +1,4 @@
-"""RayJobs, and the RayClusters that they have: head, worker groups and submitter."""
+"""RayJobs and their RayClusters: head, worker groups and submitter."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_cluster_is_active_until_it_is_reported_as_suspended(status: Json, act
 
 
 @pytest.mark.parametrize(("mode", "submitter"), [(None, True), ("K8sJobMode", True), ("HTTPMode", False)])
-def test_a_job_that_submits_by_a_job_has_a_pod_set_for_it(mode: str | None, submitter: bool) -> None:
+def test_a_ray_job_with_a_submitter_job_has_a_pod_set_for_it(mode: str | None, submitter: bool) -> None:
     job = ray_job(submissionMode=mode)
     assert pods(rayjob.ADAPTER, job) == CLUSTER_PODS + ([("submitter", 1)] if submitter else [])
 
@@ -66,7 +66,7 @@ def test_the_default_submitter_has_the_image_of_the_head() -> None:
     assert container["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
 
 
-def test_a_start_gives_the_default_submitter_its_place() -> None:
+def test_a_start_adds_the_node_selector_to_the_default_submitter() -> None:
     infos = [PodSetInfo(name, count) for name, count in CLUSTER_PODS]
     patch = rayjob.ADAPTER.start(ray_job(), [*infos, PodSetInfo("submitter", 1, node_selector={"zone": "a"})])
     template = patch.body["spec"]["submitterPodTemplate"]
@@ -75,7 +75,7 @@ def test_a_start_gives_the_default_submitter_its_place() -> None:
     assert set(patch.body["spec"]) == {"suspend", "submitterPodTemplate"}
 
 
-def test_a_submitter_beside_the_head_counts_with_it() -> None:
+def test_a_sidecar_submitter_counts_as_part_of_the_head_pod() -> None:
     head = rayjob.ADAPTER.pod_sets(ray_job(submissionMode="SidecarMode"))[0]
     assert [container["name"] for container in head.template["spec"]["containers"]] == ["ray-head", "ray-job-submitter"]
 

@@ -35,7 +35,7 @@ def patched(job: Json, patch: Json) -> Json:
 
 
 def restored_parts(adapter: JobAdapter, job: Json) -> list[Json]:
-    """What a start changes of each pod set."""
+    """Return the parts of each pod set that a start changes."""
     parts: list[Json] = []
     for pod_set in adapter.pod_sets(job):
         spec: Json = pod_set.template["spec"]
@@ -65,7 +65,7 @@ def test_a_stop_restores_what_a_start_changed(held: tuple[JobAdapter, Json], dat
 
 
 @given(held_jobs(), st.data())
-def test_a_job_keeps_its_workload_through_a_start_and_a_stop(
+def test_a_job_matches_its_workload_after_a_start_and_after_a_stop(
     held: tuple[JobAdapter, Json], data: st.DataObject
 ) -> None:
     adapter, job = held
@@ -93,7 +93,7 @@ def test_the_planner_reads_the_workload_of_each_kind(held: tuple[JobAdapter, Jso
 
 
 @given(held_jobs())
-def test_a_job_that_was_never_started_is_held_and_inactive(held: tuple[JobAdapter, Json]) -> None:
+def test_a_job_that_was_never_started_is_suspended_and_inactive(held: tuple[JobAdapter, Json]) -> None:
     adapter, job = held
     assert adapter.is_suspended(job)
     assert not adapter.is_active(job)

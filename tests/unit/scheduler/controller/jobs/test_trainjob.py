@@ -1,4 +1,4 @@
-"""TrainJobs: the pods are those of the JobSet that the trainer makes, and a start patches the runtime."""
+"""TrainJobs: the pods are those of the JobSet that the trainer creates, and a start patches the runtime."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_stop_restores_what_a_start_changed(first: Json, second: Json, data: s
 
 
 def test_a_stop_waits_until_the_trainer_has_restored_the_job_set() -> None:
-    """A Workload that was made of a JobSet with the node selector of a flavor would keep it for good."""
+    """Otherwise a Workload made from a JobSet with a flavor's node selector would keep that selector permanently."""
     job = train_job()
     adapter = ADAPTER.with_child(job_set_of(job, RUNTIME))
     original = adapter.pod_sets(job)
@@ -141,7 +141,7 @@ def test_patches_change_only_once_no_pod_is_active() -> None:
     assert ADAPTER.with_child(running).is_active(job)
 
 
-def test_its_end_is_its_own() -> None:
+def test_a_train_job_ends_by_its_own_status() -> None:
     job = train_job(suspend=False)
     job["status"] = {"conditions": [{"type": "Failed", "status": "True", "message": "no"}]}
     assert ADAPTER.finished(job) == FinishedJob(False, "no")
@@ -149,7 +149,7 @@ def test_its_end_is_its_own() -> None:
     assert not ADAPTER.is_active(job)
 
 
-def test_readiness_and_pods_that_are_not_needed_come_from_the_job_set() -> None:
+def test_readiness_and_reclaimable_pods_follow_from_the_job_set() -> None:
     job = train_job(suspend=False)
     job_set = job_set_of(job, RUNTIME)
     adapter = ADAPTER.with_child(job_set)
@@ -160,7 +160,7 @@ def test_readiness_and_pods_that_are_not_needed_come_from_the_job_set() -> None:
     assert adapter.reclaimable_pods(job) == {"dataset": 1}
 
 
-def test_a_conflict_with_the_runtime_is_told() -> None:
+def test_a_conflict_with_the_runtime_is_an_error() -> None:
     runtime = [replicated_job("node", {"spec": {"nodeSelector": {"a": "b"}}})]
     job = train_job()
     adapter = ADAPTER.with_child(job_set_of(job, runtime))
@@ -170,7 +170,7 @@ def test_a_conflict_with_the_runtime_is_told() -> None:
         adapter.start(job, [PodSetInfo("node", 1), PodSetInfo("x", 1)])
 
 
-def test_without_its_job_set_a_job_waits_but_for_its_end() -> None:
+def test_without_its_job_set_a_job_waits_unless_it_has_ended() -> None:
     job = train_job()
     objects: dict[ObjectKey, Json] = {}
     adapter = adapters_by_kind()["trainer.kubeflow.org", "TrainJob"]
@@ -207,7 +207,7 @@ def test_the_live_queue_starts_and_stops_a_train_job() -> None:
 
 @pytest.mark.parametrize("writes", range(9))
 def test_a_controller_that_is_killed_after_any_write_is_replaced(writes: int) -> None:
-    """Through a start and a stop: create, admit, patch, resume, follow, evict, suspend, empty the patch, annotation."""
+    """The writes are: create, admit, patch, resume, follow, evict, suspend, empty the patch, remove the annotation."""
     cluster = ModelCluster()
     trainer = ModelTrainer(cluster, RUNTIME)
     job = trainer.submit("t")

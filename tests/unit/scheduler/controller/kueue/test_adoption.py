@@ -1,4 +1,4 @@
-"""What an adoption writes, what a return takes back, and what is left alone."""
+"""What an adoption writes, what a return undoes, and which objects both leave unchanged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def configuration(name: str, *groups: str) -> Json:
 
 
 @given(st.lists(CONDITIONS, min_size=1, max_size=3))
-def test_webhooks_that_are_called_again_are_as_they_were(conditions: list[list[Json]]) -> None:
+def test_a_return_restores_the_webhooks_of_kueue(conditions: list[list[Json]]) -> None:
     rules = {"name": "w", "rules": [{"apiGroups": ["kueue.x-k8s.io"]}]}
     webhooks = [{**rules, "matchConditions": own} if own else rules for own in conditions]
     obj: Json = {"metadata": {"name": "kueue"}, "webhooks": webhooks}
@@ -62,12 +62,12 @@ def test_webhooks_that_are_called_again_are_as_they_were(conditions: list[list[J
     assert written(silent, on.body) == obj
 
 
-def test_webhooks_of_others_and_our_own_are_left_alone() -> None:
+def test_other_webhooks_and_the_own_ones_are_not_changed() -> None:
     others = [configuration("own", "kueue.x-k8s.io"), configuration("other", "apps")]
     assert not list(webhook_writes({VALIDATING_WEBHOOK_CONFIGURATIONS: others}, "own", called=False))
 
 
-def test_a_lease_is_adopted_and_given_back_once() -> None:
+def test_a_lease_is_adopted_once_and_returned_once() -> None:
     lease = kueue_lease(3)
     write = lease_write(lease, adopted=True)
     assert write is not None
@@ -81,8 +81,8 @@ def test_a_lease_is_adopted_and_given_back_once() -> None:
 
 
 @pytest.mark.parametrize("resource", [CLUSTER_QUEUES, RESOURCE_FLAVORS])
-def test_only_kueues_finalizer_is_removed_and_not_from_what_is_being_deleted(resource: Any) -> None:
-    """Without the finalizer a queue that waits for its Workloads would go under them."""
+def test_only_kueues_finalizer_is_removed_and_not_from_objects_being_deleted(resource: Any) -> None:
+    """Without the finalizer, a queue that waits for its Workloads would be deleted before them."""
     held: Json = {"metadata": {"name": "a", "finalizers": ["mine", FINALIZER], "resourceVersion": "7"}}
     going: Json = {"metadata": {"name": "b", "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     objects: dict[Resource, list[Json]] = {WORKLOADS: [], resource: [held, going]}
@@ -119,14 +119,14 @@ def obstacles(**objects: list[Json]) -> list[str]:
     return list(adoption_obstacles(by_kind, ADAPTERS, 0.0))
 
 
-def test_a_queue_with_a_field_that_is_not_supported_is_named() -> None:
+def test_a_queue_with_an_unsupported_field_is_an_obstacle() -> None:
     queue = {"metadata": {"name": "q"}, "spec": {"queueingStrategy": "Random"}}
     [obstacle] = obstacles(queues=[queue])
     assert obstacle.startswith("clusterQueues/q: ")
     assert "queueingStrategy" in obstacle
 
 
-def test_workloads_that_cannot_be_counted_are_named() -> None:
+def test_workloads_that_cannot_be_counted_are_obstacles() -> None:
     pod_sets: list[Json] = [{"name": "main", "count": -1, "template": {"spec": {"containers": []}}}]
     owner = {"apiVersion": "example.com/v1", "kind": "Training", "name": "t", "uid": "u", "controller": True}
     workload: Json = {
@@ -139,7 +139,7 @@ def test_workloads_that_cannot_be_counted_are_named() -> None:
 
 
 @pytest.mark.parametrize("resource", [PODS, *GROUP_RESOURCES], ids=lambda resource: resource.api_version)
-def test_workloads_that_the_controller_makes_of_pods_are_no_obstacle_when_it_is_repeated(resource: Resource) -> None:
+def test_workloads_of_pods_and_pod_groups_are_no_obstacle_to_a_repeated_adoption(resource: Resource) -> None:
     owner = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "g", "uid": "u", "controller": True}
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
     workload: Json = {
@@ -149,7 +149,7 @@ def test_workloads_that_the_controller_makes_of_pods_are_no_obstacle_when_it_is_
     assert obstacles(workloads=[workload]) == []
 
 
-def test_a_job_of_no_queue_and_one_that_is_held_or_has_ended_are_no_obstacles() -> None:
+def test_jobs_that_are_suspended_ended_or_in_no_queue_are_no_obstacles() -> None:
     spec: Json = {"template": {"spec": {"containers": []}}}
     named = {"labels": {"kueue.x-k8s.io/queue-name": "q"}, "namespace": "ns"}
     ended = {"status": {"conditions": [{"type": "Complete", "status": "True", "message": ""}]}}
@@ -164,8 +164,8 @@ def test_a_job_of_no_queue_and_one_that_is_held_or_has_ended_are_no_obstacles() 
     ]
 
 
-def test_a_train_job_that_runs_by_the_request_of_its_job_set_is_no_obstacle() -> None:
-    """Its pods follow from the JobSet that the trainer has made of it."""
+def test_a_train_job_whose_workload_requests_the_pods_of_its_job_set_is_no_obstacle() -> None:
+    """The Workload's pods correspond to the JobSet that the trainer has created for the TrainJob."""
     job: Json = {
         "metadata": {"name": "t", "namespace": "ns", "uid": "t", "labels": {"kueue.x-k8s.io/queue-name": "l"}},
         "spec": {"suspend": False},

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class BusyCluster:
-    """A client of a cluster with Workloads, of which some change once between their reading and their write."""
+    """A client of a cluster with Workloads; some of them change once between the read and the write."""
 
     def __init__(self, names: Collection[str], changing: Collection[str]) -> None:
         metadata = {"namespace": "ns", "resourceVersion": "1", "finalizers": [FINALIZER]}
@@ -43,7 +43,7 @@ class BusyCluster:
         return self.objects[name]
 
 
-def test_an_adoption_ends_though_many_objects_change_once_under_its_writes() -> None:
+def test_an_adoption_ends_even_if_many_objects_change_once_before_its_writes() -> None:
     names = [f"w{i}" for i in range(100)]
     cluster = BusyCluster(names, names[::10])
     options = HandoverOptions(LEASE_NAME)

@@ -1,4 +1,4 @@
-"""The guard leads only while Kueue does not manage the queues, and is right again after each error."""
+"""The guard leads only while Kueue does not manage the queues, and it recovers from each error."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 QUICK = 0.02
 DEPLOYMENT_DEFINITION = definition_of("deployments.apps", "Deployment", "v1")
-"""Stands for the built-in kind, which the API server in memory lacks."""
+"""Stands in for the built-in kind, which the in-memory API server lacks."""
 
 
 class Replica:
-    """A guard, and what it has done."""
+    """A guard with a record of its actions."""
 
     def __init__(self, client: Client, name: LeaseName | None = LEASE_NAME) -> None:
         self.done: list[str] = []
@@ -55,7 +55,7 @@ def client(server: ApiServer) -> Iterator[Client]:
         yield opened
 
 
-def test_it_leads_where_kueue_has_never_been(client: Client) -> None:
+def test_it_leads_if_kueue_was_never_installed(client: Client) -> None:
     replica = Replica(client)
     with replica.guard:
         assert replica.done == ["lead"]
@@ -63,8 +63,8 @@ def test_it_leads_where_kueue_has_never_been(client: Client) -> None:
     assert replica.done == ["lead", "stand by", "end"]
 
 
-def test_it_leads_later_where_it_has_failed_to(client: Client) -> None:
-    """The kubeconfig is read while it is replaced, for example."""
+def test_it_leads_later_if_the_first_attempt_fails(client: Client) -> None:
+    """For example, the kubeconfig is read while another program replaces it."""
     done: list[str] = []
 
     def lead(stack: ExitStack) -> None:
@@ -82,8 +82,8 @@ def test_it_leads_later_where_it_has_failed_to(client: Client) -> None:
     assert done == ["stand by", "end", "lead"]
 
 
-def test_it_stands_by_for_a_kueue_that_runs_or_is_away_for_a_while(server: ApiServer, client: Client) -> None:
-    """The Lease has long expired by its times; that alone is no adoption."""
+def test_it_stands_by_while_kueue_runs_or_is_stopped_for_a_while(server: ApiServer, client: Client) -> None:
+    """The Lease expired long ago, but an expired Lease is not an adoption."""
     start_kueue(Api(server.url))
     replica = Replica(client)
     with replica.guard:
@@ -93,7 +93,7 @@ def test_it_stands_by_for_a_kueue_that_runs_or_is_away_for_a_while(server: ApiSe
     assert all("Stop Kueue and run `zonewise adopt`" in claim for claim in replica.claims)
 
 
-def test_it_follows_the_queues_from_hand_to_hand(server: ApiServer, client: Client) -> None:
+def test_it_leads_and_stands_by_as_the_queues_change_hands(server: ApiServer, client: Client) -> None:
     api = Api(server.url)
     start_kueue(api)
     replica = Replica(client)
@@ -111,7 +111,7 @@ def test_it_follows_the_queues_from_hand_to_hand(server: ApiServer, client: Clie
 
 
 def test_it_does_not_lead_before_it_has_read_the_lease(server: ApiServer) -> None:
-    """A Lease that cannot be read may be that of a Kueue that runs."""
+    """A Lease that cannot be read may belong to a running Kueue."""
     with closing(Client(Config.from_url("http://127.0.0.1:1", ""))) as nowhere:
         replica = Replica(nowhere)
         with replica.guard:
@@ -120,7 +120,7 @@ def test_it_does_not_lead_before_it_has_read_the_lease(server: ApiServer) -> Non
     assert (replica.done, replica.claims) == ([], [])
 
 
-def test_what_it_knows_outlives_an_outage(server: ApiServer, client: Client) -> None:
+def test_it_keeps_leading_during_an_outage_of_the_api_server(server: ApiServer, client: Client) -> None:
     replica = Replica(client)
     with replica.guard:
         server.close()
@@ -149,7 +149,7 @@ def test_it_stands_by_for_a_kueue_without_leader_election(server: ApiServer, cli
         eventually(lambda: replica.done[-1] == "lead")
 
 
-def test_it_looks_for_no_kueue_where_the_setting_says_so(server: ApiServer, client: Client) -> None:
+def test_it_does_not_look_for_kueue_if_the_setting_disables_it(server: ApiServer, client: Client) -> None:
     start_kueue(Api(server.url))
     replica = Replica(client, None)
     with replica.guard:

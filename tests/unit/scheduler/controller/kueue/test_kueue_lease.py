@@ -1,4 +1,4 @@
-"""Who manages the queues, by the Lease of Kueue's leader election."""
+"""Whether Kueue or zonewise manages the queues, according to the Lease of Kueue's leader election."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from zonewise_scheduler.controller.kueue.kueue_lease import (
 ACTIONS = st.lists(st.sampled_from(["renew", "adopt", "return"]), max_size=12)
 
 
-def test_without_a_lease_the_queues_are_ours() -> None:
+def test_without_a_lease_kueue_has_no_claim() -> None:
     assert kueue_claim(LEASE_NAME, None) == ""
 
 
 @given(ACTIONS)
-def test_whoever_acted_last_manages_the_queues(actions: list[str]) -> None:
-    """After each history the queues are adopted exactly where the last of its actions was the adoption."""
+def test_the_last_action_determines_which_controller_manages_the_queues(actions: list[str]) -> None:
+    """After any history, the queues are adopted if and only if the last action was the adoption."""
     lease, last = kueue_lease(), "renew"
     for second, action in enumerate(actions, start=1):
         annotations: dict[str, Any] = lease["metadata"]["annotations"]
@@ -42,7 +42,7 @@ def test_whoever_acted_last_manages_the_queues(actions: list[str]) -> None:
     assert bool(kueue_claim(LEASE_NAME, lease)) == (last != "adopt")
 
 
-def test_the_claim_names_lease_and_holder_and_stays_over_renewals() -> None:
+def test_the_claim_names_lease_and_holder_and_does_not_change_with_renewals() -> None:
     claim = kueue_claim(LEASE_NAME, kueue_lease(1))
     assert str(LEASE_NAME) in claim
     assert HOLDER in claim
@@ -50,13 +50,13 @@ def test_the_claim_names_lease_and_holder_and_stays_over_renewals() -> None:
 
 
 @given(VALUES)
-def test_a_lease_that_cannot_be_read_is_kueues(value: Any) -> None:
+def test_an_unreadable_lease_is_a_claim_of_kueue(value: Any) -> None:
     for field in ("spec", "metadata"):
         assert kueue_claim(LEASE_NAME, {**kueue_lease(), field: value})
 
 
 @pytest.mark.parametrize("text", ["a", "/b", "a/", "a/b/c"])
-def test_a_name_that_is_none(text: str) -> None:
+def test_an_invalid_name_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="use NAMESPACE/NAME"):
         parse_lease_name(text)
     assert parse_lease_name("") is None

@@ -1,4 +1,4 @@
-"""The condition ManagedByKueue: there while Kueue manages a queue, and no other condition changes."""
+"""The ManagedByKueue condition is set while Kueue manages a queue; no other condition changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def queue(*conditions: Any) -> Any:
     return {"metadata": {"name": "q", "resourceVersion": "7"}, "status": {"conditions": list(conditions)}}
 
 
-def test_it_comes_and_goes_beside_other_conditions() -> None:
+def test_it_is_added_and_removed_without_changing_other_conditions() -> None:
     made = condition_patch(queue(ACTIVE), "because", 0.0)
     assert made is not None
     active, managed = made["status"]["conditions"]
@@ -28,7 +28,7 @@ def test_it_comes_and_goes_beside_other_conditions() -> None:
     assert condition_patch(queue(ACTIVE), "", 9.0) is None
 
 
-def test_another_holder_changes_the_message_and_not_the_time() -> None:
+def test_another_holder_changes_the_message_but_not_the_time() -> None:
     first = condition_patch(queue(), "because", 0.0)
     assert first is not None
     second = condition_patch(queue(*first["status"]["conditions"]), "therefore", 9.0)

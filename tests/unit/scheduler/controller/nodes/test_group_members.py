@@ -1,4 +1,4 @@
-"""The status of NodeFeatureGroups, from what agents record on their Nodes."""
+"""The status of NodeFeatureGroups, which follows from what agents record on their Nodes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def group(name: str, *nodes: str) -> ObservedGroup:
 
 
 @given(st.lists(OBSERVATIONS, max_size=12))
-def test_the_status_is_what_the_nodes_record(observations: list[tuple[str, frozenset[str] | None]]) -> None:
-    """Every change is told, and the write gives the nodes that record the group, whatever came before."""
+def test_the_status_equals_what_the_nodes_record(observations: list[tuple[str, frozenset[str] | None]]) -> None:
+    """After any history, every change is reported, and the write lists the nodes that record the group."""
     members, statuses = GroupMembers(), {name: ["stale"] for name in GROUPS}
     for name in GROUPS:
         members.observe_group(name, group(name, "stale"))
@@ -62,7 +62,7 @@ def test_a_write_names_the_object_and_its_version() -> None:
 
 
 @pytest.mark.parametrize(("status", "nodes"), [({}, ()), ({"nodes": None}, ()), ({"nodes": [{"name": "n"}]}, ("n",))])
-def test_decoded(status: dict[str, object], nodes: tuple[str, ...]) -> None:
+def test_a_decoded_group_has_the_nodes_of_its_status(status: dict[str, object], nodes: tuple[str, ...]) -> None:
     metadata: dict[str, Any] = {"name": "a", "namespace": "ns", "resourceVersion": "7", "managedFields": [{}]}
     document: dict[str, Any] = {"metadata": metadata, "spec": {"featureGroupRules": []}, "status": status}
     assert decode_group(json.dumps(document).encode()) == group("ns/a", *nodes)

@@ -1,4 +1,4 @@
-"""When a node has failed for a workload."""
+"""When a node counts as failed for a workload."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def not_ready(since: float) -> NodeHealth:
 
 
 def test_node_fails_after_the_delay() -> None:
-    """A node that is not Ready fails 30 s later; until then the function says when to look again."""
+    """A node that is not Ready fails 30 s later. Until then, the function returns when to check again."""
     nodes = {"a": READY, "b": not_ready(100.0)}
     assert find_node_failures(nodes, [workload("ab")], 129.9) == ({}, 130.0)
     assert find_node_failures(nodes, [workload("ab")], 130.0) == ({"ns/w": ("b",)}, None)
@@ -40,12 +40,12 @@ def test_node_fails_after_the_delay() -> None:
 
 @pytest.mark.parametrize("nodes", [{}, {"a": NodeHealth(ready=False, ready_since=None)}])
 def test_deleted_node_fails_at_once(nodes: dict[str, NodeHealth]) -> None:
-    """So does a node without the condition Ready."""
+    """A node without the Ready condition also fails at once."""
     assert find_node_failures(nodes, [workload("a")], 0.0).unhealthy_nodes == {"ns/w": ("a",)}
 
 
-def test_list_follows_the_nodes() -> None:
-    """A node that is well again, or that the placement lacks, leaves the list; what is written is not repeated."""
+def test_the_list_follows_the_nodes() -> None:
+    """A node that recovered, or that the placement lacks, leaves the list; an unchanged list is not written again."""
     failed = {"a": READY, "b": not_ready(0.0), "c": not_ready(0.0)}
     assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("c", "b"))], 99.0).unhealthy_nodes == {}
     assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("b",))], 99.0).unhealthy_nodes == {
@@ -60,7 +60,7 @@ def test_list_follows_the_nodes() -> None:
 
 
 def test_untolerated_taint_fails_a_node() -> None:
-    """A taint NoExecute fails the node for pod sets that do not tolerate it, themselves or by their flavor."""
+    """A NoExecute taint fails the node for pod sets that do not tolerate it, themselves or through their flavor."""
     nodes = {"a": READY._replace(no_execute=(MAINTENANCE,))}
     tolerations = (Toleration("maintenance", "Exists"),)
     assert find_node_failures(nodes, [workload("a")], 0.0).unhealthy_nodes == {"ns/w": ("a",)}
@@ -73,8 +73,8 @@ def test_untolerated_taint_fails_a_node() -> None:
     }
 
 
-def test_taints_of_readiness_wait_for_the_delay() -> None:
-    """The node controller taints a node at once when it is not Ready; the delay decides."""
+def test_taints_for_unready_nodes_wait_for_the_delay() -> None:
+    """The node controller taints a node as soon as it is not Ready; only the delay counts."""
     taint = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
     nodes = {"a": not_ready(100.0)._replace(no_execute=(taint,))}
     assert find_node_failures(nodes, [workload("a")], 101.0) == ({}, 130.0)
@@ -85,8 +85,8 @@ def test_placements_above_the_node_name_no_nodes() -> None:
     assert find_node_failures({}, [workload("a", level="rack"), Workload("ns", "idle", ())], 0.0) == ({}, None)
 
 
-def test_an_avoided_node_fails_for_one_workload_where_it_is_placed() -> None:
-    """The list is empty again once the node is avoided no more."""
+def test_an_avoided_node_fails_only_for_the_workload_that_avoids_it() -> None:
+    """The list is empty again once the workload no longer avoids the node."""
     nodes = {"a": READY, "b": READY}
     placed, avoided = [workload("ab")], {"ns/w": {"b", "c"}}
     assert find_node_failures(nodes, placed, 0.0, avoided=avoided).unhealthy_nodes == {"ns/w": ("b",)}
@@ -96,7 +96,7 @@ def test_an_avoided_node_fails_for_one_workload_where_it_is_placed() -> None:
     assert find_node_failures(nodes, listed, 0.0).unhealthy_nodes == {"ns/w": ()}
 
 
-def test_gangs_avoid_a_condition_and_pods_alone_do_not() -> None:
+def test_gangs_avoid_a_condition_but_single_pods_do_not() -> None:
     suspect = READY._replace(avoided=(Taint(KEY, "GPUHardwareFault XID79", "NoSchedule"),))
     assert avoids_node(workload("ab"), "main", suspect)
     assert not avoids_node(workload("ab"), "main", READY)

@@ -43,7 +43,7 @@ def only_change(tracker: NodeTracker) -> Json:
 
 
 def test_pods_outside_the_queue_are_usage() -> None:
-    """A bound pod counts until it has finished or is deleted; unbound pods count nowhere."""
+    """A bound pod counts until it has finished or is deleted; unbound pods do not count."""
     tracker = NodeTracker()
     observe(tracker, pod(), pod("p1"), pod("p2", node=""))
     assert only_change(tracker) == {
@@ -58,7 +58,7 @@ def test_pods_outside_the_queue_are_usage() -> None:
 
 
 def test_placed_pods_are_named_instead() -> None:
-    """The planner accounts for a pod of a placement: it has a name, and is no usage."""
+    """The planner accounts for a pod of a placement, so the pod has a name and is not usage."""
     tracker = NodeTracker()
     tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("ab")}))
     observe(tracker, pod(workload="ns/w"))
@@ -73,8 +73,8 @@ def test_placed_pods_are_named_instead() -> None:
     assert only_change(tracker) == {"node": "a", "queuePods": {key_of("p1"): {"gone": True}}}
 
 
-def test_what_a_placed_pod_requests_beyond_its_pod_set_is_usage() -> None:
-    """For example after a resize in place; as long as the placement counts less."""
+def test_requests_of_a_placed_pod_beyond_its_pod_set_are_usage() -> None:
+    """A resize in place, for example, raises the request; the excess is usage while the placement counts less."""
     tracker = NodeTracker()
     counted = {"cpu": 400, "memory": 1 << 30, "example.com/gpu": 8}
     tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}, {"main": counted}))
@@ -90,8 +90,8 @@ def test_what_a_placed_pod_requests_beyond_its_pod_set_is_usage() -> None:
     assert only_change(tracker)["usage"] == {}
 
 
-def test_pod_beside_its_placement_is_usage() -> None:
-    """A pod counts as usage on a node, or of a pod set, that its workload's placement does not have."""
+def test_pod_outside_its_placement_is_usage() -> None:
+    """A pod counts as usage if its node or its pod set is not in the placement of its workload."""
     tracker = NodeTracker()
     tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("b"), "other": None}))
     observe(tracker, pod(workload="ns/w"), pod("p1", workload="ns/w", pod_set="absent"))
@@ -100,16 +100,16 @@ def test_pod_beside_its_placement_is_usage() -> None:
     assert "usage" not in only_change(tracker)
 
 
-def test_pod_without_the_label_is_of_the_only_pod_set() -> None:
-    """A pod of a workload with one placed pod set needs no label of it."""
+def test_pod_without_the_label_belongs_to_the_only_pod_set() -> None:
+    """A pod of a workload with a single placed pod set needs no pod set label."""
     tracker = NodeTracker()
     tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}))
     observe(tracker, pod(workload="ns/w", pod_set=""))
     assert "usage" not in only_change(tracker)
 
 
-def test_placement_may_come_and_go_after_the_pods() -> None:
-    """Pods become usage with the end of their placement, and are named with its begin."""
+def test_placement_may_begin_and_end_after_the_pods() -> None:
+    """Pods become usage when their placement ends, and they are named when it begins."""
     tracker = NodeTracker()
     observe(tracker, pod(workload="ns/w"))
     assert only_change(tracker)["pods"] == 1
@@ -134,7 +134,7 @@ def names_with_one_key() -> tuple[str, str]:
 
 
 def test_shared_keys_name_no_pod() -> None:
-    """While two pods of a node have one key, the holdings of neither are known."""
+    """While two pods of a node share a key, the holdings of both are unknown."""
     first, second = names_with_one_key()
     tracker = NodeTracker()
     tracker.set_placement("ns/w", PlacedPodSets({"main": frozenset("a")}))
@@ -148,7 +148,7 @@ def test_shared_keys_name_no_pod() -> None:
 
 
 def test_active_pods_of_a_workload() -> None:
-    """Pods count from their creation to their end, bound or not."""
+    """Pods count from creation to their end, whether bound or not."""
     tracker = NodeTracker()
     observe(tracker, pod(node="", workload="ns/w"), pod("p1", workload="ns/w"), pod("p2"))
     assert tracker.active_pods("ns/w") == 2
@@ -158,8 +158,8 @@ def test_active_pods_of_a_workload() -> None:
     assert tracker.active_pods("ns/w") == 0
 
 
-def test_unchanged_objects_are_no_changes() -> None:
-    """A heartbeat costs nothing; health and content change apart."""
+def test_unchanged_objects_cause_no_changes() -> None:
+    """A heartbeat causes no change; health and content change separately."""
     tracker = NodeTracker()
     tracker.observe_node("a", TrackedNode("a", "{}", READY, "a"))
     tracker.observe_report("a", TrackedReport("a", "{}"))
@@ -207,7 +207,7 @@ PLACEMENTS = st.one_of(
     st.data(),
 )
 def test_only_the_last_observations_count(events: list[Any], data: st.DataObject) -> None:
-    """Usage and names after any history are those of a tracker that only sees how it ends."""
+    """After any history, usage and names equal those of a tracker that observes only the final state."""
     tracker, fresh = NodeTracker(), NodeTracker()
     pods: dict[str, TrackedPod] = {}
     placements: dict[str, Any] = {}
@@ -237,7 +237,7 @@ def test_only_the_last_observations_count(events: list[Any], data: st.DataObject
 
 
 def fold(nodes: dict[str, Json], changes: list[Json]) -> None:
-    """Apply changes as their reader does."""
+    """Apply changes like the reader of the changes."""
     for change in changes:
         node = nodes.setdefault(change["node"], {"usage": {}, "pods": 0, "named": {}})
         node["usage"], node["pods"] = change.get("usage", node["usage"]), change.get("pods", node["pods"])

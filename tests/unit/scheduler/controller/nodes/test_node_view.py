@@ -1,4 +1,4 @@
-"""The nodes as the controller needs them."""
+"""The nodes, in the form that the controller needs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_nodes_are_known_by_their_hostname_while_they_exist() -> None:
     assert view.names_by_hostname == {"other": "node-1"}
 
 
-def test_a_node_that_has_replaced_another_of_its_hostname_stays_known() -> None:
-    """The watch shows the new Node before the old one is deleted."""
+def test_a_node_that_replaces_another_with_its_hostname_remains_known() -> None:
+    """The watch shows the new Node before it shows the deletion of the old one."""
     view = NodeView()
     view.observe_node("old", decode_node(node("old", "host")))
     view.observe_node("new", decode_node(node("new", "host")))
@@ -62,7 +62,7 @@ def bound_pod(name: str, node: str, cpus: str, phase: str = "Running") -> bytes:
     ).encode()
 
 
-def test_the_info_of_a_node_has_what_all_its_pods_request() -> None:
+def test_the_info_of_a_node_has_the_requests_of_all_its_pods() -> None:
     view = NodeView()
     assert view.node_info("node-1") is None
     view.observe_node("node-1", decode_node(ready_node("node-1", "4")))
@@ -87,7 +87,7 @@ def test_a_node_that_is_not_ready_or_invalid_has_no_info() -> None:
     assert view.node_info("node-2") is None
 
 
-def test_a_node_is_relieved_by_each_pod_that_leaves_it_and_by_its_changes() -> None:
+def test_a_node_is_relieved_when_a_pod_leaves_or_the_node_changes() -> None:
     tracker = NodeView().tracker
     tracker.observe_node("node-1", decode_node(ready_node("node-1", "4")))
     assert tracker.take_relieved() == {"node-1"}
@@ -108,8 +108,8 @@ def test_a_change_is_fed_once() -> None:
     assert not view.feed(feed)
 
 
-def test_what_gangs_avoid_keeps_no_placed_pod_off() -> None:
-    """The planner sees it as a taint; the binder of pods that are placed does not."""
+def test_a_condition_that_gangs_avoid_does_not_affect_placed_pods() -> None:
+    """The planner treats the condition as a taint; the binder of placed pods ignores it."""
     view = NodeView()
     node = json.loads(bytes(ready_node("node-1", "4")))
     node["status"]["conditions"].append({"type": "GPUHardwareFault", "status": "True", "reason": "XID79"})
@@ -127,8 +127,8 @@ def suspect(name: str, status: str = "True") -> TrackedNode:
     return decode_node(json.dumps(node).encode(), ("GPUHardwareFault",))
 
 
-def test_a_gang_avoids_a_suspect_until_the_condition_is_over() -> None:
-    """It is looked at at once, and counts while the workload is placed there and the node is suspect."""
+def test_a_gang_avoids_a_suspect_node_until_the_condition_ends() -> None:
+    """The node is checked at once; it counts as failed while the workload is placed there and the condition holds."""
     view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
     domains = tuple(TopologyDomainAssignment((name,), 1) for name in "ab")
     admission = PodSetAdmission("main", {"cpu": "all"}, {}, 2, TopologyAssignment((HOSTNAME,), domains))
@@ -154,7 +154,7 @@ def test_a_gang_avoids_a_suspect_until_the_condition_is_over() -> None:
 
 @pytest.mark.parametrize("node_first", [False, True])
 def test_a_placement_names_a_node_by_its_hostname(*, node_first: bool) -> None:
-    """The label kubernetes.io/hostname may differ from the name: the pods there are the placement's, and it is well."""
+    """The label kubernetes.io/hostname may differ from the name; the node is healthy, its pods are in the placement."""
     view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
     domains = (TopologyDomainAssignment(("host-1",), 1),)
     admission = PodSetAdmission("main", {"cpu": "all"}, {}, 1, TopologyAssignment((HOSTNAME,), domains))

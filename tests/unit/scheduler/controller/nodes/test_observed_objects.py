@@ -1,4 +1,4 @@
-"""Pods, nodes and reports as they are tracked."""
+"""Pods, nodes and reports in the form in which they are tracked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_pod_of_a_workload() -> None:
 
 
 def test_pod_outside_the_queue() -> None:
-    """A pod without annotation has no workload; pods of one template share their requests."""
+    """A pod without the annotation has no workload; pods of the same template share their requests."""
     first, second = decode_pod(raw(bound())), decode_pod(raw(bound(name="p1")))
     assert (first.workload, first.pod_set) == ("", "")
     assert first.requests == bound_pod_requests(bound())
@@ -69,8 +69,8 @@ def test_unbound_pod_requests_nothing_of_a_node() -> None:
     assert (tracked.active, tracked.node, tracked.requests) == (True, "", None)
 
 
-def test_requests_include_all_that_bound_pods_have() -> None:
-    """Sidecars, overhead, pod-level resources and resizes count as they do for a node's NodeInfo."""
+def test_requests_include_everything_that_bound_pods_use() -> None:
+    """Sidecars, overhead, pod-level resources and resizes count as they do in a node's NodeInfo."""
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
     resized = {"name": "app", "resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "3"}}
     for spec, status in (
@@ -93,7 +93,7 @@ def test_requests_include_all_that_bound_pods_have() -> None:
 
 
 def test_invalid_pods_raise() -> None:
-    """An object that the API server would reject is an error of its own."""
+    """An object that the API server would reject raises an error of its own type."""
     with pytest.raises(msgspec.DecodeError):
         decode_pod(b'{"metadata": {"name": 7}}')
     obj = bound()
@@ -123,8 +123,8 @@ NODE: Json = {
 }
 
 
-def test_node_keeps_what_the_planner_reads() -> None:
-    """The slim object has the same NodeInfo; a heartbeat does not change it."""
+def test_tracked_node_keeps_the_fields_that_the_planner_reads() -> None:
+    """The slim object has the same NodeInfo, and a heartbeat does not change it."""
     tracked = decode_node(raw(NODE))
     assert read_node_info(json.loads(tracked.content)) == read_node_info(NODE)
     assert tracked.health == NodeHealth(
@@ -158,8 +158,8 @@ def test_invalid_nodes_raise(damage: Json) -> None:
         decode_node(raw(damage))
 
 
-def test_report_keeps_what_is_read() -> None:
-    """The content gives the same state, and does not change with every write."""
+def test_tracked_report_keeps_the_fields_that_are_read() -> None:
+    """The content gives the same state and does not change with every write."""
     nrt = build_nrt("a", node(2, 4, topology="single-numa-node", cpu="static", memory="Static"))
     written = {**nrt, "metadata": {"name": "a", "resourceVersion": "7", "managedFields": [{"manager": "agent"}]}}
     tracked = decode_report(raw(written))

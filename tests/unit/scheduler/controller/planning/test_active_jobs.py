@@ -1,4 +1,4 @@
-"""Which jobs have active pods: by their pods, or by their own status."""
+"""Whether a job has active pods, according to the pods or to the job's own status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def job(**status: Any) -> Json:
     return {"metadata": {"namespace": "ns", "name": "j", "uid": "u"}, "spec": {"suspend": False}, "status": status}
 
 
-def test_a_job_is_active_by_its_status_until_it_has_ended() -> None:
+def test_a_job_is_active_according_to_its_status_until_it_has_ended() -> None:
     objects: dict[ObjectKey, Json] = {JOB: job(active=1)}
     jobs = ActiveJobs(objects.get, {"u": JOB}, adapters_by_kind(), NodeTracker(), lambda _key: ())
     assert not jobs.is_active("ns/w"), "its Workload is unknown"
@@ -39,7 +39,7 @@ def test_a_job_is_active_by_its_status_until_it_has_ended() -> None:
     assert not jobs.is_active("ns/w")
 
 
-def test_a_pod_of_a_workload_is_active_whatever_its_job_says() -> None:
+def test_a_workload_with_an_active_pod_is_active_whatever_the_status_of_its_job() -> None:
     tracker = NodeTracker()
     jobs = ActiveJobs({JOB: job()}.get, {"u": JOB}, adapters_by_kind(), tracker, lambda _key: ())
     jobs.set_owner("ns/w", WORKLOAD)

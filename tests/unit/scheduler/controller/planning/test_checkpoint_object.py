@@ -1,4 +1,4 @@
-"""The checkpoint as a ConfigMap: it survives the way, it is bounded, and a damaged one is an error."""
+"""The checkpoint as a ConfigMap: it survives serialization, its size is bounded, and a damaged one is an error."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STARTS = st.one_of(st.none(), st.floats(0, 4e9, allow_nan=False))
 
 
 @given(st.lists(STARTS, max_size=8), st.dictionaries(st.text(min_size=1), st.floats(0, 1e9), max_size=3))
-def test_a_checkpoint_survives_the_way_through_a_config_map(
+def test_a_checkpoint_survives_serialization_as_a_config_map(
     starts: list[float | None], usage: dict[str, float]
 ) -> None:
     checkpoint: Checkpoint = {
@@ -123,11 +123,11 @@ def test_a_damaged_checkpoint_is_an_error_that_names_the_field(data: object) -> 
         read_config_map({"binaryData": data})
 
 
-# --- what forecasts have learned
+# --- the learned state of forecasts
 
 
 def learned(workloads: int) -> ForecastHistory:
-    """Of workloads that differ in all that a user may choose."""
+    """Return a history of workloads that differ in everything that a user may choose."""
     names, history = random.Random(1), ForecastHistory()
     for number in range(workloads):
         walltime = names.randint(1, 100_000)
@@ -146,7 +146,7 @@ def learned(workloads: int) -> ForecastHistory:
 EMPTY: Checkpoint = {"reservations": [], "usage": {}}
 
 
-def test_what_forecasts_have_learned_survives_the_way_through_a_config_map() -> None:
+def test_the_learned_state_of_forecasts_survives_serialization_as_a_config_map() -> None:
     history = learned(50)
     config_map = write_config_map("ns", encode_checkpoint(EMPTY), encode_forecasts(history))
     restored = read_forecasts(json.loads(json.dumps(config_map)))
@@ -156,7 +156,7 @@ def test_what_forecasts_have_learned_survives_the_way_through_a_config_map() -> 
 
 
 @pytest.mark.parametrize("limit", [150, 1000, 10_000])
-def test_forecasts_that_are_too_large_keep_the_newest(limit: int) -> None:
+def test_forecasts_that_are_too_large_keep_the_newest_records(limit: int) -> None:
     history = learned(500)
     data = encode_forecasts(history, limit)
     assert len(data) <= limit
@@ -168,15 +168,15 @@ def test_forecasts_that_are_too_large_keep_the_newest(limit: int) -> None:
 
 
 def test_the_largest_history_fits() -> None:
-    """In at most two attempts at the real limit: a sample of it is enough to know."""
+    """The history must fit in at most two attempts at the real limit; a sample of a full history suffices."""
     assert 0 < len(encode_forecasts(learned(4000))) <= MAX_FORECAST_BYTES
 
 
-def test_nothing_is_written_where_nothing_fits() -> None:
+def test_nothing_is_written_if_nothing_fits() -> None:
     assert encode_forecasts(learned(5), 10) == b""
 
 
-def test_a_checkpoint_leaves_forecasts_out_where_both_are_too_large() -> None:
+def test_a_checkpoint_omits_forecasts_if_both_together_are_too_large() -> None:
     encoded = EncodedCheckpoint(bytes(MAX_BYTES - 10), 0, 0)
     assert list(write_config_map("ns", encoded, bytes(11))["binaryData"]) == [FIELD]
     assert list(write_config_map("ns", encoded, bytes(10))["binaryData"]) == [FIELD, FORECASTS]

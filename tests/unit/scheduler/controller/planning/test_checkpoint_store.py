@@ -1,4 +1,4 @@
-"""The checkpoint in the API server: a new leader has what the last one wrote, and of two leaders one writes."""
+"""The checkpoint in the API server: a new leader reads its predecessor's, and only one of two leaders writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def client() -> Iterator[Client]:
         yield Client(Config.from_url(server.url, ""))
 
 
-def test_the_file_is_written_only_where_it_changes(client: Client) -> None:
+def test_the_file_is_written_only_if_it_changes(client: Client) -> None:
     file = CheckpointFile(client, "default")
     assert file.read() == StoredCheckpoint()
     assert file.write(checkpoint(1.0))
@@ -48,7 +48,7 @@ def test_the_file_is_written_only_where_it_changes(client: Client) -> None:
     assert CheckpointFile(client, "default").read().checkpoint == checkpoint(2.0)
 
 
-def test_of_two_replicas_that_believe_to_lead_the_later_write_fails(client: Client) -> None:
+def test_if_two_replicas_consider_themselves_leaders_the_later_write_fails(client: Client) -> None:
     old, new = CheckpointFile(client, "default"), CheckpointFile(client, "default")
     old.read()
     new.read()
@@ -62,7 +62,7 @@ def test_of_two_replicas_that_believe_to_lead_the_later_write_fails(client: Clie
     assert new.read().checkpoint == checkpoint(2.0)
 
 
-def test_a_config_map_that_was_deleted_is_created_after_the_next_reading(client: Client) -> None:
+def test_a_deleted_config_map_is_created_again_after_the_next_read(client: Client) -> None:
     file = CheckpointFile(client, "default")
     file.read()
     file.write(checkpoint(1.0))
@@ -73,7 +73,7 @@ def test_a_config_map_that_was_deleted_is_created_after_the_next_reading(client:
     assert file.write(checkpoint(2.0))
 
 
-def test_a_checkpoint_that_cannot_be_read_is_none(client: Client) -> None:
+def test_an_unreadable_checkpoint_counts_as_none(client: Client) -> None:
     client.create(CONFIG_MAPS, {"metadata": {"name": NAME, "namespace": "default"}, "data": {"checkpoint": "by hand"}})
     file = CheckpointFile(client, "default")
     assert file.read() == StoredCheckpoint()
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_cannot_be_read_is_none(client: Client) -> None:
 
 
 class Leader:
-    """What a store asks and tells."""
+    """The callbacks of a store: the state that it reads, and what it has restored."""
 
     def __init__(self, consumed: Callable[[], float] = lambda: 5.0) -> None:
         self.consumed = consumed
@@ -110,7 +110,7 @@ def runs_of(forecasts: ForecastHistory | None) -> list[float]:
     return [] if forecasts is None else [run.run_time for run in forecasts.run_times.observed]
 
 
-def test_the_last_checkpoint_of_a_leader_is_what_the_next_one_restores(client: Client) -> None:
+def test_a_leader_restores_the_last_checkpoint_of_its_predecessor(client: Client) -> None:
     leader = Leader()
     with leader.store(client) as store:
         store.start_leading()
@@ -122,8 +122,8 @@ def test_the_last_checkpoint_of_a_leader_is_what_the_next_one_restores(client: C
         store.stop_leading()
 
 
-def test_what_forecasts_have_learned_is_written_again_where_the_rate_allows(client: Client) -> None:
-    """The usage never changes, so nothing else writes; the second write is before the program stops."""
+def test_the_learned_state_of_forecasts_is_written_again_if_the_rate_allows(client: Client) -> None:
+    """The usage never changes, so nothing else causes a write. The second write precedes the stop of the program."""
     leader = Leader()
     reader = CheckpointFile(client, "default")
     with leader.store(client, period=0.01, forecast_rate=1e9) as store:
@@ -133,8 +133,8 @@ def test_what_forecasts_have_learned_is_written_again_where_the_rate_allows(clie
         eventually(lambda: runs_of(reader.read().forecasts) == [10.0, 20.0])
 
 
-def test_what_forecasts_have_learned_is_written_no_faster_than_the_rate_and_never_lost(client: Client) -> None:
-    """At a byte per second, minutes pass between two writes. Each version of the ConfigMap has what was written."""
+def test_the_learned_state_of_forecasts_is_written_within_the_rate_and_never_lost(client: Client) -> None:
+    """At a byte per second, minutes pass between two writes. Each version of the ConfigMap keeps the last forecasts."""
     consumed = iter(range(1_000_000))
     leader = Leader(lambda: next(consumed))
     reader = CheckpointFile(client, "default")
@@ -153,7 +153,7 @@ def test_what_forecasts_have_learned_is_written_no_faster_than_the_rate_and_neve
     eventually(lambda: runs_of(reader.read().forecasts) == [10.0, 20.0])
 
 
-def test_forecasts_that_cannot_be_read_leave_the_checkpoint(client: Client) -> None:
+def test_unreadable_forecasts_do_not_affect_the_checkpoint(client: Client) -> None:
     file = CheckpointFile(client, "default")
     file.read()
     file.write(checkpoint(1.0), learned(10.0))
@@ -162,7 +162,7 @@ def test_forecasts_that_cannot_be_read_leave_the_checkpoint(client: Client) -> N
     assert file.read() == StoredCheckpoint(checkpoint(1.0))
 
 
-def test_a_leader_writes_again_and_again_also_after_a_conflict(client: Client) -> None:
+def test_a_leader_writes_repeatedly_even_after_a_conflict(client: Client) -> None:
     consumed = iter(range(1_000_000))
     leader = Leader(lambda: next(consumed))
     reader = CheckpointFile(client, "default")
@@ -180,10 +180,10 @@ def test_a_leader_writes_again_and_again_also_after_a_conflict(client: Client) -
         store.stop_leading()
 
 
-def test_a_store_that_stops_while_it_reads_neither_leads_nor_writes(
+def test_a_store_that_is_stopped_during_a_read_neither_leads_nor_writes(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kueue is started again while the server is slow, for example: the controller stands by from then on."""
+    """For example, Kueue is started again while the server is slow; the controller is on standby from then on."""
     assert CheckpointFile(client, "default").write(checkpoint(1.0))
     leader, is_read, is_slow = Leader(), threading.Event(), threading.Event()
     read = CheckpointFile.read

@@ -1,4 +1,4 @@
-"""The objects that configure the queue: the planner hears of changes that decide, and of no others."""
+"""The objects that configure the queue: only changes that affect decisions reach the planner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def observe(objects: ConfigurationObjects, resource: Resource, name: str, **fiel
     return objects.observe(ObjectKey(resource, "", name), {"metadata": {"name": name}, **fields})
 
 
-def test_a_status_that_changes_does_not_feed_the_planner() -> None:
+def test_a_change_of_status_does_not_reach_the_planner() -> None:
     objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     observe(objects, CLUSTER_QUEUES, "q", spec={"namespaceSelector": {}})
     assert objects.feed(feed)
@@ -45,7 +45,7 @@ def test_a_status_that_changes_does_not_feed_the_planner() -> None:
     assert not feed.state.pending_queues
 
 
-def test_labels_of_namespaces_and_flavors_are_known() -> None:
+def test_labels_of_namespaces_and_flavors_are_tracked() -> None:
     objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     objects.observe(ObjectKey(NAMESPACES, "", "ns"), {"metadata": {"name": "ns", "labels": {"team": "a"}}})
     observe(objects, RESOURCE_FLAVORS, "f", spec={"nodeLabels": {"gpu": "h100"}})
@@ -54,7 +54,7 @@ def test_labels_of_namespaces_and_flavors_are_known() -> None:
     assert objects.flavors["f"]["spec"]["nodeLabels"] == {"gpu": "h100"}
 
 
-def test_priority_classes_are_kept_apart_and_do_not_feed_the_planner() -> None:
+def test_priority_classes_are_stored_separately_and_do_not_reach_the_planner() -> None:
     objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     observe(objects, WORKLOAD_PRIORITY_CLASSES, "high", value=9)
     observe(objects, PRIORITY_CLASSES, "low", value=1, globalDefault=True)
@@ -88,7 +88,7 @@ def flavor(version: int, uid: str = "u") -> Json:
     ],
     ids=["is newer", "was changed meanwhile", "was created anew", "is of another object", "was deleted meanwhile"],
 )
-def test_a_late_response_to_a_write_replaces_no_later_state(
+def test_a_late_response_to_a_write_does_not_replace_a_newer_state(
     observed: Json | None, response: Json, newest: Json | None
 ) -> None:
     objects, key = ConfigurationObjects(), ObjectKey(RESOURCE_FLAVORS, "", "f")
@@ -98,8 +98,8 @@ def test_a_late_response_to_a_write_replaces_no_later_state(
     assert objects.find(*key) == newest
 
 
-def test_pod_defaults_are_another_value_after_each_change_that_decides() -> None:
-    """They do not feed the planner: its Workloads are completed by them."""
+def test_pod_defaults_are_a_new_value_after_each_relevant_change() -> None:
+    """The defaults do not reach the planner directly; they complete the pods of its Workloads."""
     objects, feed = ConfigurationObjects(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
     key = ObjectKey(LIMIT_RANGES, "ns", "r")
     limit_range: Json = {"metadata": {"namespace": "ns", "name": "r"}, "spec": {"limits": [{"type": "Pod"}]}}

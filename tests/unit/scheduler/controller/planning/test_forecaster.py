@@ -1,4 +1,4 @@
-"""Starts are sampled beside the controller, from copies."""
+"""Starts are sampled from copies of the state, concurrently with the controller."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_all_pending_workloads_have_forecasts() -> None:
     assert state.pending == pending
 
 
-def test_the_first_workloads_of_each_queue_come_before_the_second() -> None:
+def test_the_first_workload_of_each_queue_precedes_the_second_ones() -> None:
     state = new_state(Snapshot([cluster_queue("q", 1), cluster_queue("other", 1)]), BackfillPolicy())
     for i in range(5):
         events.submit(state, make_workload(f"w{i}", 1, 100, at=NOW + i), "q" if i < 3 else "other")
@@ -74,12 +74,12 @@ def test_the_first_workloads_of_each_queue_come_before_the_second() -> None:
 
 
 @pytest.mark.parametrize(("workloads", "plays"), [(0, 16), (14, 16), (49, 5), (99, 2), (125, 1), (5000, 1)])
-def test_an_increment_has_250_workloads_or_one_play(workloads: int, plays: int) -> None:
+def test_an_increment_plays_250_workloads_in_all_or_is_one_play(workloads: int, plays: int) -> None:
     assert number_of_increment_plays(workloads) == plays
 
 
-def test_a_change_takes_as_many_increments_as_make_sixteen_plays() -> None:
-    """Each play has a number of its own, so that no draw comes again. Then nothing is copied until the next change."""
+def test_a_change_is_followed_by_increments_of_sixteen_plays_in_all() -> None:
+    """Each play has a unique number, so that no draw is repeated. Then nothing is copied until the next change."""
     feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
     feed.state = planner(48)
 
@@ -100,7 +100,7 @@ def test_workloads_of_an_inactive_queue_have_no_forecasts() -> None:
     assert play_basis(copy_basis(state, ForecastHistory(), NOW)) == {}
 
 
-def test_workloads_of_an_inactive_queue_take_no_place_of_others() -> None:
+def test_workloads_of_an_inactive_queue_do_not_displace_others() -> None:
     state = new_state(Snapshot([cluster_queue("stopped", 1), cluster_queue("q", 1)]), BackfillPolicy())
     state.snapshot.inactive["stopped"] = "it is stopped"
     events.submit(state, make_workload("first", 1, 100, at=NOW), "stopped")
@@ -115,10 +115,10 @@ def test_workloads_of_an_inactive_queue_take_no_place_of_others() -> None:
     st.integers(0, 14),
     st.lists(st.integers(1, 9), min_size=3),
 )
-def test_a_forecast_is_of_the_time_of_its_copy(
+def test_a_forecast_reflects_the_time_of_its_copy(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], before: int, runs: list[int]
 ) -> None:
-    """Whatever the controller does meanwhile, it is as from a state that shares nothing with another."""
+    """Whatever the controller does in the meantime, the forecast equals one from a fully separate copy."""
     state, history = new_state(Snapshot(specs), policy), ForecastHistory()
     for run in runs:
         history.ended(submissions[0].workload, run)
@@ -138,7 +138,7 @@ def test_a_forecast_is_of_the_time_of_its_copy(
     assert play_basis(basis) == play_basis(separate)
 
 
-def test_a_copied_history_does_not_follow_the_original() -> None:
+def test_a_copied_history_does_not_change_with_the_original() -> None:
     history = ForecastHistory()
     basis = copy_basis(planner(1), history, NOW)
     workload = next(iter(basis.state.running.values())).workload
@@ -149,8 +149,8 @@ def test_a_copied_history_does_not_follow_the_original() -> None:
     assert len(basis.inputs.arrivals) == 0
 
 
-def test_a_queue_without_a_change_is_played_anew_after_five_minutes() -> None:
-    """With few workloads, all plays are one increment."""
+def test_a_queue_without_a_change_is_played_again_after_five_minutes() -> None:
+    """With few workloads, a single increment contains all plays."""
     feed, copier, history = PlannerFeed(BackfillPolicy(), QuotaSettings()), BasisCopier(), ForecastHistory()
 
     def copied(now: float, *, leads: bool = True) -> object:
@@ -165,7 +165,7 @@ def test_a_queue_without_a_change_is_played_anew_after_five_minutes() -> None:
     assert copied(NOW + 401) == NOW + 401
 
 
-def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
+def test_forecasts_are_published_repeatedly_even_after_failures() -> None:
     published: queue.SimpleQueue[SampledForecast] = queue.SimpleQueue()
     state = planner(1)
     bases = iter(
@@ -184,7 +184,7 @@ def test_forecasts_are_published_again_and_again_also_after_failures() -> None:
 
 
 def test_a_workload_has_a_forecast_after_three_plays_and_no_more_than_sixteen_samples() -> None:
-    """Whether these are of one increment or of several; a replica that led before begins anew."""
+    """The plays may belong to one increment or to several. A replica that led before starts over."""
     published: queue.SimpleQueue[SampledForecast] = queue.SimpleQueue()
     state = planner(1)
     counts = [2, 2, NoBasis.NOT_LEADING, 1, 1, 1, 15]

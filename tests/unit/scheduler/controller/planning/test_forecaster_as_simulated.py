@@ -1,4 +1,4 @@
-"""The live queue and the simulator forecast by one code: the same history gives the same forecasts."""
+"""The live queue and the simulator share the forecast code: the same history gives the same forecasts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z, when the jobs are created
 SPAN = 720
-"""Seconds in which jobs are submitted."""
+"""Seconds during which jobs are submitted."""
 DAY = 200.0
-"""Seconds of a day in these tests: submissions come again after it."""
+"""Seconds of a day in these tests, after which submissions are replayed."""
 
 
 class LiveJob(NamedTuple):
@@ -53,13 +53,13 @@ class LiveForecasts:
         self.reported = ReportedQueue(ModelCluster(), NOW)
         self.jobs: list[LiveJob] = []
         self.workloads: dict[str, Workload] = {}
-        """As submitted, by key."""
+        """The workloads as submitted, by key."""
         self.forecasts: dict[str, Forecast] = {}
         """The first forecast of each workload, by key."""
         self.starts: dict[str, float] = {}
 
     def play(self, restart_at: float = inf) -> None:
-        """Submit jobs at random, and end each once it has run; the controller restarts at a time."""
+        """Submit jobs at random and end each after its run time; restart the controller at the given time."""
         submissions = list(range(0, SPAN, 16))
         running: dict[str, LiveJob] = {}
         while submissions or running:
@@ -82,7 +82,7 @@ class LiveForecasts:
     def submit(self, at: int) -> None:
         kind = self.random.choice(("short", "long", "wide"))
         cpus, limit = {"short": (2, 60), "long": (3, 300), "wide": (8, 40)}[kind]
-        self.reported.cluster.created = f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"  # of the Workload
+        self.reported.cluster.created = f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"  # creation time of the Workload
         key = self.reported.cluster.submit(f"{kind}-{at}", cpus, at=at)
         self.reported.cluster.change(key, {"spec": {"activeDeadlineSeconds": limit}})
         self.jobs.append(LiveJob(key, self.random.randint(limit // 8, limit // 3)))
@@ -107,7 +107,7 @@ class LiveForecasts:
             self.forecasts.setdefault(key, forecast)
 
     def restart(self) -> None:
-        """Replace what was learned by what a checkpoint has of it."""
+        """Replace the learned state by what a checkpoint stores of it."""
         reporter = self.reported.reporter
         encoded = encode_checkpoint({"reservations": [], "usage": {}})
         config_map = write_config_map("ns", encoded, encode_forecasts(reporter.history))
@@ -120,7 +120,7 @@ class LiveForecasts:
 
 
 class Forgetful(LiveForecasts):
-    """A restart without a checkpoint."""
+    """A live queue whose restart has no checkpoint."""
 
     def restart(self) -> None:
         self.reported.reporter.history = ForecastHistory()
@@ -134,12 +134,12 @@ def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def few_plays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a large queue: each forecast has the fewest plays."""
+    """Limit each forecast to the fewest plays, as in a large queue."""
     monkeypatch.setattr(forecast_plays, "MAX_WORKLOADS_PLAYED", 1)
 
 
 def simulated(live: LiveForecasts) -> dict[str, Forecast]:
-    """The forecasts of the simulator for the jobs of a live queue."""
+    """Return the forecasts of the simulator for the jobs of a live queue."""
     recorder = ClusterForecaster()
     arrivals = [
         Arrival(replace(workload, admission=None), "q", live.job_of(key).run_time)
@@ -161,8 +161,8 @@ def test_the_same_history_has_the_same_forecasts(seed: int) -> None:
     assert live.forecasts == forecasts
 
 
-def test_a_restart_keeps_what_was_learned() -> None:
-    """The forecasts after it are as without it, up to the rounding of the checkpoint: so is their coverage."""
+def test_the_learned_state_survives_a_restart() -> None:
+    """Later forecasts equal those without a restart, up to rounding in the checkpoint, and so does their coverage."""
     alone, restarted, forgetful = LiveForecasts(5), LiveForecasts(5), Forgetful(5)
     for live in (alone, restarted, forgetful):
         live.play(inf if live is alone else SPAN / 2)

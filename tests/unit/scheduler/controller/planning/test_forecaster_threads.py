@@ -1,4 +1,4 @@
-"""A forecast in a thread of its own changes nothing of the planner, and the planner nothing of it."""
+"""A forecast in its own thread does not change the planner, and the planner does not change the forecast."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUNDS = 12
 
 @pytest.fixture
 def frequent_switches() -> Iterator[None]:
-    """Threads switch after each few instructions."""
+    """Let threads switch after every few instructions."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -34,14 +34,14 @@ def frequent_switches() -> Iterator[None]:
 
 
 def job(name: str, pods: int, cpus: int) -> dict[str, Any]:
-    """A Workload that runs for ten minutes at most."""
+    """Return a Workload that runs for at most ten minutes."""
     obj = workload(name, pods, cpus)
     obj["spec"]["maximumExecutionTimeSeconds"] = 600
     return obj
 
 
 def new_queue() -> PlannerFeed:
-    """Workloads run on all nodes, admitted but not observed yet, and more of them wait."""
+    """Return a queue whose workloads run on all nodes, admitted but not yet observed, while others wait."""
     fed = feed()
     fed.change_nodes([change for name in NODES for change in (node_change(name), report_change(name, 0))])
     for i in range(24):
@@ -50,8 +50,8 @@ def new_queue() -> PlannerFeed:
     return fed
 
 
-def go_on(fed: PlannerFeed, number: int, turn: int) -> Any:
-    """Workloads end and arrive, a report and a usage change, a node goes, and a pass follows."""
+def advance(fed: PlannerFeed, number: int, turn: int) -> Any:
+    """End and submit workloads, change a report, usage and a node, run a pass, and return its decisions."""
     fed.change_nodes([report_change(NODES[number % 5], number % 3), usage_change(NODES[number % 4], 1000 * number)])
     fed.change_nodes([node_change(NODES[5], ready="True" if number % 3 else "False")])
     for key in list(fed.state.running)[:2]:
@@ -61,7 +61,7 @@ def go_on(fed: PlannerFeed, number: int, turn: int) -> Any:
     return decisions(fed.run_pass(2.0 + number))
 
 
-def test_a_forecast_leaves_the_planner_as_it_was() -> None:
+def test_a_forecast_does_not_change_the_planner() -> None:
     fed = new_queue()
     assumed, protected = set(fed.state.assumed or ()), set(fed.state.snapshot.not_preempted)
     assert assumed
@@ -70,7 +70,7 @@ def test_a_forecast_leaves_the_planner_as_it_was() -> None:
     assert fed.state.snapshot.not_preempted == protected
 
 
-def test_a_forecast_is_of_the_nodes_of_its_copy() -> None:
+def test_a_forecast_uses_the_nodes_of_its_copy() -> None:
     fed, same = new_queue(), new_queue()
     basis = copy_basis(fed.state, ForecastHistory(), 2.0)
     fed.change_nodes([change for name in NODES for change in (usage_change(name, 14_000), report_change(name, 2))])
@@ -80,15 +80,15 @@ def test_a_forecast_is_of_the_nodes_of_its_copy() -> None:
 
 
 @pytest.mark.usefixtures("frequent_switches")
-def test_planner_and_forecasts_at_the_same_time_are_as_one_after_the_other() -> None:
+def test_concurrent_planning_and_forecasting_equal_their_sequential_execution() -> None:
     alone, beside = new_queue(), new_queue()
     with ThreadPoolExecutor(1) as forecasts:
         for number in range(ROUNDS):
             expected = play_basis(copy_basis(alone.state, ForecastHistory(), 2.0 + number))
             result = forecasts.submit(play_basis, copy_basis(beside.state, ForecastHistory(), 2.0 + number))
             for turn in count():
-                decided = go_on(beside, number, turn)
-                assert decided == go_on(alone, number, turn)
+                decided = advance(beside, number, turn)
+                assert decided == advance(alone, number, turn)
                 if result.done():
                     break
             assert result.result() == expected

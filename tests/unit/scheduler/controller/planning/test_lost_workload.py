@@ -1,4 +1,4 @@
-"""The Workload of a started job, by what its start has noted."""
+"""The Workload of a started job, reconstructed from the annotations of its start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def started_job() -> tuple[Json, Json]:
-    """A Job of three pods that the live queue has started, and its Workload."""
+    """Return a Job of three pods that the live queue has started, and its Workload."""
     story = ControllerStory(ModelCluster())
     key = story.cluster.submit("j", 2, pods=3)
     story.settle()
@@ -33,7 +33,7 @@ def started_job() -> tuple[Json, Json]:
     return story.cluster.get(key), workload
 
 
-def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
+def test_the_lost_workload_has_its_name_pods_and_quota() -> None:
     job, workload = started_job()
     lost = workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS)
     assert lost is not None
@@ -54,8 +54,8 @@ def test_it_has_the_name_the_pods_and_the_quota_of_the_workload() -> None:
     assert read.admission.cluster_queue == original.admission.cluster_queue
 
 
-def test_it_has_run_since_its_job_or_its_oldest_pod_has() -> None:
-    """A walltime counts from there: otherwise it would be exceeded by years."""
+def test_the_lost_workload_has_run_since_the_start_of_its_job_or_oldest_pod() -> None:
+    """The walltime counts from that time; otherwise it would be exceeded by years."""
     job, _ = started_job()
     job["status"]["startTime"] = "2026-01-01T00:01:00Z"
     pods = [pod_of(job, name, f"2026-01-01T00:0{minute}:00Z") for name, minute in (("a", 3), ("b", 2))]
@@ -75,7 +75,7 @@ def test_it_has_run_since_its_job_or_its_oldest_pod_has() -> None:
 
 
 def pod_of(job: Json, name: str, created: str) -> ManagedPod:
-    """A pod of a job on a node."""
+    """Return a pod of a job on a node."""
     pod = copy.deepcopy(job["spec"]["template"])
     pod["metadata"] |= {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": created}
     managed = read_managed_pod(pod, pod_requests(pod))
@@ -84,21 +84,21 @@ def pod_of(job: Json, name: str, created: str) -> ManagedPod:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "{}", '{"main":{"annotations":{"kueue.x-k8s.io/workload":"w"}}}'])
-def test_there_is_none_without_a_noted_admission(text: str) -> None:
+def test_no_workload_is_reconstructed_without_a_noted_admission(text: str) -> None:
     job, _ = started_job()
     job["metadata"]["annotations"] = {INJECTED_ANNOTATION: text}
     assert workload_of_job(job, JOBS, ADAPTER.pod_sets(job), NO_POD_DEFAULTS) is None
 
 
 def test_neither_amounts_nor_the_placement_are_noted() -> None:
-    """Amounts follow from the pods; a pod of which the planner has no placement counts on its node by itself."""
+    """Amounts follow from the pods. A pod without a placement in the planner counts as usage of its node."""
     job, _ = started_job()
     noted = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])["main"]["annotations"][ADMISSION_ANNOTATION]
     assert json.loads(noted) == {"clusterQueue": "q", "count": 3, "flavors": {"cpu": "f"}}
     assert job["spec"]["template"]["metadata"]["annotations"][ADMISSION_ANNOTATION] == noted
 
 
-def test_a_job_uses_no_more_than_its_pods_request_whatever_it_notes() -> None:
+def test_a_job_uses_no_more_than_its_pods_request_whatever_its_annotation() -> None:
     job, _ = started_job()
     injected = json.loads(job["metadata"]["annotations"][INJECTED_ANNOTATION])
     noted = {"clusterQueue": "q", "count": 1_000_000, "flavors": {"cpu": "f", "memory": "f"}}

@@ -1,4 +1,4 @@
-"""Timers give what a table of times gives."""
+"""Timers, compared with a table of times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=30))
-def test_timers_are_a_table_of_times(steps: list[tuple[str, str, float | None]]) -> None:
+def test_timers_equal_a_table_of_times(steps: list[tuple[str, str, float | None]]) -> None:
     timers, table = Timers(), dict[str, float]()
     for action, key, at in steps:
         if action == "set":

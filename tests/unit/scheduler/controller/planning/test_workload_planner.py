@@ -1,4 +1,4 @@
-"""The planning of Workloads: a decision counts until its object shows it, or cannot show it any more."""
+"""The planning of Workloads: a decision counts until its object shows it or can no longer show it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NOW = 1_000_000.0
 
 
 class Planned:
-    """A planner of 4 CPUs, and the Workloads that it reads."""
+    """A planner of 4 CPUs and the Workloads that it reads."""
 
     def __init__(self, max_assumed: int = 100, **spec: Any) -> None:
-        """Take a number of decisions that no object shows, and fields of the queue."""
+        """Take the maximum number of decisions that no object shows yet, and fields of the queue."""
         self.objects: dict[str, Json] = {}
         feed = PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS)
         feed.configure(planner_objects({"cpu": 4}, **spec), {"ns": {}})
@@ -38,7 +38,7 @@ class Planned:
         )
 
     def change(self, name: str, cpus: int | str, generation: int = 1, priority: int = 0) -> None:
-        """Change a Workload, of one pod that requests some CPUs."""
+        """Change a Workload with one pod that requests these CPUs."""
         pod_spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpus}}}]}
         metadata = {"namespace": "ns", "name": name, "uid": name, "generation": generation}
         pod_sets = [{"name": "main", "count": 1, "template": {"spec": pod_spec}}]
@@ -49,7 +49,7 @@ class Planned:
         self.planner.change(f"ns/{name}")
 
     def admit(self, name: str, queue: str = "q") -> None:
-        """Show that a Workload is admitted."""
+        """Make the object show that a Workload is admitted."""
         assignment = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}, "count": 1}
         conditions = [
             {"type": kind, "status": "True", "lastTransitionTime": "1970-01-12T00:00:00Z"}
@@ -68,7 +68,7 @@ class Planned:
         self.planner.change(f"ns/{name}")
 
     def step(self, now: float = NOW) -> list[str]:
-        """Return what is decided about."""
+        """Return the keys of the workloads that the planner decides about."""
         self.planner.sync(now)
         return list(self.planner.decide(now))
 
@@ -83,7 +83,7 @@ def test_a_decision_is_an_intent_and_its_workload_counts_at_once() -> None:
     assert planned.step() == []
 
 
-def test_a_workload_that_was_changed_is_decided_about_anew() -> None:
+def test_a_new_decision_is_made_about_a_changed_workload() -> None:
     planned = Planned()
     planned.change("a", 3)
     planned.step()
@@ -94,7 +94,7 @@ def test_a_workload_that_was_changed_is_decided_about_anew() -> None:
     assert intent.generation == 2
 
 
-def test_a_deleted_workload_leaves_its_room() -> None:
+def test_a_deleted_workload_releases_its_quota() -> None:
     planned = Planned()
     planned.change("a", 3)
     planned.step()
@@ -104,7 +104,7 @@ def test_a_deleted_workload_leaves_its_room() -> None:
     assert planned.planner.assumed == 1
 
 
-def test_no_more_is_decided_than_can_be_assumed() -> None:
+def test_the_number_of_decisions_is_limited_to_those_that_can_be_assumed() -> None:
     planned = Planned(max_assumed=2)
     for name in "abc":
         planned.change(name, 1)
@@ -145,14 +145,14 @@ def test_an_unreadable_workload_is_listed_until_it_is_readable() -> None:
     assert not planned.planner.invalid
 
 
-def test_a_decided_eviction_that_is_dropped_is_decided_anew() -> None:
-    """A replica that loses the lead and gets it back evicts the victims that it had chosen before."""
+def test_a_dropped_eviction_is_decided_again() -> None:
+    """A replica that loses the lead and regains it evicts the same victims as before."""
     planned = Planned(preemption={"withinClusterQueue": "LowerPriority"})
     planned.change("low", 3)
     assert planned.step() == ["ns/low"]
     planned.admit("low")
     planned.change("high", 3, priority=5)
-    later = NOW + 3600  # a workload that has just started is no victim
+    later = NOW + 3600  # a workload that has only just started is not a victim
     assert planned.step(later) == ["ns/low"]
     assert isinstance(planned.planner.intent("ns/low"), EvictIntent)
     planned.planner.restart(None)
@@ -161,7 +161,7 @@ def test_a_decided_eviction_that_is_dropped_is_decided_anew() -> None:
     assert isinstance(planned.planner.intent("ns/low"), EvictIntent)
 
 
-def test_a_workload_that_cannot_be_adopted_harms_no_other() -> None:
+def test_a_workload_that_cannot_be_adopted_does_not_affect_others() -> None:
     planned = Planned()
     planned.change("lost", 1)
     planned.admit("lost", queue="missing")
@@ -174,10 +174,10 @@ def test_a_workload_that_cannot_be_adopted_harms_no_other() -> None:
     assert "ns/lost" in planned.planner.feed.state.running
 
 
-def test_a_defect_with_one_workload_keeps_the_planner_from_no_other(
+def test_a_failure_with_one_workload_does_not_affect_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The planner gets the one ten seconds later."""
+    """The planner gets the failed Workload ten seconds later."""
     planned = Planned()
     submit = planned.planner.feed.submit
 

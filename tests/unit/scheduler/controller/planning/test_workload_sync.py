@@ -1,4 +1,4 @@
-"""What an observed Workload changes in the planner: each line of the module's table."""
+"""How an observed Workload changes the planner: a test for each line of the module's table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def patched(obj: Json, patch: Json | None) -> Json:
 
 
 def admitted() -> tuple[PlannerFeed, Json]:
-    """A planner that has admitted the workload, and its object with that admission."""
+    """Return a planner that has admitted the workload, and the object with that admission."""
     fed, obj = feed(), workload()
     sync_workload(fed, KEY, obj, NOW, assumed=False)
     (decided,) = fed.run_pass(NOW).admitted
@@ -55,7 +55,7 @@ def admitted() -> tuple[PlannerFeed, Json]:
     return fed, patched(obj, reserve_quota(obj, decided.admission))
 
 
-def test_a_new_workload_is_pending_and_leaves_when_it_is_deleted() -> None:
+def test_a_new_workload_is_pending_until_it_is_deleted() -> None:
     fed = feed()
     sync_workload(fed, KEY, workload(), NOW, assumed=False)
     assert list(fed.state.pending) == [KEY]
@@ -104,7 +104,7 @@ def test_an_ended_workload_frees_its_quota() -> None:
     assert not fed.state.running
 
 
-def test_a_workload_on_hold_is_pending_again_at_its_time() -> None:
+def test_a_held_workload_is_pending_again_at_its_requeue_time() -> None:
     fed, obj = feed(), workload()
     held = {**obj, "status": {"requeueState": {"count": 1, "requeueAt": "1970-01-12T13:48:00Z"}}}
     hold = sync_workload(fed, KEY, held, NOW, assumed=False)
@@ -114,14 +114,14 @@ def test_a_workload_on_hold_is_pending_again_at_its_time() -> None:
     assert list(fed.state.pending) == [KEY]
 
 
-def test_a_workload_that_cannot_be_read_is_an_error() -> None:
+def test_an_unreadable_workload_is_an_error() -> None:
     broken = workload()
     broken["spec"]["podSets"][0]["count"] = "x"
     with pytest.raises(InvalidWorkload, match="count"):
         sync_workload(feed(), KEY, broken, NOW, assumed=False)
 
 
-def test_an_eviction_before_an_assumed_admission_does_not_stop_it() -> None:
+def test_an_eviction_before_an_assumed_admission_does_not_stop_the_workload() -> None:
     fed, obj = admitted()
     evicted = patched(obj, evict(obj, EvictionCause("Preempted", "m"), NOW))
     released = patched(evicted, release_quota(evicted, NOW))
@@ -139,7 +139,7 @@ def with_checks(obj: Json, **states: str) -> Json:
 
 
 def checked() -> tuple[PlannerFeed, Json]:
-    """A planner whose queue requires two checks, and the Workload that it has admitted."""
+    """Return a planner whose queue requires two checks, and the Workload that it has admitted."""
     fed, obj = feed(), workload()
     objects = planner_objects({"cpu": 4})
     rules = [{"name": "a"}, {"name": "b"}]
@@ -152,7 +152,7 @@ def checked() -> tuple[PlannerFeed, Json]:
 
 
 @pytest.mark.parametrize("adopts", [False, True])
-def test_checks_have_passed_once_each_that_is_required_is_ready(adopts: bool) -> None:
+def test_checks_have_passed_once_each_required_one_is_ready(adopts: bool) -> None:
     fed, obj = checked()
 
     def pending() -> tuple[str, ...]:

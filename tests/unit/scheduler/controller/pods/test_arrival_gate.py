@@ -1,4 +1,4 @@
-"""Pods that stay held because others must arrive at their node before them."""
+"""Pods that are held because others must arrive at their node first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = ("ns/w", "main")
 
 
 class Kubelet:
-    """The answers of the planner, and its questions."""
+    """A stand-in for the planner: its verdicts, and a record of the queries."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -51,7 +51,7 @@ def test_a_pod_that_was_just_sent_counts() -> None:
     assert kubelet.asked == [("node-1", 0, 0), ("node-1", 1, 0)]
 
 
-def test_a_held_pod_is_looked_at_once_its_node_changes() -> None:
+def test_a_held_pod_is_checked_again_once_its_node_changes() -> None:
     reconciler, kubelet = reconciler_of("a", "b"), Kubelet(1)
     ungated(reconciler, kubelet.context(0.0))
     kubelet.most = 2
@@ -72,11 +72,11 @@ def test_a_pod_counts_as_arrived_some_time_after_its_admission() -> None:
     assert ungated(reconciler, kubelet.context(10.0 + SETTLED + PERIOD)) == ["b"]
 
 
-def test_a_pod_that_has_ended_counts_no_more() -> None:
+def test_a_pod_that_has_ended_no_longer_counts() -> None:
     reconciler, kubelet = reconciler_of("a", "b"), Kubelet(1)
     ungated(reconciler, kubelet.context(0.0))
     ended = pinned(held_pod("a"), "node-1")
-    ended["metadata"] = {**ended["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"}  # after the admission
+    ended["metadata"] = {**ended["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"}  # later than the admission
     ended["status"] = {"phase": "Failed"}
     reconciler.observe("ns", "a", managed(ended))
     assert ungated(reconciler, kubelet.context(0.1)) == ["b"]

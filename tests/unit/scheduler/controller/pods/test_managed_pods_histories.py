@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class World:
-    """A job's controller, an API server, and the controller of the queue, which sees the pods later."""
+    """A job's controller, an API server, and the controller of the queue, which observes the pods later."""
 
     def __init__(self, domains: dict[str, int], *, level: str, indexed: bool, whole_gangs: bool) -> None:
         self.domains = domains
@@ -32,7 +32,7 @@ class World:
         self.workload = assigned_workload(domains, level=level, indexed=indexed)
         self.context = UngateContext({name: f"node-{name}" for name in domains}, whole_gangs=whole_gangs)
         self.pods: dict[str, Json] = {}
-        """By UID, as the API server has them."""
+        """The pods in the API server, by UID."""
         self.events: list[tuple[str, Json | None]] = []
         self.view = ManagedPods()
         self.writes: list[Write] = []
@@ -51,7 +51,7 @@ class World:
         self.put(held_pod(f"p{self.serial}", index=index if self.indexed else None))
 
     def end(self, choice: int, *, at_once: bool) -> None:
-        """A pod is deleted: a held one at once, another one after it has terminated."""
+        """Delete a pod: a held one at once, any other after it has terminated."""
         if not self.pods:
             return
         uid = list(self.pods)[choice % len(self.pods)]
@@ -92,7 +92,7 @@ class World:
             self.writes.append(ungate_write(ungating))
 
     def write(self, choice: int, *, response_is_lost: bool) -> None:
-        """The API server gets a patch; one without a response is repeated."""
+        """Apply a patch in the API server; a patch without a response is repeated."""
         if not self.writes:
             return
         write = self.writes[choice % len(self.writes)]
@@ -107,7 +107,7 @@ class World:
                 self.view.forget(write.uid)
 
     def act(self, name: str, choice: int) -> None:
-        """Let something happen: some pods are created or observed, or one of them changes."""
+        """Make one event happen: some pods are created or observed, or one of them changes."""
         if name in {"end", "gone"}:
             self.end(choice, at_once=name == "gone")
         elif name == "fail":
@@ -120,10 +120,10 @@ class World:
             for _ in range(choice + 1):
                 self.create() if name == "create" else self.observe()
 
-    # --- what holds
+    # --- invariants
 
     def pinned(self) -> Counter[str]:
-        """The active pods of each domain."""
+        """Return the active pods of each domain."""
         active = [
             managed(pod)
             for pod in self.pods.values()
@@ -138,7 +138,7 @@ class World:
             assert pods <= self.domains[domain], self.pods
 
     def settle(self) -> None:
-        """Nothing fails any more, and all is observed."""
+        """Run without failures until everything is observed."""
         for uid in [uid for uid, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]]:
             del self.pods[uid]
             self.events.append((uid, None))

@@ -54,7 +54,7 @@ def _selects(affinity: Json, node: str, labels: dict[str, str]) -> bool:
 
 
 @given(terms=_TERMS, labels=_LABELS, pinned=st.sampled_from(_NODES))
-def test_a_pinned_pod_runs_on_its_node_alone_and_only_where_it_could_before(
+def test_a_pinned_pod_runs_only_on_its_node_and_only_if_it_could_before(
     terms: list[Json], labels: dict[str, str], pinned: str
 ) -> None:
     before = _affinity(terms)

@@ -1,4 +1,4 @@
-"""The pods of jobs of plain pods, by job."""
+"""The pods of plain-pod jobs, by job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pod(group: str = "", *, deleted: bool = False) -> Json:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["", "g", "h"]), st.booleans()), max_size=20))
-def test_each_job_has_its_pods_whatever_becomes_of_them(changes: list[tuple[str, str, bool]]) -> None:
+def test_each_job_has_its_pods_after_any_changes(changes: list[tuple[str, str, bool]]) -> None:
     index, pods, seen = PlainPodIndex(), dict[str, str](), dict[PlainJobKey, int]()
     for name, group, exists in changes:
         index.observe("ns", name, pod(group) if exists else None)
@@ -36,7 +36,7 @@ def test_each_job_has_its_pods_whatever_becomes_of_them(changes: list[tuple[str,
     assert expected.items() <= seen.items()
 
 
-def test_a_job_with_a_deleted_pod_is_looked_at_again() -> None:
+def test_a_job_with_a_deleted_pod_is_checked_again_later() -> None:
     index = PlainPodIndex()
     index.observe("ns", "a", pod(deleted=True))
     assert len(index.take_dirty(0.0)) == 1
@@ -45,7 +45,7 @@ def test_a_job_with_a_deleted_pod_is_looked_at_again() -> None:
     assert len(index.take_dirty(RECHECK)) == 1
 
 
-def test_the_job_of_a_pod_or_of_its_workload_is_looked_at_on_request() -> None:
+def test_the_job_of_a_marked_pod_or_workload_is_checked_again() -> None:
     index = PlainPodIndex()
     index.observe("ns", "a", pod())
     index.observe("ns", "b", pod("g"))

@@ -1,4 +1,4 @@
-"""Which pods the controller binds, when, and which it leaves to kube-scheduler."""
+"""Which pods the controller binds, when it binds them, and which it leaves to kube-scheduler."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def pod(name: str = "a", node: str = "node-1", cpus: str = "1", **spec: Any) -> 
     return pinned(held_pod(name, containers=containers, **spec), node)
 
 
-def test_a_defect_that_one_pod_reveals_keeps_no_other_pod_from_its_binding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A binding that is claimed and not returned would count as on its way for ever."""
+def test_a_failure_with_one_pod_does_not_prevent_the_binding_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a binding that is claimed but not returned would count as being written forever."""
     site = Site()
     site.observe(pod("a"), pod("b"), pod("c"))
 
@@ -119,7 +119,7 @@ def test_pods_of_a_workload_that_may_not_run_are_not_bound(conditions: tuple[str
     assert site.bound() == ["a"]
 
 
-def test_a_queue_that_does_not_ask_leaves_its_pods() -> None:
+def test_pods_of_a_queue_without_the_annotation_are_not_bound() -> None:
     site = Site()
     annotations, site.queue["metadata"]["annotations"] = site.queue["metadata"]["annotations"], {}
     site.observe(pod())
@@ -131,21 +131,21 @@ def test_a_queue_that_does_not_ask_leaves_its_pods() -> None:
 
 
 @pytest.mark.parametrize("node", ["", "node-2"])
-def test_a_pod_that_is_not_pinned_to_a_node_of_its_assignment_is_left(node: str) -> None:
+def test_a_pod_that_is_not_pinned_to_a_node_of_its_assignment_is_not_bound(node: str) -> None:
     site = Site()
     site.observe(pod(node=node))
     assert site.bound() == []
     assert site.binder.left == {"no assigned node": 1}
 
 
-def test_a_pod_on_an_unhealthy_node_is_left() -> None:
+def test_a_pod_on_an_unhealthy_node_is_not_bound() -> None:
     site = Site()
     site.workload["status"]["unhealthyNodes"] = [{"name": "h1"}]
     site.observe(pod())
     assert site.bound() == []
 
 
-def test_a_pod_with_a_field_that_is_not_evaluated_is_left() -> None:
+def test_a_pod_with_an_unevaluated_field_is_left_to_kube_scheduler() -> None:
     site = Site()
     site.observe(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     assert site.bound() == []
@@ -177,8 +177,8 @@ def test_a_pod_waits_for_its_node(change: Json | None, reason: str) -> None:
     assert site.bound() == ["a"]
 
 
-def test_pods_are_not_bound_beyond_what_their_node_has() -> None:
-    """A binding counts at once, and until it has failed or its pod is observed on the node."""
+def test_pods_are_not_bound_beyond_the_capacity_of_their_node() -> None:
+    """A binding counts at once, until it fails or until its pod is observed on the node."""
     site = Site()
     site.on_node = [PodInfo(read_node_info(site.node or {}).allocatable._replace(milli_cpus=1000, pods=1))]
     site.observe(pod("a"), pod("b", cpus="2"), pod("c"))
@@ -204,7 +204,7 @@ def test_an_observed_pod_counts_once() -> None:
     assert site.bound() == []
 
 
-def test_a_binding_that_has_failed_is_tried_again_once_the_pod_changes() -> None:
+def test_a_failed_binding_is_repeated_once_the_pod_changes() -> None:
     site = Site()
     site.observe(pod())
     (write,) = site.writes()
@@ -239,7 +239,7 @@ def test_other_pods_may_exclude_a_pod() -> None:
 
 
 @pytest.mark.parametrize("reason", ["anti-affinity of other pods", "node not ready"])
-def test_nothing_is_kept_of_pods_that_were_left_and_deleted(reason: str) -> None:
+def test_no_state_remains_of_deleted_pods_that_were_not_bound(reason: str) -> None:
     site = Site()
     if reason == "node not ready":
         site.node = None
@@ -256,7 +256,7 @@ def test_nothing_is_kept_of_pods_that_were_left_and_deleted(reason: str) -> None
     assert site.binder.waiting == 0
 
 
-def test_a_pod_that_is_created_again_is_another_one() -> None:
+def test_a_pod_that_is_created_again_is_a_new_pod() -> None:
     site = Site()
     site.observe(pod())
     (write,) = site.writes()
@@ -279,15 +279,15 @@ FIELDS: dict[str, tuple[list[Any], list[Any]]] = {
     "nodeSelector": ([{}, {"disk": "ssd"}], [{"disk": "hdd"}]),
     "schedulingGates": ([[]], [[{"name": "g"}]]),
 }
-"""Values that hinder no binding, and values that do."""
+"""Values that prevent no binding, and values that do."""
 SPECS: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={name: st.sampled_from([*harmless, *hindering]) for name, (harmless, hindering) in FIELDS.items()}
 )
 
 
 @given(SPECS)
-def test_a_pod_is_bound_where_nothing_hinders_it(spec: Json) -> None:
-    """Any one hindrance is enough, whatever else the pod has."""
+def test_a_pod_is_bound_if_nothing_prevents_it(spec: Json) -> None:
+    """A single value that prevents the binding suffices, whatever else the pod has."""
     site = Site()
     site.observe(pod(**spec))
     is_hindered = any(value in FIELDS[name][1] for name, value in spec.items())

@@ -1,4 +1,4 @@
-"""Writes for pods as they and their Workloads change."""
+"""Writes for pods, as they and their Workloads change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_pod_is_ungated_once() -> None:
     assert reconciler.writes(PodContext(WORKLOADS, NODES)) == []
 
 
-def test_a_write_that_has_failed_is_tried_again_once_the_pod_or_its_workload_changes() -> None:
+def test_a_failed_write_is_repeated_once_the_pod_or_its_workload_changes() -> None:
     reconciler = PodReconciler()
     observe(reconciler)
     write = failed_write(reconciler)
@@ -52,7 +52,7 @@ def test_a_write_that_has_failed_is_tried_again_once_the_pod_or_its_workload_cha
     assert reconciler.writes(PodContext(WORKLOADS, NODES)) == [write]
 
 
-def test_a_write_that_has_failed_is_tried_again_after_a_pause_though_nothing_changes() -> None:
+def test_a_failed_write_is_repeated_after_a_pause_even_if_nothing_changes() -> None:
     reconciler = PodReconciler()
     observe(reconciler)
     write = failed_write(reconciler)
@@ -62,7 +62,7 @@ def test_a_write_that_has_failed_is_tried_again_after_a_pause_though_nothing_cha
     assert reconciler.retry_at == inf
 
 
-def test_the_failure_of_one_pod_does_not_hold_others() -> None:
+def test_the_failure_of_one_pod_does_not_affect_others() -> None:
     reconciler = PodReconciler()
     observe(reconciler)
     failed_write(reconciler)
@@ -71,7 +71,7 @@ def test_the_failure_of_one_pod_does_not_hold_others() -> None:
     assert [write.key.name for write in reconciler.writes(PodContext(WORKLOADS, NODES))] == ["b"]
 
 
-def test_a_defect_that_one_node_reveals_loses_no_patch_of_a_pod_that_counts_as_ungated() -> None:
+def test_a_failure_with_one_node_loses_no_patch_of_a_pod_counted_as_ungated() -> None:
     reconciler = PodReconciler()
     gang = {"ns/w": assigned_workload({"h1": 1, "h2": 1})}
     for i, name in enumerate("ab"):
@@ -90,7 +90,7 @@ def test_a_defect_that_one_node_reveals_loses_no_patch_of_a_pod_that_counts_as_u
 
 
 def avoiding(*nodes: str) -> PodContext:
-    """A gang of three pods, two of them on node-1, that avoids some nodes."""
+    """Return the context of a gang of three pods, two of them on node-1, that avoids the given nodes."""
     gang = {"ns/w": assigned_workload({"h1": 2, "h2": 1})}
     names = {"h1": "node-1", "h2": "node-2"}
 
@@ -111,7 +111,7 @@ def ungated(reconciler: PodReconciler, context: PodContext) -> set[str]:
 
 
 def test_no_pod_starts_on_a_node_that_its_gang_avoids() -> None:
-    """It stays held until the condition is over; the others start."""
+    """The pods of that node are held until the condition ends; the others start."""
     reconciler = PodReconciler()
     add_pods(reconciler, *(held_pod(name, index=i) for i, name in enumerate("abc")))
     assert ungated(reconciler, avoiding("node-1")) == {"c"}
@@ -125,7 +125,7 @@ def test_no_pod_starts_on_a_node_that_its_gang_avoids() -> None:
 
 @pytest.mark.parametrize(("phase", "starts"), [("Running", {"b"}), ("Pending", {"b"}), ("Failed", set[str]())])
 def test_a_pod_follows_its_gang_to_a_node_that_it_avoids(phase: str, starts: set[str]) -> None:
-    """Where a pod of the gang is there, or is bound to come: only a whole node can be replaced."""
+    """A pod of the gang already runs there or will be bound there; only a node as a whole can be replaced."""
     reconciler = PodReconciler()
     first = pinned(held_pod("a", index=0), "node-1")
     other = pinned(held_pod("c", index=2), "node-2")

@@ -1,4 +1,4 @@
-"""Rejections count from the admission of their workload on, and each once."""
+"""Rejections count from the admission of their workload, and each counts once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def pod(name: str, node: str, reason: str = "") -> ManagedPod:
-    """A pod on a node; with a reason, its kubelet has rejected it."""
+    """Return a pod on a node; with a reason, its kubelet has rejected it."""
     status = {"phase": "Failed", "reason": reason, "message": "no room"} if reason else {"phase": "Pending"}
     return managed({**held_pod(name, nodeName=node), "status": status})
 
@@ -21,7 +21,7 @@ def reject(rejections: PodRejections, name: str, node: str, reason: str = "Topol
     return rejections.observe(pod(name, node), pod(name, node, reason))
 
 
-def test_a_rejection_is_told_once() -> None:
+def test_a_rejection_is_reported_once() -> None:
     rejections = PodRejections()
     assert reject(rejections, "a", "n0")
     assert not rejections.observe(pod("a", "n0", "TopologyAffinityError"), pod("a", "n0", "TopologyAffinityError"))
@@ -44,7 +44,7 @@ def test_the_second_rejection_by_one_node_ends_an_admission() -> None:
     assert rejections.decisive("ns/w") is None
 
 
-def test_pods_of_earlier_admissions_and_other_failures_count_for_nothing() -> None:
+def test_pods_of_earlier_admissions_and_other_failures_do_not_count() -> None:
     rejections = PodRejections()
     assert not rejections.observe(None, pod("old", "n0", "TopologyAffinityError"))
     assert not reject(rejections, "evicted", "n0", "Evicted")

@@ -1,4 +1,4 @@
-"""Which pod gets which of the predicted admissions of its node."""
+"""Which pod gets which predicted admission of its node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANNOTATION = "zonewise.dev/predicted-admission"
 def predictions(
     pods: dict[str, dict[str, object]], predicted: dict[tuple[str, str], tuple[str, ...]]
 ) -> dict[str, str]:
-    """The annotation of each pod that is ungated, by its name."""
+    """Return the annotation of each ungated pod, by the name of the pod."""
     reconciler = PodReconciler()
     for name, pod in pods.items():
         reconciler.observe("ns", name, managed(pod))
@@ -36,7 +36,7 @@ def test_pods_get_the_admissions_of_their_nodes_in_order() -> None:
     assert predictions(pods, PREDICTED) == {"p0": "c cpus=0-1", "p1": "c cpus=2-3", "p2": "c cpus=0-1"}
 
 
-def test_a_replacement_gets_what_the_active_pods_of_its_node_have_not() -> None:
+def test_a_replacement_gets_an_admission_that_no_active_pod_of_its_node_has() -> None:
     pods = {f"p{index}": held_pod(f"p{index}", index=index) for index in range(3)}
     for name, node, text in (("p0", "node-1", "c cpus=0-1"), ("p2", "node-2", "c cpus=0-1")):
         pods[name]["spec"] |= {"schedulingGates": [], "nodeName": node}
@@ -62,6 +62,6 @@ def test_a_pod_that_is_being_ungated_keeps_its_admission() -> None:
     assert annotations == ["c cpus=0-1", "c cpus=2-3"]
 
 
-def test_nothing_is_said_where_nothing_is_predicted() -> None:
+def test_no_annotation_is_written_without_a_prediction() -> None:
     pods = {f"p{index}": held_pod(f"p{index}", index=index) for index in range(3)}
     assert set(predictions(pods, {("main", "node-2"): ()}).values()) == {""}

@@ -1,4 +1,4 @@
-"""Roles: what makes pods of a group interchangeable."""
+"""Roles, which make pods of a group interchangeable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPEC: Json = {"containers": [CONTAINER], "nodeSelector": {"a": "1"}}
     ],
     ids=["program", "order of keys", "not for scheduling"],
 )
-def test_pods_that_need_the_same_of_a_node_have_one_role(same: Json) -> None:
+def test_pods_with_equal_requirements_have_the_same_role(same: Json) -> None:
     assert role_hash(same) == role_hash(SPEC)
 
 
@@ -41,7 +41,7 @@ def test_pods_that_need_the_same_of_a_node_have_one_role(same: Json) -> None:
         {**SPEC, "resources": {"requests": {"cpu": "3"}}},
     ],
 )
-def test_pods_that_need_something_else_have_another_role(other: Json) -> None:
+def test_pods_with_different_requirements_have_different_roles(other: Json) -> None:
     assert role_hash(other) != role_hash(SPEC)
 
 

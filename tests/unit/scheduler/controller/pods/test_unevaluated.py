@@ -1,4 +1,4 @@
-"""What of a pod the controller does not evaluate."""
+"""Fields of a pod that the controller does not evaluate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STORED: Json = {
     "dnsPolicy": "ClusterFirst",
     "terminationGracePeriodSeconds": 30,
 }
-"""A pod as the API server stores it."""
+"""A pod in the form in which the API server stores it."""
 
 
 def pod(**spec: Any) -> Json:
@@ -63,7 +63,7 @@ def container(**fields: Any) -> list[Json]:
     return [{"name": "c", **fields}]
 
 
-def test_a_usual_pod_has_nothing_that_is_not_evaluated() -> None:
+def test_an_ordinary_pod_has_no_unevaluated_fields() -> None:
     assert unevaluated(pod()) == ()
 
 
@@ -90,7 +90,7 @@ REASONS: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "reason"), REASONS)
-def test_what_is_left_to_kube_scheduler(spec: Json, reason: str) -> None:
+def test_pods_with_unevaluated_fields_are_left_to_kube_scheduler(spec: Json, reason: str) -> None:
     assert reason in unevaluated(pod(**spec))
 
 
@@ -111,7 +111,7 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from([True, 1, "x", {}, {"a": 1}, []
 
 @given(st.sampled_from(PLACES), st.text("abcXYZ", min_size=1).map("new".__add__), VALUES)
 def test_a_field_of_a_newer_server_is_a_reason(place: tuple[str | int, ...], field: str, value: Any) -> None:
-    """Whatever a later release adds to a pod, the pod is left to the scheduler that knows it."""
+    """If a later release adds a field to a pod, the pod is left to the scheduler that knows the field."""
     obj = pod()
     owner = obj["spec"]
     for step in place:

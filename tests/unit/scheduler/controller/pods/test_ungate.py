@@ -1,4 +1,4 @@
-"""The ungating of pods: when, to which domain, by which patch."""
+"""The ungating of pods: when, to which domain, and with which patch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ungated(
     pods: list[Json],
     context: UngateContext = UngateContext(NODES),  # noqa: B008 -- immutable
 ) -> dict[str, str]:
-    """The node of each pod that is to be ungated."""
+    """Return the node of each pod that is to be ungated."""
     return {item.pod.name: item.pin.node for item in find_ungatings(workload, [managed(pod) for pod in pods], context)}
 
 
@@ -44,12 +44,12 @@ def test_pods_without_ranks_fill_the_domains_in_order() -> None:
     assert ungated(workload, pods) == {"a": "node-1", "b": "node-1", "c": "node-2"}
 
 
-def test_a_replacement_gets_the_room_of_the_pod_that_has_failed() -> None:
+def test_a_replacement_takes_over_the_node_of_the_failed_pod() -> None:
     pods = [running("a", "node-1", phase="Failed"), running("b", "node-2"), held_pod("c")]
     assert ungated(assigned_workload({"h1": 1, "h2": 1}, indexed=False), pods) == {"c": "node-1"}
 
 
-def test_a_pod_that_terminates_keeps_its_room() -> None:
+def test_a_terminating_pod_still_counts_on_its_node() -> None:
     old = running("a", "node-1", index=0)
     old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     pods = [old, running("b", "node-2", index=1), held_pod("c", index=0)]
@@ -57,37 +57,37 @@ def test_a_pod_that_terminates_keeps_its_room() -> None:
     assert ungated(assigned_workload({"h1": 1, "h2": 1}), pods[1:]) == {"c": "node-1"}
 
 
-def test_ranks_do_not_decide_once_a_pod_runs_elsewhere() -> None:
+def test_ranks_do_not_count_once_a_pod_runs_on_another_node() -> None:
     pods = [running("a", "node-2", index=0), held_pod("b", index=1)]
     assert ungated(assigned_workload({"h1": 1, "h2": 1}), pods) == {"b": "node-1"}
 
 
-def test_a_pod_whose_gate_another_client_removed_takes_a_room_somewhere() -> None:
+def test_a_pod_ungated_by_another_client_counts_in_some_domain() -> None:
     stray = held_pod("a", schedulingGates=[])
     pods = [stray, held_pod("b"), held_pod("c")]
     assert len(ungated(assigned_workload({"h1": 1, "h2": 1}, indexed=False), pods)) == 1
 
 
-def test_a_pod_on_a_node_that_was_replaced_takes_no_room() -> None:
+def test_a_pod_on_a_replaced_node_does_not_count() -> None:
     pods = [running("a", "node-9"), held_pod("b"), held_pod("c")]
     workload = assigned_workload({"h1": 1, "h2": 1}, indexed=False)
     assert ungated(workload, pods) == {"b": "node-1", "c": "node-2"}
 
 
 @pytest.mark.parametrize("condition", ["Evicted", "Finished"])
-def test_pods_of_a_workload_that_is_to_stop_stay_held(condition: str) -> None:
+def test_pods_of_a_workload_that_is_to_stop_remain_held(condition: str) -> None:
     workload = assigned_workload({"h1": 1})
     workload["status"]["conditions"].append({"type": condition, "status": "True"})
     assert ungated(workload, [held_pod("a", index=0)]) == {}
 
 
-def test_pods_of_a_workload_that_waits_for_checks_stay_held() -> None:
+def test_pods_of_a_workload_that_waits_for_checks_remain_held() -> None:
     workload = assigned_workload({"h1": 1})
     workload["status"]["conditions"] = [{"type": "QuotaReserved", "status": "True"}]
     assert ungated(workload, [held_pod("a", index=0)]) == {}
 
 
-def test_a_gang_is_ungated_once_it_is_whole() -> None:
+def test_a_gang_is_ungated_once_it_is_complete() -> None:
     workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
     pods = [held_pod("a"), held_pod("b"), held_pod("c")]
     assert ungated(workload, pods[:2]) == {}
@@ -100,20 +100,20 @@ def test_a_replacement_does_not_wait_for_others() -> None:
     assert ungated(workload, [running("a", "node-1"), held_pod("b")]) == {"b": "node-1"}
 
 
-def test_a_gang_is_whole_without_the_pods_that_are_not_needed_any_more() -> None:
+def test_a_gang_is_complete_without_its_reclaimable_pods() -> None:
     workload = assigned_workload({"h1": 2, "h2": 1}, indexed=False)
     workload["status"]["reclaimablePods"] = [{"name": "main", "count": 2}]
     assert ungated(workload, [held_pod("a")]) == {"a": "node-1"}
 
 
-def test_pods_wait_for_another_node_where_theirs_is_unhealthy_or_gone() -> None:
+def test_pods_wait_for_another_node_if_theirs_is_unhealthy_or_deleted() -> None:
     workload = assigned_workload({"h1": 1, "h2": 1, "gone": 1})
     workload["status"]["unhealthyNodes"] = [{"name": "node-2"}]
     pods = [held_pod(f"p{index}", index=index) for index in range(3)]
     assert ungated(workload, pods) == {"p0": "node-1"}
 
 
-def test_the_jobs_of_a_job_set_follow_each_other() -> None:
+def test_the_jobs_of_a_job_set_have_consecutive_ranks() -> None:
     workload = assigned_workload({"h1": 2, "h2": 2})
     label = "jobset.sigs.k8s.io/job-index"
     request: Json = {"podIndexLabel": INDEX, "subGroupIndexLabel": label, "subGroupCount": 2}
@@ -127,7 +127,7 @@ def test_the_jobs_of_a_job_set_follow_each_other() -> None:
     assert ungated(workload, pods) == {"p00": "node-1", "p01": "node-1", "p10": "node-2", "p11": "node-2"}
 
 
-def test_the_workers_of_a_leader_have_their_ranks_from_1_on() -> None:
+def test_the_ranks_of_the_workers_of_a_leader_begin_at_1() -> None:
     workload = assigned_workload({"h1": 1, "h2": 1})
     label = "leaderworkerset.sigs.k8s.io/worker-index"
     request: Json = {"podIndexLabel": label, "podSetGroupName": "g"}
@@ -172,7 +172,7 @@ def test_one_patch_pins_annotates_and_ungates() -> None:
     assert after["metadata"]["annotations"]["zonewise.dev/predicted-admission"] == "main zones=0"
 
 
-def test_a_patch_keeps_what_a_pod_requires() -> None:
+def test_a_patch_keeps_the_requirements_of_a_pod() -> None:
     expression = {"key": "gpu", "operator": "Exists"}
     terms = [{"matchExpressions": [expression]}]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -1,4 +1,4 @@
-"""The cluster as tables and events: what a client gets at first, and while it follows."""
+"""The cluster as tables and events: what a client gets first, and what it gets while it follows changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def without_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def feed_of(cluster: PageCluster) -> ClusterFeed:
-    """A feed that makes a version whenever all rows are requested."""
+    """Return a feed that makes a new version whenever all rows are requested."""
     return ClusterFeed(cluster.ask, cluster.reporter, lambda: cluster.now, period=0.0, rest_ratio=0.0)
 
 
@@ -64,7 +64,7 @@ def named(body: Json, table: str) -> dict[str, Json]:
     return {key: dict(zip(columns, row, strict=True)) for key, row in body["tables"][table]["set"].items()}
 
 
-def test_all_rows_are_of_the_controller(cluster: PageCluster) -> None:
+def test_all_rows_match_the_state_of_the_controller(cluster: PageCluster) -> None:
     body = all_rows(feed_of(cluster), **{"accept-encoding": "gzip"})
     state = cluster.controller.feed.state
     nodes, workloads = named(body, "nodes"), named(body, "workloads")
@@ -81,7 +81,7 @@ def test_all_rows_are_of_the_controller(cluster: PageCluster) -> None:
 
 
 def test_a_deleted_node_has_no_row(cluster: PageCluster) -> None:
-    feeds = [feed_of(cluster), feed_of(cluster)]  # two clients of one controller take nothing from each other
+    feeds = [feed_of(cluster), feed_of(cluster)]  # two clients of one controller do not affect each other
     assert [len(all_rows(feed)["tables"]["nodes"]["set"]) for feed in feeds] == [12, 12]
     cluster.controller.observe_node(cluster.nodes[0].name, None)
     cluster.controller.observe_report(cluster.nodes[0].name, None)
@@ -100,7 +100,7 @@ def test_the_same_rows_are_sent_once(cluster: PageCluster) -> None:
 
 @pytest.mark.usefixtures("without_thread")
 def test_a_stream_begins_with_the_time(cluster: PageCluster) -> None:
-    """The rows of a quiet cluster, and so their time, may be hours old."""
+    """In a quiet cluster, the rows and their time may be hours old."""
     feed = feed_of(cluster)
     before = all_rows(feed)
     cluster.now += 3600.0
@@ -110,7 +110,7 @@ def test_a_stream_begins_with_the_time(cluster: PageCluster) -> None:
 
 
 @pytest.mark.usefixtures("without_thread")
-def test_events_have_what_changes_and_nothing_else(cluster: PageCluster) -> None:
+def test_events_contain_only_changes(cluster: PageCluster) -> None:
     feed = feed_of(cluster)
     before = all_rows(feed)
     stream = ClusterEvents(feed, before["version"])
@@ -131,7 +131,7 @@ def test_events_have_what_changes_and_nothing_else(cluster: PageCluster) -> None
 
 
 @pytest.mark.usefixtures("without_thread")
-def test_a_client_without_a_known_version_is_asked_to_get_all_rows(cluster: PageCluster) -> None:
+def test_a_client_without_a_known_version_must_get_all_rows(cluster: PageCluster) -> None:
     feed = feed_of(cluster)
     for version in ("", "other-1"):
         stream = ClusterEvents(feed, version)
@@ -171,8 +171,10 @@ def test_a_controller_that_does_not_respond_is_unavailable(cluster: PageCluster)
 
 
 @pytest.mark.parametrize(("late", "due"), [(0.0, 11.0), (0.4, 11.0), (1.5, 12.5)])
-def test_versions_have_a_rate(cluster: PageCluster, monkeypatch: pytest.MonkeyPatch, late: float, due: float) -> None:
-    """A version that is late delays no other, unless it is late by a period."""
+def test_the_rate_of_versions_is_limited(
+    cluster: PageCluster, monkeypatch: pytest.MonkeyPatch, late: float, due: float
+) -> None:
+    """A late version does not delay the following ones, unless it is late by a whole period."""
     times = iter([9.0, 10.0 + late])
     monkeypatch.setattr(cluster_feed.time, "monotonic", lambda: now)
     now = next(times)
@@ -187,15 +189,15 @@ def test_versions_have_a_rate(cluster: PageCluster, monkeypatch: pytest.MonkeyPa
     ("costs", "seconds"),
     [
         ([0.025] * 40, 39.0),
-        (([0.025] * 7 + [0.125]) * 5, 39.0),  # as where a garbage collection falls into a version
+        (([0.025] * 7 + [0.125]) * 5, 39.0),  # as if a garbage collection occurred during a version
         ([0.1] * 40, 40 * 0.1 * REST_RATIO - 0.1 * REST_RATIO - CREDIT),
     ],
     ids=["short", "one in eight is long", "long"],
 )
-def test_versions_take_a_part_of_the_cpu_time(
+def test_versions_use_a_limited_share_of_the_cpu_time(
     cluster: PageCluster, monkeypatch: pytest.MonkeyPatch, costs: list[float], seconds: float
 ) -> None:
-    """A long version uses what others have left, and delays none; where all are long, their rate is lower."""
+    """A long version uses the time that shorter ones leave and delays none; if all are long, their rate is lower."""
     now, cpu = 1000.0, 0.0
     rest = iter(costs)
 
@@ -227,7 +229,7 @@ def port(cluster: PageCluster) -> Iterator[int]:
     server.close()
 
 
-def test_changes_are_pushed_and_a_connection_goes_on_where_the_last_one_ended(cluster: PageCluster, port: int) -> None:
+def test_changes_are_pushed_and_a_connection_resumes_where_the_last_one_ended(cluster: PageCluster, port: int) -> None:
     version = json.loads(fetch(port, "/api/v1/cluster"))["version"]
     for _ in range(2):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)

@@ -27,7 +27,7 @@ NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 def reported_queue(*cpus: int) -> ReportedQueue:
-    """A queue of 8 CPUs, with Jobs that run for an hour at most."""
+    """Return a queue of 8 CPUs with Jobs that run for at most an hour."""
     queue = ReportedQueue(ModelCluster(), NOW)
     for i, size in enumerate(cpus):
         key = queue.cluster.submit(f"j{i}", size, at=i)
@@ -49,14 +49,14 @@ def forecast(live: ReportedQueue, **parameters: object) -> Json:
     return json.loads(response.body)
 
 
-def test_it_starts_at_once_where_there_is_quota() -> None:
+def test_the_job_starts_at_once_if_quota_is_available() -> None:
     queue = reported_queue(4)
     body = forecast(queue, pods=2)
     assert (body["startsNow"], body["clusterQueue"], body["message"]) == (True, "q", "")
     assert body["forecast"]["latest"] == body["at"]
 
 
-def test_it_waits_for_the_jobs_before_it() -> None:
+def test_the_job_waits_for_the_jobs_ahead_of_it() -> None:
     queue = reported_queue(8)
     body = forecast(queue, pods=4, walltime="30m")
     assert not body["startsNow"]
@@ -66,14 +66,14 @@ def test_it_waits_for_the_jobs_before_it() -> None:
     assert "needs 8 CPUs of flavor f; ClusterQueue q has 0 of its 8 left" in body["message"]
 
 
-def test_it_waits_behind_those_that_wait_already() -> None:
+def test_the_job_waits_behind_jobs_that_already_wait() -> None:
     before = forecast(reported_queue(8), pods=4, walltime="2h")
     behind = forecast(reported_queue(8, 8), pods=4, walltime="2h")
     assert behind["forecast"]["likely"] > before["forecast"]["likely"]
     assert behind["position"] == 2
 
 
-def test_it_never_fits() -> None:
+def test_a_job_beyond_the_quota_never_starts() -> None:
     body = forecast(reported_queue(), pods=5)
     assert body["neverFits"]
     assert body["forecast"]["likely"] is None
@@ -99,7 +99,7 @@ def test_limit_ranges_count_as_for_a_job(requests: str, limits: Json, message: s
     assert message in body["message"]
 
 
-def test_an_unknown_queue_is_said_so() -> None:
+def test_an_unknown_queue_is_reported() -> None:
     body = forecast(reported_queue(), queue="none")
     assert body["message"] == f"there is no LocalQueue {NAMESPACE}/none"
     assert (body["clusterQueue"], body["forecast"]["likely"]) == (None, None)
@@ -129,18 +129,18 @@ def test_nothing_is_submitted() -> None:
         ({"nodes": 4}, "query: unknown parameter 'nodes'; the parameters are namespace, pods"),
     ],
 )
-def test_wrong_parameters(parameters: dict[str, object], message: str) -> None:
+def test_invalid_parameters_are_reported(parameters: dict[str, object], message: str) -> None:
     response = respond(reported_queue(), **parameters)
     assert (response.status, message in response.body.decode()) == (400, True), response.body
 
 
 @given(st.text(max_size=60))
-def test_no_query_breaks_it(query: str) -> None:
+def test_any_invalid_query_is_a_value_error(query: str) -> None:
     with pytest.raises(ValueError, match=r"^(query|queue|pods|walltime|requests|priority): "):
         requested_workload(query, NOW)
 
 
-def test_forecasts_have_a_rate() -> None:
+def test_the_rate_of_forecasts_is_limited() -> None:
     queue = reported_queue()
     forecasts = HypotheticalForecasts(queue.ask, queue.reporter, lambda: queue.now)
     query = urlencode({"namespace": NAMESPACE, "queue": "l"})
@@ -148,7 +148,7 @@ def test_forecasts_have_a_rate() -> None:
     assert responses == [200] * PLAY_BURST + [429]
 
 
-def test_a_controller_that_does_not_answer() -> None:
+def test_a_controller_that_does_not_respond_is_unavailable() -> None:
     queue = reported_queue()
 
     def ask(_function: Any, _timeout: float) -> Any:

@@ -26,7 +26,7 @@ WORKLOAD = {
 }  # fmt: skip
 
 
-def test_conditions_and_events_are_in_the_order_of_time() -> None:
+def test_conditions_and_events_are_in_chronological_order() -> None:
     at = 1_767_225_607.0  # 2026-01-01T00:00:07Z
     events = [
         RecentEvent(at, "Job", "ns", "j", JobEvent("Preempted", "by another", True)),
@@ -42,7 +42,7 @@ def test_conditions_and_events_are_in_the_order_of_time() -> None:
     assert body["history"][-1]["message"] == "Succeeded: done"
 
 
-def test_a_workload_that_has_ended_says_so() -> None:
+def test_the_state_of_an_ended_workload_is_finished() -> None:
     assert ended_json("ns", "w", WORKLOAD)["state"] == "Finished"
     assert ended_json("ns", "w", {"metadata": {}})["state"] == "Unknown"
     assert owner_of(None) == ("", "")

@@ -1,4 +1,4 @@
-"""Rows of nodes: amounts, zones, and what runs where; what is unknown is not zero."""
+"""Rows of nodes: amounts, zones, and the workloads on each zone; unknown amounts are not zero."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_node_without_a_report_has_no_zones() -> None:
     ("obj", "state"),
     [(node("False"), "NotReady"), (node("Unknown"), "NotReady"), (node(unschedulable=True), "Unschedulable")],
 )
-def test_a_node_that_takes_no_pods_has_its_state(obj: Json, state: str) -> None:
+def test_a_node_that_admits_no_pods_has_its_state(obj: Json, state: str) -> None:
     known = row(obj)
     assert known["state"] == state
 
@@ -76,7 +76,7 @@ def test_domains_are_those_of_the_topology() -> None:
     assert known["domains"] == ("b1", "r1")
 
 
-def test_zones_and_runs_are_those_of_the_kubelets() -> None:
+def test_zones_and_runs_equal_those_of_the_kubelets() -> None:
     cluster = PageCluster(16, 8, 0, 1_767_225_600.0)
     nodes = cluster.controller.feed.nodes
     assert isinstance(nodes, ClusterNodes)

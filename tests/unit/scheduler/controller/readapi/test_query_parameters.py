@@ -1,4 +1,4 @@
-"""Parameters of the read API: all that are known have a value, and nothing else does."""
+"""Parameters of the read API: each known parameter has a value, and no other parameter does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULTS = {"queue": "", "limit": "100"}
 
 
 @given(st.dictionaries(st.sampled_from(sorted(DEFAULTS)), st.text(st.characters(codec="utf-8"))))
-def test_what_is_given_replaces_the_defaults(given_values: dict[str, str]) -> None:
+def test_query_values_replace_the_defaults(given_values: dict[str, str]) -> None:
     assert read_parameters(urlencode(given_values), DEFAULTS) == DEFAULTS | given_values
 
 
@@ -26,7 +26,7 @@ def test_any_query_is_read_or_rejected(query: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1234567890", "\u0661"])
-def test_what_is_no_number_is_named(text: str) -> None:
+def test_an_invalid_number_is_named_in_the_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"limit: .* is not a number from 0 on"):
         read_number({"limit": text}, "limit")
 

@@ -1,4 +1,4 @@
-"""Tables by version: the changes, applied, give the same rows as the whole table."""
+"""Versioned tables: applying the changes gives the same rows as the whole table."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def apply(rows: Json, changes: bytes) -> None:
 
 
 @given(st.lists(st.tuples(ROWS, CHANGES), max_size=8), st.data())
-def test_changes_since_any_version_lead_to_the_current_rows(
-    updates: list[tuple[Json, Json]], data: st.DataObject
-) -> None:
+def test_changes_since_any_version_give_the_current_rows(updates: list[tuple[Json, Json]], data: st.DataObject) -> None:
     tables = VersionedTables("run", ("x", "y"))
     versions = {tables.version: rows_of(tables)}
     for replaced, changed in updates:
@@ -49,7 +47,7 @@ def test_changes_since_any_version_lead_to_the_current_rows(
     assert rows == rows_of(tables)
 
 
-def test_a_client_of_another_run_or_of_the_future_needs_all_rows() -> None:
+def test_a_client_with_a_version_of_another_run_or_the_future_needs_all_rows() -> None:
     tables = VersionedTables("run-2", ("x",))
     tables.update({"x": {"a": 1}}, {})
     assert tables.version == "run-2-1"
@@ -58,7 +56,7 @@ def test_a_client_of_another_run_or_of_the_future_needs_all_rows() -> None:
     ] * 6
 
 
-def test_removals_that_are_forgotten_need_all_rows(monkeypatch: Any) -> None:
+def test_a_client_needs_all_rows_once_removals_are_forgotten(monkeypatch: Any) -> None:
     monkeypatch.setattr(versioned_tables, "_MAX_GONE", 2)
     tables = VersionedTables("r", ("x",))
     tables.update({"x": dict.fromkeys("abcd", 1)}, {})
@@ -68,7 +66,7 @@ def test_removals_that_are_forgotten_need_all_rows(monkeypatch: Any) -> None:
     assert json.loads(tables.changes("r-2") or b"")["tables"]["x"]["gone"] == ["b", "c"]
 
 
-def test_many_changes_need_all_rows(monkeypatch: Any) -> None:
+def test_a_client_needs_all_rows_after_many_changes(monkeypatch: Any) -> None:
     monkeypatch.setattr(versioned_tables, "MAX_CHANGED_ROWS", 3)
     tables = VersionedTables("r", ("x",))
     tables.update({"x": dict.fromkeys("abcd", 1)}, {})

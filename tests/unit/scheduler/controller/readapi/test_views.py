@@ -1,4 +1,4 @@
-"""What the read API shows of workloads: which rows a page has, and which fields a row."""
+"""What the read API shows of workloads: the rows of a page, and the fields of a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 @pytest.fixture
 def queue() -> ReportedQueue:
-    """A queue of 8 CPUs: of three jobs of 3 CPUs each, two run."""
+    """Return a queue of 8 CPUs in which two of three jobs of 3 CPUs each run."""
     reported = ReportedQueue(ModelCluster(), NOW)
     for i in range(3):
         reported.cluster.submit(f"j{i}", 3, at=i)
@@ -49,7 +49,7 @@ def test_a_name_selects_a_cluster_queue_or_a_local_queue(
 
 
 def test_unknown_times_are_null_or_absent(queue: ReportedQueue) -> None:
-    """No walltime, so no deadline; no reservation, so no field of one."""
+    """Without a walltime there is no deadline, and without a reservation its field is absent."""
     pending, running, _ = (row_json(row) for row in workload_rows(queue.controller, {}, {}))
     assert pending["walltimeSeconds"] is None
     assert "reservedStart" not in pending
@@ -58,8 +58,8 @@ def test_unknown_times_are_null_or_absent(queue: ReportedQueue) -> None:
     assert running["deadline"] is None
 
 
-def test_the_name_of_a_missing_queue_is_no_reason(queue: ReportedQueue) -> None:
-    """Of a LocalQueue "inactive-users" that does not exist, none says that it is inactive."""
+def test_the_name_of_a_missing_queue_does_not_affect_the_reason(queue: ReportedQueue) -> None:
+    """The LocalQueue "inactive-users" does not exist, so the reason is not that it is inactive."""
     job = queue.cluster.submit("lost", 3, at=9)
     queue.cluster.change(job, {"metadata": {"labels": {QUEUE_LABEL: "inactive-users"}}})
     queue.tick(1.0)
@@ -70,11 +70,11 @@ def test_the_name_of_a_missing_queue_is_no_reason(queue: ReportedQueue) -> None:
     assert details["reason"] == "Misconfigured"
 
 
-def test_a_workload_that_the_queue_does_not_have_is_none(queue: ReportedQueue) -> None:
+def test_an_unknown_workload_has_no_details(queue: ReportedQueue) -> None:
     assert workload_json(queue.controller, f"{NAMESPACE}/none", {}, queue.now) is None
 
 
-def test_the_plan_has_the_usage_of_what_runs(queue: ReportedQueue) -> None:
+def test_the_plan_has_the_usage_of_running_workloads(queue: ReportedQueue) -> None:
     plan = plan_json(queue.controller, NOW)
     assert plan["at"] == "2026-01-01T00:00:00Z"
     assert [run["usage"] for run in plan["running"]] == [[{"flavor": "f", "resource": "cpu", "amount": "3"}]] * 2

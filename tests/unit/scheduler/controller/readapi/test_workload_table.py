@@ -42,8 +42,8 @@ def test_unknown_times_are_null() -> None:
     assert (known["earliest"], known["likely"], known["position"]) == (20, 30, 0)
 
 
-def test_times_of_ages_end_with_the_last_date() -> None:
-    """A date of a browser ends with the year 275760, and a Job may declare a walltime of 2^63 seconds."""
+def test_times_are_limited_to_the_last_date() -> None:
+    """Dates in a browser end with the year 275760, but a Job may declare a walltime of 2^63 seconds."""
     known = row(WorkloadRow(workload(walltime=2.0**63), "Pending", "q", 1, 2.0**63, inf, Forecast(20.0, 1e13, 2.0**63)))
     assert {known[name] for name in ("walltime", "reservedStart", "likely", "latest")} == {LAST_TIME}
     assert known["earliest"] == 20
@@ -72,8 +72,8 @@ def test_a_changed_workload_has_a_new_row() -> None:
         {"cluster_queue": "other"},
     ],
 )
-def test_a_row_is_as_if_it_were_the_first(change: dict[str, Any]) -> None:
-    """Rows that have not changed are not made anew."""
+def test_a_changed_row_equals_a_new_one(change: dict[str, Any]) -> None:
+    """Unchanged rows are reused."""
     table, entry = WorkloadTable(), WorkloadRow(workload(), "Pending", "q", MAX_POSITION + 1)
     (before,) = table.rows([entry], {}).values()
     (same,) = table.rows([replace(entry, position=MAX_POSITION + 2, message="another")], {}).values()
@@ -84,5 +84,5 @@ def test_a_row_is_as_if_it_were_the_first(change: dict[str, Any]) -> None:
 
 
 def test_the_garbage_collector_does_not_track_rows() -> None:
-    """A version of 10,000 of them causes no collection."""
+    """A version with 10,000 rows does not trigger a collection."""
     assert not gc.is_tracked(WorkloadRow(workload(), "Pending", "q"))

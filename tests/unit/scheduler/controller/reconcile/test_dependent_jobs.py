@@ -1,4 +1,4 @@
-"""Which Jobs wait for others, and which are looked at again when one changes."""
+"""Which Jobs wait for others, and which are checked again when one of these changes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_a_job_waits_until_all_dependencies_hold() -> None:
     assert not jobs.waits(key("other"), job())
 
 
-def test_a_job_that_is_not_created_yet_is_waited_for() -> None:
+def test_a_dependency_may_not_exist_yet() -> None:
     assert DependentJobs(lambda _: None).waits(key("train"), job("afterany:later"))
 
 
-def test_dependents_are_looked_at_again() -> None:
+def test_dependents_are_checked_again() -> None:
     jobs = DependentJobs(lambda _: None)
     assert list(jobs.change(key("train"), job("afterok:a:b"))) == []
     assert list(jobs.change(key("eval"), job("afterok:a"))) == []
@@ -48,7 +48,7 @@ def test_dependents_are_looked_at_again() -> None:
     assert list(jobs.change(ObjectKey(JOBS, "other", "a"), job())) == []
 
 
-def test_what_changes_or_is_deleted_is_forgotten() -> None:
+def test_changed_and_deleted_dependencies_are_forgotten() -> None:
     jobs = DependentJobs(lambda _: None)
     jobs.change(key("train"), job("afterok:a"))
     jobs.change(key("train"), job("afterok:b"))
@@ -57,7 +57,7 @@ def test_what_changes_or_is_deleted_is_forgotten() -> None:
     assert list(jobs.change(key("b"), job())) == []
 
 
-def test_an_invalid_annotation_names_itself() -> None:
+def test_an_invalid_annotation_is_named_in_the_error() -> None:
     jobs = DependentJobs(lambda _: None)
     assert list(jobs.change(key("train"), job("soon"))) == []
     with pytest.raises(FieldError, match="is not a dependency"):

@@ -1,4 +1,4 @@
-"""Jobs of plain pods: one pod, groups, PodGroups; from creation to end, with failures, evictions and too many pods."""
+"""Jobs of plain pods: single pods, groups and PodGroups, from creation to end, with failures, evictions, excess."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POD_GROUP = GroupOwner(POD_GROUPS, "pg", "u-pg", 2)
 
 
 def started_group(*names: str) -> PlainPodsWorld:
-    """A group of which all pods run."""
+    """Return a group whose pods all run."""
     world = PlainPodsWorld(*(queued_pod(name, total=len(names)) for name in names))
     world.settle()
     world.admit()
@@ -30,10 +30,10 @@ def started_group(*names: str) -> PlainPodsWorld:
     return world
 
 
-# --- a pod for itself
+# --- single pods
 
 
-def test_a_pod_for_itself_is_queued_started_and_accounted() -> None:
+def test_a_single_pod_is_queued_started_and_accounted() -> None:
     world = PlainPodsWorld(queued_pod("p", group=""))
     world.settle()
     assert world.workload is not None
@@ -69,7 +69,7 @@ def test_a_pod_of_a_placed_workload_keeps_its_topology_gate() -> None:
     assert world.pods["p"]["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/topology"}]
 
 
-def test_a_deleted_pod_goes_at_once() -> None:
+def test_a_deleted_pod_is_removed_at_once() -> None:
     world = PlainPodsWorld(queued_pod("p", group=""))
     world.settle()
     world.delete("p")
@@ -77,7 +77,7 @@ def test_a_deleted_pod_goes_at_once() -> None:
     assert not world.pods
 
 
-def test_an_evicted_pod_is_told_why_and_deleted() -> None:
+def test_an_evicted_pod_gets_the_reason_and_is_deleted() -> None:
     world = PlainPodsWorld(queued_pod("p", group=""))
     world.settle()
     world.admit()
@@ -131,7 +131,7 @@ def test_a_fast_group_is_queued_with_its_first_pod() -> None:
     assert world.started() == {"a", "b"}
 
 
-def test_the_newest_held_pod_is_too_many() -> None:
+def test_the_newest_held_pod_is_the_excess_one() -> None:
     world = PlainPodsWorld(*(queued_pod(name) for name in ("a", "b", "c")))
     world.settle()
     assert set(world.pods) == {"a", "b"}
@@ -157,7 +157,7 @@ def test_a_failed_pod_is_replaced() -> None:
     assert {owner["name"] for owner in world.workload["metadata"]["ownerReferences"]} >= {"b", "c"}
 
 
-def test_a_replacement_may_exist_before_the_pod_that_it_replaces_is_gone() -> None:
+def test_a_replacement_may_exist_before_the_replaced_pod_is_deleted() -> None:
     world = started_group("a", "b")
     world.delete("a")
     world.create(queued_pod("c"))
@@ -169,7 +169,7 @@ def test_a_replacement_may_exist_before_the_pod_that_it_replaces_is_gone() -> No
     assert world.started() == {"b", "c"}
 
 
-def test_a_group_ends_when_as_many_pods_as_it_has_have_succeeded() -> None:
+def test_a_group_ends_when_its_number_of_pods_has_succeeded() -> None:
     world = started_group("a", "b")
     world.end("a", "Succeeded")
     world.settle()
@@ -242,7 +242,7 @@ def test_a_group_whose_pods_a_user_deletes_is_cancelled() -> None:
     assert not world.pods
 
 
-def test_pending_pods_of_other_roles_make_another_workload() -> None:
+def test_pending_pods_with_other_roles_cause_a_new_workload() -> None:
     world = PlainPodsWorld(queued_pod("a"), queued_pod("b"))
     world.settle()
     world.delete("b")
@@ -259,7 +259,7 @@ def test_pods_without_a_workload_stop() -> None:
     assert all("deletionTimestamp" in pod["metadata"] for pod in world.pods.values())
 
 
-def test_a_workload_of_another_job_with_the_name_of_the_group_is_left_alone() -> None:
+def test_a_workload_of_another_job_with_the_name_of_the_group_is_not_changed() -> None:
     world = PlainPodsWorld(queued_pod("a"), queued_pod("b"))
     world.workload = {"metadata": {"name": "g", "uid": "u"}, "spec": {}, "status": {}}
     with pytest.raises(FieldError, match="the Workload 'g' exists"):
@@ -272,7 +272,7 @@ def test_a_workload_of_another_job_with_the_name_of_the_group_is_left_alone() ->
         ("kueue.x-k8s.io/queue-name", "pod a has 'q', pod b of its group 'r'"),
     ],
 )
-def test_pods_that_disagree_make_no_job(label: str, message: str) -> None:
+def test_pods_with_contradictory_settings_form_no_job(label: str, message: str) -> None:
     second = queued_pod("b")
     second["metadata"]["labels"][label] = "r"
     with pytest.raises(FieldError, match=message):
@@ -285,7 +285,7 @@ def test_the_number_of_pods_is_checked(total: int) -> None:
         PlainPodsWorld(queued_pod("a", total=total)).writes()
 
 
-def test_a_group_of_too_many_roles_is_an_error() -> None:
+def test_a_group_with_too_many_roles_is_an_error() -> None:
     world = PlainPodsWorld(*(queued_pod(f"p{cpu}", total=9, cpu=str(cpu)) for cpu in range(9)))
     with pytest.raises(FieldError, match="9 roles"):
         world.writes()
@@ -294,7 +294,7 @@ def test_a_group_of_too_many_roles_is_an_error() -> None:
 # --- PodGroups
 
 
-def test_pods_beyond_those_of_a_pod_group_wait_for_room() -> None:
+def test_pods_beyond_the_size_of_a_pod_group_wait() -> None:
     world = PlainPodsWorld(*(queued_pod(name, group="") for name in ("a", "b", "c")), group=POD_GROUP)
     world.settle()
     assert world.workload is not None
@@ -332,7 +332,7 @@ def test_pods_beyond_those_of_a_pod_group_wait_for_room() -> None:
 def test_no_more_pods_start_than_are_admitted_and_a_group_ends(
     total: int, actions: list[tuple[str, int]], *, running: bool
 ) -> None:
-    """Writes happen in any order, and not all of them: so the controller may be killed after each."""
+    """Writes happen in any order and some do not happen at all, as if the controller were killed after any of them."""
     names = [f"p{index}" for index in range(total)]
     world = started_group(*names) if running else PlainPodsWorld(*(queued_pod(name, total=total) for name in names))
     for action, choice in actions:
@@ -375,14 +375,14 @@ def check(world: PlainPodsWorld, total: int) -> None:
 
 
 def finish(world: PlainPodsWorld, total: int) -> None:
-    """Users replace what is missing, the planner admits, and all pods succeed."""
+    """Let users replace missing pods, let the planner admit, and let all pods succeed."""
     for _ in range(20):
         world.settle()
         check(world, total)
         if world.holds("Finished"):
             return
         if not world.pods:
-            world.workload = None  # its owners are gone
+            world.workload = None  # its owners were deleted
         replace_missing(world, total)
         world.settle()
         if world.workload is not None and not world.holds("QuotaReserved"):

@@ -1,4 +1,4 @@
-"""What a start adds to pods: from flavors, placements and admission checks."""
+"""What a start adds to pods, from flavors, placements and admission checks."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_flavors_select_nodes_and_a_placement_gates_the_pods() -> None:
     assert ranks.labels["kueue.x-k8s.io/tas"] == "true"
 
 
-def test_updates_of_passed_checks_are_added_and_others_are_not() -> None:
+def test_only_updates_of_passed_checks_are_added() -> None:
     update = {"name": "main", "nodeSelector": {"pool": "p"}, "annotations": {"booked": "yes"}, "labels": {"x": "y"}}
     checks = [{"state": "Ready", "podSetUpdates": [update]}, {"state": "Pending", "podSetUpdates": [{"name": "main"}]}]
     (info,) = start_infos(workload({"name": "main", "flavors": {}}, checks=checks), {})
     assert (info.node_selector, info.annotations["booked"], info.labels["x"]) == ({"pool": "p"}, "yes", "y")
 
 
-def test_a_flavor_that_is_gone_or_contradicts_another_is_a_conflict() -> None:
+def test_a_flavor_that_is_missing_or_contradicts_another_is_a_conflict() -> None:
     obj = workload({"name": "main", "flavors": {"cpu": "a", "gpu": "b"}})
     with pytest.raises(StartConflict, match="ResourceFlavor a does not exist"):
         start_infos(obj, {"b": flavor({})})
@@ -73,14 +73,14 @@ def test_a_cluster_queue_whose_name_cannot_be_a_label_is_not_named() -> None:
 @pytest.mark.parametrize(
     ("request_of_pod_set", "implicit"), [(None, True), ({"podIndexLabel": "i"}, True), ({"preferred": "rack"}, False)]
 )
-def test_a_placement_that_was_not_asked_for_is_marked(request_of_pod_set: Json | None, implicit: bool) -> None:
+def test_a_placement_that_was_not_requested_is_marked(request_of_pod_set: Json | None, implicit: bool) -> None:
     obj = workload({"name": "main", "flavors": {}, "topologyAssignment": {"levels": []}})
     obj["spec"]["podSets"][0]["topologyRequest"] = request_of_pod_set
     (info,) = start_infos(obj, {})
     assert info.annotations.get("kueue.x-k8s.io/podset-unconstrained-topology") == ("true" if implicit else None)
 
 
-def test_an_admission_of_a_pod_set_that_is_gone_is_a_conflict() -> None:
+def test_an_admission_of_a_removed_pod_set_is_a_conflict() -> None:
     obj = workload({"name": "main"})
     obj["spec"]["podSets"] = []
     with pytest.raises(StartConflict, match="pod set 'main'"):

@@ -1,4 +1,4 @@
-"""Events on jobs: each says what was done, once."""
+"""Events on jobs: each action is reported, once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ NOW = 1_800_000_000.0
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "namespace": "ns"}
 
 
-def told(cluster: ModelCluster, *acts: Callable[[], object]) -> list[tuple[str, str, str]]:
-    """The Events of a story whose acts are 10 s apart: name of the job, reason, message."""
+def reported_events(cluster: ModelCluster, *acts: Callable[[], object]) -> list[tuple[str, str, str]]:
+    """Return the Events of a history with 10 s between its actions, as (name of the job, reason, message)."""
     now = NOW
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: now)
     for act in acts:
@@ -48,7 +48,7 @@ def told(cluster: ModelCluster, *acts: Callable[[], object]) -> list[tuple[str, 
 
 def test_a_job_is_admitted_and_ends() -> None:
     cluster = ModelCluster()
-    (job, reason, message), end = told(
+    (job, reason, message), end = reported_events(
         cluster, lambda: cluster.submit("j", 2), lambda: cluster.complete(next(iter(cluster.jobs)))
     )
     assert (job, reason) == ("j", "Admitted")
@@ -56,9 +56,9 @@ def test_a_job_is_admitted_and_ends() -> None:
     assert end == ("j", "FinishedWorkload", "done")
 
 
-def test_a_victim_is_told_of_its_preemption() -> None:
+def test_a_preemption_is_reported_to_its_victim() -> None:
     cluster = ModelCluster(preemption={"withinClusterQueue": "LowerPriority"})
-    events = told(
+    events = reported_events(
         cluster,
         lambda: cluster.submit("low", 6, priority="low"),
         lambda: cluster.submit("high", 6, priority="high", at=5),
@@ -68,16 +68,16 @@ def test_a_victim_is_told_of_its_preemption() -> None:
     assert ("high", "Admitted") in [event[:2] for event in events]
 
 
-def test_a_drained_job_is_told_why() -> None:
+def test_the_reason_for_a_drain_is_reported() -> None:
     cluster = ModelCluster()
     (queue,) = [key for key in cluster.objects if key.resource.kind == "ClusterQueue"]
-    events = told(
+    events = reported_events(
         cluster, lambda: cluster.submit("j", 6), lambda: cluster.change(queue, {"spec": {"stopPolicy": "HoldAndDrain"}})
     )
     assert [reason for _, reason, _ in events] == ["Admitted", "EvictedDueToClusterQueueStopped"]
 
 
-def test_a_write_that_failed_deserves_no_event() -> None:
+def test_a_failed_write_has_no_event() -> None:
     cluster = ModelCluster()
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
     cluster.submit("j", 2)
@@ -95,7 +95,7 @@ def test_the_same_event_is_not_repeated_soon() -> None:
     assert log.write(JOB, event, NOW + REPEAT + 3) is not None
 
 
-def test_events_of_one_moment_have_names_of_their_own() -> None:
+def test_simultaneous_events_have_different_names() -> None:
     log = EventLog()
     writes = [log.write(JOB | {"uid": uid}, JobEvent("Pending", "waits"), NOW) for uid in ("a", "b")]
     names = {write.key.name for write in writes if write is not None}
@@ -103,7 +103,7 @@ def test_events_of_one_moment_have_names_of_their_own() -> None:
     assert all(name.startswith("j.") for name in names)
 
 
-def test_a_rejected_check_is_a_warning_and_an_eviction_is_told_once() -> None:
+def test_a_rejected_check_is_a_warning_and_an_eviction_is_reported_once() -> None:
     cluster = ModelCluster(admissionChecksStrategy={"admissionChecks": [{"name": "licence"}]})
     cluster.add_check("licence")
     queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW)
@@ -136,7 +136,7 @@ def test_a_limit_that_deactivates_is_one_eviction() -> None:
     assert evictions == ["EvictedDueToDeactivatedDueToMaximumExecutionTimeExceeded"]
 
 
-def test_a_request_for_nodes_is_told_and_one_that_is_rejected_is_a_warning() -> None:
+def test_a_request_for_nodes_is_reported_and_a_rejected_one_is_a_warning() -> None:
     key = ObjectKey(PROVISIONING_REQUESTS, "ns", "r")
     write = Write(Verb.CREATE, key, "create the ProvisioningRequest", {})
     assert creation_event(write, Outcome("done", {})) == JobEvent("ProvisioningRequestCreated", "ProvisioningRequest r")
@@ -147,7 +147,7 @@ def test_a_request_for_nodes_is_told_and_one_that_is_rejected_is_a_warning() -> 
     assert creation_event(template, Outcome("done", {})) is None
 
 
-def test_a_check_that_changes_is_told_with_all_others() -> None:
+def test_a_changed_check_is_reported_together_with_all_others() -> None:
     checks = [{"name": "capacity", "state": "Ready", "message": "nodes are there"}, {"name": "b", "state": "Pending"}]
     write = Write(Verb.MERGE_PATCH, ObjectKey(WORKLOADS, "ns", "w"), CHECK_UPDATED)
     told_of = workload_event(write, Outcome("done", {"status": {"admissionChecks": checks}}))

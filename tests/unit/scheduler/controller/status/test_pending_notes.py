@@ -1,4 +1,4 @@
-"""Why workloads wait: told in words that stay true, and rarely."""
+"""Notes on why workloads wait: they are phrased so that they remain true, and written rarely."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUN = 6 * 3600.0
 
 
 def planner(waiting: int = 1) -> PlannerState:
-    """A queue of 4 CPUs in which one workload runs for six hours, and others wait."""
+    """Return a planner of a queue of 4 CPUs in which one workload runs for six hours and others wait."""
     state = new_state(Snapshot([queue("q", 4000)]), BackfillPolicy())
     events.submit(state, make_workload("running", 3000, RUN, at=START), "q")
     schedule(state, START)
@@ -45,7 +45,7 @@ def notes(timer: float = 0.0) -> PendingNotes:
     return PendingNotes(lambda: next(ticks) * timer)
 
 
-def test_a_note_says_what_is_lacking_and_when_the_workload_starts() -> None:
+def test_a_note_names_the_shortage_and_the_start_of_the_workload() -> None:
     state = planner()
     note = pending_note(explain(state, "ns/w0", START), Forecast(START + 60, START + 1200, START + 7500))
     assert note.reason == "WaitingForQuota"
@@ -55,11 +55,11 @@ def test_a_note_says_what_is_lacking_and_when_the_workload_starts() -> None:
     assert note.message.endswith("starts about 08:20 UTC, at the latest 10:05 UTC")
 
 
-def test_the_time_of_another_day_has_its_date() -> None:
+def test_a_start_on_another_day_has_its_date() -> None:
     assert clock_time(START + 2 * 86400, START) == "2027-01-17 08:00 UTC"
 
 
-def test_a_workload_that_no_queue_admits_is_told_so() -> None:
+def test_the_note_of_a_workload_that_no_queue_admits() -> None:
     state = planner()
     events.submit(state, replace(make_workload("off", 1), active=False), "q")
     note = pending_note(explain(state, "ns/off", START), None)
@@ -76,11 +76,11 @@ def test_a_workload_that_no_queue_admits_is_told_so() -> None:
         ("there is no ClusterQueue deactivated", "Misconfigured"),
     ],
 )
-def test_the_reason_of_a_workload_that_no_queue_takes(message: str, reason: str) -> None:
+def test_the_reason_of_a_workload_that_no_queue_admits(message: str, reason: str) -> None:
     assert queue_reason(message) == reason
 
 
-def test_a_request_beyond_the_quota_is_told_so() -> None:
+def test_the_note_of_a_request_beyond_the_quota() -> None:
     state = planner()
     events.submit(state, make_workload("wide", 5000), "q")
     note = pending_note(explain(state, "ns/wide", START), None)
@@ -89,7 +89,7 @@ def test_a_request_beyond_the_quota_is_told_so() -> None:
 
 
 @given(st.floats(0, 1e5), st.floats(-1e4, 1e4))
-def test_a_note_differs_where_a_start_shifts_by_more_than_a_minute_and_a_tenth(away: float, shift: float) -> None:
+def test_a_note_changes_if_the_start_shifts_by_more_than_a_minute_and_a_tenth(away: float, shift: float) -> None:
     explanation = explain(planner(), "ns/w0", START)
     old = pending_note(explanation, Forecast(START, START + away, inf))
     new = pending_note(explanation, Forecast(START, START + away + shift, inf))
@@ -97,7 +97,7 @@ def test_a_note_differs_where_a_start_shifts_by_more_than_a_minute_and_a_tenth(a
     assert new.differs_from(old, START) == (abs(shifted) > max(60.0, 0.1 * ((START + away) - START)))
 
 
-def test_amounts_and_positions_that_change_are_not_told_anew() -> None:
+def test_changed_amounts_and_positions_cause_no_new_note() -> None:
     explanation = explain(planner(), "ns/w0", START)
     (shortage,) = explanation.shortages
     changed = explanation._replace(position=7, shortages=(shortage._replace(available=1),))
@@ -112,14 +112,14 @@ def test_a_workload_that_starts_soon_gets_no_note() -> None:
 
 
 @given(st.integers(1, 60), st.lists(st.floats(0.01, 20.0), max_size=40))
-def test_notes_keep_their_rate(waiting: int, pauses: list[float]) -> None:
-    """Of any workload one in REFRESH seconds; of all at most BURST, and RATE a second."""
+def test_the_rate_of_notes_is_limited(waiting: int, pauses: list[float]) -> None:
+    """Each workload gets at most one in REFRESH seconds; in all there are at most BURST, and RATE per second."""
     state, writer = planner(waiting), notes()
     now = begin = START + 100
     told: dict[str, float] = {}
     total = 0
     for i, pause in enumerate(pauses):
-        forecasts = {key: Forecast(now, now + 1000.0 * i, inf) for key in state.pending}  # all say something new
+        forecasts = {key: Forecast(now, now + 1000.0 * i, inf) for key in state.pending}  # all notes change
         for key, _ in writer.due(state, forecasts, now):
             assert now >= told.get(key, -inf) + REFRESH
             told[key] = now
@@ -128,22 +128,22 @@ def test_notes_keep_their_rate(waiting: int, pauses: list[float]) -> None:
         now += pause
 
 
-def test_each_workload_gets_its_note_and_none_twice_without_news() -> None:
+def test_each_workload_gets_its_note_and_no_note_is_repeated_unchanged() -> None:
     state, writer = planner(25), notes()
     told = [key for tick in range(400) for key, _ in writer.due(state, {}, START + 20 + tick)]
     assert sorted(told) == sorted(state.pending)
     assert told[:10] == sorted(state.pending)[:10]
 
 
-def test_explanations_that_take_long_are_rare() -> None:
-    """Each takes a second by the timer, so that there is one in twenty seconds."""
+def test_slow_explanations_are_rare() -> None:
+    """By the timer, each explanation takes a second, so there is one in twenty seconds."""
     state, writer = planner(25), notes(timer=1.0)
     told = [key for tick in range(200) for key, _ in writer.due(state, {}, START + 20 + tick)]
     assert len(told) == 10
 
 
-def test_the_problem_of_an_invalid_workload_is_told_at_once_and_once() -> None:
-    """Thousands of them do not keep the others from their notes."""
+def test_the_problem_of_an_invalid_workload_is_reported_at_once_and_only_once() -> None:
+    """Thousands of invalid workloads do not prevent the notes of others."""
     state, told = planner(), notes()
     at = START + MIN_WAIT
     assert [key for key, _ in told.due(state, {}, at, {"ns/bad": "spec: bad"})] == ["ns/bad", "ns/w0"]

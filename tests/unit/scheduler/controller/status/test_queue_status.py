@@ -1,4 +1,4 @@
-"""Statuses of queues: they say what the planner has, and cost few writes."""
+"""Statuses of queues: they reflect the planner's state and need few writes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def summaries(queue: LiveQueue) -> QueueSummaries:
 
 
 def status(cluster: ModelCluster, key: ObjectKey) -> Json:
-    """The status of a queue as the server shows it after the write."""
+    """Return the status of a queue as the server shows it after the write."""
     queue = summaries(live_queue(cluster))
     if key.resource == CLUSTER_QUEUES:
         observed = cluster.get(key)
@@ -88,7 +88,7 @@ def test_a_status_counts_workloads_and_usage() -> None:
         assert condition(shown)[:2] == ("True", "Ready")
 
 
-def test_what_is_beyond_the_nominal_quota_is_borrowed() -> None:
+def test_usage_beyond_the_nominal_quota_is_borrowed() -> None:
     cluster = ModelCluster(cpus=4, cohortName="c")
     spec = {"resourceGroups": resource_groups({"cpu": "4"}), "cohortName": "c"}
     cluster.create(CLUSTER_QUEUES, "", "other", spec=spec)
@@ -125,7 +125,7 @@ def test_a_cycle_of_cohorts_is_named() -> None:
     assert "cohort a is part of a cycle" in message
 
 
-def test_a_local_queue_without_its_cluster_queue_says_so() -> None:
+def test_a_local_queue_without_its_cluster_queue_is_inactive() -> None:
     cluster = ModelCluster()
     cluster.change(LOCAL, {"spec": {"clusterQueue": "gone"}})
     active, reason, message = condition(status(cluster, LOCAL))
@@ -151,7 +151,7 @@ AMOUNTS = st.integers(0, 20_000)
     st.tuples(AMOUNTS, AMOUNTS, AMOUNTS),
     st.tuples(st.integers(0, 3), AMOUNTS),
 )
-def test_a_status_that_was_written_is_not_written_again(
+def test_an_unchanged_status_is_not_written_again(
     counts: tuple[int, int, int, int], amounts: tuple[int, int, int], before: tuple[int, int]
 ) -> None:
     observed: Json = {
@@ -170,8 +170,10 @@ def test_a_status_that_was_written_is_not_written_again(
 
 
 @given(st.lists(st.tuples(st.floats(0.05, 3.0), st.integers(0, 3)), max_size=60), st.booleans())
-def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int]], busy: bool) -> None:
-    """Within DELAY there is at most one write of a queue that keeps changing, and none of one that does not change."""
+def test_statuses_are_coalesced_and_become_exact_once_changes_stop(
+    changes: list[tuple[float, int]], busy: bool
+) -> None:
+    """A queue that keeps changing is written at most once within DELAY, and one that does not change is not written."""
     observed: Json = {"metadata": {"name": "q"}}
     statuses = QueueStatuses()
     now, reserving = NOW, 0
@@ -206,7 +208,7 @@ def test_statuses_are_coalesced_and_exact_at_rest(changes: list[tuple[float, int
 
 
 @pytest.mark.parametrize(("busy", "delay"), [(False, DELAY), (True, BUSY_DELAY)])
-def test_a_queue_that_keeps_changing_is_written_once_in_a_delay(busy: bool, delay: float) -> None:
+def test_a_queue_that_keeps_changing_is_written_once_per_delay(busy: bool, delay: float) -> None:
     observed: Json = {"metadata": {"name": "q"}}
     statuses = QueueStatuses()
     times: list[float] = []
@@ -225,7 +227,7 @@ def test_a_queue_that_keeps_changing_is_written_once_in_a_delay(busy: bool, dela
     assert len(times) == 200 * 0.5 // (delay + 0.5)
 
 
-def test_a_check_that_is_missing_or_not_active_is_named() -> None:
+def test_a_missing_or_inactive_check_is_named() -> None:
     cluster = ModelCluster(admissionChecksStrategy={"admissionChecks": [{"name": "licence"}]})
     job = cluster.submit("j", 1)
     active, reason, message = condition(status(cluster, QUEUE))

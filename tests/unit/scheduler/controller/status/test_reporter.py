@@ -1,4 +1,4 @@
-"""What the live queue tells, over whole stories: right, and with few writes."""
+"""What the live queue reports over whole histories: it is correct and needs few writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def workload_of(cluster: ModelCluster, job: str) -> Json:
     return workload
 
 
-def test_statuses_follow_and_rest() -> None:
+def test_statuses_follow_changes_and_then_rest() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.cluster.submit("a", 6)
     queue.cluster.submit("b", 6, at=1)
@@ -49,7 +49,7 @@ def test_statuses_follow_and_rest() -> None:
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_a_late_response_to_a_status_undoes_no_edit_of_its_queue(*, deleted: bool) -> None:
+def test_a_late_response_to_a_status_write_does_not_undo_an_edit_of_the_queue(*, deleted: bool) -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.tick()
     observed = queue.cluster.get(QUEUE)
@@ -68,19 +68,19 @@ def test_a_late_response_to_a_status_undoes_no_edit_of_its_queue(*, deleted: boo
 
 
 @pytest.mark.parametrize(("in_flight", "delay"), [(MAX_IN_FLIGHT - 1, DELAY), (MAX_IN_FLIGHT, BUSY_DELAY)])
-def test_statuses_are_seldom_while_many_writes_are_on_their_way(in_flight: int, delay: float) -> None:
+def test_statuses_are_written_rarely_while_many_writes_are_pending(in_flight: int, delay: float) -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     for i in range(in_flight):
         key = ObjectKey(WORKLOADS, NAMESPACE, f"other-{i}")
         assert queue.controller.claim(Write(Verb.MERGE_PATCH, key, "admit"))
     for i in range(60):
-        queue.cluster.submit(f"j{i}", 6, at=i)  # the number of pending workloads changes all the time
+        queue.cluster.submit(f"j{i}", 6, at=i)  # the number of pending workloads keeps changing
         queue.tick(0.9)
     written = [write for write in queue.writes if write.purpose == PURPOSE and write.key == QUEUE]
     assert 60 * 0.9 // (delay + 2.0) <= len(written) <= 60 * 0.9 // delay
 
 
-def test_a_workload_that_waits_is_told_why_once() -> None:
+def test_the_reason_for_a_wait_is_reported_once() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.cluster.submit("a", 6)
     queue.tick()
@@ -97,7 +97,7 @@ def test_a_workload_that_waits_is_told_why_once() -> None:
     assert pending["message"] == condition["message"]
 
 
-def test_workloads_that_start_soon_cost_no_note() -> None:
+def test_workloads_that_start_soon_get_no_note() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     for i in range(20):
         job = queue.cluster.submit(f"j{i}", 6)
@@ -126,7 +126,7 @@ def test_sampled_starts_replace_all_forecasts_of_pending_workloads() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_the_run_time_of_a_job_is_learned_once_though_its_pods_end_first(phase: str) -> None:
+def test_the_run_time_of_a_job_is_learned_once_even_if_its_pods_end_first(phase: str) -> None:
     cluster = PlacedCluster()
     queue = ReportedQueue(cluster, NOW)
     job = cluster.submit("a", 2, pods=2)
@@ -152,8 +152,8 @@ def test_a_learned_run_has_the_default_walltime_of_its_queue() -> None:
     assert [(run.run_time, run.walltime) for run in queue.reporter.history.run_times.observed] == [(60.0, 3600.0)]
 
 
-def test_the_run_of_a_job_that_was_stopped_is_not_learned() -> None:
-    """It has lost its quota, or ends while it stops."""
+def test_the_run_of_a_stopped_job_is_not_learned() -> None:
+    """The job has lost its quota, or it ends while it stops."""
     cluster = ModelCluster(preemption={"withinClusterQueue": "LowerPriority"}, stop_steps=3)
     queue = ReportedQueue(cluster, NOW)
     deactivated, ends = cluster.submit("a", 4), cluster.submit("b", 4)
@@ -194,7 +194,7 @@ def test_the_run_time_of_a_pod_is_learned_unless_its_user_has_deleted_it(*, dele
     assert [run.run_time for run in queue.reporter.history.run_times.observed] == ([] if deleted else [60.0])
 
 
-def test_a_clock_that_is_set_back_gives_no_run_time_below_0() -> None:
+def test_a_clock_that_is_set_back_gives_no_negative_run_time() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     job = queue.cluster.submit("a", 6)
     queue.tick(60.0)
@@ -221,7 +221,7 @@ def test_an_invalid_job_gets_an_event_that_is_repeated_before_it_expires() -> No
     assert [each["reason"] for each in queue.events] == ["InvalidJob", "InvalidJob"]
 
 
-def test_a_job_that_violates_a_limit_range_is_told_so_and_no_longer_what_it_waited_for() -> None:
+def test_a_violated_limit_range_replaces_the_reason_for_the_wait() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.cluster.submit("a", 6)
     queue.tick(1.0)
@@ -237,7 +237,7 @@ def test_a_job_that_violates_a_limit_range_is_told_so_and_no_longer_what_it_wait
     assert told["message"].endswith("containers[0]: cpu: requests must not be above the limitRange max")
 
 
-def test_a_replica_that_stands_by_tells_nothing() -> None:
+def test_a_standby_replica_writes_no_events() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.cluster.submit("a", 6)
     queue.controller.lead(False)

@@ -1,4 +1,4 @@
-"""The mutating webhook: what is held, and what is left alone."""
+"""The mutating webhook: which objects it holds, and which it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def test_a_job_of_a_queue_is_suspended() -> None:
     assert defaulted(job("q", suspend=False), rules())["spec"]["suspend"] is True
 
 
-def test_a_job_without_a_queue_is_left_alone() -> None:
+def test_a_job_without_a_queue_is_not_changed() -> None:
     assert defaulted(job(), rules()) == job()
 
 
-def test_a_job_without_a_queue_is_suspended_where_the_setting_says_so() -> None:
+def test_a_job_without_a_queue_is_suspended_if_the_setting_requires_it() -> None:
     made = defaulted(job(), rules(without_name=True))
     assert made["spec"]["suspend"] is True
     assert QUEUE not in made["metadata"]["labels"]
 
 
-def test_a_default_queue_takes_jobs_that_name_none() -> None:
+def test_jobs_that_name_no_queue_get_the_default_queue() -> None:
     made = defaulted(job(labels={"team": "a"}), DEFAULT)
     assert made["metadata"]["labels"] == {"team": "a", QUEUE: "default"}
     assert made["spec"]["suspend"] is True
@@ -43,8 +43,8 @@ def test_a_job_without_labels_gets_the_default_queue() -> None:
 
 
 @pytest.mark.parametrize("owned", [job("q"), pod("q")], ids=["job", "pod"])
-def test_what_a_job_owns_is_not_queued_again(owned: Any) -> None:
-    """A JobSet is suspended, and its child Jobs follow it."""
+def test_objects_owned_by_a_job_are_not_queued_again(owned: Any) -> None:
+    """A JobSet is suspended, and its child Jobs are suspended with it."""
     child = owned_by(owned, "jobset.x-k8s.io/v1alpha2", "JobSet")
     assert defaulted(child, DEFAULT) == child
 
@@ -66,7 +66,7 @@ def test_training_jobs_are_held_by_their_run_policy() -> None:
 
 
 def test_each_kind_is_held_by_its_own_field() -> None:
-    """A kind of the settings has the field that its adapter has."""
+    """For a kind from the settings, it is the field that the adapter uses."""
     configured = rules(configured=[CONFIGURED])
     training = {**job("q"), "apiVersion": "example.com/v1", "kind": "Training", "spec": {"run": {"a": 1}}}
     held = defaulted(training, configured)
@@ -78,7 +78,7 @@ def test_each_kind_is_held_by_its_own_field() -> None:
     assert problems_of(changed, held, configured) == ""
 
 
-def test_unknown_kinds_are_left_alone() -> None:
+def test_unknown_kinds_are_not_changed() -> None:
     other = {**job("q"), "apiVersion": "example.com/v1"}
     assert defaulted(other, DEFAULT) == other
 
@@ -103,6 +103,6 @@ def test_it_is_idempotent(made: Any) -> None:
     assert defaulted(once, rules()) == once
 
 
-def test_a_pod_without_a_queue_is_left_alone() -> None:
-    """A default queue is for jobs: the webhook sees pods with the label alone."""
+def test_a_pod_without_a_queue_is_not_changed() -> None:
+    """A default queue is only for jobs: the webhook receives only pods with the queue label."""
     assert defaulted(pod(""), DEFAULT) == pod("")

@@ -1,4 +1,4 @@
-"""The webhooks over HTTP: hostile bodies cost a sentence, and every response is an AdmissionReview."""
+"""The webhooks over HTTP: hostile bodies get a short error, and every response is an AdmissionReview."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def handle(path: str, body: bytes) -> Any:
     return WebhookHandler(rules()).handle(Request("POST", path, body=body))
 
 
-def test_methods() -> None:
+def test_the_webhook_paths_accept_only_post() -> None:
     handler = WebhookHandler(rules())
     assert {path: tuple(handler.methods(path)) for path in (*PATHS, "/")} == {
         DEFAULT_PATH: ("POST",),
@@ -32,15 +32,15 @@ def test_methods() -> None:
 
 @each_path
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"kind": "AdmissionReview"}'])
-def test_what_is_no_review_is_a_bad_request(path: str, body: bytes) -> None:
+def test_a_body_that_is_not_a_review_is_a_bad_request(path: str, body: bytes) -> None:
     response = handle(path, body)
     assert (response.status, response.body[:19]) == (400, b"no AdmissionReview:")
     assert len(response.body) < 1000
 
 
 @given(VALUES)
-def test_no_object_makes_it_fail(value: Any) -> None:
-    """Whatever stands in an object, the response allows or rejects it."""
+def test_no_object_causes_a_failure(value: Any) -> None:
+    """Whatever an object contains, the response allows or rejects it."""
     for made in (job("q"), pod()):
         for field in ("metadata", "spec"):
             for path in PATHS:
@@ -53,8 +53,8 @@ def test_a_deletion_is_allowed() -> None:
     assert response_of(VALIDATE_PATH, document, rules())["allowed"]
 
 
-def test_while_another_controller_manages_the_queues_each_object_is_allowed_as_it_is() -> None:
-    """An invalid job too: the webhooks of the other one decide."""
+def test_each_object_is_allowed_unchanged_while_another_controller_manages_the_queues() -> None:
+    """Even an invalid job is allowed; the other controller's webhooks decide about it."""
     handler = WebhookHandler(rules(default_queue=True), stands_by=lambda: True)
     for path in PATHS:
         for made in (job("q"), job(), pod("q"), job("q", {"zonewise.dev/max-run-seconds": "never"})):
@@ -73,7 +73,7 @@ def test_queues_are_rejected_with_their_problems() -> None:
     assert problems_of({**invalid, "metadata": {"name": "a", "finalizers": []}}, invalid) == ""
 
 
-def test_long_messages_are_cut() -> None:
+def test_long_messages_are_truncated() -> None:
     made = queue(resourceGroups=[{"coveredResources": [f"r{i}" for i in range(500)], "flavors": [{"name": "a"}]}])
     message = problems_of(made)
     assert len(message) < 4200

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets of a queue: what their templates get, and what must not change."""
+"""LeaderWorkerSets of a queue: what is added to their templates, and what must not change."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_set_without_a_leader_has_one_role() -> None:
     assert metadata(made, "workerTemplate")["annotations"] == {"kueue.x-k8s.io/role-hash": "main"}
 
 
-def test_a_set_without_a_queue_gets_the_default_one_or_stays_as_it_is() -> None:
+def test_a_set_without_a_queue_gets_the_default_one_or_is_not_changed() -> None:
     plain = leader_worker_set({})
     assert defaulted(copy.deepcopy(plain), rules()) == plain
     made = defaulted(plain, rules(default_queue=True))

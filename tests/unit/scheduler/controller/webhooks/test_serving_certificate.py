@@ -1,4 +1,4 @@
-"""The certificate of the webhooks through decades: every certificate in use is one that the API server trusts."""
+"""The webhooks' certificate over decades: the API server trusts every certificate in use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_trusted(cert: bytes, ca: bytes, now: datetime.datetime) -> bool:
     return bool(issuers) and leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc
 
 
-def test_the_first_one() -> None:
+def test_the_first_certificate() -> None:
     bundle = next_bundle(None, NAMES, START)
     [leaf] = read(bundle.cert)
     alternatives = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -44,13 +44,13 @@ def test_the_first_one() -> None:
     assert leaf.not_valid_after_utc == START + CERT_LIFE
 
 
-def test_it_stays_while_nothing_is_due() -> None:
+def test_the_certificate_is_kept_while_no_renewal_is_due() -> None:
     bundle = next_bundle(None, NAMES, START)
     assert next_bundle(bundle, NAMES, START + 200 * DAY) is bundle
 
 
 def test_the_ca_outlives_renewals() -> None:
-    """A renewal of the certificate alone needs no new trust."""
+    """Renewing only the certificate requires no new trust."""
     bundle = next_bundle(None, NAMES, START)
     renewed = next_bundle(bundle, NAMES, START + 300 * DAY)
     assert renewed.ca == bundle.ca
@@ -59,7 +59,7 @@ def test_the_ca_outlives_renewals() -> None:
 
 @pytest.mark.parametrize("field", CertificateBundle._fields)
 @pytest.mark.parametrize("damage", [b"", b"not PEM"])
-def test_what_is_damaged_is_replaced(field: str, damage: bytes) -> None:
+def test_damaged_parts_are_replaced(field: str, damage: bytes) -> None:
     bundle = next_bundle(None, NAMES, START)
     repaired = next_bundle(bundle._replace(**{field: damage}), NAMES, START + DAY)
     assert is_trusted(repaired.cert, repaired.ca, START + DAY)
@@ -95,7 +95,7 @@ def test_an_expired_one_is_replaced_at_once() -> None:
 @settings(max_examples=5, deadline=None)
 @given(st.lists(st.integers(20, 50), min_size=120, max_size=120))
 def test_each_certificate_is_trusted_before_it_is_used(days: list[int]) -> None:
-    """The API server may trust the bundle of the last look, if the replicas look once in 50 days."""
+    """The API server may trust the bundle of the last check, provided that the replicas check once in 50 days."""
     now = START
     bundle = next_bundle(None, NAMES, now)
     authorities: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""The webhooks and the read API on one port."""
+"""The webhooks and the read API on a single port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zonewise_scheduler.controller.webhooks.shared_port import MAX_READS, Shared
 PLAN = Request("GET", "/api/v1/plan")
 
 
-def test_paths_are_of_one_of_both() -> None:
+def test_each_path_belongs_to_the_webhooks_or_to_the_read_api() -> None:
     read_api = GetHandler(
         {"/api/v1/plan": lambda _: text_response(200, "plan\n"), "/metrics": lambda _: text_response(200, "")}
     )
@@ -27,8 +27,8 @@ def test_paths_are_of_one_of_both() -> None:
     assert handler.handle(Request("POST", VALIDATE_PATH, body=b"none")).status == 400
 
 
-def test_only_the_leader_is_read() -> None:
-    """A replica that stands by has webhooks, and knows no reservations and forecasts."""
+def test_only_the_leader_serves_the_read_api() -> None:
+    """A standby replica serves the webhooks, but it knows no reservations and forecasts."""
     stands_by = True
     read_api = GetHandler({"/api/v1/plan": lambda _: text_response(200, "plan\n")})
     handler = SharedPortHandler(WebhookHandler(rules()), read_api, lambda: stands_by)
@@ -39,7 +39,7 @@ def test_only_the_leader_is_read() -> None:
 
 
 def test_slow_reads_leave_threads_to_the_webhooks() -> None:
-    """Of the read API no more than MAX_READS requests are served at once; the webhooks are served nevertheless."""
+    """At most MAX_READS requests of the read API are served at once; the webhooks are served nevertheless."""
     entered, ending = threading.Semaphore(0), threading.Event()
 
     def wait(_: Request) -> Response:

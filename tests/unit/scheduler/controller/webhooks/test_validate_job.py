@@ -1,4 +1,4 @@
-"""Validation of jobs: invalid declarations are rejected by field and value, and running jobs stay as admitted."""
+"""Validation of jobs: invalid declarations are rejected with field and value; running jobs must not change."""
 
 from __future__ import annotations
 
@@ -73,20 +73,20 @@ def test_valid_jobs(valid: Any) -> None:
     ],
 )  # fmt: skip
 def test_invalid_declarations(field: str, value: str, invalid: Any) -> None:
-    """The message has the field, the value, and what to do."""
+    """The message contains the field, the value, and what to do."""
     message = problems_of(invalid)
     assert f"{field}" in message
     assert value in message
     assert len(message) < 1000
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     message = problems_of(job("Team_A", {RUN: "never", MIN: "9"}))
     assert message.count("; ") == 2
 
 
 def test_templates_of_other_kinds_are_found() -> None:
-    """Each pod template counts, wherever a kind has it."""
+    """Each pod template counts, wherever it is in the object."""
     template = job("q", template={f"{TOPOLOGY}-slice-size": "2"})["spec"]["template"]
     spec = {"replicatedJobs": [{"name": "a"}, {"name": "b", "template": {"spec": {"template": template}}}]}
     job_set = {**job("q"), "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": spec}
@@ -123,22 +123,22 @@ def test_changes_of_a_running_job(field: str, old: Any, new: Any) -> None:
         (job("a", **RUNNING), job("b", **HELD)),
         (job("a", **HELD), job("a", labels={SECONDS: "9"}, **HELD)),
         (job("a", **RUNNING), job("a", **RUNNING, parallelism=3)),
-        # a start of a partial admission: the pods that were admitted
+        # a start with a partial admission has the number of admitted pods
         (job("a", {MIN: "2"}, **HELD), job("a", {MIN: "2"}, **RUNNING, parallelism=2)),
         (job("a", labels={PRIORITY: "b"}, **RUNNING), job("a", labels={PRIORITY: "c"}, **RUNNING)),
-        # a problem that was stored before the webhook ran
+        # a problem that was stored before the webhook was installed
         (job("a", {RUN: "2 hours"}, **RUNNING), job("a", {RUN: "2 hours"}, **HELD)),
     ],
 )
-def test_changes_that_are_free(old: Any, new: Any) -> None:
+def test_permitted_changes(old: Any, new: Any) -> None:
     assert problems_of(new, old) == ""
 
 
-def test_an_update_may_leave_a_stored_problem_and_make_no_other() -> None:
+def test_an_update_may_keep_a_stored_problem_but_not_add_another() -> None:
     old = job("a", {RUN: "2 hours"}, **HELD)
     assert problems_of(job("a", {RUN: "3 hours"}, **HELD), old).startswith(f"metadata.annotations[{RUN}]: ")
 
 
-def test_a_queue_is_not_removed_where_there_is_a_default_one() -> None:
+def test_a_queue_cannot_be_removed_if_there_is_a_default_queue() -> None:
     assert problems_of(job(**HELD), job("a", **HELD)) == ""
     assert "default queue" in problems_of(job(**HELD), job("a", **HELD), rules(default_queue=True))

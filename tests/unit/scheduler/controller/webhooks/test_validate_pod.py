@@ -39,5 +39,5 @@ def test_invalid_pods(words: str, invalid: Any) -> None:
 
 
 def test_updates_are_left_to_the_policy() -> None:
-    """No webhook stands between a kubelet and its pods."""
+    """No webhook may stand between a kubelet and its pods."""
     assert problems_of(pod("Q!"), pod()) == ""

@@ -1,4 +1,4 @@
-"""Replicas that serve the webhooks with one certificate, on an embedded API server."""
+"""Replicas that serve the webhooks with a single certificate, on an embedded API server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DAY = 86_400.0
 
 
 class Replicas:
-    """Two replicas on one API server; the first one leads. Steps are taken by the test."""
+    """Two replicas on one API server; the first one leads. The test runs their steps."""
 
     def __init__(self, url: str, directory: Path) -> None:
         self.client = Client(Config.from_url(url))
@@ -64,7 +64,7 @@ class Replicas:
             self.client.create(resource, {"metadata": {"name": "zonewise-controller"}, "webhooks": webhooks})
 
     def trusted(self) -> set[str]:
-        """The CA bundles of all webhooks."""
+        """Return the CA bundles of all webhooks."""
         return {
             base64.b64decode(webhook["clientConfig"].get("caBundle", "")).decode()
             for resource in KINDS
@@ -72,7 +72,7 @@ class Replicas:
         }
 
     def ask(self, i: int) -> Any:
-        """The response of a replica to a client that trusts what the configurations trust."""
+        """Return the response of a replica to a client that trusts the CAs in the configurations."""
         [bundle] = self.trusted()
         context = ssl.create_default_context(cadata=bundle)
         with urllib3.PoolManager(ssl_context=context, retries=False) as pool:
@@ -106,14 +106,14 @@ def test_all_replicas_serve_one_certificate(replicas: Replicas) -> None:
 
 
 def test_a_secret_without_data_is_filled(replicas: Replicas) -> None:
-    """The manifests bring an empty one, so that no right to create Secrets is needed."""
+    """The manifests contain an empty Secret, so that no permission to create Secrets is needed."""
     replicas.client.create(SECRETS, {"metadata": {"name": "zonewise-controller-webhook", "namespace": "default"}})
     replicas.servers[0].step()
     assert set(replicas.secret()["data"]) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
 
 
 def test_the_faster_replica_wins(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica whose write conflicts uses what the other one has written."""
+    """A replica whose write conflicts uses the certificate of the other one."""
     slow, fast = replicas.servers
     get = replicas.client.get
     raced: list[bool] = []
@@ -134,8 +134,8 @@ def test_the_faster_replica_wins(replicas: Replicas, monkeypatch: pytest.MonkeyP
     assert [replicas.ask(i) for i in range(2)] == [False, False]
 
 
-def test_a_renewal_interrupts_nothing(replicas: Replicas) -> None:
-    """Ten years, looked at once a month: in the end, today, each replica serves what is trusted."""
+def test_a_renewal_does_not_interrupt_service(replicas: Replicas) -> None:
+    """The clock passes ten years in monthly steps up to today; then each replica serves a trusted certificate."""
     replicas.now -= 130 * 30 * DAY
     replicas.configure()
     for one in replicas.servers:
@@ -150,8 +150,8 @@ def test_a_renewal_interrupts_nothing(replicas: Replicas) -> None:
     assert [replicas.ask(i) for i in range(2)] == [False, False]
 
 
-def test_configurations_that_are_not_there(replicas: Replicas) -> None:
-    """Without webhook configurations the webhooks are served, and no error is raised."""
+def test_missing_configurations(replicas: Replicas) -> None:
+    """Without webhook configurations the webhooks are still served, and no error is raised."""
     replicas.servers[0].step()
     assert replicas.servers[0].port
 
@@ -165,8 +165,8 @@ def test_it_serves_as_a_context(replicas: Replicas) -> None:
         assert replicas.ask(0) is False
 
 
-def test_the_patch_names_its_webhooks() -> None:
-    """A webhook that was put in between fails the patch."""
+def test_the_patch_tests_the_names_of_its_webhooks() -> None:
+    """A webhook that was inserted in the meantime makes the patch fail."""
     webhooks: list[Any] = [{"name": "a", "clientConfig": {"caBundle": "x"}}, {"name": "b", "clientConfig": {}}]
     assert trust_patch({"webhooks": webhooks}, "x") == [
         {"op": "test", "path": "/webhooks/1/name", "value": "b"},
@@ -175,7 +175,7 @@ def test_the_patch_names_its_webhooks() -> None:
 
 
 def test_a_replica_that_begins_to_lead_writes_its_cas_at_once(replicas: Replicas, tmp_path: Path) -> None:
-    """Until they are written no job can be created: it does not wait for its next look, a minute later."""
+    """No job can be created until the CAs are written, so they must not wait for the next check, a minute later."""
     replicas.configure()
     leads = threading.Event()
     options = WebhookOptions("127.0.0.1:0", "default", directory=str(tmp_path), names=NAMES)
@@ -187,7 +187,7 @@ def test_a_replica_that_begins_to_lead_writes_its_cas_at_once(replicas: Replicas
         eventually(lambda: replicas.trusted() != {""}, 30.0)
 
 
-def test_a_defect_ends_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_does_not_end_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
 
     def step(_server: WebhookServer) -> None:

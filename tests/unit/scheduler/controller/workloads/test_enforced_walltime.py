@@ -1,4 +1,4 @@
-"""Which walltimes a queue enforces."""
+"""The walltimes that a queue enforces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def workload(declared: str = "", **spec: object) -> Json:
         ("", queue("true"), queue(), inf),
     ],
 )
-def test_the_annotation_of_the_local_queue_wins(
+def test_the_annotation_of_the_local_queue_takes_precedence(
     declared: str, local: Json | None, cluster: Json | None, seconds: float
 ) -> None:
     queues = [each for each in (local, cluster) if each is not None]

@@ -1,4 +1,4 @@
-"""Which Workload is that of a job, through starts, stops and changes by users."""
+"""Whether a Workload still matches its job, through starts, stops and changes by users."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_change_of_requests_or_of_the_number_of_pods_ends_the_match(
 
 
 @given(batch_jobs())
-def test_a_quantity_is_the_same_in_another_form(job: Json) -> None:
+def test_quantities_are_compared_by_value(job: Json) -> None:
     workload = workload_of(job)
     changed = copy.deepcopy(job)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "2000m", "memory": "1024Mi"}

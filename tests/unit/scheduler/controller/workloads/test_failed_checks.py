@@ -1,4 +1,4 @@
-"""What a failed admission check does to a Workload with quota."""
+"""How a failed admission check affects a Workload with quota."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def patched(workload: Json, patch: Json | None) -> Json:
 
 
 def reserved(*names: str) -> Json:
-    """A Workload with quota and pending checks."""
+    """Return a Workload with quota and pending checks."""
     return patched(pending_workload(), reserve_quota(pending_workload(), Admission("cq", (), NOW, names)))
 
 
@@ -47,7 +47,7 @@ def test_a_check_that_has_not_failed_changes_nothing(state: str) -> None:
     assert retry(workload, NOW) is None
 
 
-def test_a_rejection_targets_a_deactivation() -> None:
+def test_a_rejection_sets_the_deactivation_target() -> None:
     workload = reserved("b", "a", "c")
     for name, message in (("b", "no nodes"), ("a", "")):
         workload = with_state(workload, name, "Rejected", message=message)
@@ -69,12 +69,12 @@ def test_a_retry_evicts_and_waits_for_the_longest_delay() -> None:
     assert checks == [("a", "Pending", 1), ("b", "Pending", 1), ("c", "Pending", None)]
 
 
-def test_a_retry_without_a_delay_waits_for_nothing() -> None:
+def test_a_retry_without_a_delay_does_not_wait() -> None:
     workload = patched(reserved("a"), retry(with_state(reserved("a"), "a", "Retry"), NOW))
     assert "requeueState" not in workload["status"]
 
 
-def test_a_later_time_and_the_number_of_requeues_stay() -> None:
+def test_a_later_requeue_time_and_the_number_of_requeues_are_kept() -> None:
     workload = with_state(reserved("a"), "a", "Retry", requeueAfterSeconds=10)
     state = RequeueState(3, NOW + 100)
     workload["status"]["requeueState"] = {"count": state.requeues, "requeueAt": "2023-11-14T22:15:00Z"}
@@ -83,7 +83,7 @@ def test_a_later_time_and_the_number_of_requeues_stay() -> None:
     assert workload["status"]["requeueState"]["count"] == state.requeues
 
 
-def test_checks_follow_those_that_the_queue_requires() -> None:
+def test_the_checks_in_the_status_follow_those_that_the_queue_requires() -> None:
     workload = with_state(reserved("a", "b"), "b", "Ready", message="m")
     before = {check["name"]: check for check in workload["status"]["admissionChecks"]}
     workload = patched(workload, require_checks(workload, ("c", "b"), NOW + 5))

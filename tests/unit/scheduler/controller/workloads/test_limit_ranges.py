@@ -1,4 +1,4 @@
-"""LimitRanges of a namespace together: the defaults of containers, and what violates them."""
+"""The LimitRanges of a namespace taken together: the defaults of containers, and what violates the ranges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pod_spec(*, limits: Json | None = None, pods: int = 1, **requests: Any) -> J
 
 
 def problem(spec: Json, *ranges: Json) -> str:
-    """Why the pod is rejected; "": it is not."""
+    """Return why the pod is rejected; empty if it is not."""
     try:
         check_pod(spec, PATH, ranges)
     except FieldError as error:
@@ -43,7 +43,7 @@ def test_the_first_default_of_a_resource_counts() -> None:
     assert defaults.limits == {"cpu": "2"}
 
 
-def test_without_ranges_all_is_allowed() -> None:
+def test_without_ranges_everything_is_allowed() -> None:
     assert problem(pod_spec(cpu="9000")) == ""
 
 
@@ -60,7 +60,7 @@ def test_without_ranges_all_is_allowed() -> None:
     ],
 )
 def test_bounds_of_containers(spec: Json, expected: str) -> None:
-    """The smallest maximum and the largest minimum count, for requests and limits."""
+    """The smallest maximum and the largest minimum count, both for requests and for limits."""
     strict = limit_range("a", min={"cpu": "1"}, max={"cpu": "4", "memory": "1Gi"})
     loose = limit_range("b", min={"cpu": "1m"}, max={"cpu": "64", "memory": "2Gi"})
     assert problem(spec, strict, loose) == problem(spec, loose, strict) == expected
@@ -99,7 +99,7 @@ def test_bounds_of_pods_count_the_requests_and_limits_of_all_containers(spec: Js
 )
 @pytest.mark.parametrize(("kind", "field"), [("Container", CONTAINER), ("Pod", PATH.removesuffix("."))])
 def test_limits_are_bounded_by_requests(kind: str, field: str, spec: Json, *, is_allowed: bool) -> None:
-    """The smallest ratio counts. Without a limit there is none."""
+    """The smallest ratio counts. Without a limit there is no ratio."""
     ranges = [limit_range(kind=kind, maxLimitRequestRatio={"cpu": ratio}) for ratio in ("2500m", "3")]
     ratio = "limits must not be above the limitRange maxLimitRequestRatio times the requests"
     assert problem(spec, *ranges) == ("" if is_allowed else f"{field}: cpu: {ratio}")
@@ -111,7 +111,7 @@ def test_bounds_of_pods_do_not_count_the_overhead_of_the_runtime_class() -> None
 
 
 def test_a_request_must_not_exceed_its_limit() -> None:
-    """As where the limit is a default."""
+    """The limit may be a default as well."""
     spec = pod_spec(cpu="8", limits={"cpu": "4"})
     assert problem(spec, limit_range(default={"cpu": "4"})) == f"{CONTAINER}: cpu: requests must not exceed its limits"
 

@@ -79,19 +79,19 @@ def test_the_planner_reads_the_workload_of_any_job(built: Json) -> None:
 
 
 @given(st.text("abc-.", min_size=1, max_size=253), st.text("0123456789abcdef-", min_size=1, max_size=36))
-def test_a_name_is_a_label_value_and_differs_by_kind_and_uid(name: str, uid: str) -> None:
+def test_a_name_is_a_valid_label_value_and_depends_on_kind_and_uid(name: str, uid: str) -> None:
     names = [workload_name(JOBS, name, uid), workload_name(JOB_SETS, name, uid), workload_name(JOBS, name, f"{uid}0")]
     assert len(set(names)) == 3
     assert all(len(item) <= 63 and re.search(r"-[0-9a-f]{5}$", item) for item in names)
 
 
-def test_the_name_is_that_of_kueue() -> None:
+def test_the_name_equals_that_of_kueue() -> None:
     # printf 'Job\nbatch\nsample\n1234' | sha1sum
     assert workload_name(JOBS, "sample", "1234") == "job-sample-84fd7"
     assert adopted_workload_name(JOBS, "sample", "1234") == "job-sample-84fd7"
 
 
-def test_the_name_of_an_adopted_workload_is_cut_where_kueue_cuts_it() -> None:
+def test_the_name_of_an_adopted_workload_is_truncated_as_by_kueue() -> None:
     name = adopted_workload_name(JOBS, "s" * 253, "1234")
     assert len(name) == 253
     assert name[-6:] == workload_name(JOBS, "s" * 253, "1234")[-6:]
@@ -105,7 +105,7 @@ def test_the_name_of_an_adopted_workload_is_cut_where_kueue_cuts_it() -> None:
         ({}, "", ("PriorityClass", "default", 3)),
     ],
 )
-def test_the_class_of_the_workload_counts_before_that_of_its_pods(
+def test_the_priority_class_of_the_workload_precedes_that_of_its_pods(
     labels: Json, pod_class: str, priority: tuple[str, str, int]
 ) -> None:
     template = {"spec": {"containers": [CONTAINER], "priorityClassName": pod_class}}
@@ -173,14 +173,14 @@ def test_selected_labels_and_annotations_are_copied() -> None:
     assert metadata["annotations"] == {"cost": "1", "provreq.kueue.x-k8s.io/maxRunDuration": "3"}
 
 
-def test_a_uid_that_is_no_label_value_is_no_label() -> None:
+def test_a_uid_that_is_not_a_valid_label_value_is_not_a_label() -> None:
     built = job()
     built["metadata"]["uid"] = "-"
     assert build(built)["metadata"]["labels"] == {}
 
 
 @given(batch_jobs(), st.sampled_from(["", "high"]), st.none() | st.integers(1, 9), st.none() | st.integers(1, 9))
-def test_a_workload_that_has_followed_its_job_is_as_built_anew(
+def test_a_workload_updated_to_its_job_equals_a_new_one(
     built: Json, priority: str, before: int | None, after: int | None
 ) -> None:
     workload = build(built | {"spec": {**built["spec"], "activeDeadlineSeconds": before}})

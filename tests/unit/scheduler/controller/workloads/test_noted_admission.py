@@ -1,4 +1,4 @@
-"""What a start notes is read as it was; what users write is nothing, or an admission without amounts."""
+"""The annotation of a start is read back as written; text of users gives nothing, or an admission without amounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = st.text(min_size=1)
 
 
 @given(NAMES, st.dictionaries(NAMES, NAMES, min_size=1), st.integers(0, 1 << 31))
-def test_what_is_noted_is_read(queue: str, flavors: dict[str, str], pods: int) -> None:
+def test_a_noted_admission_is_read_back(queue: str, flavors: dict[str, str], pods: int) -> None:
     text = note_admission(queue, {"name": "main", "flavors": flavors}, pods)
     assert read_noted_admission(text) == NotedAdmission(queue, flavors, pods)
 
@@ -36,7 +36,7 @@ def test_any_text_can_be_read(text: str) -> None:
     assert noted is None or (noted.cluster_queue and noted.flavors and noted.pods >= 0)
 
 
-def test_usage_is_that_of_the_resources_with_a_flavor() -> None:
+def test_usage_includes_only_resources_with_a_flavor() -> None:
     flavors = {"cpu": "f", "memory": "g", "pods": "f", "example.com/gpu": "g"}
     assert pod_set_assignment("main", flavors, 3, {"cpu": 1500, "memory": 1 << 30, "ephemeral-storage": 5}) == {
         "name": "main",

@@ -1,4 +1,4 @@
-"""Workloads are completed by what the API server adds to their pods."""
+"""Workloads are completed with what the API server adds to their pods."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def workload(*, resources: Json | None = None, namespace: str = "ns", **spec: An
 
 
 def completed_spec(obj: Json, defaults: PodDefaults) -> Json:
-    """The spec of the pods; the Workload itself stays as it is."""
+    """Return the completed spec of the pods; the Workload itself is not changed."""
     before = copy.deepcopy(obj)
     completed = with_pod_defaults(obj, defaults)
     assert obj == before
@@ -55,7 +55,7 @@ def test_pods_have_the_overhead_of_their_runtime_class() -> None:
     assert completed_spec(own, KATA)["overhead"] == {"cpu": "1"}
 
 
-def test_pods_go_where_their_runtime_class_is() -> None:
+def test_pods_have_the_scheduling_constraints_of_their_runtime_class() -> None:
     spec = completed_spec(workload(runtimeClassName="kata"), KATA)
     assert {name: spec[name] for name in SCHEDULING} == SCHEDULING
     own: Json = {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "t"}, *SCHEDULING["tolerations"]]}
@@ -75,7 +75,7 @@ def test_a_node_selector_that_contradicts_the_runtime_class_is_rejected() -> Non
 
 @pytest.mark.parametrize("spec", [{}, {"runtimeClassName": "unknown"}, {"runtimeClassName": ""}])
 def test_other_pods_have_no_overhead(spec: Json) -> None:
-    """A class that is unknown may exist by the time of the pods: as in Kueue, the Workload waits for nothing."""
+    """An unknown class may exist by the time the pods are created. As in Kueue, the Workload does not wait for it."""
     obj = workload(**spec)
     assert with_pod_defaults(obj, KATA) is obj
 
@@ -97,7 +97,7 @@ def test_containers_have_the_defaults_of_their_namespace(resources: Json | None,
     assert spec["initContainers"][0]["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
 
 
-def test_a_workload_to_which_nothing_is_added_is_the_same() -> None:
+def test_a_workload_without_additions_is_returned_unchanged() -> None:
     whole = workload(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "1"}})
     elsewhere = workload(namespace="other")
     defaults = PodDefaults(limit_ranges={"ns": [RANGE]})

@@ -1,4 +1,4 @@
-"""What queues ask for by annotations."""
+"""The requests of queues, made with annotations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def queue(value: str) -> Json:
         (["yes"], False),
     ],
 )
-def test_the_first_queue_that_says_anything_decides(values: list[str], requested: bool) -> None:
+def test_the_first_queue_with_a_value_decides(values: list[str], requested: bool) -> None:
     assert is_requested([queue(value) for value in values], BIND_ANNOTATION) == requested
 
 

@@ -1,4 +1,4 @@
-"""Conditions and other parts of a Workload's status, beside its admission."""
+"""Conditions and other parts of a Workload's status, except its admission."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_reason_of_a_wait_is_written_once() -> None:
     assert explain_pending(waiting, "WaitingForQuota", "needs 4 GPUs, 3 free", LATER) is not None
 
 
-def test_a_workload_is_requeued_after_a_wait_and_counts_anew_when_it_is_reactivated() -> None:
+def test_a_workload_is_requeued_after_a_wait_and_its_count_restarts_on_reactivation() -> None:
     workload = admitted() | {"spec": admitted()["spec"]}
     workload["status"]["requeueState"] = {"count": 4, "requeueAt": "2023-11-14T22:13:20Z"}
     requeued = patched(workload, requeue(workload, "BackoffFinished", "m", NOW))
@@ -112,7 +112,7 @@ def test_reclaimable_pods_are_those_of_known_pod_sets_and_no_more_than_they_have
 
 
 @given(JSON_VALUES, st.sampled_from(["conditions", "admissionChecks", "schedulingStats", "admission", "status"]))
-def test_a_damaged_status_costs_only_itself(damage: object, field: str) -> None:
+def test_a_damaged_status_affects_no_other_field(damage: object, field: str) -> None:
     workload = admitted()
     if field == "status":
         workload["status"] = damage

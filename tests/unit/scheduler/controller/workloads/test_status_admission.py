@@ -1,4 +1,4 @@
-"""Admissions of the planner in the status of a Workload: written, read back, evicted, released."""
+"""Admissions of the planner in the status of a Workload: written, read back, evicted and released."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PREEMPTION = EvictionCause("Preempted", "Preempted to accommodate w2", "", "InCl
 
 
 def patched(workload: Json, patch: Json | None) -> Json:
-    """The Workload after a patch, if any."""
+    """Return the Workload after a patch, if there is one."""
     before = copy.deepcopy(workload)
     result: Any = workload if patch is None else apply_merge_patch(copy.deepcopy(workload), patch)
     assert workload == before
@@ -142,7 +142,7 @@ def test_an_eviction_is_counted_by_its_reason_and_resets_checks() -> None:
     assert [item["count"] for item in workload["status"]["schedulingStats"]["evictions"]] == [1, 1]
 
 
-def test_checks_that_have_passed_stay_when_the_topology_is_assigned_after_them() -> None:
+def test_passed_checks_are_kept_when_the_topology_is_assigned_later() -> None:
     pod_set = PodSetAdmission("main", {}, {}, 1, None, "Pending")
     admission = Admission("cq", (pod_set,), 1_700_000_000.0, ("a",))
     workload = patched(pending_workload(), reserve_quota(pending_workload(), admission))

@@ -1,4 +1,4 @@
-"""When an admitted Workload is to stop, and what is written then."""
+"""When an admitted Workload must stop, and what is written then."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_execution_time_counts_earlier_admissions() -> None:
     assert next_limit(workload, LIMITS) == TimeLimit(NOW + 100, "MaximumExecutionTimeExceeded")
 
 
-def test_a_workload_that_stops_already_has_no_limit() -> None:
+def test_a_workload_that_already_stops_has_no_limit() -> None:
     assert next_limit(pending_workload(), LIMITS) is None
     assert next_limit(admitted(active=False), LIMITS) is None
     workload = admitted()
@@ -98,7 +98,7 @@ def test_pods_that_are_not_ready_are_requeued_twice_and_then_deactivated() -> No
     assert "requeueState" not in workload["status"]
 
 
-def test_an_execution_time_that_is_used_up_counts_anew_after_the_deactivation() -> None:
+def test_an_exhausted_execution_time_restarts_after_the_deactivation() -> None:
     workload = admitted(maximumExecutionTimeSeconds=500)
     limit = next_limit(workload, LIMITS._replace(timeout=0))
     assert limit is not None
@@ -109,7 +109,7 @@ def test_an_execution_time_that_is_used_up_counts_anew_after_the_deactivation() 
 
 
 @pytest.mark.parametrize("reason", ["Preempted", "PodsReadyTimeout"])
-def test_pods_are_not_ready_any_more_once_the_quota_is_released(reason: str) -> None:
+def test_pods_are_no_longer_ready_once_the_quota_is_released(reason: str) -> None:
     workload = admitted()
     workload = patched(workload, set_pods_ready(workload, NOW, ready=True))
     workload = patched(workload, evict(workload, EvictionCause(reason, "m"), NOW + 1))
@@ -119,7 +119,7 @@ def test_pods_are_not_ready_any_more_once_the_quota_is_released(reason: str) -> 
 
 
 @given(st.integers(1, 10**6), st.floats(0.1, 1e6), st.floats(0.1, 1e6))
-def test_a_backoff_doubles_up_to_the_longest(requeues: int, base: float, longest: float) -> None:
+def test_a_backoff_doubles_up_to_the_maximum(requeues: int, base: float, longest: float) -> None:
     limits = ReadinessLimits(backoff_base=base, backoff_max=longest)
     assert limits.backoff(1) == min(base, longest)
     assert limits.backoff(requeues + 1) in (limits.backoff(requeues) * 2, longest)

@@ -1,4 +1,4 @@
-"""Writing the status of NodeFeatureGroups to an API server in memory."""
+"""Writing the status of NodeFeatureGroups to an in-memory API server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node(name: str, *groups: str) -> TrackedNode:
 
 @contextmanager
 def connected() -> Generator[tuple[Api, Client]]:
-    """Return two clients of a server that serves groups."""
+    """Yield an API client and a controller client of a server that serves groups."""
     with ApiServer() as server, closing(Api(server.url)) as api, closing(Client(server.client_config())) as client:
         api.post(CRDS, GROUP_CRD).ok()
         yield api, client
@@ -44,7 +44,7 @@ def connected() -> Generator[tuple[Api, Client]]:
 def writing(
     attempts: list[str], may_write: Callable[[], bool] = lambda: True
 ) -> Generator[tuple[Api, GroupStatusWriter]]:
-    """A writer that observes the groups of a server."""
+    """Yield a writer that observes the groups of a server, with an API client."""
 
     def count(_write: Write, outcome: Outcome) -> None:
         attempts.append(outcome.result)
@@ -63,7 +63,7 @@ def members(api: Api, name: str = "g") -> list[str]:
     return [entry["name"] for entry in status.get("nodes", ())]
 
 
-def test_nodes_come_and_go_in_one_write_each_time() -> None:
+def test_nodes_are_added_and_removed_in_one_write_each() -> None:
     attempts: list[str] = []
     with writing(attempts) as (api, writer):
         api.post(GROUPS, group_object(name="g")).ok()
@@ -86,16 +86,16 @@ def test_a_status_that_another_program_edits_is_repaired() -> None:
 
 
 def test_a_response_that_cannot_be_read_is_a_failure_and_the_write_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy may respond with anything."""
+    """For example, a proxy may respond with anything."""
     package = "zonewise_scheduler.controller.writing"
     attempts: list[str] = []
 
-    def attempt_badly_first(client: Client, write: Write) -> Outcome:
+    def fail_first(client: Client, write: Write) -> Outcome:
         if not attempts:
             raise AttributeError("of this test")
         return attempt(client, write)
 
-    monkeypatch.setattr(f"{package}.outcome.attempt", attempt_badly_first)
+    monkeypatch.setattr(f"{package}.outcome.attempt", fail_first)
     monkeypatch.setattr(f"{package}.group_status_writer.RETRY", 0.01)
     with writing(attempts) as (api, writer):
         api.post(GROUPS, group_object(name="g")).ok()
@@ -103,7 +103,7 @@ def test_a_response_that_cannot_be_read_is_a_failure_and_the_write_is_repeated(m
         eventually(lambda: attempts == ["rejected", "done"])
 
 
-def test_a_replica_that_may_not_write_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_that_may_not_write_checks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zonewise_scheduler.controller.writing.group_status_writer.RETRY", 0.01)
     asked: list[None] = []
 
@@ -120,7 +120,7 @@ def test_a_replica_that_may_not_write_looks_again(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_failed_write_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another program writes between the last observation and the write: the version is stale."""
+    """Another program writes between the last observation and the write, so the version is stale."""
     monkeypatch.setattr("zonewise_scheduler.controller.writing.group_status_writer.RETRY", 0.01)
     attempts: list[str] = []
     with connected() as (api, client):
@@ -141,7 +141,7 @@ def test_a_failed_write_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Tasks:
-    """In place of DelayedTasks: tasks wait until they are worked on."""
+    """A replacement for DelayedTasks whose tasks wait until the test executes them."""
 
     def __init__(self, work: Callable[[str], object], **_options: Any) -> None:
         self.work = work
@@ -151,7 +151,7 @@ class Tasks:
         self.submitted.append((task, delay))
 
 
-def test_each_write_waits_for_as_long_as_agents_need_for_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_write_waits_for_the_time_that_agents_need_after_the_previous_one(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Tasks] = []
 
     def tasks(work: Callable[[str], object], **options: Any) -> Tasks:

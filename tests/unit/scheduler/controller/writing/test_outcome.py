@@ -1,4 +1,4 @@
-"""Writes against an API server: conditional, and each response has its outcome."""
+"""Writes to an API server: they are conditional, and each response has its outcome."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_json_patch_tests_the_uid(client: Client) -> None:
     assert attempt(client, Write(Verb.JSON_PATCH, KEY, "patch", operations, uid=uid)).result == "done"
 
 
-def test_an_object_that_is_gone_is_stale_and_its_deletion_done(client: Client) -> None:
+def test_a_write_of_a_deleted_object_is_stale_but_its_deletion_is_done(client: Client) -> None:
     uid = config_map(client)["metadata"]["uid"]
     assert attempt(client, Write(Verb.DELETE, KEY, "delete", uid="other")).result == "stale"
     assert attempt(client, Write(Verb.DELETE, KEY, "delete", uid=uid)).result == "done"

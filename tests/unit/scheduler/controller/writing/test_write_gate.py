@@ -1,4 +1,4 @@
-"""Which writes may be sent: one per object at a time, and none of a paused object before it has changed."""
+"""Which writes may be sent: one per object at a time, and none for a paused object until it changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write(name: str = "j") -> Write:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=20))
-def test_an_object_has_at_most_one_write_on_its_way(steps: list[tuple[str, bool]]) -> None:
+def test_an_object_has_at_most_one_write_in_flight(steps: list[tuple[str, bool]]) -> None:
     gate, in_flight = WriteGate(), set[str]()
     for name, claims in steps:
         if claims:
@@ -30,7 +30,7 @@ def test_an_object_has_at_most_one_write_on_its_way(steps: list[tuple[str, bool]
         assert len(gate) == len(in_flight)
 
 
-def test_a_failed_write_waits_for_another_version_or_for_the_end_of_the_pause() -> None:
+def test_a_failed_write_waits_for_another_version_or_the_end_of_the_pause() -> None:
     gate = WriteGate()
     assert gate.claim(write(), 5, 0.0)
     gate.end(write())
@@ -40,7 +40,7 @@ def test_a_failed_write_waits_for_another_version_or_for_the_end_of_the_pause() 
     assert gate.pause_ends_at == inf
 
 
-def test_the_pauses_of_a_kind_can_end_before_their_time() -> None:
+def test_the_pauses_of_a_kind_can_end_early() -> None:
     gate = WriteGate()
     workload = Write(Verb.CREATE, ObjectKey(WORKLOADS, "ns", "w"), "create")
     gate.pause(write(), 0, 10.0)
@@ -50,7 +50,7 @@ def test_the_pauses_of_a_kind_can_end_before_their_time() -> None:
     assert not gate.claim(write(), 0, 11.0)
 
 
-def test_the_objects_of_pauses_that_are_over_are_returned_once() -> None:
+def test_the_objects_of_expired_pauses_are_returned_once() -> None:
     gate = WriteGate()
     gate.pause(write(), 5, 10.0)
     assert gate.pause_ends_at == 10.0 + PAUSE

@@ -1,4 +1,4 @@
-"""The writer: each write is carried out once its outcome is known, also over an outage."""
+"""The writer: each write is carried out once its outcome is known, even across an outage."""
 
 from __future__ import annotations
 
