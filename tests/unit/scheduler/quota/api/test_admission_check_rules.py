@@ -1,4 +1,4 @@
-"""The admission checks of a queue know their controllers, and whether these serve them."""
+"""The admission checks of a queue: their controllers, and whether these controllers serve them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ACTIVE: Json = {"conditions": [{"type": "Active", "status": "True"}]}
     ("status", "is_active"),
     [(ACTIVE, True), ({}, False), ({"conditions": [{"type": "Active", "status": "False"}]}, False)],
 )
-def test_a_check_is_active_by_its_condition(status: Json, is_active: bool) -> None:
+def test_the_active_condition_makes_a_check_active(status: Json, is_active: bool) -> None:
     parameters = {"apiGroup": "example.com", "kind": "Licence", "name": "l"}
     spec = {"controllerName": "example.com/licences", "retryDelayMinutes": 1, "parameters": parameters}
     obj = {"metadata": {"name": "licence"}, "spec": spec, "status": status}
     assert read_admission_check(obj) == (AdmissionCheck("licence", "example.com/licences", is_active), ())
 
 
-def test_a_queue_is_active_while_each_of_its_checks_is() -> None:
+def test_a_queue_is_active_while_each_of_its_checks_is_active() -> None:
     rules = tuple(AdmissionCheckStrategyRule(name) for name in ("b", "a", "off"))
     queue, off = ClusterQueue("q", admission_checks=rules), AdmissionCheck("off", "c", is_active=False)
     on = {name: AdmissionCheck(name, "c", is_active=True) for name in ("a", "b", "off")}

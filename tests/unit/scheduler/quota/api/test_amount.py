@@ -1,4 +1,4 @@
-"""Amounts: 64 bits, and "unlimited" that no sum or difference leaves."""
+"""Amounts: signed 64-bit integers, and "unlimited", which sums and differences preserve."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ AMOUNTS = st.sampled_from([MIN_AMOUNT, -1, 0, 1, UNLIMITED - 1, UNLIMITED]) | st
 @example(1, 2**63 - 1)
 @example(2**63 - 1, 1)
 @example(2**63 - 1, 2**63 - 1)
-def test_sums_and_differences_stay_within_64_bits(a: int, b: int) -> None:
-    """The nearest bound stands for a sum or difference beyond it."""
+def test_sums_and_differences_are_limited_to_64_bits(a: int, b: int) -> None:
+    """A sum or difference beyond the range is replaced by the nearest bound."""
     for amount, exact in ((plus(a, b), a + b), (minus(a, b), a - b)):
         assert amount == sorted((MIN_AMOUNT, exact, UNLIMITED))[1] or UNLIMITED in (a, b)
     assert plus(a, UNLIMITED) == plus(UNLIMITED, b) == UNLIMITED
@@ -55,12 +55,12 @@ def test_quantities(resource: str, quantity: str, quota: int, request_: int) -> 
     assert (amount_from_quantity(resource, quantity), resource_value(resource, quantity)) == (quota, request_)
 
 
-def test_amounts_are_those_of_64_bits() -> None:
-    """With a sign; the largest one stands for an unlimited amount."""
+def test_amounts_have_64_bits() -> None:
+    """The range is signed; its largest value represents an unlimited amount."""
     assert (MIN_AMOUNT, UNLIMITED) == (-(2**63), 2**63 - 1)
 
 
-def test_no_quantity() -> None:
+def test_an_invalid_quantity_is_an_error() -> None:
     with pytest.raises(ValueError, match="much"):
         amount_from_quantity("cpu", "much")
 
@@ -90,8 +90,8 @@ def test_names_have_the_published_hashes(name: str, hashed: int) -> None:
     assert hash_resource_name(name) == hashed
 
 
-def test_as_many_cpus_as_64_bits_have_are_unlimited() -> None:
-    """As a quota of CPUs; one less is a number. As a request they are one."""
+def test_the_largest_64_bit_number_of_cpus_is_unlimited() -> None:
+    """As a quota, this many CPUs are unlimited, and one less is a number. As a request they are a number, too."""
     most = UNLIMITED // 1000
     assert amount_from_quantity("cpu", most) == UNLIMITED
     assert amount_from_quantity("cpu", most - 1) == (most - 1) * 1000

@@ -1,4 +1,4 @@
-"""The settings of queues: their defaults, and how usage decays."""
+"""The settings of queues: their defaults, and the decay of usage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_defaults_are_those_of_kueue() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "decayed"), [(0.0, 0.0), (10.0, 0.5), (20.0, 0.75), (30.0, 0.875)])
-def test_half_of_what_is_left_decays_each_half_life(seconds: float, decayed: float) -> None:
+def test_half_of_the_remaining_usage_decays_each_half_life(seconds: float, decayed: float) -> None:
     """Without a half-life, nothing decays."""
     assert AdmissionFairSharingConfig(usage_half_life_time=10.0).alpha_rate(seconds) == decayed
     assert AdmissionFairSharingConfig().alpha_rate(seconds) == 0.0

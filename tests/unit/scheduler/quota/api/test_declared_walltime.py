@@ -30,7 +30,7 @@ Json = dict[str, Any]
 def make_workload(
     metadata: Json | None = None, max_seconds: object = None, status: Json | None = None
 ) -> tuple[Workload, tuple[str, ...]]:
-    """A Workload, and the problems that its reader reports."""
+    """Return a Workload and the problems that its reader reports."""
     spec: Json = {"podSets": [{"count": 1, "template": {"spec": {}}}], "queueName": "lq"}
     if max_seconds is not None:
         spec["maximumExecutionTimeSeconds"] = max_seconds
@@ -86,11 +86,11 @@ def test_past_execution_time_is_subtracted(field: str) -> None:
     assert make_workload(max_seconds=60, status={field: 25})[0].walltime == 35
 
 
-def test_a_used_up_walltime_is_not_zero() -> None:
+def test_an_exhausted_walltime_is_not_zero() -> None:
     assert make_workload(max_seconds=60, status={"accumulatedPastExecutionTimeSeconds": 70})[0].walltime == 1
 
 
-def test_of_several_the_smallest_counts() -> None:
+def test_the_smallest_of_several_walltimes_counts() -> None:
     metadata = {"annotations": {MAX_RUN_ANNOTATION: "1m"}}
     assert [make_workload(metadata, seconds)[0].walltime for seconds in (None, 50, 90)] == [60, 50, 60]
 
@@ -138,7 +138,7 @@ def test_deadlines_of_training_jobs() -> None:
 
 
 def test_annotation_and_label() -> None:
-    """The annotation is valid for every kind."""
+    """The annotation is valid for any kind."""
     metadata = {"annotations": {MAX_RUN_ANNOTATION: "2h"}, "labels": {MAX_EXEC_TIME_LABEL: "3600"}}
     assert read_walltime({"kind": "Anything", "metadata": metadata}) == (3600, ())
     metadata = {"labels": {MAX_EXEC_TIME_LABEL: "x"}}
@@ -150,7 +150,7 @@ def test_annotation_and_label() -> None:
 
 
 def make_queues(local: str | None, cluster: str | None) -> tuple[LocalQueue, ClusterQueue]:
-    """Queues with default walltimes."""
+    """Return queues with default walltimes."""
 
     def queue_object(name: str, text: str | None) -> Json:
         return {
@@ -165,7 +165,7 @@ def make_queues(local: str | None, cluster: str | None) -> tuple[LocalQueue, Clu
 
 
 def test_the_default_of_the_nearest_queue_counts() -> None:
-    """It applies to workloads without a declaration."""
+    """The default applies to workloads that declare no walltime."""
     plain, declared = make_workload()[0], make_workload(max_seconds=60)[0]
     assert with_default_walltime(plain, *make_queues("10m", "1h")).walltime == 600
     assert with_default_walltime(plain, *make_queues(None, "1h")).walltime == 3600
@@ -179,7 +179,7 @@ def test_the_default_of_the_nearest_queue_counts() -> None:
 
 @pytest.mark.parametrize(("text", "walltime"), [("20m", 1200), (None, inf)])
 def test_another_default_replaces_an_earlier_one(text: str | None, walltime: float) -> None:
-    """It does so as often as the default changes."""
+    """The default is replaced each time it changes."""
     workload = with_default_walltime(make_workload()[0], *make_queues("10m", None))
     assert with_default_walltime(workload, *make_queues("10m", None)) is workload
     workload = with_default_walltime(workload, *make_queues(text, None))

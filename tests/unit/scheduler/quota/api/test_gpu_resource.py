@@ -21,5 +21,5 @@ from zonewise_scheduler.quota.api.gpu_resource import is_gpu
     ],
 )  # fmt: skip
 def test_resources_of_gpus(name: str, is_one: bool) -> None:
-    """By whole words of what is behind the domain: there is a npu in "input"."""
+    """Whole words after the domain count: "input" contains "npu" but is not a GPU."""
     assert is_gpu(name) is is_one

@@ -1,4 +1,4 @@
-"""Dependencies between Jobs: the notation, and when each kind holds."""
+"""Dependencies between Jobs: the notation, and the state of each kind of dependency."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_notation() -> None:
 @pytest.mark.parametrize(
     "text", ["", "afterok", "afterok:", "after:a", "singleton", "afterok:A", "afterok:a?afterok:b"]
 )
-def test_no_dependency(text: str) -> None:
+def test_an_invalid_dependency_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"dependenc|not a Job name"):
         parse_dependency(text)
 
@@ -41,7 +41,7 @@ def test_no_dependency(text: str) -> None:
     ("kind", "complete", "failed"),
     [("afterok", "fulfilled", "never"), ("afterany", "fulfilled", "fulfilled"), ("afternotok", "never", "fulfilled")],
 )
-def test_when_it_holds(kind: Any, complete: str, failed: str) -> None:
+def test_when_a_dependency_is_satisfied(kind: Any, complete: str, failed: str) -> None:
     dependency = JobDependency(kind, "a")
     assert dependency_state(dependency, None) == "waits"
     assert dependency_state(dependency, {}) == "waits"

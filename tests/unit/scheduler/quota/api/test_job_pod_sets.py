@@ -1,4 +1,4 @@
-"""The pod sets that the spec and the annotations of a job make."""
+"""The pod sets that follow from the spec and the annotations of a job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KUEUE = "kueue.x-k8s.io/"
 
 
 def topology_request(annotations: dict[str, str], indexes: PodIndexes = NO_INDEXES) -> tuple[Json | None, list[str]]:
-    """The request of a template with annotations, and the problems."""
+    """Return the request of a template with annotations, and the problems."""
     problems: list[str] = []
     named = {f"{KUEUE}podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
     reader = FieldReader({"metadata": {"annotations": named}}, "template.", problems)
@@ -119,8 +119,8 @@ def test_a_pod_set_has_no_labels_of_controllers_and_no_duplicate_variables() -> 
     "variables",
     [[{"name": f"VARIABLE_{i}"} for i in range(300)], [], [{"name": "A"}, "A"], ["A", "A"], "A", {"A": 1}, 3, None],
 )
-def test_variables_without_duplicates_stay_as_they_are(variables: object) -> None:
-    """Invalid ones too: the API server reports them. The containers are shared, not copied."""
+def test_variables_without_duplicates_are_not_changed(variables: object) -> None:
+    """Invalid variables are not changed either: the API server reports them. The containers are shared, not copied."""
     container = {"name": "c", "env": variables}
     pod_set = read_pod_set("main", 1, FieldReader({"spec": {"containers": [container, 1]}}, "template.", []))
     assert pod_set.template["spec"]["containers"] == [container, 1]
@@ -161,8 +161,8 @@ def test_an_invalid_pod_set_of_a_workload_is_an_error(pod_set: Json, message: st
         ({"parallelism": MAX_PODS}, MAX_PODS),
     ],
 )
-def test_pods_at_a_time(spec: Json, pods: int) -> None:
-    """As many as completions at most; a Job without either runs one pod."""
+def test_the_number_of_pods_that_run_at_the_same_time(spec: Json, pods: int) -> None:
+    """There are at most as many pods as completions; a Job that declares neither runs one pod."""
     problems: list[str] = []
     assert (pods_at_a_time(FieldReader(spec, "spec.", problems)), problems) == (pods, [])
 
@@ -190,7 +190,7 @@ def test_an_invalid_number_of_pods_is_reported_and_counts_as_one(field: str, val
     ],
 )
 def test_a_number_of_pods(text: str, count: int | None) -> None:
-    """With leading zeros it has twelve digits at most; 64 Mi pods are the most."""
+    """A number has at most twelve digits, including leading zeros; the maximum is 64 Mi pods."""
     assert parse_pod_count(text) == count
     assert MAX_PODS == 64 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""The priority of a job: its WorkloadPriorityClass, or else the PriorityClass of its pods."""
+"""The priority of a job: that of its WorkloadPriorityClass, or else of the PriorityClass of its pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POD_CLASS = ("scheduling.k8s.io", "PriorityClass")
 
 
 def pod_sets(*names: str | None) -> list[PodSetManifest]:
-    """Pod sets with these PriorityClasses; None: without the field."""
+    """Return pod sets with these PriorityClasses; None leaves the field out."""
     return [PodSetManifest("main", 1, {"spec": {} if name is None else {"priorityClassName": name}}) for name in names]
 
 
@@ -41,10 +41,10 @@ def pod_sets(*names: str | None) -> list[PodSetManifest]:
         (None, (), "usual", JobPriority(*POD_CLASS, "usual", 5)),
     ],
 )
-def test_the_class_of_the_job_counts_before_those_of_its_pods(
+def test_the_class_of_the_job_precedes_those_of_its_pods(
     label: str | None, of_pods: tuple[str | None, ...], default: str, priority: JobPriority
 ) -> None:
-    """The first pod set with a class counts, and without any the default of the cluster."""
+    """The first pod set with a class counts; without any, the default class of the cluster does."""
     labels = {} if label is None else {PRIORITY_CLASS_LABEL: label}
     metadata = FieldReader({"labels": labels}, "metadata.", [])
     classes = CLASSES._replace(default_pod_class=default)
@@ -62,13 +62,13 @@ def test_the_class_of_the_job_counts_before_those_of_its_pods(
 def test_an_unknown_class_is_reported_and_counts_as_0(
     labels: Json, of_pods: str, priority: tuple[str, str, str], field: str
 ) -> None:
-    """The classes of jobs and of pods are different ones."""
+    """The classes of jobs and those of pods are separate."""
     metadata = FieldReader({"labels": labels}, "metadata.", [])
     assert read_job_priority(metadata, pod_sets(of_pods), CLASSES) == JobPriority(*priority, 0)
     assert metadata.problems == [f"{field}: no such class is there: {priority[2]!r}"]
 
 
-def test_a_class_that_is_no_text_is_reported_and_counts_as_none() -> None:
+def test_a_class_that_is_not_a_string_is_reported_and_counts_as_none() -> None:
     metadata = FieldReader({"labels": {PRIORITY_CLASS_LABEL: 1}}, "metadata.", [])
     pods = [PodSetManifest("main", 1, {"spec": {"priorityClassName": 1}})]
     assert read_job_priority(metadata, pods, CLASSES._replace(default_pod_class="")) == JobPriority()

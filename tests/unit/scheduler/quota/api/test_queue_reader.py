@@ -1,4 +1,4 @@
-"""Readers of queues, cohorts, flavors and priority classes: invalid fields are reported by path and value."""
+"""Readers of queues, cohorts, flavors and priority classes: errors report invalid fields with path and value."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_cluster_queue() -> None:
 
 
 def test_defaults() -> None:
-    """Without a namespaceSelector no namespace matches; with an empty one all match."""
+    """Without a namespaceSelector no namespace matches; an empty one matches all namespaces."""
     bare = {"metadata": {"name": "q"}, "spec": {}}
     assert read_cluster_queue(bare) == (ClusterQueue("q", namespace_selector=None), ())
     assert read_cluster_queue(with_field(bare, "spec.namespaceSelector", {})) == (ClusterQueue("q"), ())
 
 
 def test_v1beta1() -> None:
-    """The names of v1beta1 have the same meaning."""
+    """The names of v1beta1 have the same meaning as those of the current version."""
     obj: Json = {
         "metadata": {"name": "q"},
         "spec": {
@@ -142,7 +142,7 @@ def test_v1beta1() -> None:
     ],
 )
 def test_an_invalid_field_is_reported(path: str, value: object, problem: str) -> None:
-    """The quotas are read all the same."""
+    """The quotas are read nevertheless."""
     queue, problems = read_cluster_queue(with_field(QUEUE, path, value))
     assert len(problems) == 1
     assert problem in problems[0]
@@ -152,7 +152,7 @@ def test_an_invalid_field_is_reported(path: str, value: object, problem: str) ->
 @pytest.mark.parametrize("field", ["nominalQuota", "borrowingLimit", "lendingLimit"])
 @pytest.mark.parametrize("value", ["many", -1, True, {}])
 def test_a_resource_with_an_invalid_quota_has_none(field: str, value: object) -> None:
-    """An invalid quota is not 0, and an invalid limit is not unlimited: the resource is left out of the group."""
+    """An invalid quota is not 0, and an invalid limit is not unlimited: the resource is omitted from the group."""
     queue, problems = read_cluster_queue(
         with_field(QUEUE, f"spec.resourceGroups.0.flavors.0.resources.0.{field}", value)
     )
@@ -216,7 +216,7 @@ def test_resource_flavor() -> None:
     ],
 )
 def test_workload_priority_class(fields: Json, value: int, problems: tuple[str, ...]) -> None:
-    """Without a value it has 0."""
+    """A class without a value has the value 0."""
     obj = {"metadata": {"name": "high"}, **fields}
     assert read_workload_priority_class(obj) == (WorkloadPriorityClass("high", value), problems)
 
@@ -228,7 +228,7 @@ def test_workload_priority_class(fields: Json, value: int, problems: tuple[str, 
         ("Ready", "True", False), ("Accepted", "True", False), ("Ready", "Unknown", False),
     ],
 )  # fmt: skip
-def test_an_admission_check_is_active_by_its_condition(kind: str, status: str, is_active: bool) -> None:
+def test_the_active_condition_makes_an_admission_check_active(kind: str, status: str, is_active: bool) -> None:
     obj: Json = {
         "metadata": {"name": "check"},
         "spec": {"controllerName": "example.com/c", "parameters": {}, "retryDelayMinutes": 1},
@@ -262,7 +262,7 @@ def test_only_one_mode_admits_by_usage(mode: str, usage_based: bool) -> None:
 def test_a_quota_may_be_0_but_neither_absent_nor_invalid(
     nominal: Json, quotas: tuple[tuple[str, ResourceQuota], ...] | None, problems: tuple[str, ...]
 ) -> None:
-    """A group without a valid resource is left out, and each resource without a quota is reported."""
+    """A group without a valid resource is omitted, and each resource without a quota is reported."""
     group = {"coveredResources": ["cpu"], "flavors": [{"name": "old", "resources": [{"name": "cpu", **nominal}]}]}
     queue, reported = read_cluster_queue({"metadata": {"name": "q"}, "spec": {"resourceGroups": [group]}})
     groups = [] if quotas is None else [ResourceGroup((FlavorQuotas("old", quotas),), frozenset({"cpu"}))]

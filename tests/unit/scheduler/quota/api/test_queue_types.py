@@ -1,11 +1,11 @@
-"""Queues and cohorts of which little is declared."""
+"""Queues and cohorts that declare only a few fields."""
 
 from __future__ import annotations
 
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, Cohort, LocalQueue
 
 
-def test_queues_and_cohorts_have_the_weight_1_where_none_is_declared() -> None:
+def test_queues_and_cohorts_have_the_weight_1_by_default() -> None:
     weights = {each.fair_weight for each in (ClusterQueue("q"), Cohort("c"), LocalQueue("ns", "lq", "q"))}
     assert weights == {1.0}
 

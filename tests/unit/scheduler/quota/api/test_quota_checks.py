@@ -1,4 +1,4 @@
-"""Quotas that contradict each other are problems of their ClusterQueue or Cohort."""
+"""Contradictory quotas are reported as problems of their ClusterQueue or Cohort."""
 
 from __future__ import annotations
 

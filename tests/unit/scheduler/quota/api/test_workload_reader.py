@@ -1,4 +1,4 @@
-"""The reader of Workloads: valid fields are read, others are reported by path and value."""
+"""The reader of Workloads: valid fields are read, and other fields are reported with path and value."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_workload() -> None:
 @pytest.mark.parametrize(
     ("counts", "tolerates"), [((1,), True), ((4,), False), ((1, 1), False), ((0,), True), ((0, 1), True)]
 )
-def test_only_a_pod_alone_tolerates_what_gangs_avoid(counts: tuple[int, ...], tolerates: bool) -> None:
+def test_only_a_single_pod_tolerates_the_conditions_that_gangs_avoid(counts: tuple[int, ...], tolerates: bool) -> None:
     pod_sets = [{"name": f"set-{i}", "count": count, "template": TEMPLATE} for i, count in enumerate(counts)]
     workload = read_workload(with_field(WORKLOAD, "spec.podSets", pod_sets)).workload
     assert workload is not None
@@ -130,7 +130,7 @@ def test_a_request_of_zero_is_a_request() -> None:
 
 
 def test_pod_set_updates_of_passed_checks_count() -> None:
-    """Once there is quota, their node selectors and tolerations are added to those of the template."""
+    """Once the workload has quota, their node selectors and tolerations are added to those of the template."""
     obj = copy.deepcopy(WORKLOAD)
     tolerations = [{"key": "new"}, {"key": "age", "operator": "Lt", "value": "9"}]
     update: Json = {"name": "main", "nodeSelector": {"provisioned-for": "job"}, "tolerations": tolerations}
@@ -154,13 +154,13 @@ def test_pod_set_updates_of_passed_checks_count() -> None:
     [({"unconstrained": False}, True), ({"podSetSliceSize": 2}, True), ({"podSetGroupName": "g"}, False), ({}, False)],
 )
 def test_explicit_topology_requests(request_: Json, explicit: bool) -> None:
-    """Any field about levels or slices makes the request explicit, whatever its value."""
+    """Any field about levels or slices makes the request explicit, whatever its value is."""
     topology = read_valid(with_field(WORKLOAD, "spec.podSets.0.topologyRequest", request_)).pod_sets[0].topology
     assert topology is not None
     assert topology.explicit is explicit
 
 
-def test_the_boost_counts_with_its_gate() -> None:
+def test_the_priority_boost_counts_if_its_gate_is_enabled() -> None:
     """An invalid boost is reported and counts as 0."""
     boosted = read_workload(WORKLOAD, priority_boost=True).workload
     assert boosted is not None
@@ -196,8 +196,8 @@ def test_a_workload_starts_when_its_last_check_passes() -> None:
         ({"nvidia.com/gpu": "4", "memory": "8"}, {"cpu": 1_500, "nvidia.com/gpu": 1}),
     ],
 )
-def test_an_admitted_pod_counts_on_its_node_as_its_quota_does(usage: Json, requests: dict[str, int]) -> None:
-    """Of the resources that the quota counts; what else the template requests is added."""
+def test_an_admitted_pod_counts_on_its_node_like_its_quota(usage: Json, requests: dict[str, int]) -> None:
+    """Resources that the quota counts have the quota's amount; other requests of the template are added."""
     obj = with_field(WORKLOAD, "status.admission.podSetAssignments.0.resourceUsage", usage)
     [pod_set] = read_valid(obj).pod_sets
     assert pod_set.requests_on_node == requests
@@ -234,7 +234,7 @@ def test_required_affinity() -> None:
     ],
 )
 def test_unknown_requests_make_a_workload_unreadable(path: str, value: object, reported: str) -> None:
-    """They do not count as requests of 0."""
+    """Unknown requests do not count as 0."""
     result = read_workload(with_field(WORKLOAD, path, value))
     assert result.workload is None
     assert any(reported in problem for problem in result.problems)
@@ -250,7 +250,7 @@ PATHS = [
 
 
 @given(st.sampled_from(["spec.podSets.0.template", "spec.podSets.0.template.spec", *PATHS]), JSON_VALUES)
-def test_pod_sets_that_are_read_once_more_have_the_same_values_and_problems(path: str, value: object) -> None:
+def test_reading_pod_sets_again_gives_the_same_values_and_problems(path: str, value: object) -> None:
     obj = with_field(WORKLOAD, path, value)
     first, again = read_workload(obj), read_workload(copy.deepcopy(obj))
     assert again.problems == first.problems
@@ -259,7 +259,7 @@ def test_pod_sets_that_are_read_once_more_have_the_same_values_and_problems(path
     )
 
 
-def test_equal_pod_sets_are_one_value_and_large_ones_are_not_remembered() -> None:
+def test_equal_pod_sets_are_one_value_and_large_ones_are_not_cached() -> None:
     pending = {name: value for name, value in WORKLOAD.items() if name != "status"}
     first, again = read_valid(pending), read_valid(copy.deepcopy(pending))
     assert first.pod_sets is again.pod_sets
@@ -273,10 +273,10 @@ def test_no_object_makes_the_reader_raise(path: str, value: object) -> None:
     read_workload(with_field(WORKLOAD, path, value))
 
 
-def test_what_a_workload_leaves_out_has_its_default() -> None:
-    """No priority is 0, a pod set has one pod, and an admission has as many pods as the pod set.
+def test_absent_fields_of_a_workload_have_defaults() -> None:
+    """Without a priority it is 0, a pod set has one pod, and an admission has as many pods as the pod set.
 
-    A pod set without a name is main. An admission of an unknown pod set has one pod.
+    A pod set without a name is called main. An admission of an unknown pod set has one pod.
     """
     obj = copy.deepcopy(WORKLOAD)
     del obj["spec"]["priority"]
@@ -314,7 +314,7 @@ def test_reclaimable_pods_without_a_number_are_none(count: object, pods: int, pr
 
 
 @pytest.mark.parametrize("status", ["True", "False", "Unknown", ""])
-def test_only_conditions_that_are_true_count(status: str) -> None:
+def test_only_true_conditions_count(status: str) -> None:
     """A condition without a time holds since 1970."""
     conditions = [{"type": kind, "status": status} for kind in ("QuotaReserved", "Evicted", "Finished")]
     result = read_workload(with_field(WORKLOAD, "status.conditions", conditions))
@@ -349,7 +349,7 @@ def test_invalid_owners_are_reported_and_count_as_none(
 
 
 def nested_list(depth: int) -> list[object]:
-    """A list that only holds a list, and so on."""
+    """Return a list of lists that is nested this deeply."""
     value: list[object] = []
     for _ in range(depth):
         value = [value]
@@ -359,8 +359,8 @@ def nested_list(depth: int) -> list[object]:
 @pytest.mark.parametrize(
     "value", [object(), "\ud800", nested_list(100_000)], ids=["no JSON", "no Unicode", "deeply nested"]
 )
-def test_a_value_that_cannot_be_encoded_makes_no_pod_set_unreadable(value: object) -> None:
-    """The pod set does not depend on it."""
+def test_an_unencodable_value_does_not_make_a_pod_set_unreadable(value: object) -> None:
+    """The pod set does not depend on that value."""
     expected = read_valid(WORKLOAD).pod_sets
     obj = copy.deepcopy(WORKLOAD)
     obj["spec"]["podSets"][0]["template"]["metadata"] = {"managedFields": value}

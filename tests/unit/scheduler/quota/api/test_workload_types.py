@@ -1,4 +1,4 @@
-"""Requests, usage and duration of workloads, and since when a workload is pending."""
+"""Requests, usage and duration of workloads, and the time since which a workload is pending."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from zonewise_scheduler.quota.api.workload_types import (
     ],
 )
 def test_requests_are_scaled_by_pods(pods: int, scaled: int, requests: dict[str, int]) -> None:
-    """The share of each pod is rounded down. Requests of no pods cannot be scaled, and those of as many pods stay."""
+    """The share of each pod is rounded down. Requests of zero pods cannot be scaled; equal numbers change nothing."""
     resources = PodSetResources("main", pods, {"cpu": 4000, "memory": 400})
     assert resources.scaled_to(scaled) == PodSetResources("main", scaled, requests)
 
 
-def test_scaled_requests_stay_within_64_bits() -> None:
+def test_scaled_requests_are_limited_to_64_bits() -> None:
     assert PodSetResources("main", 1, {"memory": UNLIMITED - 1}).scaled_to(3).requests == {"memory": UNLIMITED}
 
 
@@ -65,7 +65,7 @@ def test_pods_that_are_no_longer_needed_request_nothing() -> None:
     assert PENDING.requests_by_resource == {"cpu": 2000, "memory": 9, "gpu": 0}
 
 
-def test_a_workload_that_gives_back_more_pods_than_it_has_requests_and_uses_nothing() -> None:
+def test_a_workload_with_more_reclaimable_pods_than_pods_requests_and_uses_nothing() -> None:
     admitted = PodSetAdmission("a", {"gpu": "x"}, {"gpu": 5}, 2)
     workload = Workload(
         "ns", "w", (PodSet("a", 2, {"gpu": 3}),), admission=Admission("q", (admitted,)), reclaimable_pods={"a": 3}
@@ -84,7 +84,7 @@ def test_a_workload_that_gives_back_more_pods_than_it_has_requests_and_uses_noth
 def test_an_admission_shrinks_to_the_pods_that_are_needed(
     all_pods: int, reclaimable: dict[str, int], pods: int, usage: int
 ) -> None:
-    """Two pods were admitted. A pod set that the workload does not have keeps its admission."""
+    """Two pods were admitted. A pod set that is not in the workload keeps its admission."""
     admitted = PodSetAdmission("a", {"gpu": "x"}, {"gpu": 5}, 2)
     gone = PodSetAdmission("gone", {"gpu": "x", "cpu": "y"}, {"gpu": 1, "memory": 7}, 1)
     admission = Admission("q", (admitted, gone))
@@ -102,7 +102,7 @@ def test_a_workload_without_an_admission_uses_nothing() -> None:
     ("admission", "duration"),
     [(None, 60), (Admission("q", ()), 60), (Admission("q", (), pending_checks=("check",)), inf)],
 )
-def test_a_workload_with_pending_checks_has_no_longest_duration(admission: Admission | None, duration: float) -> None:
+def test_a_workload_with_pending_checks_has_no_maximum_duration(admission: Admission | None, duration: float) -> None:
     assert Workload("ns", "w", (), admission=admission, walltime=60.0).max_duration == duration
 
 
@@ -111,13 +111,13 @@ def test_a_workload_starts_with_its_last_check_or_else_its_quota(admitted_at: fl
     assert Admission("q", (), 5.0, admitted_at=admitted_at).started_at == started_at
 
 
-def test_a_workload_is_equal_to_itself_alone() -> None:
-    """It may be the key of a set, and its values are not compared."""
+def test_a_workload_is_equal_only_to_itself() -> None:
+    """A workload may be an element of a set; its fields are not compared."""
     assert len({PENDING, PENDING, replace(PENDING)}) == 2
 
 
-def test_what_a_workload_does_not_declare() -> None:
-    """Its pod sets have one pod, which any node suits; it has the default priority, and may move and preempt."""
+def test_defaults_of_a_workload() -> None:
+    """Its pod sets have one pod that fits any node; it has the default priority, and it may move and preempt."""
     workload, topology = Workload("ns", "w", (PodSet(),)), TopologyRequest()
     assert (workload.pod_sets[0].pods, workload.priority, workload.created_at, workload.walltime) == (1, 0, 0.0, inf)
     assert (workload.active, workload.preemption_gated, workload.owned_by_single_pod) == (True, False, False)

@@ -1,4 +1,4 @@
-"""What an entry records as its decision."""
+"""The decision that an entry records."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ RESTARTS: dict[EntryStatus, bool] = {
     "inadmissible": False,
     "evicted": False,
 }
-"""Whether the next scan starts from the first flavor."""
+"""Whether the next scan restarts at the first flavor."""
 
 
 @pytest.mark.parametrize("status", get_args(EntryStatus))
-def test_only_a_preempting_workload_has_victims_and_those_of_preemptions_scan_anew(status: EntryStatus) -> None:
-    """Other workloads go on behind the flavor that was tried last."""
+def test_only_preempting_workloads_have_victims_and_scans_of_preemptions_restart(status: EntryStatus) -> None:
+    """The scans of other workloads continue after the flavor that was tried last."""
     queue = Snapshot([cpu_queue("q", 1)]).cluster_queues["q"]
     targets = (Target(running_workload("victim", "q", CPU, 1), "InClusterQueue"),)
     state = AssignmentClusterQueueState({"main": {"cpu": 0}}, 3)

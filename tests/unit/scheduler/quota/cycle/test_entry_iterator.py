@@ -1,4 +1,4 @@
-"""The order in which a cycle decides about its entries."""
+"""The order in which a cycle decides on its entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 FAIR = QuotaSettings(fair_sharing=True)
 NEW = st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2), st.none() | st.integers(0, 2))
-"""Whether it has quota, its borrowing level, priority, time of creation, and of an eviction."""
+"""(has quota, borrowing level, priority, time of creation, time of an eviction)"""
 
 
 def entry(snapshot: Snapshot, workload: Workload, queue: str, amount: int = 0, borrowing: int = 0) -> Entry:
@@ -37,7 +37,7 @@ def names(entries: list[Entry], settings: QuotaSettings) -> list[str]:
 def test_the_order_without_fair_sharing(
     *, new: list[tuple[bool, int, int, int, int | None]], from_eviction: bool
 ) -> None:
-    """With quota first, then by borrowing level, by priority, and by the time in the queue."""
+    """Entries with quota are first, then the borrowing level, the priority, and the time in the queue decide."""
     snapshot, entries = Snapshot([cpu_queue("q", 9)]), list[Entry]()
     for i, (has_quota, borrowing, priority, created, evicted) in enumerate(new):
         running = running_workload(f"w{i}", "q", CPU, 1, priority, float(created))
@@ -61,17 +61,17 @@ def test_the_order_without_fair_sharing(
     ("running", "new", "order"),
     [
         ({}, {"a": (2, 0, 1), "b": (1, 0, 2)}, "ba"),  # the smaller share
-        ({}, {"a": (2, 0, 1), "b": (2, 0, 2)}, "ab"),  # of equal shares the older one
-        ({}, {"a": (2, 0, 1), "b": (2, 1, 2)}, "ba"),  # of equal shares the higher priority
+        ({}, {"a": (2, 0, 1), "b": (2, 0, 2)}, "ab"),  # with equal shares the older one
+        ({}, {"a": (2, 0, 1), "b": (2, 1, 2)}, "ba"),  # with equal shares the higher priority
         ({}, {"a": (2, -1, 1), "b": (2, -2, 0)}, "ab"),
         ({"a": 2}, {"a": (1, 0, 1), "b": (2, 0, 2)}, "ba"),  # usage counts
-        ({"a": 2}, {"a": (0, 0, 9), "b": (1, 0, 2)}, "ab"),  # one that borrows nothing more comes first
+        ({"a": 2}, {"a": (0, 0, 9), "b": (1, 0, 2)}, "ab"),  # an entry that borrows nothing more is first
         ({}, {"a": (2, 0, 3), "c": (2, 0, 2), "b": (1, 0, 1)}, "bca"),
         ({}, {"alone": (9, 0, 9), "a": (1, 0, 0)}, "*a"),  # tree by tree
     ],
 )
 def test_the_order_by_shares(running: dict[str, int], new: dict[str, tuple[int, int, int]], order: str) -> None:
-    """Each with its amount, its priority, and its time of creation."""
+    """Each entry has an amount, a priority, and a time of creation."""
     queues = [*(cpu_queue(name, 0) for name in "abc"), cpu_queue("lender", 9), cpu_queue("alone", 9, cohort="")]
     snapshot = Snapshot(queues)
     for name, amount in running.items():
@@ -87,7 +87,7 @@ def test_the_order_by_shares(running: dict[str, int], new: dict[str, tuple[int, 
 
 
 def test_the_shares_of_cohorts_are_compared_first() -> None:
-    """The queue with the smallest share is in the cohort with the largest one."""
+    """The queue with the smallest share belongs to the cohort with the largest share."""
     cohorts = [Cohort("root"), Cohort("left", "root"), Cohort("right", "root")]
     homes = {"a": "left", "b": "left", "c": "right"}
     queues = [cpu_queue(name, 0, cohort=cohort) for name, cohort in homes.items()]
@@ -98,8 +98,8 @@ def test_the_shares_of_cohorts_are_compared_first() -> None:
     assert "".join(names(entries, FAIR)) == "cab"
 
 
-def test_shares_count_the_entries_before() -> None:
-    """Once its first entry has been admitted, a queue comes after another one that has nothing yet."""
+def test_shares_include_the_preceding_entries() -> None:
+    """Once its first entry has been admitted, a queue is behind another one that has no usage yet."""
     snapshot = Snapshot([cpu_queue("a", 0), cpu_queue("b", 0), cpu_queue("lender", 9)])
     entries = [entry(snapshot, pending_workload(f"{name}{i}", 2, 0, i), name, 2) for i, name in enumerate("aab")]
     order: list[str] = []
@@ -109,15 +109,15 @@ def test_shares_count_the_entries_before() -> None:
     assert order == ["a0", "b2", "a1"]
 
 
-def test_entries_of_queues_without_a_cohort_come_in_their_order() -> None:
-    """They share no quota: neither their amounts nor their priorities are compared."""
+def test_entries_of_queues_without_a_cohort_keep_their_order() -> None:
+    """They share no quota, so neither their amounts nor their priorities are compared."""
     snapshot = Snapshot([cpu_queue(name, 9, cohort="") for name in "abc"])
     entries = [entry(snapshot, pending_workload(name, 1, ord(name)), name, 9 - i) for i, name in enumerate("bca")]
     assert "".join(names(entries, FAIR)) == "bca"
 
 
-def test_an_entry_without_a_tree_of_active_queues_is_decided_too() -> None:
-    """The queue is on hold: it takes no part in the tournament, and its entries come in their order."""
+def test_an_entry_without_a_tree_of_active_queues_is_decided_as_well() -> None:
+    """The queue is on hold: it takes no part in the tournament, and its entries keep their order."""
     snapshot = Snapshot([cpu_queue("held", 1)._replace(stop_policy="Hold"), cpu_queue("q", 1)])
     entries = [entry(snapshot, pending_workload(f"w{i}", 1), "held") for i in range(3)]
     assert names(entries, FAIR) == ["w0", "w1", "w2"]

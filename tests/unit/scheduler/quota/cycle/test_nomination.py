@@ -1,4 +1,4 @@
-"""The search for fewer pods."""
+"""Nomination: the search for fewer pods, victims and placements."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
-def test_as_many_pods_as_fit(bounds: list[tuple[int, int]], capacity: int) -> None:
-    """The first counts that fit, of all from the full ones to the minimum, one step after the other."""
+def test_as_many_pods_as_fit_are_admitted(bounds: list[tuple[int, int]], capacity: int) -> None:
+    """The result is the first counts that fit, from the full counts down to the minimum, step by step."""
     pod_sets = [PodSet(f"{i}", minimum + more, min_pods=minimum) for i, (minimum, more) in enumerate(bounds)]
     steps = sum(more for _, more in bounds)
     by_step = [
@@ -54,8 +54,8 @@ def test_as_many_pods_as_fit(bounds: list[tuple[int, int]], capacity: int) -> No
     assert all(isinstance(count, int) for count in counts or ())
 
 
-def test_pod_counts_are_whole_numbers_at_the_same_fraction_of_the_way() -> None:
-    """Of two pod sets, with 4 and 2 pods that may be left out; counts are rounded up."""
+def test_pod_counts_are_reduced_by_the_same_fraction_and_rounded() -> None:
+    """Of the two pod sets, 4 and 2 pods may be omitted; counts are rounded up."""
     pod_sets = [PodSet("a", 5, min_pods=1), PodSet("b", 3, min_pods=1), PodSet("fixed", 7)]
     tried: list[tuple[int, ...]] = []
 
@@ -68,7 +68,7 @@ def test_pod_counts_are_whole_numbers_at_the_same_fraction_of_the_way() -> None:
     assert search_pod_counts(pod_sets, lambda counts: counts) == (5, 3, 7)
 
 
-def test_as_many_of_a_thousand_pods_as_fit() -> None:
+def test_as_many_of_a_thousand_pods_as_fit_are_admitted() -> None:
     pod_sets = [PodSet(pods=1000, min_pods=400)]
     assert search_pod_counts(pod_sets, lambda counts: counts if counts <= (700,) else None) == (700,)
 
@@ -80,10 +80,8 @@ CAN_SHRINK = Workload("ns", "new", (PodSet("main", 4, min_pods=2, requests={"cpu
     ("in_use", "partial", "pods"),
     [(0, True, 4), (0, False, 4), (1, True, 3), (1, False, None), (2, True, 2), (3, True, None)],
 )
-def test_fewer_pods_start_without_preemption_where_all_do_not_fit(
-    in_use: int, pods: int | None, *, partial: bool
-) -> None:
-    """Whatever the queue may preempt; a workload with quota keeps its pods."""
+def test_fewer_pods_start_without_preemption_if_not_all_fit(in_use: int, pods: int | None, *, partial: bool) -> None:
+    """The queue may preempt anything; a workload with quota keeps its pods."""
     snapshot = Snapshot([cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))])
     if in_use:
         snapshot.add_workload(running_workload("runs", "q", CPU, in_use, -1))
@@ -103,7 +101,7 @@ def test_fewer_pods_start_without_preemption_where_all_do_not_fit(
         (0, False, FlavorAssignmentMode.PREEMPT, 4, set[str]()),
     ],
 )
-def test_all_pods_by_preemption_come_before_fewer_pods(
+def test_preempting_for_all_pods_precedes_starting_fewer_pods(
     priority: int, mode: FlavorAssignmentMode, pods: int, targets: set[str], *, partial: bool
 ) -> None:
     snapshot = Snapshot([cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))])
@@ -125,7 +123,7 @@ def test_the_victims_free_all_that_is_requested(amount: int, victims: set[str]) 
 
 
 class OneHost(EmptyTopologySnapshot):
-    """A topology of the flavor "any" with one host, for the pods of one workload."""
+    """A topology of the flavor "any" with one host, for the pods of a single workload."""
 
     def __init__(self, *, unhealthy: bool = False) -> None:
         self.occupied, self._unhealthy = 0, unhealthy
@@ -165,7 +163,7 @@ def with_placement(workload: Workload, placement: TopologyAssignment = HOST) -> 
 
 
 class UnsuitableHosts(EmptyTopologySnapshot):
-    """Taints and labels keep all pods away from the nodes of their placements."""
+    """Taints and labels keep pods away from the nodes of their placements."""
 
     def suits(self, workload: Workload) -> bool:
         return False
@@ -182,7 +180,7 @@ class UnsuitableHosts(EmptyTopologySnapshot):
     ],
     ids=["suitable", "tainted flavor", "hosts", "flavor of another queue", "resource without quota"],
 )
-def test_an_admission_suits_by_its_flavors_and_hosts(
+def test_an_admission_is_suitable_if_its_flavors_and_hosts_are(
     key: FlavorResource, taints: tuple[Taint, ...], hosts: EmptyTopologySnapshot, *, is_suitable: bool
 ) -> None:
     flavors = [ResourceFlavor("any", node_taints=taints), ResourceFlavor("other")]
@@ -192,10 +190,10 @@ def test_an_admission_suits_by_its_flavors_and_hosts(
 
 @pytest.mark.parametrize("has_quota", [False, True])
 @pytest.mark.parametrize(("priority", "victims"), [(1, {"runs"}), (0, set[str]())])
-def test_a_workload_that_waits_has_the_placement_that_it_waits_for(
+def test_a_waiting_workload_has_the_placement_that_it_waits_for(
     priority: int, victims: set[str], *, has_quota: bool
 ) -> None:
-    """That without its victims, or where it has none, that of an empty cluster. Quota that it has is enough."""
+    """The placement is that without its victims or, if it has none, in an empty cluster. Its own quota suffices."""
     queue = cpu_queue("q", 1 if has_quota else 4, ClusterQueuePreemption("LowerPriority"))
     flavors = [ResourceFlavor("any", topology_name="hosts")]
     snapshot = Snapshot([queue], resource_flavors=flavors, tas_snapshot=OneHost())
@@ -211,8 +209,8 @@ def test_a_workload_that_waits_has_the_placement_that_it_waits_for(
     assert {target.workload.name for target in targets} == victims
 
 
-def test_pods_that_leave_an_unhealthy_node_wait_for_no_placement() -> None:
-    """Where there is none now, the workload does not fit, and keeps the placement that it has."""
+def test_pods_that_leave_an_unhealthy_node_do_not_wait_for_a_placement() -> None:
+    """If there is no placement now, the workload does not fit, and it keeps its present placement."""
     queue = cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))
     flavors = [ResourceFlavor("any", topology_name="hosts")]
     snapshot = Snapshot([queue], resource_flavors=flavors, tas_snapshot=OneHost(unhealthy=True))
@@ -227,7 +225,7 @@ def test_pods_that_leave_an_unhealthy_node_wait_for_no_placement() -> None:
 
 
 def test_a_workload_that_never_fits_has_no_victims() -> None:
-    """One of its pod sets could have quota that is in use; of the other's resource there is none."""
+    """One pod set could get quota that is in use; for the other one's resource there is no quota."""
     snapshot = Snapshot([cpu_queue("q", 4, ClusterQueuePreemption("LowerPriority"))])
     snapshot.add_workload(running_workload("runs", "q", CPU, 4))
     pod_sets = (PodSet("cpus", requests={"cpu": 2}), PodSet("gpus", requests={"gpu": 1}))

@@ -1,4 +1,4 @@
-"""Whole cycles by example."""
+"""Examples of whole cycles."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyAssignments
 
 
-def test_the_scan_of_flavors_has_the_number_of_its_cycle() -> None:
-    """It is 0 where no number is given."""
+def test_the_flavor_scan_records_the_number_of_its_cycle() -> None:
+    """The default number is 0."""
     snapshot, settings, head = Snapshot([cpu_queue("q", 1)]), QuotaSettings(), Head(pending_workload("w", 2), "q")
     decisions = [*run_cycle(snapshot, [head], settings, 9.0), *run_cycle(snapshot, [head], settings, 9.0, 7)]
     assert [decision.last_assignment.scheduling_cycle for decision in decisions] == [0, 7]
@@ -54,7 +54,7 @@ def test_a_later_entry_is_skipped_if_the_quota_is_gone() -> None:
 
 
 def test_quota_is_held_for_a_workload_that_may_not_preempt() -> None:
-    """A queue without own quota is not admitted before a queue that waits for its own quota."""
+    """A queue without its own quota is not admitted before a queue that waits for its own quota."""
     snapshot = Snapshot([cpu_queue("owner", 4), cpu_queue("guest", 0)])
     snapshot.add_workload(running_workload("small", "guest", CPU, 2))
     heads = [Head(pending_workload("big", 4), "owner"), Head(pending_workload("more", 2, priority=5), "guest")]
@@ -78,12 +78,12 @@ def test_quota_is_held_for_a_workload_that_may_not_preempt() -> None:
         (FlavorAssignmentMode.PREEMPT, 1, 9, 0, 9),
     ],
 )
-def test_a_waiting_preemptor_holds_what_is_left_of_its_nominal_quota(
+def test_a_waiting_preemptor_holds_the_rest_of_its_nominal_quota(
     mode: FlavorAssignmentMode, borrowing: int, limit: int | None, used: int, reserved: int
 ) -> None:
-    """Where it borrows, it holds what is left up to the borrowing limit. Other modes hold all that they use.
+    """If it borrows, it holds the amount left up to the borrowing limit. Other modes hold all of their usage.
 
-    Of a resource without quota it holds none, unless it borrows.
+    It holds nothing of a resource without quota, unless it borrows.
     """
     group = resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(4, limit)),)))
     queue = Snapshot([cpu_queue("q", 4)._replace(resource_groups=(group,))]).cluster_queues["q"]
@@ -96,7 +96,7 @@ def test_a_waiting_preemptor_holds_what_is_left_of_its_nominal_quota(
 
 
 def test_a_victim_can_free_enough_for_two() -> None:
-    """The second entry waits until the same victim has ended, and has no victims."""
+    """The second entry waits for the end of the same victim and has no victims of its own."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     snapshot = Snapshot([cpu_queue("a", 2, preemption), cpu_queue("b", 2, preemption), cpu_queue("guest", 0)])
     snapshot.add_workload(running_workload("large", "guest", CPU, 4))
@@ -108,7 +108,7 @@ def test_a_victim_can_free_enough_for_two() -> None:
 
 
 def test_a_later_preemptor_searches_for_other_victims() -> None:
-    """Both were nominated with the first workload as their victim. A third one, for which there is none, waits."""
+    """Both were nominated with the first workload as victim. A third one, for which no victim is left, waits."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     snapshot = Snapshot([*(cpu_queue(name, 2, preemption) for name in "abc"), cpu_queue("guest", 0)])
     for i in range(2):
@@ -155,7 +155,7 @@ def test_admission_checks_for_certain_flavors() -> None:
 
 
 class Hosts(EmptyTopologySnapshot):
-    """A topology of the flavor "any": each host has room for some pods. A workload gets the first one that is free."""
+    """A topology of the flavor "any": each host holds some pods, and a workload gets the first host that is free."""
 
     def __init__(self, **room: int) -> None:
         self._room, self.occupied = room, Counter[str]()
@@ -196,7 +196,7 @@ ONE_POD = (PodSet(requests={"cpu": 1}, topology=TopologyRequest(PodSetTopologyRe
 
 
 def snapshot_with(topology: Hosts, queues: Sequence[ClusterQueue], running: Sequence[tuple[str, str]]) -> Snapshot:
-    """The running workloads have one pod each: with its queue and its host."""
+    """Return a snapshot whose running workloads have one pod each, given as (queue, host)."""
     flavors = [ResourceFlavor("any", topology_name="hosts"), ResourceFlavor("old")]
     snapshot = Snapshot(queues, resource_flavors=flavors, tas_snapshot=topology)
     for queue, host in running:
@@ -208,12 +208,12 @@ def snapshot_with(topology: Hosts, queues: Sequence[ClusterQueue], running: Sequ
 
 
 def new_heads(names: str) -> list[Head]:
-    """One workload for each queue, in their order; each has priority over those that run."""
+    """Return a workload for each queue, in the order of the queues; each has priority over the running ones."""
     return [Head(Workload("ns", name, ONE_POD, priority=1, created_at=float(i)), name) for i, name in enumerate(names)]
 
 
 def placed(decisions: list[Decision]) -> dict[str, tuple[str, str]]:
-    """The status of each workload, and the host that its assignment names."""
+    """Return the status of each workload and the host in its assignment."""
     found: dict[str, tuple[str, str]] = {}
     for decision in decisions:
         assert decision.assignment is not None
@@ -233,7 +233,7 @@ def placed(decisions: list[Decision]) -> dict[str, tuple[str, str]]:
 def test_no_placement_is_assigned_twice(expected: dict[str, tuple[str, str]], *, recompute: bool) -> None:
     """All were nominated for the first host. The second workload gets the second host, and the third waits.
 
-    Where placements are not computed again, both wait for the next cycle.
+    If placements are not computed again, both wait for the next cycle.
     """
     topology = Hosts(h1=1, h2=1)
     snapshot = snapshot_with(topology, [cpu_queue(name, 4) for name in "abc"], [])
@@ -248,7 +248,7 @@ def test_no_placement_is_assigned_twice(expected: dict[str, tuple[str, str]], *,
 
 
 def test_a_workload_that_lost_its_quota_is_not_nominated_again() -> None:
-    """It is skipped, and is a head of the next cycle, whether there is a placement for it or not."""
+    """It is skipped and is a head of the next cycle, whether or not there is a placement for it."""
     queues = [cpu_queue("a", 0), cpu_queue("b", 0), cpu_queue("lender", 1)]
     snapshot = snapshot_with(Hosts(h1=2), queues, [])
     assert placed(run_cycle(snapshot, new_heads("ab"), QuotaSettings(), 0.0)) == {
@@ -260,10 +260,10 @@ def test_a_workload_that_lost_its_quota_is_not_nominated_again() -> None:
 @pytest.mark.parametrize(
     ("names", "running", "room", "status"), [("aq", [], 2, "admitted"), ("q", [("a", "h1")], 1, "waiting")]
 )
-def test_a_nomination_stays_where_no_earlier_workload_took_its_placement(
+def test_a_nomination_is_unchanged_if_no_earlier_workload_took_its_placement(
     names: str, running: list[tuple[str, str]], room: int, status: str
 ) -> None:
-    """With what was found about each flavor, also about one that does not suit."""
+    """It keeps the findings about each flavor, including an unsuitable one."""
     flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("old", "any")]
     queues = [cpu_queue("a", 4), cpu_queue("q", 0)._replace(resource_groups=(resource_group(*flavors),))]
     decision = run_cycle(snapshot_with(Hosts(h1=room), queues, running), new_heads(names), QuotaSettings(), 0.0)[-1]
@@ -278,11 +278,11 @@ def test_a_nomination_stays_where_no_earlier_workload_took_its_placement(
     [
         # each gets the host of its victim
         ((1, 1), "aA bB", "ab", {"a": ("preempting", "A"), "b": ("preempting", "B")}),
-        # what another queue's victim leaves counts: with it, both have room on the first host
+        # the capacity that another queue's victim leaves counts: with it, both fit on the first host
         ((2, 1), "aA bB", "ab", {"a": ("preempting", "A"), "b": ("preempting", "A")}),
-        # a workload starts beside a victim; the preemptor, which starts later, takes no room from it yet
+        # a workload starts beside a victim; the preemptor starts later, so it uses nothing of the host yet
         ((2, 0), "aA", "ac", {"a": ("preempting", "A"), "c": ("admitted", "A")}),
-        # two find room on the second host, but while the victim runs, there is room for one
+        # two fit on the second host, but only one while the victim runs
         (
             (1, 2),
             "aA aB",
@@ -294,7 +294,7 @@ def test_a_nomination_stays_where_no_earlier_workload_took_its_placement(
 def test_placements_count_the_victims_of_all_queues(
     room: tuple[int, int], running: str, names: str, expected: dict[str, tuple[str, str]]
 ) -> None:
-    """The queues a and b, with one CPU each, must preempt; c and d need not. They are in no cohort."""
+    """Queues a and b, with one CPU each, must preempt; c and d need not. None of them is in a cohort."""
     preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
     queues = [*(cpu_queue(name, 1, preemption, "") for name in "ab"), *(cpu_queue(name, 9, cohort="") for name in "cd")]
     topology = Hosts(A=room[0], B=room[1])
@@ -317,8 +317,8 @@ class UnhealthyNodes(EmptyTopologySnapshot):
     ("amount", "fail_fast", "status"),
     [(2, True, "admitted"), (4, True, "evicted"), (9, True, "evicted"), (4, False, "waiting"), (9, False, "waiting")],
 )
-def test_a_workload_on_failed_nodes_is_evicted_where_it_does_not_fit(amount: int, fail_fast: bool, status: str) -> None:
-    """Neither where its quota is in use, nor where there is too little. Without fail-fast it waits."""
+def test_a_workload_on_failed_nodes_is_evicted_if_it_does_not_fit(amount: int, fail_fast: bool, status: str) -> None:
+    """It does not fit if its quota is in use or too small. Without fail-fast it waits."""
     snapshot = Snapshot([cpu_queue("q", 4)], tas_snapshot=UnhealthyNodes())
     snapshot.add_workload(running_workload("other", "q", CPU, 2))
     settings = QuotaSettings(fail_fast_node_replacement=fail_fast)
@@ -331,7 +331,7 @@ def test_a_workload_on_failed_nodes_is_evicted_where_it_does_not_fit(amount: int
     [(4, True, "gated"), (4, False, "preempting"), (2, True, "admitted"), (9, True, "waiting")],
 )
 def test_a_gate_keeps_a_workload_from_preempting(amount: int, status: str, *, gated: bool) -> None:
-    """It neither keeps it from what is available, nor makes what never fits wait for the gate."""
+    """A gate does not prevent the use of available quota, and a workload that never fits does not wait for the gate."""
     preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
     snapshot = Snapshot([cpu_queue("q", 4, preemption)])
     snapshot.add_workload(running_workload("low", "q", CPU, 2))
@@ -345,7 +345,7 @@ def test_a_gate_keeps_a_workload_from_preempting(amount: int, status: str, *, ga
 def test_quota_is_held_for_a_preemptor_without_victims_unless_it_can_reclaim(
     reclaim: PreemptionPolicy, status: str
 ) -> None:
-    """A queue that reclaims all that it lends gets it back later."""
+    """A queue that reclaims everything that it lends gets this quota back later."""
     preemption = ClusterQueuePreemption("LowerPriority", reclaim)
     snapshot = Snapshot([cpu_queue("owner", 4, preemption), cpu_queue("guest", 0)])
     snapshot.add_workload(running_workload("own", "owner", CPU, 2, priority=9))
@@ -355,7 +355,7 @@ def test_quota_is_held_for_a_preemptor_without_victims_unless_it_can_reclaim(
 
 
 def test_a_preempting_workload_holds_its_quota_and_its_placement() -> None:
-    """The next workload gets neither: it would start where the victim still runs."""
+    """The next workload gets neither, since it would start where the victim still runs."""
     preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
     topology = Hosts(h1=1, h2=1)
     snapshot = Snapshot(
@@ -382,7 +382,7 @@ def test_a_preempting_workload_holds_its_quota_and_its_placement() -> None:
 
 
 class OpenGate:
-    """It delays no start, and records each one."""
+    """A gate that delays no start and records each one."""
 
     def __init__(self, delayed: str = "") -> None:
         self.delayed, self.started = delayed, list[str]()
@@ -396,8 +396,8 @@ class OpenGate:
 
 
 @pytest.mark.parametrize("delayed", ["", "ns/reserved"])
-def test_a_reservation_delays_workloads_without_quota_alone(delayed: str) -> None:
-    """Each start, with its victims, is recorded; a workload that has its quota has started before."""
+def test_a_reservation_delays_only_workloads_without_quota(delayed: str) -> None:
+    """Each start is recorded with its victims; a workload that already has quota has started before."""
     preemption = ClusterQueuePreemption(within_cluster_queue="LowerPriority")
     snapshot = Snapshot([cpu_queue("q", 4), cpu_queue("full", 2, preemption, "")])
     for workload in (running_workload("runs", "q", CPU, 1), running_workload("low", "full", CPU, 2, -1)):

@@ -1,4 +1,4 @@
-"""Whole cycles on random snapshots: quotas hold, decisions agree with the snapshot, and every head has a decision."""
+"""Whole cycles on random snapshots: quotas hold, decisions match the snapshot, and every head gets a decision."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 SETTINGS = st.sampled_from([QuotaSettings(), QuotaSettings(fair_sharing=True)])
 NEW = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 4), st.integers(0, 3)), min_size=4, max_size=4)
-"""Amount, priority and time of creation of new workloads."""
+"""(amount, priority, time of creation) of the new workloads."""
 
 
 def make_heads(snapshot: Snapshot, new: list[tuple[int, int, int]]) -> list[Head]:
-    """One head for each queue."""
+    """Return one head for each queue."""
     return [
         Head(pending_workload(f"new-{name}", amount, priority, float(created)), name)
         for name, (amount, priority, created) in zip(snapshot.cluster_queues, new, strict=False)
@@ -30,10 +30,10 @@ def make_heads(snapshot: Snapshot, new: list[tuple[int, int, int]]) -> list[Head
 
 
 @given(snapshots(), NEW, SETTINGS)
-def test_admissions_stay_within_quota(
+def test_admissions_do_not_exceed_quota(
     snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings
 ) -> None:
-    """No admission makes a root exceed its quota, or a node its borrowing limit."""
+    """No admission makes a root exceed its quota or a node exceed its borrowing limit."""
     nodes = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     before = {(id(node), key): node.usage.get(key, 0) for node in nodes for key in KEYS}
     run_cycle(snapshot, make_heads(snapshot, new), settings, 9.0)
@@ -53,7 +53,7 @@ def test_admissions_stay_within_quota(
 def test_every_head_is_decided_and_only_admitted_workloads_are_added(
     snapshot: Snapshot, new: list[tuple[int, int, int]], settings: QuotaSettings
 ) -> None:
-    """What the cycle held for pending workloads is released. To add the admitted workloads again changes nothing."""
+    """Amounts held for pending workloads are released. Adding the admitted workloads again changes nothing."""
     heads = make_heads(snapshot, new)
     running = {key for workloads in snapshot.workloads_by_queue.values() for key in workloads}
     decisions = run_cycle(snapshot, heads, settings, 9.0)

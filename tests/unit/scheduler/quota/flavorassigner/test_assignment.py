@@ -1,4 +1,4 @@
-"""What flavor assignments are summed up to."""
+"""Summaries of flavor assignments."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_flavors_are_pending_until_the_scan_has_reached_the_end(
     assert AssignmentClusterQueueState(indices).pending_flavors == pending
 
 
-def test_a_flavor_of_which_no_more_is_known_borrows_nothing_and_was_the_last_one() -> None:
-    """The next scan starts at the first flavor, as it does for a resource that no scan has come to."""
+def test_a_flavor_without_further_values_borrows_nothing_and_was_the_last_one() -> None:
+    """The next scan starts at the first flavor, as for a resource that no scan has reached."""
     flavor, considered = FlavorAssignment("any", FIT), ConsideredFlavor("any", FIT)
     pod_sets = (PodSetAssignment("main", 1, {}, {"cpu": flavor}),)
     state = AssignmentClusterQueueState(Assignment(pod_sets, {}).last_tried_flavor_idx)
@@ -49,7 +49,7 @@ def test_a_flavor_of_which_no_more_is_known_borrows_nothing_and_was_the_last_one
 
 
 def assignment_of(*pod_sets: dict[str, tuple[FlavorAssignmentMode, int]]) -> Assignment:
-    """Of each resource of a pod set: the mode of its flavor, and the borrowing level."""
+    """Return an assignment; each pod set maps its resources to (mode of the flavor, borrowing level)."""
     return Assignment(
         tuple(
             PodSetAssignment(
@@ -74,7 +74,7 @@ def assignment_of(*pod_sets: dict[str, tuple[FlavorAssignmentMode, int]]) -> Ass
         (assignment_of({"cpu": (PREEMPT, 0)}, {"gpu": (PREEMPT, 3), "tpu": (NO_FIT, 0)}), 3, "cpu gpu"),
     ],
 )
-def test_the_largest_borrowing_level_and_what_a_preemption_must_free(
+def test_the_largest_borrowing_level_and_the_resources_that_need_preemption(
     assignment: Assignment, borrows: int, contested: str
 ) -> None:
     assert assignment.borrows == borrows

@@ -1,4 +1,4 @@
-"""Which nodes suit pods: taints, node selectors and affinity."""
+"""Which nodes are suitable for pods, by taints, node selectors and affinity; and the scan of flavors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def terms(*requirements: tuple[Requirement, ...]) -> tuple[NodeSelectorTerm, ...
     ],
 )
 def test_only_labels_of_the_flavor_count(pod_set: PodSet, suits: bool) -> None:
-    """A term on other labels alone makes the affinity hold."""
+    """A term that only concerns other labels satisfies the affinity."""
     assert (check_flavor_for_pod_set(pod_set, SPOT._replace(node_taints=())) == "") == suits
 
 
@@ -122,7 +122,7 @@ def test_topologies(
 
 
 def cpus(*amounts: int) -> ClusterQueue:
-    """A queue with CPUs of flavors that are named by their numbers."""
+    """Return a queue with CPUs of flavors that are named by their indexes."""
     flavors = [FlavorQuotas(f"{i}", (("cpu", ResourceQuota(amount)),)) for i, amount in enumerate(amounts)]
     return ClusterQueue("q", (resource_group(*flavors),))
 
@@ -145,8 +145,8 @@ def scan_assigner(spec: ClusterQueue, workload: Workload) -> FlavorAssigner:
         ((1, 1, 1), "", 0),
     ],
 )
-def test_the_next_scan_starts_behind_the_flavor_that_fits(amounts: tuple[int, ...], flavor: str, tried: int) -> None:
-    """At the first one, once the scan has reached the end. Each flavor keeps its reasons."""
+def test_the_next_scan_starts_after_the_flavor_that_fits(amounts: tuple[int, ...], flavor: str, tried: int) -> None:
+    """It starts at the first flavor once the scan has reached the end. Each flavor keeps its reasons."""
     assigner = scan_assigner(cpus(*amounts), pending_workload("new", 2))
     found = find_flavor_for_pod_sets(assigner, [0], {"cpu": 2}, "cpu", {})
     assert {name: (each.name, each.tried_flavor_idx) for name, each in found.flavors.items()} == (
@@ -158,7 +158,7 @@ def test_the_next_scan_starts_behind_the_flavor_that_fits(amounts: tuple[int, ..
     assert {each.borrowing for each in found.considered_flavors} == {0}
 
 
-def test_pod_sets_of_a_group_go_on_where_the_first_one_ended() -> None:
+def test_pod_sets_of_a_group_continue_where_the_first_one_ended() -> None:
     pod_sets = tuple(PodSet(name, requests={"cpu": 1}) for name in ("leader", "workers"))
     state = AssignmentClusterQueueState({"leader": {"cpu": 0}, "workers": {"cpu": 1}})
     assigner = replace(scan_assigner(cpus(4, 4, 4), Workload("ns", "new", pod_sets)), last_assignment=state)
@@ -167,7 +167,7 @@ def test_pod_sets_of_a_group_go_on_where_the_first_one_ended() -> None:
 
 @pytest.mark.parametrize("mapped", ["0", "1", "2"])
 def test_a_mapping_leaves_one_flavor(mapped: str) -> None:
-    """It is tried alone, whether it fits or not, and wherever its name is in the alphabet."""
+    """Only that flavor is tried, whether or not it fits and whatever its position."""
     for amounts in ((4, 4, 4), (1, 1, 1)):
         assigner = scan_assigner(cpus(*amounts), pending_workload("new", 2))
         assigner = replace(assigner, nomination_mapping={"main": {"cpu": mapped}})
@@ -180,7 +180,7 @@ def test_a_mapping_leaves_one_flavor(mapped: str) -> None:
     [(None, "spot", True), ("spot", "spot", True), ("other", "spot", False), (None, "other", False)],
 )
 def test_a_suitable_flavor_is_allowed_and_has_the_labels(allowed: str | None, labels: str, *, suits: bool) -> None:
-    """Quota is not looked at."""
+    """Quota is not checked."""
     allowed_flavors = None if allowed is None else frozenset([allowed])
     pod_sets = (PodSet(requests={"cpu": 9}, node_selector=(is_in("type", labels),)),)
     spec = ClusterQueue("q", (GROUP,))
@@ -194,7 +194,7 @@ def test_a_suitable_flavor_is_allowed_and_has_the_labels(allowed: str | None, la
 
 
 class Oracle:
-    """It finds a preemption, and records that it was asked."""
+    """An oracle that finds a preemption and records that it was called."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -229,9 +229,9 @@ NO_FIT, FIT = PreemptionMode.NO_FIT, PreemptionMode.FIT
 def test_the_mode_of_an_amount(
     used: int, amount: int, mode: GranularMode | None, reason: NoFitReason, missing: int
 ) -> None:
-    """The queue has 4 CPUs, its cohort 2, and the root 3; another queue uses some.
+    """The queue has 4 CPUs, its cohort 2, and the root 3; another queue uses some of them.
 
-    Without a mode that is known before, the oracle decides: where the quota of the queue, or of its cohort, is enough.
+    A mode of None means that the oracle decides: the quota of the queue, or of its cohort, is sufficient.
     """
     groups = [(resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(amount)),))),) for amount in (2, 3)]
     cohorts = [Cohort("c", "root", groups[0]), Cohort("root", "", groups[1])]
@@ -249,7 +249,7 @@ def test_the_mode_of_an_amount(
 
 @pytest.mark.parametrize(("amount", "reason"), [(3, ""), (4, "InUse"), (5, "ExceedsMaxQuota")])
 def test_a_queue_in_no_cohort_may_preempt_for_all_of_its_quota(amount: int, reason: NoFitReason) -> None:
-    """It has 4 CPUs, of which one is in use."""
+    """It has 4 CPUs, one of which is in use."""
     snapshot = Snapshot([cpu_queue("q", 4, cohort="")])
     snapshot.add_workload(running_workload("runs", "q", CPU, 1))
     queue, oracle, new = snapshot.cluster_queues["q"], Oracle(), pending_workload("new", amount)
@@ -265,9 +265,9 @@ def test_a_queue_in_no_cohort_may_preempt_for_all_of_its_quota(amount: int, reas
 def test_which_queues_may_preempt_while_they_borrow(
     borrow: Literal["Never", "LowerPriority"], reclaim: PreemptionPolicy, nominal: int | None, *, fair_sharing: bool
 ) -> None:
-    """By their policy; with fair sharing also those that reclaim. Within nominal quota, all queues may.
+    """The policy decides; with fair sharing, queues that reclaim may do so, too. Within nominal quota, all queues may.
 
-    With a nominal quota of None, the queue has none of the resource at all.
+    With a nominal quota of None, the queue has no quota for the resource at all.
     """
     preemption = ClusterQueuePreemption(reclaim_within_cohort=reclaim, borrow_within_cohort=borrow)
     spec = cpu_queue("q", nominal or 0, preemption)

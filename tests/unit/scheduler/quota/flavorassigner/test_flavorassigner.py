@@ -1,4 +1,4 @@
-"""Flavor assignment: where the scan stops, the reported reasons, several pod sets, and nomination mappings."""
+"""Flavor assignment: the end of the scan, the reported reasons, several pod sets, and nomination mappings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make_assigner(snapshot: Snapshot, workload: Workload, queue: str = "q", **fi
 
 
 def two_flavors(old: int, new: int) -> Snapshot:
-    """A queue with CPUs of an old and a new flavor."""
+    """Return a queue with CPUs of an old and a new flavor."""
     flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(amount)),)) for name, amount in (("old", old), ("new", new))]
     return Snapshot([ClusterQueue("q", (resource_group(*flavors),))])
 
@@ -80,7 +80,7 @@ def test_the_mode_agrees_with_the_available_quota(snapshot: Snapshot, amount: in
     assert nonzero_usage(snapshot) == before
 
 
-def test_the_scan_goes_on_where_it_ended() -> None:
+def test_the_scan_continues_where_it_ended() -> None:
     snapshot, new = two_flavors(4, 4), pending_workload("new", 2)
     state = AssignmentClusterQueueState({"main": {"cpu": 0}})
     assert flavor_names(assign_flavors(make_assigner(snapshot, new))) == [{"cpu": "old"}]
@@ -95,7 +95,7 @@ def test_pod_sets_count_the_usage_of_those_before_them() -> None:
 
 
 def test_statuses_have_the_reason_of_each_flavor() -> None:
-    """With the missing amount, and whether it is only in use."""
+    """The reason includes the missing amount, and whether it is only in use."""
     snapshot = two_flavors(2, 4)
     snapshot.add_workload(running_workload("w", "q", FlavorResource("new", "cpu"), 3))
     statuses = assign_flavors(make_assigner(snapshot, pending_workload("new", 3))).pod_sets[0].statuses
@@ -107,7 +107,7 @@ def test_statuses_have_the_reason_of_each_flavor() -> None:
 
 
 def test_a_resource_without_quota() -> None:
-    """The workload does not fit, unless it requests 0, or undeclared resources are ignored."""
+    """The workload does not fit, unless it requests 0 or undeclared resources are ignored."""
     snapshot = two_flavors(4, 4)
     for amount, ignored, mode in (
         (1, False, FlavorAssignmentMode.NO_FIT),
@@ -122,7 +122,7 @@ def test_a_resource_without_quota() -> None:
 
 
 def test_each_resource_gets_a_flavor_of_its_group() -> None:
-    """However many resources of one group come before those of another."""
+    """The result does not depend on how many resources of one group precede those of another."""
     names = sorted(["cpu", "memory", "example.com/a", "example.com/b"], key=hash_resource_name)
     together, alone = [names[0], names[1]], [names[2], names[3]]
     groups = tuple(
@@ -135,7 +135,7 @@ def test_each_resource_gets_a_flavor_of_its_group() -> None:
 
 
 def test_the_first_resource_that_lacks_quota_is_reported() -> None:
-    """In Kueue's order of resources: memory is before CPUs, and devices may be between."""
+    """Kueue's order of resources: memory precedes CPUs, and devices may be in between."""
     groups = (
         resource_group(FlavorQuotas("nodes", (("cpu", ResourceQuota(1)),))),
         resource_group(FlavorQuotas("memory", (("memory", ResourceQuota(1)),))),
@@ -174,7 +174,7 @@ def test_each_flavor_that_is_missing_has_its_own_reason() -> None:
 
 @pytest.mark.parametrize(("amount", "missing"), [(4, 0), (5, 1)])
 def test_an_assignment_starts_without_usage(amount: int, missing: int) -> None:
-    """A workload can have all quota of its queue, and not one more."""
+    """A workload can have the whole quota of its queue, but not one unit more."""
     snapshot = Snapshot([cpu_queue("q", 4)])
     [pod_set] = assign_flavors(make_assigner(snapshot, pending_workload("new", amount))).pod_sets
     assert sum(status.missing for status in pod_set.statuses) == missing
@@ -182,8 +182,8 @@ def test_an_assignment_starts_without_usage(amount: int, missing: int) -> None:
 
 
 @pytest.mark.parametrize(("usage", "missing"), [({"cpu": 3}, 3), ({}, 6)])
-def test_a_replaced_slice_gives_its_usage(usage: dict[str, int], missing: int) -> None:
-    """Flavors are equal by name, also where the names are read from two objects. No usage is 0."""
+def test_the_usage_of_a_replaced_slice_is_available(usage: dict[str, int], missing: int) -> None:
+    """Flavors are compared by name, even if the names are different string objects. No usage counts as 0."""
     snapshot = Snapshot([cpu_queue("q", 4)])
     pods = PodSetAdmission("main", {"cpu": "".join(list(CPU.flavor))}, usage, 1)
     before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
@@ -196,7 +196,7 @@ def test_a_replaced_slice_gives_its_usage(usage: dict[str, int], missing: int) -
     ("pod_set", "flavor", "known"), [("main", "a", "a"), ("main", "z", "z"), ("old", "any", "none")]
 )
 def test_a_slice_keeps_the_flavor_of_the_one_that_it_replaces(pod_set: str, flavor: str, known: str) -> None:
-    """It gets no other flavor, although the quota is enough."""
+    """It gets no other flavor, although the quota suffices."""
     pods = PodSetAdmission(pod_set, {"cpu": flavor}, {"cpu": 3}, 1)
     before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
     snapshot = Snapshot([cpu_queue("q", 4)])
@@ -219,7 +219,7 @@ def test_flavors_whose_nodes_do_not_suit_the_pods_are_skipped() -> None:
 
 
 def test_of_flavors_in_one_group_the_least_severe_reason_is_reported() -> None:
-    """They are alternatives: the second one has only to be freed by another queue of the cohort."""
+    """The flavors are alternatives: the second one is only in use by another queue of the cohort."""
     amounts = {"old": 1, "new": 4}
     flavors = [FlavorQuotas(name, (("cpu", ResourceQuota(amount)),)) for name, amount in amounts.items()]
     lent = [FlavorQuotas(name, (("cpu", ResourceQuota(0)),)) for name in amounts]
@@ -259,14 +259,14 @@ GROUPED = TopologyRequest(pod_set_group_name="together", explicit=False)
         ([PodSet(requests={"cpu": 1, "memory": 5})], {"new": {"cpu": 1, "memory": 5}}),
         ([PodSet(pods=2, requests={"cpu": 2, "memory": 0})], {"old": {"cpu": 4}, "new": {"cpu": 4}}),
         ([PodSet(requests={"cpu": 1, "disk": 0})], {"old": {"cpu": 1}, "new": {"cpu": 1}}),
-        # what the queue has no quota of, or nothing at all
+        # a resource without quota, or no resource at all
         ([PodSet(requests={"cpu": 1, "disk": 1})], None),
         ([PodSet(requests={"disk": 0})], None),
         ([], None),
         # several resource groups
         ([PodSet(requests={"cpu": 1, "gpu": 1})], None),
         ([PodSet(requests={"gpu": 1})], {"gpus": {"gpu": 1}}),
-        # pod sets that may get different flavors, or are one group
+        # pod sets that may get different flavors, or that form one group
         ([PodSet("a", requests={"cpu": 1}), PodSet("b", requests={"cpu": 1})], None),
         (
             [PodSet("a", requests={"cpu": 1}, topology=GROUPED), PodSet("b", requests={"cpu": 4}, topology=GROUPED)],
@@ -278,10 +278,10 @@ GROUPED = TopologyRequest(pod_set_group_name="together", explicit=False)
         ([PodSet(pods=2, requests={"cpu": 1}, min_pods=2)], {"old": {"cpu": 2}, "new": {"cpu": 2}}),
     ],
 )
-def test_the_flavors_that_can_ever_have_all_that_is_requested(
+def test_the_flavors_that_can_ever_hold_the_whole_request(
     pod_sets: list[PodSet], expected: dict[str, dict[str, int]] | None
 ) -> None:
-    """Where one scan decides. What runs now does not count."""
+    """These are known if a single scan decides. Running workloads do not count."""
     groups = (
         resource_group(
             *(
@@ -329,7 +329,7 @@ def test_all_requests_of_a_queue_with_one_group_have_flavor_alternatives() -> No
 
 
 @pytest.mark.parametrize(("usage", "more"), [({"cpu": 3}, 1), ({}, 4)])
-def test_only_what_a_replaced_slice_does_not_use_is_new_usage(usage: dict[str, int], more: int) -> None:
+def test_only_usage_beyond_that_of_a_replaced_slice_is_new(usage: dict[str, int], more: int) -> None:
     pods = PodSetAdmission("main", {"cpu": "any"}, usage, 1)
     before = replace(pending_workload("before", 3), admission=Admission("q", (pods,), 0.0))
     snapshot = Snapshot([cpu_queue("q", 4)])
@@ -338,7 +338,7 @@ def test_only_what_a_replaced_slice_does_not_use_is_new_usage(usage: dict[str, i
 
 
 def test_the_pod_sets_end_with_the_first_one_that_does_not_fit() -> None:
-    """Its reasons are reported, and not those of flavors that another pod set did not need."""
+    """Its reasons are reported, but not those of flavors that another pod set did not need."""
     amounts = {"old": 1, "new": 9}
     lent = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(0)),)) for name in amounts))
     flavors = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(each)),)) for name, each in amounts.items()))
@@ -357,7 +357,7 @@ def test_the_pod_sets_end_with_the_first_one_that_does_not_fit() -> None:
 
 
 def test_a_pod_set_without_admission_has_no_pods() -> None:
-    """The workload keeps the flavors that it is admitted with."""
+    """The workload keeps the flavors of its admission."""
     admission = running_workload("w", "q", CPU, 2).admission
     new = Workload("ns", "w", (PodSet(requests={"cpu": 2}), PodSet("late", requests={"cpu": 1})), admission=admission)
     assignment = assign_flavors(make_assigner(Snapshot([cpu_queue("q", 0)]), new))
@@ -366,7 +366,7 @@ def test_a_pod_set_without_admission_has_no_pods() -> None:
 
 
 class OneTopology(EmptyTopologySnapshot):
-    """The flavors with a topology; there is a place for all pods, or for none."""
+    """A topology for some flavors, with a placement for all pods or for none."""
 
     def __init__(self, *flavors: str, has_place: bool = True) -> None:
         self._flavors, self._has_place = flavors, has_place
@@ -397,7 +397,7 @@ class OneTopology(EmptyTopologySnapshot):
 def test_a_leader_without_requests_gets_the_flavor_that_its_group_is_placed_in(
     leader: TopologyRequest | None, flavors: dict[str, str]
 ) -> None:
-    """It uses no quota. Only a pod set of a group gets flavors of resources that it does not request."""
+    """It uses no quota. Only a pod set of a group gets flavors for resources that it does not request."""
     groups = (
         resource_group(FlavorQuotas("placed", (("cpu", ResourceQuota(4)),))),
         resource_group(FlavorQuotas("elsewhere", (("licence", ResourceQuota(4)),))),
@@ -429,7 +429,7 @@ def test_a_leader_without_requests_gets_the_flavor_that_its_group_is_placed_in(
 def test_only_pods_with_quota_are_placed(
     amounts: tuple[int, int], names: list[str], reason: NoFitReason, *, has_place: bool
 ) -> None:
-    """Where there is no place for them, that is the reason, although another flavor is in use."""
+    """If there is no placement, that is the reason, although another flavor is in use."""
     group = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("used", "free")))
     snapshot = Snapshot(
         [ClusterQueue("q", (group,))],

@@ -33,7 +33,7 @@ BY_NAME = {
 def test_preference_is_an_order(
     a: GranularMode, b: GranularMode, c: GranularMode, fungibility: FlavorFungibility
 ) -> None:
-    """It is asymmetric and transitive. No mode is better than the best; all but NO_FIT are better than the worst."""
+    """The order is asymmetric and transitive. No mode precedes the best one; all but NO_FIT precede the worst one."""
     assert not (is_preferred(a, b, fungibility) and is_preferred(b, a, fungibility))
     if is_preferred(a, b, fungibility) and is_preferred(b, c, fungibility):
         assert is_preferred(a, c, fungibility)
@@ -49,7 +49,7 @@ def test_preference_is_an_order(
     ],
 )
 def test_modes_from_the_best_to_the_worst(fungibility: FlavorFungibility, modes: str) -> None:
-    """A mode without candidates comes after all with some, however much they borrow."""
+    """A mode without candidates is after all modes with candidates, whatever their borrowing level."""
     order = [GranularMode(BY_NAME[mode[:-2]], int(mode[-1])) for mode in modes.split()]
     for (first, a), (second, b) in product(enumerate(order), repeat=2):
         assert is_preferred(a, b, fungibility) == (first < second)
@@ -66,10 +66,10 @@ def test_modes_from_the_best_to_the_worst(fungibility: FlavorFungibility, modes:
         (PreemptionMode.FIT, 1, {"": False, "borrow": True, "preempt": False}),
     ],
 )
-def test_the_scan_goes_on_where_the_queue_says_so(
+def test_the_scan_continues_if_the_queue_requires_it(
     mode: PreemptionMode, borrowing: int, continues: dict[str, bool]
 ) -> None:
-    """By which of borrowing and preemption the queue has as TryNextFlavor."""
+    """The queue decides, by setting borrowing or preemption to TryNextFlavor."""
     fungibilities = {
         "": FlavorFungibility("MayStopSearch", "MayStopSearch"),
         "borrow": FlavorFungibility("TryNextFlavor", "MayStopSearch"),

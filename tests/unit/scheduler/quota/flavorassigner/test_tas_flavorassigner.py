@@ -1,4 +1,4 @@
-"""Which pods are placed now, which later, and what an assignment becomes where there is no placement."""
+"""Which pods are placed now and which later, and what becomes of an assignment without a placement."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXPLICIT = TopologyRequest(PodSetTopologyRequest("host"))
 
 
 class Topology(EmptyTopologySnapshot):
-    """Topologies of some flavors; there is a placement now, in an empty cluster alone, or never."""
+    """Topologies of some flavors; a placement exists now, only in an empty cluster, or never."""
 
     def __init__(self, names: str = "b", *, now: bool = True, empty: bool = True, unhealthy: str = "") -> None:
         self._names, self._now, self._empty, self._unhealthy = names, now, empty, unhealthy
@@ -104,7 +104,7 @@ PROVISIONING = AdmissionCheckStrategyRule("p", controller_name=PROVISIONING_REQU
 def test_a_request_waits_for_nodes_or_for_another_cluster(
     check: AdmissionCheckStrategyRule, *, pending: bool, admitted: bool
 ) -> None:
-    """Nodes are provisioned only for workloads without quota, and for certain flavors."""
+    """Nodes are provisioned only for workloads without quota, and only for certain flavors."""
     new, running = pending_workload("new", 1), running_workload("old", "q", FlavorResource("b", "cpu"), 1)
     assert is_topology_request_delayed(spec(check), "b", new) == pending
     assert is_topology_request_delayed(spec(check), "b", running) == admitted
@@ -124,7 +124,7 @@ def test_a_request_waits_for_nodes_or_for_another_cluster(
 def test_a_workload_is_a_head_again_for_its_placement(
     delayed: str, unhealthy: str, *, placed: bool, expected: bool
 ) -> None:
-    """Not without quota, and not once it is evicted."""
+    """It is not a head again without quota or after its eviction."""
     running = running_workload("w", "q", FlavorResource("b", "cpu"), 1)
     assert running.admission is not None
     pods = running.admission.pod_sets[0]._replace(
@@ -158,7 +158,7 @@ def test_the_mode_of_an_assignment_without_placement(
     now: bool,
     empty: bool,
 ) -> None:
-    """A preemption helps where an empty cluster has a placement. Only the flavor that failed has the status."""
+    """A preemption helps if an empty cluster has a placement. Only the flavor that failed has the status."""
     topology = Topology(now=now, empty=empty, unhealthy=unhealthy)
     assignment = update_assignment_for_tas(assigner(workload_with(), topology), assignment_of(mode))
     [pod_set] = assignment.pod_sets
@@ -193,7 +193,7 @@ def test_the_pods_that_are_placed_now(
     *,
     requested: bool,
 ) -> None:
-    """Those with a request and one flavor with a topology; with a check that provisions nodes, later."""
+    """Pods with a request and one flavor with a topology are placed now; with a check that provisions nodes, later."""
     wanted = assigner(workload, Topology("bd"), spec(*checks))
     assignment = update_assignment_for_tas(wanted, assignment_of(pods=pods, flavors=flavors))
     [pod_set] = assignment.pod_sets
@@ -206,7 +206,7 @@ def test_the_pods_that_are_placed_now(
 
 
 @pytest.mark.parametrize(("unhealthy", "moves"), [("", False), ("other", False), ("main", True)])
-def test_a_placement_stays_unless_its_node_is_unhealthy(unhealthy: str, *, moves: bool) -> None:
+def test_a_placement_is_kept_unless_its_node_is_unhealthy(unhealthy: str, *, moves: bool) -> None:
     assignment = assignment_of()
     placed = replace(assignment.pod_sets[0], topology_assignment=replace_domain("old"))
     topology = Topology(unhealthy=unhealthy)
@@ -228,7 +228,7 @@ def test_pods_without_a_request_are_placed_where_all_flavors_have_topologies() -
 
 
 def pod_sets_of(names: str, requested: str) -> tuple[Workload, Assignment]:
-    """A workload with pod sets of which those with the letters of `requested` ask for a placement; all have quota."""
+    """Return a workload with pod sets, all with quota; those with the letters of `requested` request a placement."""
     specs = tuple(
         PodSet(f"pods-{name}", requests={"cpu": 1}, topology=EXPLICIT if name in requested else None) for name in names
     )
@@ -239,7 +239,7 @@ def pod_sets_of(names: str, requested: str) -> tuple[Workload, Assignment]:
 
 
 class FullHost(Topology):
-    """Now there is no place for the pod set "pods-m", whose name is read from another object."""
+    """A topology with no placement now for the pod set "pods-m", whose name is a different string object."""
 
     def find_topology_assignments(
         self, workload: Workload, requests: Mapping[str, Sequence[PlacementRequest]], *, empty: bool
@@ -249,8 +249,8 @@ class FullHost(Topology):
 
 @pytest.mark.parametrize("requested", ["m", "am", "mz", "amz"])
 @pytest.mark.parametrize("names", ["amz", "zma"])
-def test_all_pod_sets_that_are_placed_wait_for_the_one_without_a_place(names: str, requested: str) -> None:
-    """They are placed together; pod sets without a request have what they need. The one that failed has the reason."""
+def test_all_placed_pod_sets_wait_for_the_one_without_a_placement(names: str, requested: str) -> None:
+    """They are placed together; pod sets without a request fit. Only the pod set that failed has the reason."""
     workload, assignment = pod_sets_of(names, requested)
     result = update_assignment_for_tas(assigner(workload, FullHost()), assignment)
     modes = {pod_set.name: pod_set.representative_mode for pod_set in result.pod_sets}

@@ -1,4 +1,4 @@
-"""The dominant resource share by hand: what a queue borrows, divided by its weight."""
+"""Examples of the dominant resource share: what a queue borrows, divided by its weight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 
 def snapshot(weight: float, borrowed: int) -> Snapshot:
-    """Queue q, of 2 CPUs and a weight, has borrowed CPUs of a cohort of 8."""
+    """Return a snapshot in which queue q, with 2 CPUs and a weight, has borrowed CPUs of a cohort of 8."""
     queues = [cpu_queue("q", 2)._replace(fair_weight=weight), cpu_queue("other", 6)]
     result = Snapshot(queues)
     result.add_workload(running_workload("w", "q", CPU, 2 + borrowed))
@@ -23,7 +23,7 @@ def snapshot(weight: float, borrowed: int) -> Snapshot:
 
 @pytest.mark.parametrize(("weight", "share"), [(1.0, 500.0), (2.0, 250.0), (0.5, 1000.0)])
 def test_a_share_is_divided_by_the_weight(weight: float, share: float) -> None:
-    """Four of the cohort's eight CPUs are borrowed: 500 thousandths."""
+    """Four of the cohort's eight CPUs are borrowed, which is 500 thousandths."""
     found = dominant_resource_share(snapshot(weight, 4).cluster_queues["q"])
     assert (found.precise_weighted_share, found.dominant_resource) == (share, "cpu")
 
@@ -38,8 +38,8 @@ def test_a_queue_without_weight_has_an_infinite_share_once_it_borrows() -> None:
     assert within.comparison_key < borrower.comparison_key
 
 
-def test_requests_count_where_nothing_is_in_use() -> None:
-    """Of 3 CPUs that are requested, 1 of the 8 that the cohort can lend is borrowed."""
+def test_requests_count_even_if_nothing_is_in_use() -> None:
+    """Of the 3 requested CPUs, 1 of the 8 that the cohort can lend is borrowed."""
     idle = snapshot(1.0, 0).cluster_queues["q"]
     idle.usage.clear()
     [key] = idle.subtree_quota
@@ -48,7 +48,7 @@ def test_requests_count_where_nothing_is_in_use() -> None:
 
 
 def test_the_resource_of_the_largest_ratio_dominates() -> None:
-    """Amounts of one resource are summed up over flavors; a resource that is not lent has no ratio."""
+    """Amounts of a resource are summed over flavors; a resource that is not lent has no ratio."""
     names = ("old", "new")
     lent = resource_group(
         *(FlavorQuotas(name, (("cpu", ResourceQuota(4)), ("gpu", ResourceQuota(1)))) for name in names)
@@ -70,13 +70,13 @@ def test_the_resource_of_the_largest_ratio_dominates() -> None:
     assert dominant_resource_share(node, {FlavorResource("new", "cpu"): 0}).dominant_resource == "gpu"
 
 
-def test_all_that_is_in_use_within_quota_is_not_borrowed() -> None:
+def test_usage_within_quota_is_not_borrowed() -> None:
     for borrowed in (-1, 0):
         assert dominant_resource_share(snapshot(1.0, borrowed).cluster_queues["q"]).borrowed_frs == ()
     assert dominant_resource_share(snapshot(1.0, 1).cluster_queues["q"]).borrowed_frs == (CPU,)
 
 
-def test_a_share_borrows_on_usage_that_has_what_is_borrowed() -> None:
+def test_a_share_reports_borrowing_of_resources_used_beyond_quota() -> None:
     share = DRS(1.0, borrowed_frs=(CPU,))
     assert share.is_borrowing_on({CPU: 1})
     assert not share.is_borrowing_on({CPU: 0})
@@ -105,7 +105,7 @@ def test_without_weight_the_ratio_decides_among_infinite_shares(ratio: float) ->
     ],
 )
 def test_shares_in_statuses_and_messages(share: DRS, precise: float, rounded: int, text: str) -> None:
-    """A status has a whole number, rounded up. A message has all digits without an exponent."""
+    """A status has a whole number, rounded up. A message has all digits, without an exponent."""
     assert share.precise_weighted_share == precise
     assert (share.rounded_weighted_share, share.precise_weighted_share_serialized) == (rounded, text)
 
@@ -120,7 +120,7 @@ def test_shares_in_statuses_and_messages(share: DRS, precise: float, rounded: in
     ],
 )
 def test_the_ratio_is_exact(lent: tuple[int, int], borrowed: tuple[int, int], ratio: float, dominant: str) -> None:
-    """Of CPUs and GPUs; of equal ratios the first name counts."""
+    """The resources are CPUs and GPUs; if ratios are equal, the first name counts."""
     resources = ("cpu", "gpu")
 
     def quotas(amounts: tuple[int, int]) -> tuple[FlavorQuotas, ...]:

@@ -38,7 +38,7 @@ def test_a_second_preemption_is_forbidden_if_the_victim_leads_back(edges: list[t
 
 @given(EDGES, st.sampled_from(WORKLOADS))
 def test_forgotten_workloads_have_no_edges(edges: list[tuple[str, str]], key: str) -> None:
-    """The graph is as if they had never been part of a preemption; a copy does not change."""
+    """The graph is as if these workloads had never been part of a preemption; a copy does not change."""
     graph = make_graph(edges)
     before = graph.copy()
     assert graph.forget(key) == any(key in edge for edge in edges)
@@ -49,7 +49,7 @@ def test_forgotten_workloads_have_no_edges(edges: list[tuple[str, str]], key: st
 
 
 def test_a_ring_of_three() -> None:
-    """The first preemption of each pair is allowed; the ring does not go round again."""
+    """The first preemption of each pair is permitted; the ring is not repeated."""
     graph = make_graph([("a", "b"), ("b", "c")])
     assert graph.forbidden("c") == set()
     graph.add("c", "a")

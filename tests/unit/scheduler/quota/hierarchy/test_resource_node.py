@@ -36,7 +36,7 @@ def cpu_groups(nominal: int, borrowing: int | None = None, lending: int | None =
 
 @given(snapshots())
 def test_usage_equals_usage_from_scratch(snapshot: Snapshot) -> None:
-    """After workloads were added and removed, usage is the sum over the workloads that run."""
+    """After workloads were added and removed, usage is the sum over the running workloads."""
     nodes: list[ResourceNode] = [*snapshot.cluster_queues.values(), *snapshot.cohorts.values()]
     for workloads in list(snapshot.workloads_by_queue.values()):
         for workload in list(workloads.values())[::2]:
@@ -48,7 +48,7 @@ def test_usage_equals_usage_from_scratch(snapshot: Snapshot) -> None:
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 9))
 def test_available_amounts_stay_within_every_limit(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """With all available quota used, no node above exceeds its quota or its borrowing limit."""
+    """With all available quota used, no node above exceeds its quota or borrowing limit."""
     for queue in snapshot.cluster_queues.values():
         if amount > queue.available(key):
             continue
@@ -66,7 +66,7 @@ def test_available_amounts_stay_within_every_limit(snapshot: Snapshot, key: Flav
 
 @given(snapshots(), st.sampled_from(KEYS))
 def test_no_more_than_the_available_amount_fits(snapshot: Snapshot, key: FlavorResource) -> None:
-    """With one more, the root exceeds its quota, or a node its borrowing limit."""
+    """With one unit more, the root exceeds its quota or a node exceeds its borrowing limit."""
     for queue in snapshot.cluster_queues.values():
         amount = max(queue.available(key), 0) + 1
         queue.add_amount(key, amount)
@@ -78,8 +78,8 @@ def test_no_more_than_the_available_amount_fits(snapshot: Snapshot, key: FlavorR
 
 
 @given(snapshots())
-def test_potential_is_what_is_available_once_nothing_runs(snapshot: Snapshot) -> None:
-    """What a tree can lend is the sum of it over the flavors."""
+def test_potential_quota_equals_available_quota_if_nothing_runs(snapshot: Snapshot) -> None:
+    """The lendable amount of a tree is the sum over the flavors."""
     for workloads in list(snapshot.workloads_by_queue.values()):
         for workload in list(workloads.values()):
             snapshot.remove_workload(workload)
@@ -97,8 +97,8 @@ def test_available_is_at_most_potential_available(snapshot: Snapshot, key: Flavo
 
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(1, 9))
-def test_more_usage_never_makes_more_available(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """Removing the usage restores the snapshot."""
+def test_additional_usage_never_increases_available_quota(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
+    """Removing the usage again restores the snapshot."""
     before = nonzero_usage(snapshot)
     available = {queue.name: queue.available(key) for queue in snapshot.cluster_queues.values()}
     for queue in snapshot.cluster_queues.values():
@@ -115,7 +115,7 @@ def distance_to_the_furthest_below(node: ResourceNode) -> int:
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 20))
 def test_height_of_the_lowest_subtree_that_fits(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
-    """It is that of the lowest node that does not borrow with the usage; if all borrow, that of the root."""
+    """It is the height of the lowest node that does not borrow with this usage; if all borrow, that of the root."""
     for queue in snapshot.cluster_queues.values():
         found = find_height_of_lowest_subtree_that_fits(queue, key, amount)
         path: list[ResourceNode] = [queue, *queue.path_parent_to_root()]
@@ -128,7 +128,7 @@ def test_height_of_the_lowest_subtree_that_fits(snapshot: Snapshot, key: FlavorR
 
 @given(snapshots(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=6))
 def test_priority_usage_is_that_of_the_running_workloads(snapshot: Snapshot, more: list[tuple[int, int, int]]) -> None:
-    """By priority, after workloads were added and removed; in a copy too."""
+    """It is counted by priority, after workloads were added and removed, and in a copy, too."""
     names = list(snapshot.cluster_queues)
     new = [
         running_workload(f"n{serial}", names[index % len(names)], KEYS[0], amount, priority)
@@ -155,7 +155,7 @@ def test_priority_usage_is_that_of_the_running_workloads(snapshot: Snapshot, mor
 
 
 def test_lowered_quota_makes_available_negative() -> None:
-    """A root whose usage is beyond its quota has negative available quota."""
+    """A root whose usage exceeds its quota has negative available quota."""
     snapshot = Snapshot([ClusterQueue("q", cpu_groups(2))])
     snapshot.add_workload(running_workload("w", "q", CPU, 5))
     assert snapshot.cluster_queues["q"].available(CPU) == -3
@@ -163,7 +163,7 @@ def test_lowered_quota_makes_available_negative() -> None:
     assert not fits(snapshot.cluster_queues["q"], {CPU: 1})
 
 
-def test_unlimited_quota_stays_unlimited() -> None:
+def test_unlimited_quota_remains_unlimited() -> None:
     snapshot = Snapshot([ClusterQueue("q", cpu_groups(UNLIMITED), "c"), ClusterQueue("p", cpu_groups(1), "c")])
     snapshot.add_workload(running_workload("w", "p", CPU, 1 << 40))
     assert snapshot.cluster_queues["p"].available(CPU) == UNLIMITED
@@ -190,13 +190,13 @@ def test_limits_of_a_cohort_hold_for_its_subtree() -> None:
 
 
 @pytest.mark.parametrize(("lending", "local"), [(None, 0), (0, 5), (2, 3), (4, 1), (5, 0), (7, 0)])
-def test_the_local_quota_is_what_is_not_lent(lending: int | None, local: int) -> None:
+def test_the_local_quota_is_the_part_that_is_not_lent(lending: int | None, local: int) -> None:
     queue = Snapshot([ClusterQueue("q", cpu_groups(5, lending=lending), "c")]).cluster_queues["q"]
     assert (queue.local_quota(CPU), queue.local_available(CPU)) == (local, local)
 
 
 def test_a_flavor_resource_without_quota_and_usage_counts_as_0() -> None:
-    """Any usage of it is borrowed, and to remove nothing leaves nothing."""
+    """Any usage of it is borrowed, and removing zero leaves no entry."""
     gpu = FlavorResource("any", "gpu")
     snapshot = Snapshot([ClusterQueue("alone", cpu_groups(2)), ClusterQueue("q", cpu_groups(2), "c")])
     for node in (*snapshot.cluster_queues.values(), *snapshot.cohorts.values()):
@@ -207,7 +207,7 @@ def test_a_flavor_resource_without_quota_and_usage_counts_as_0() -> None:
 
 
 def test_heights_count_the_levels_below() -> None:
-    """A chain of four cohorts, the lowest of which has a queue; one that is empty is beside it."""
+    """A chain of four cohorts, the lowest of which has a queue, and an empty cohort beside it."""
     cohorts = [Cohort("c0"), *(Cohort(f"c{i}", f"c{i - 1}") for i in (1, 2, 3)), Cohort("empty", "c2")]
     snapshot = Snapshot([ClusterQueue("q", cpu_groups(2), "c3")], cohorts)
     assert {name: node.height for name, node in snapshot.cohorts.items()} == {
@@ -216,7 +216,7 @@ def test_heights_count_the_levels_below() -> None:
 
 
 def test_workloads_are_counted_by_priority() -> None:
-    """With the sum of their usage; a priority without workloads is forgotten."""
+    """The counts include the sum of their usage; a priority without workloads is forgotten."""
     queue = Snapshot([ClusterQueue("q", cpu_groups(9))]).cluster_queues["q"]
     workloads = [running_workload(f"w{i}", "q", CPU, 3, priority) for i, priority in enumerate((1, 1, 2))]
     for workload in workloads:

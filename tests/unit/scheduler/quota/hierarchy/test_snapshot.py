@@ -13,7 +13,7 @@ from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
 
 
 def test_a_cycle_of_cohorts_makes_queues_inactive() -> None:
-    """The queues of cohorts below the cycle are inactive too; other queues are active."""
+    """The queues of cohorts below the cycle are inactive as well; other queues are active."""
     cohorts = [Cohort("a", "b"), Cohort("b", "a"), Cohort("below", "a"), Cohort("sound")]
     queues = [cpu_queue(f"in-{name}", 1, cohort=name) for name in ("a", "below", "sound")]
     snapshot = Snapshot(queues, cohorts)
@@ -55,8 +55,8 @@ def test_a_cohort_without_a_spec_exists() -> None:
     assert snapshot.cluster_queues["q"].root is snapshot.cohorts["c"]
 
 
-def test_several_workloads_are_added_and_removed_as_one_by_one() -> None:
-    """Their usage, the number of each priority, and what runs in each queue."""
+def test_adding_and_removing_several_workloads_equals_doing_so_one_by_one() -> None:
+    """The state covers their usage, the counts by priority, and the running workloads of each queue."""
     queues = [cpu_queue("a", 1), cpu_queue("b", 9)]
     workloads = [running_workload(f"w{i}", "ab"[i % 2], CPU, i + 1, i % 3) for i in range(6)]
     together, each, none = Snapshot(queues), Snapshot(queues), Snapshot(queues)
@@ -76,8 +76,8 @@ def state_of(snapshot: Snapshot) -> object:
     return nonzero_usage(snapshot), snapshot.workloads_by_queue, counts
 
 
-def test_only_flavors_that_are_missing_are_named() -> None:
-    """A flavor that no queue uses is no problem."""
+def test_only_missing_flavors_are_named() -> None:
+    """A flavor that no queue uses is not a problem."""
     flavors = [ResourceFlavor("any"), ResourceFlavor("unused")]
     assert not Snapshot([cpu_queue("q", 3)], resource_flavors=flavors).inactive
     missing = Snapshot([cpu_queue("q", 3)], resource_flavors=[ResourceFlavor("unused")]).inactive["q"]
@@ -101,7 +101,7 @@ def test_only_workloads_of_known_queues_run() -> None:
         (("Inactive", "".join(["Not", "Found"])), "references missing AdmissionChecks: check-1"),
     ],
 )
-def test_a_queue_with_a_check_that_is_not_active_is_inactive(statuses: tuple[Any, ...], reason: str) -> None:
+def test_a_queue_with_an_inactive_check_is_inactive(statuses: tuple[Any, ...], reason: str) -> None:
     """Missing checks are named before inactive ones."""
     checks = tuple(AdmissionCheckStrategyRule(f"check-{i}", status=status) for i, status in enumerate(statuses))
     snapshot = Snapshot([cpu_queue("q", 3)._replace(admission_checks=checks)])

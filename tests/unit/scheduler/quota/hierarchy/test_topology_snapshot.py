@@ -1,4 +1,4 @@
-"""A cluster without topologies: quotas alone decide."""
+"""A cluster without topologies: only quotas decide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zonewise_scheduler.quota.hierarchy.topology_snapshot import (
 
 
 def test_without_topologies_no_placement_is_found_and_none_is_needed() -> None:
-    """Of several requests the first is named."""
+    """The failure names the first of several requests."""
     snapshot, workload = EmptyTopologySnapshot(), pending_workload("w", 1)
     assert not snapshot.has_topology("any")
     assert not snapshot.lacks_topology(ResourceFlavor("any", topology_name="racks"))
@@ -32,5 +32,5 @@ def test_without_topologies_no_placement_is_found_and_none_is_needed() -> None:
     assert (failure.slice_count, failure.fitting_slices, failure.slice_size) == (0, 0, 1), "no number is the reason"
 
 
-def test_pods_are_settled_once_a_report_has_them() -> None:
+def test_no_pods_are_settled_by_default() -> None:
     assert SentPods(2).settled == 0

@@ -34,20 +34,20 @@ WORKLOADS = [running_workload(f"w{i}", f"q{i % 2}", KEYS[0], 1, i % 3, i % 4) fo
 
 @given(st.permutations(WORKLOADS))
 def test_the_order_does_not_depend_on_the_input_order(workloads: list[Workload]) -> None:
-    """Of other queues first, then of lower priority, then admitted later."""
+    """Workloads of other queues are first, then those of lower priority, then those admitted later."""
     names = [workload.name for workload in sort_candidates(workloads, "q0", {})]
     assert names == ["w3", "w7", "w1", "w5", "w6", "w0", "w4", "w2"]
 
 
-def test_more_usage_of_the_local_queue_comes_first() -> None:
-    """Within one queue, before priority."""
+def test_higher_usage_of_the_local_queue_is_first() -> None:
+    """Within one queue, usage precedes priority."""
     small, large = replace(WORKLOADS[0], queue_name="small"), replace(WORKLOADS[2], queue_name="large")
     assert sort_candidates([small, large], "q1", {"ns/small": 1.0, "ns/large": 2.0}) == [large, small]
     assert sort_candidates([small, large], "q1", {"ns/small": 1.0}) == [small, large]
 
 
 AGES = st.tuples(st.booleans(), st.sampled_from(["q0", "q1", ""]), st.integers(0, 2), st.sampled_from([-1.0, 0.0, 1.0]))
-"""Whether a workload is evicted, its queue if it is admitted, its priority, and when it was admitted."""
+"""(is evicted, its queue if admitted, priority, time of admission)"""
 
 
 def any_workload(name: str, *, evicted: bool, queue: str, priority: int, at: float) -> Workload:
@@ -57,7 +57,7 @@ def any_workload(name: str, *, evicted: bool, queue: str, priority: int, at: flo
 
 @given(ages=st.lists(AGES, min_size=2, max_size=6), by_usage=st.booleans())
 def test_the_keys_of_the_order(*, ages: list[tuple[bool, str, int, float]], by_usage: bool) -> None:
-    """Evicted, of another queue, lower priority, admitted later, UID; without admission a time of 0 counts."""
+    """The keys are: evicted, other queue, lower priority, admitted later (time 0 without an admission), UID."""
     expected = sorted(
         (not evicted, queue == "q0", priority, -at if queue else 0.0, f"w{i}")
         for i, (evicted, queue, priority, at) in enumerate(ages)
@@ -77,7 +77,7 @@ LOCAL_QUEUES = {f"ns/local{i}": twice / 2 for i, twice in enumerate((1, 3, 3))}
 
 
 class Candidate(NamedTuple):
-    """A candidate with what the order depends on, besides its age."""
+    """A candidate with the values on which the order depends, besides its age."""
 
     workload: Workload
     queue: str
@@ -97,9 +97,9 @@ def make_candidates() -> Iterator[Candidate]:
 
 
 def test_the_order_of_two_candidates() -> None:
-    """The sign of the comparison turns with the order; it is 0 for a workload and itself.
+    """Swapping the candidates changes the sign of the comparison; it is 0 for a workload and itself.
 
-    Between workloads of one queue, more usage of the LocalQueue comes before priority, where both usages are known.
+    Between workloads of one queue, higher usage of the LocalQueue precedes priority if both usages are known.
     """
     for a, b in product(list(make_candidates()), repeat=2):
         by_usage = (0.0, 0.0)
@@ -110,8 +110,8 @@ def test_the_order_of_two_candidates() -> None:
         assert (found < 0, found > 0) == (first < second, first > second)
 
 
-def test_usage_counts_between_workloads_of_one_queue_alone() -> None:
-    """Equal usage leaves the order to priority, and so does usage of which one is unknown."""
+def test_usage_counts_only_between_workloads_of_the_same_queue() -> None:
+    """With equal usage, or with one unknown usage, priority decides."""
     low, high = (
         replace(running_workload(name, "q1", KEYS[0], 1, priority), queue_name=name)
         for priority, name in enumerate(("low", "high"))
@@ -127,7 +127,7 @@ PREEMPTION = ClusterQueuePreemption(within_cluster_queue="LowerPriority", reclai
 
 
 def test_candidates_of_a_policy() -> None:
-    """A candidate uses a contested flavor resource; neither the preemption graph nor the planner forbids it."""
+    """A candidate uses a contested flavor resource, and neither the preemption graph nor the planner forbids it."""
     snapshot = Snapshot([cpu_queue("own", 9, PREEMPTION), cpu_queue("other", 9)])
     for queue in ("own", "other"):
         for i, name in enumerate(("free", "ring", "protected", "both", "high")):
@@ -151,7 +151,7 @@ def test_candidates_of_a_policy() -> None:
     assert names("other", ClusterQueuePreemption(within_cluster_queue="LowerPriority")) == []
 
 
-def test_evicted_workloads_come_first() -> None:
+def test_evicted_workloads_are_first() -> None:
     evicted = replace(WORKLOADS[2], eviction=Eviction("Preempted", 1.0))
     assert sort_candidates([*WORKLOADS, evicted], "q0", {})[0] is evicted
 
@@ -160,7 +160,7 @@ def test_evicted_workloads_come_first() -> None:
     ("policy", "priority", "submitted", "expected"),
     [
         ("LowerOrNewerEqualPriority", 1, 6.0, True),
-        ("LowerOrNewerEqualPriority", 1, 5.0, False),  # of equal age
+        ("LowerOrNewerEqualPriority", 1, 5.0, False),  # of the same age
         ("LowerOrNewerEqualPriority", 1, 4.0, False),
         ("LowerOrNewerEqualPriority", 0, 4.0, True),
         ("LowerOrNewerEqualPriority", 2, 6.0, False),
@@ -171,17 +171,17 @@ def test_evicted_workloads_come_first() -> None:
         ("Never", 0, 6.0, False),
     ],
 )
-def test_a_policy_names_the_candidates(
+def test_a_policy_determines_the_candidates(
     policy: PreemptionPolicy, priority: int, submitted: float, *, expected: bool
 ) -> None:
-    """The preemptor has priority 1, and was submitted at 5."""
+    """The preemptor has priority 1 and was submitted at 5."""
     preemptor = pending_workload("preemptor", 1, priority=1, created=5.0)
     candidate = running_workload("candidate", "q", KEYS[0], 1, priority, submitted)
     assert satisfies_preemption_policy(policy, preemptor, candidate) == expected
 
 
-def test_a_candidate_is_as_new_as_its_eviction() -> None:
-    """Its pods were not ready in time. It is as old as its submission where the settings say so."""
+def test_the_age_of_a_candidate_counts_from_its_eviction() -> None:
+    """Its pods were not ready in time. Depending on the settings, it is as old as its submission."""
     preemptor = pending_workload("preemptor", 1, priority=1, created=5.0)
     candidate = running_workload("candidate", "q", KEYS[0], 1, 1, 4.0)
     candidate = replace(candidate, eviction=Eviction("PodsReadyTimeout", 6.0))
@@ -193,5 +193,5 @@ def test_a_candidate_is_as_new_as_its_eviction() -> None:
 
 @given(st.permutations(WORKLOADS))
 def test_usage_of_other_local_queues_changes_no_order(workloads: list[Workload]) -> None:
-    """The comparison of pairs, which usage needs, is the same order as that of keys."""
+    """Comparing pairs, which usage requires, gives the same order as sorting by keys."""
     assert sort_candidates(workloads, "q0", {"ns/other": 1.0}) == sort_candidates(workloads, "q0", {})

@@ -34,7 +34,7 @@ GPU = FlavorResource("any", "gpu")
 
 
 def cpu_group(cpus: int, gpus: int | None = None) -> tuple[ResourceGroup, ...]:
-    """One flavor with CPUs, and with GPUs where they are given."""
+    """Return a group of one flavor with CPUs and, if given, GPUs."""
     amounts = {"cpu": cpus} if gpus is None else {"cpu": cpus, "gpu": gpus}
     return (resource_group(FlavorQuotas("any", tuple((name, ResourceQuota(each)) for name, each in amounts.items()))),)
 
@@ -46,7 +46,7 @@ def target_names(snapshot: Snapshot, queue: str, preemptor: Workload, amount: in
 
 
 def test_fill_back_spares_the_small_workload() -> None:
-    """The small workload is tried first. Without the large one it is not needed."""
+    """The small workload is tried first, but it is not needed once the large one is preempted."""
     snapshot = Snapshot([cpu_queue("q", 10, ClusterQueuePreemption(within_cluster_queue="LowerPriority"), "")])
     snapshot.add_workload(running_workload("small", "q", CPU, 2, priority=0))
     snapshot.add_workload(running_workload("large", "q", CPU, 8, priority=1))
@@ -54,7 +54,7 @@ def test_fill_back_spares_the_small_workload() -> None:
 
 
 def test_lent_quota_is_reclaimed() -> None:
-    """From every borrower, whatever its priority."""
+    """Every borrower loses quota, whatever its priority."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     snapshot = Snapshot([cpu_queue("lender", 4, preemption), cpu_queue("borrower", 4, preemption)])
     for name in ("own", "borrowed"):
@@ -71,10 +71,10 @@ def test_equal_borrowers_do_not_preempt_each_other() -> None:
 
 
 @pytest.mark.parametrize(("borrow_within_cohort", "victim"), [("Never", "own"), ("LowerPriority", "borrowed")])
-def test_borrowing_is_tried_first_where_it_is_allowed(
+def test_borrowing_is_tried_first_if_it_is_permitted(
     borrow_within_cohort: Literal["Never", "LowerPriority"], victim: str
 ) -> None:
-    """The preemptor borrows the spare quota and a borrower ends, or it stays within the nominal quota of its queue."""
+    """The preemptor borrows the spare quota once a borrower ends, or it uses only its queue's nominal quota."""
     preemption = ClusterQueuePreemption("LowerPriority", "Any", borrow_within_cohort)
     snapshot = Snapshot([cpu_queue("lender", 3, preemption), cpu_queue("borrower", 0), cpu_queue("spare", 1)])
     snapshot.add_workload(running_workload("own", "lender", CPU, 2))
@@ -117,7 +117,7 @@ def test_each_variant_has_its_reason() -> None:
 def test_the_variants_of_candidates_of_another_queue(
     borrow: Literal["Never", "LowerPriority"], threshold: int | None, amount: int, variants: str
 ) -> None:
-    """B: while borrowing, those of lower priority up to the threshold; O: otherwise; H: within nominal quota.
+    """B: candidates of lower priority up to the threshold, while borrowing; H: within nominal quota; O: others.
 
     They are tried from the lowest priority on.
     """
@@ -135,7 +135,7 @@ def test_the_variants_of_candidates_of_another_queue(
 
 
 def test_the_order_of_all_candidates() -> None:
-    """Evicted ones first; in each part those of other queues come before those of the preemptor's own."""
+    """Evicted candidates are first; in each part, other queues precede the preemptor's own queue."""
     preemption = ClusterQueuePreemption("LowerPriority", "Any")
     snapshot = Snapshot([cpu_queue("q", 1, preemption), cpu_queue("other", 0), cpu_queue("lender", 9)])
     for queue in ("q", "other"):
@@ -150,7 +150,7 @@ def test_the_order_of_all_candidates() -> None:
 
 @pytest.mark.parametrize(("used", "victims"), [(1, {"borrowed", "own"}), (2, {"own"}), (3, {"own"})])
 def test_a_queue_that_may_not_preempt_while_it_borrows(used: int, victims: set[str]) -> None:
-    """It reclaims under its nominal quota alone. With that in use, its own workload ends, and it borrows."""
+    """It reclaims only within its nominal quota. Once that is in use, its own workload ends, and it borrows."""
     preemption = ClusterQueuePreemption("LowerPriority", "Any")
     snapshot = Snapshot([cpu_queue("q", 2, preemption), cpu_queue("borrower", 0), cpu_queue("spare", 3)])
     snapshot.add_workload(running_workload("own", "q", CPU, used))
@@ -159,8 +159,8 @@ def test_a_queue_that_may_not_preempt_while_it_borrows(used: int, victims: set[s
 
 
 @pytest.mark.parametrize(("in_left", "victims"), [(1, {"above"}), (3, {"low", "above"})])
-def test_a_candidate_within_the_nominal_quota_of_its_cohort_is_none(in_left: int, victims: set[str]) -> None:
-    """Its queue borrows, but from its cohort, which has the quota; it must borrow from the common cohort."""
+def test_a_workload_within_the_nominal_quota_of_its_cohort_is_no_candidate(in_left: int, victims: set[str]) -> None:
+    """Its queue borrows only from its cohort, which has the quota; a candidate must borrow from the common cohort."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     cohorts = [Cohort("root"), Cohort("left", "root", cpu_group(2))]
     queues = [
@@ -180,7 +180,7 @@ def test_a_candidate_within_the_nominal_quota_of_its_cohort_is_none(in_left: int
 def test_a_candidate_counts_while_its_queue_and_its_cohort_borrow(
     of_cohort: int, of_queue: int, victims: set[str]
 ) -> None:
-    """Once the workloads before it are gone, what the queue or the cohort has can be enough for it."""
+    """Once the preceding workloads are gone, the quota of the queue or the cohort may suffice for it."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     cohorts = [
         Cohort("root", "", cpu_group(2 - of_cohort - of_queue)),
@@ -201,17 +201,17 @@ def test_a_candidate_counts_while_its_queue_and_its_cohort_borrow(
     ("nominal", "own", "borrowed", "spare", "amount", "victims"),
     [
         (3, 2, 1, 2, 3, "ab"),  # below nominal: within nominal quota first
-        (3, 2, 1, 0, 3, "abx"),  # and by the borrower's quota
+        (3, 2, 1, 0, 3, "abx"),  # also by the borrower's quota
         (2, 1, 1, 2, 3, "a"),  # the nominal quota is too small: it borrows
         (2, 2, 1, 2, 2, "a"),  # at nominal, it borrows at once
-        (1, 2, 1, 2, 1, "a"),  # beyond nominal too
-        (3, 2, 0, 1, 3, "a"),  # without borrowers too
+        (1, 2, 1, 2, 1, "a"),  # beyond nominal as well
+        (3, 2, 0, 1, 3, "a"),  # without borrowers as well
     ],
 )
-def test_a_queue_that_may_not_preempt_while_it_borrows_borrows_what_is_spare(
+def test_a_queue_that_may_not_preempt_while_it_borrows_borrows_spare_quota(
     nominal: int, own: int, borrowed: int, spare: int, amount: int, victims: str
 ) -> None:
-    """It runs `own` workloads of one CPU, a, b and c; x has the CPUs that another queue borrows."""
+    """It runs `own` workloads of one CPU, a, b and c; x uses the CPUs that another queue borrows."""
     preemption = ClusterQueuePreemption("LowerPriority", "Any")
     snapshot = Snapshot([cpu_queue("q", nominal, preemption), cpu_queue("borrower", 0), cpu_queue("spare", spare)])
     for priority, name in enumerate("abc"[:own]):
@@ -233,7 +233,7 @@ def test_a_queue_that_may_not_preempt_while_it_borrows_borrows_what_is_spare(
 def test_a_queue_is_below_nominal_in_each_resource_that_a_preemption_must_free(
     gpu_quota: int | None, gpus: int, victims: set[str]
 ) -> None:
-    """Of CPUs it has three, and uses two; it uses no GPU. Another queue borrows all GPUs that it has."""
+    """It has three CPUs, uses two of them, and uses no GPU. Another queue borrows all of its GPUs."""
     preemption = ClusterQueuePreemption("LowerPriority", "Any")
     snapshot = Snapshot(
         [
@@ -260,8 +260,8 @@ def test_a_queue_is_below_nominal_in_each_resource_that_a_preemption_must_free(
         (0, 2, 1, 0, (1, 0), {"near": "O", "far": "H"}),
         (0, 2, 1, 0, (2, 0), {"near": "O", "far": "O"}),
         (0, 2, 3, 0, (3, 0), {"near": "O", "far": "O"}),
-        (0, 2, 0, 1, (2, 2), {"gpu": "O", "far": "H"}),  # no GPU is needed of the cohort, which has one
-        (0, 2, 0, 2, (2, 1), {"gpu": "O", "far": "O"}),  # and which borrows another
+        (0, 2, 0, 1, (2, 2), {"gpu": "O", "far": "H"}),  # no GPU of the cohort is needed, which has one
+        (0, 2, 0, 2, (2, 1), {"gpu": "O", "far": "O"}),  # and it borrows another
     ],
 )
 def test_the_hierarchical_advantage(
@@ -269,7 +269,7 @@ def test_the_hierarchical_advantage(
 ) -> None:
     """The preemptor has it over workloads above the lowest subtree with enough quota.
 
-    Its queue keeps its two GPUs for itself. The workload "deep" borrows from its cohort alone, and is no candidate.
+    Its queue does not lend its two GPUs. The workload "deep" borrows only from its cohort and is no candidate.
     """
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     cohorts = [
@@ -298,8 +298,8 @@ def test_the_hierarchical_advantage(
     assert sorted((each.workload.name, LETTERS[each.variant]) for each in candidates) == sorted(found.items())
 
 
-def test_where_borrowing_does_not_help_the_nominal_quota_is_tried() -> None:
-    """While the preemptor borrows, others of higher priority are no candidates; within its own quota they are."""
+def test_the_nominal_quota_is_tried_if_borrowing_does_not_help() -> None:
+    """While the preemptor borrows, workloads of higher priority are no candidates; within its own quota they are."""
     preemption = ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority")
     snapshot = Snapshot([cpu_queue("lender", 4, preemption), cpu_queue("borrower", 0)])
     snapshot.add_workload(running_workload("own", "lender", CPU, 2, priority=0))

@@ -30,7 +30,7 @@ def target_names(
 
 
 def test_lent_quota_is_reclaimed() -> None:
-    """From every borrower, whatever its priority, within nominal quota."""
+    """Every borrower loses quota, whatever its priority, within nominal quota."""
     snapshot = Snapshot([cpu_queue("lender", 4, PREEMPTION), cpu_queue("borrower", 4, PREEMPTION)])
     for name in ("own", "borrowed"):
         snapshot.add_workload(running_workload(name, "borrower", CPU, 4, priority=9, at=len(name)))
@@ -38,7 +38,7 @@ def test_lent_quota_is_reclaimed() -> None:
 
 
 def test_borrowers_end_with_equal_shares() -> None:
-    """Two queues borrow from a third. The one with the larger share loses workloads until shares are equal."""
+    """Two queues borrow from a third. The queue with the larger share loses workloads until the shares are equal."""
     queues = [cpu_queue(name, nominal, PREEMPTION) for name, nominal in (("a", 0), ("b", 0), ("lender", 4))]
     snapshot = Snapshot(queues)
     for i in range(4):
@@ -55,11 +55,11 @@ INITIAL: PreemptionStrategy = "LessThanInitialShare"
     ("own", "sizes", "amount", "victims"),
     [
         (0, [4], 3, {INITIAL: "0", FINAL: "", "both": "0"}),  # between the shares before and after
-        (0, [4], 4, {INITIAL: "", FINAL: "", "both": ""}),  # of equal shares before
+        (0, [4], 4, {INITIAL: "", FINAL: "", "both": ""}),  # equal to the share before
         (1, [3], 3, {INITIAL: "", FINAL: "", "both": ""}),  # above both
-        (0, [1, 1, 2], 2, {INITIAL: "2", FINAL: "2", "both": "2"}),  # of equal shares after
+        (0, [1, 1, 2], 2, {INITIAL: "2", FINAL: "2", "both": "2"}),  # equal to the share after
         (0, [2, 2], 2, {INITIAL: "1", FINAL: "1", "both": "1"}),
-        (0, [1, 3], 3, {INITIAL: "1", FINAL: "", "both": ""}),  # without 0, the shares are equal
+        (0, [1, 3], 3, {INITIAL: "1", FINAL: "", "both": ""}),  # without workload 0, the shares are equal
         (0, [3, 1], 3, {INITIAL: "", FINAL: "", "both": ""}),
     ],
 )
@@ -87,8 +87,8 @@ def test_the_strategy_decides_whether_the_share_before_or_after_counts(
     assert found == victims
 
 
-def test_targets_that_are_not_needed_are_spared_where_the_preemptor_borrows() -> None:
-    """The small workload is tried first. Without the large one it is not needed."""
+def test_unnecessary_targets_are_spared_if_the_preemptor_borrows() -> None:
+    """The small workload is tried first, but it is not needed once the large one is preempted."""
     queue = cpu_queue("q", 0, ClusterQueuePreemption(within_cluster_queue="LowerPriority"))
     snapshot = Snapshot([queue, cpu_queue("lender", 10)])
     snapshot.add_workload(running_workload("small", "q", CPU, 2, priority=0))
@@ -96,8 +96,8 @@ def test_targets_that_are_not_needed_are_spared_where_the_preemptor_borrows() ->
     assert target_names(snapshot, "q", pending_workload("new", 8, priority=2), 8) == {"large"}
 
 
-def test_a_cohort_beside_that_of_the_preemptor_loses_what_it_borrows() -> None:
-    """The root lends 4 CPUs, all to the left cohort. The right one, which uses none, gets half of them."""
+def test_a_sibling_of_the_preemptors_cohort_loses_what_it_borrows() -> None:
+    """The root lends 4 CPUs, all of them to the left cohort. The right one, which uses none, gets half of them."""
     lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(4)),))),)
     cohorts = [Cohort("root", "", lent), Cohort("left", "root"), Cohort("right", "root")]
     queues = [cpu_queue("borrower", 0, PREEMPTION, "left"), cpu_queue("preemptor", 0, PREEMPTION, "right")]

@@ -1,4 +1,4 @@
-"""Whether a preemptor fits: by quota, and by placement."""
+"""Whether a preemptor fits, by quota and by placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Hosts(EmptyTopologySnapshot):
-    """Topologies with a placement in an empty cluster, and perhaps now."""
+    """Topologies with a placement in an empty cluster, and optionally now."""
 
     def __init__(self, *, free: bool) -> None:
         self._free = free
@@ -44,14 +44,14 @@ class Hosts(EmptyTopologySnapshot):
         (4, 2, True, False),
         (4, 3, False, False),
         (8, 1, False, False),
-        (8, 0, True, False),  # what asks for nothing fits, though more is in use than there is
+        (8, 0, True, False),  # an empty request fits, although usage exceeds the quota
     ],
 )
 @pytest.mark.parametrize(("places", "free"), [(False, False), (True, True), (True, False)])
-def test_a_preemptor_fits_where_it_has_quota_and_a_placement_now(
+def test_a_preemptor_fits_if_it_has_quota_and_a_placement_now(
     used: int, amount: int, *, fits: bool, without_borrowing: bool, places: bool, free: bool
 ) -> None:
-    """Its queue has four CPUs and can borrow two. Pods that ask for no placement need none."""
+    """Its queue has four CPUs and can borrow two. Pods that request no placement need none."""
     snapshot = Snapshot([cpu_queue("q", 4), cpu_queue("lender", 2)], tas_snapshot=Hosts(free=free))
     if used:
         snapshot.add_workload(running_workload("runs", "q", CPU, used))

@@ -1,4 +1,4 @@
-"""Targets of preemptions: they free enough, none is spare, and the policies allow them."""
+"""Targets of preemptions: they free enough, none is superfluous, and the policies permit them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _contexts(
 
 
 CONTEXTS = st.builds(_contexts, snapshots(), SETTINGS, st.integers(0, 4), st.integers(0, 3), st.integers(0, 5))
-"""For each queue and flavor, a workload that fits into the potential quota, but does not fit now."""
+"""For each queue and flavor, a workload that fits the potential quota but does not fit now."""
 
 
 def _running(snapshot: Snapshot) -> dict[str, set[str]]:
@@ -58,7 +58,7 @@ def _running(snapshot: Snapshot) -> dict[str, set[str]]:
 
 @given(CONTEXTS)
 def test_the_snapshot_does_not_change(contexts: list[PreemptionContext]) -> None:
-    """Neither with targets nor without."""
+    """It changes neither with targets nor without."""
     for context in contexts:
         before, running = nonzero_usage(context.snapshot), _running(context.snapshot)
         get_targets(context)
@@ -79,8 +79,8 @@ def test_the_preemptor_fits_without_the_targets(contexts: list[PreemptionContext
 
 
 @given(CONTEXTS)
-def test_no_target_is_spare(contexts: list[PreemptionContext]) -> None:
-    """With any one target left, the preemptor does not fit, at least not within nominal quota."""
+def test_no_target_is_superfluous(contexts: list[PreemptionContext]) -> None:
+    """With any one target left, the preemptor does not fit, or at least not within nominal quota."""
     for context in contexts:
         targets = get_targets(context)
         for spared in targets:
@@ -91,8 +91,8 @@ def test_no_target_is_spare(contexts: list[PreemptionContext]) -> None:
 
 
 @given(CONTEXTS)
-def test_the_policies_allow_the_targets(contexts: list[PreemptionContext]) -> None:
-    """The policy of the preemptor's queue counts. Targets use a contested flavor; other queues must borrow."""
+def test_the_policies_permit_the_targets(contexts: list[PreemptionContext]) -> None:
+    """The policy of the preemptor's queue decides. Targets use a contested flavor; other queues must borrow."""
     for context, target in [(each, target) for each in contexts for target in get_targets(each)]:
         preemption = context.preemptor_cq.spec.preemption
         queue = context.snapshot.cluster_queue_of(target.workload)
@@ -111,8 +111,8 @@ def test_the_policies_allow_the_targets(contexts: list[PreemptionContext]) -> No
 
 
 @given(CONTEXTS)
-def test_the_oracle_tells_what_its_targets_make_possible(contexts: list[PreemptionContext]) -> None:
-    """Preempt: some are in the queue itself. The height is where the queue borrows once they are gone."""
+def test_the_oracle_reports_what_its_targets_make_possible(contexts: list[PreemptionContext]) -> None:
+    """Preempt means that some targets are in the queue itself. The height is that of borrowing once they are gone."""
     for context in contexts:
         snapshot, queue = context.snapshot, context.preemptor_cq
         [(key, amount)] = context.workload_usage.items()
@@ -128,7 +128,7 @@ def test_the_oracle_tells_what_its_targets_make_possible(contexts: list[Preempti
 
 @pytest.mark.parametrize(("fair_sharing", "victims"), [(False, set[str]()), (True, {"w2", "w3"})])
 def test_only_with_fair_sharing_borrowers_preempt_each_other(fair_sharing: bool, victims: set[str]) -> None:
-    """Two queues borrow from a third; one of them has all that is lent."""
+    """Two queues borrow from a third; one of them uses all that is lent."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort="Any")
     snapshot = Snapshot([cpu_queue(name, nominal, preemption) for name, nominal in (("a", 0), ("b", 0), ("lender", 4))])
     for i in range(4):

@@ -1,4 +1,4 @@
-"""The queue of the next victim: by definition, the largest share at each level of the tree."""
+"""The queue of the next victim: by definition, the one with the largest share at each level of the tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def candidates_in_order(snapshot: Snapshot, own: ClusterQueueSnapshot) -> list[Workload]:
-    """All workloads that run in the tree of a queue."""
+    """Return all running workloads in the tree of a queue, in the order of candidates."""
     names = [own.name] if own.root is None else [queue.name for queue in own.root.subtree_cluster_queues()]
     running = [workload for name in names for workload in snapshot.workloads_by_queue[name].values()]
     return sort_candidates(running, own.name, {})
@@ -32,7 +32,7 @@ def candidates_in_order(snapshot: Snapshot, own: ClusterQueueSnapshot) -> list[W
 def next_target(
     node: ResourceNode, own: ClusterQueueSnapshot, candidates: list[Workload]
 ) -> ClusterQueueSnapshot | None:
-    """The queue below a node with the next victim: a subtree that neither borrows nor has the preemptor has none."""
+    """Return the queue with the next victim below a node; None if it neither borrows nor contains the preemptor."""
     if isinstance(node, ClusterQueueSnapshot):
         has_candidate = any(each.admission and each.admission.cluster_queue == node.name for each in candidates)
         return node if has_candidate and (node is own or dominant_resource_share(node).borrowed_frs) else None
@@ -47,14 +47,16 @@ def next_target(
         return None
     largest = max(dominant_resource_share(child).comparison_key for child, _ in targets)
     tied = [(child, target) for child, target in targets if dominant_resource_share(child).comparison_key == largest]
-    if isinstance(tied[-1][0], CohortSnapshot):  # cohorts come before queues of the same share, the last one first
+    if isinstance(
+        tied[-1][0], CohortSnapshot
+    ):  # cohorts precede queues of the same share, and the last cohort is first
         return tied[-1][1]
     first = {each.admission.cluster_queue: i for i, each in reversed([*enumerate(candidates)]) if each.admission}
     return min((target for _, target in tied), key=lambda queue: first[queue.name])
 
 
 def equal_queues(parents: list[int], running: list[tuple[int, int, int]]) -> Snapshot:
-    """Queues in two cohorts or in the root, which lends to all of them; workloads of one CPU."""
+    """Return queues in two cohorts or in the root, which lends to all of them; workloads have one CPU."""
     lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(8)),))),)
     cohorts = [Cohort("root", "", lent), Cohort("left", "root"), Cohort("right", "root")]
     queues = [cpu_queue(f"q{i}", 0, cohort=cohorts[parent].name) for i, parent in enumerate(parents)]
@@ -70,12 +72,12 @@ EQUAL_QUEUES = st.builds(
     st.lists(st.integers(0, 2), min_size=2, max_size=4),
     st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=2, max_size=8),
 )
-"""Many of their shares are equal."""
+"""Many of these shares are equal."""
 
 
 @given(snapshots() | EQUAL_QUEUES)
-def test_the_next_victim_is_of_the_largest_share_at_each_level(snapshot: Snapshot) -> None:
-    """Until no queue borrows; the preemptor's own queue gives all its workloads."""
+def test_the_next_victim_belongs_to_the_largest_share_at_each_level(snapshot: Snapshot) -> None:
+    """Victims follow until no queue borrows; the preemptor's own queue loses all its workloads."""
     for name in list(snapshot.cluster_queues):
         tree = snapshot.copy()
         own = tree.cluster_queues[name]
@@ -103,12 +105,12 @@ def test_the_next_victim_is_of_the_largest_share_at_each_level(snapshot: Snapsho
         ({"a": [0, 0], "c": [5]}, "aca"),
     ],
 )
-def test_of_equal_shares_cohorts_come_first_and_then_the_first_candidates(
+def test_with_equal_shares_cohorts_are_first_then_the_first_candidates(
     running: dict[str, list[int]], order: str
 ) -> None:
-    """Each workload, with its priority, has one CPU. All queues borrow from the root, c and d in cohorts of their own.
+    """Each workload has one CPU and its own priority. All queues borrow from the root, c and d in cohorts of their own.
 
-    Of two such cohorts the last one comes first.
+    Of two such cohorts, the last one is first.
     """
     lent = (resource_group(FlavorQuotas("any", (("cpu", ResourceQuota(8)),))),)
     cohorts = [Cohort("root", "", lent), Cohort("left", "root"), Cohort("right", "root")]
@@ -127,7 +129,7 @@ def test_of_equal_shares_cohorts_come_first_and_then_the_first_candidates(
 
 
 def test_a_dropped_queue_is_not_yielded_again() -> None:
-    """Neither in a cohort nor without one."""
+    """The tree may be a cohort or a single queue."""
     for cohort in ("c", ""):
         snapshot = Snapshot([cpu_queue("q", 1, cohort=cohort)])
         for name in ("first", "second"):

@@ -40,7 +40,7 @@ PREEMPTIONS = st.builds(
 def test_nomination_fails_beyond_the_bound(
     snapshot: Snapshot, amount: int, priority: int, created: int, fair_sharing: bool
 ) -> None:
-    """In every queue, with every preemption policy; no flavors are left to try."""
+    """The test covers every queue and every preemption policy, with no flavors left to try."""
     settings = QuotaSettings(fair_sharing=fair_sharing)
     headroom = HeadroomBound(snapshot, settings)
     for name in snapshot.cluster_queues:
@@ -65,7 +65,7 @@ def test_nomination_fails_beyond_the_bound(
     ],
 )
 def test_usage_of_lower_priorities_is_preemptible(policy: Any, preemptible: list[int]) -> None:
-    """For priorities from 0 on. Of the equal one too where the policy says so; never of a higher one."""
+    """For priorities from 0 on: equal priorities count only if the policy includes them, higher ones never do."""
     snapshot = Snapshot([cpu_queue("q", 9, ClusterQueuePreemption(policy))])
     for priority, amount in ((1, 1), (2, 2), (3, 4)):
         snapshot.add_workload(running_workload(f"w{priority}", "q", CPU, amount, priority))
@@ -94,7 +94,7 @@ def queues_with_two_flavors(draw: st.DrawFn) -> list[ClusterQueue]:
 
 @st.composite
 def submissions(draw: st.DrawFn) -> list[Submission]:
-    """Few shapes, so that most workloads have a shape that has been inadmissible."""
+    """Draw few shapes, so that most workloads have a shape that was inadmissible before."""
     return [
         submission(
             f"{serial:02}",
@@ -110,9 +110,9 @@ def submissions(draw: st.DrawFn) -> list[Submission]:
 
 @given(queues(), submissions())
 def test_bounds_change_no_decision(specs: list[ClusterQueue], jobs: list[Submission]) -> None:
-    """Compared with a nomination of every active workload, without reservations.
+    """The comparison is with a nomination of every active workload, without reservations.
 
-    With reservations, a skipped workload spares its queue a cycle. The next cycle may then differ in the order of
+    With reservations, skipping a workload saves its queue a cycle. The next cycle may then differ in the order of
     queues.
     """
     policy = BackfillPolicy(reserve_after=float("inf"))
@@ -166,7 +166,7 @@ def test_an_inadmissible_workload_is_nominated_again_only_with_enough_headroom()
 
 
 class FewCpus:
-    """Two CPUs are available beside the reservations; four to one that preempts in its own queue."""
+    """Beside the reservations, two CPUs are available, or four to a workload that preempts in its own queue."""
 
     def max_available(self, queue: str, key: FlavorResource, walltime: float, priority: int | None) -> int:
         assert (queue, key, walltime) == ("q", CPU, 5.0)
@@ -191,7 +191,7 @@ class FewCpus:
 def test_reservations_leave_less_than_is_available(
     amount: int, topology: str, reclaim: Any, cohort: str, reason: BoundReason
 ) -> None:
-    """A workload that lacks a placement may preempt, in its own queue, or where that reclaims, in any."""
+    """A workload without a placement may preempt in its own queue or, if that queue reclaims, in any queue."""
     preemption = ClusterQueuePreemption(reclaim_within_cohort=reclaim)
     flavors = [ResourceFlavor("any", topology_name=topology)]
     snapshot = Snapshot([cpu_queue("q", 6, preemption, cohort)], resource_flavors=flavors)
@@ -229,10 +229,10 @@ def test_an_inadmissible_head_affects_others_unless_its_queue_reclaims_all(
         (ClusterQueuePreemption("LowerPriority", "Any", "LowerPriority"), False, (UNLIMITED, UNLIMITED)),
     ],
 )
-def test_the_most_that_a_workload_can_have(
+def test_the_maximum_that_a_workload_can_have(
     preemption: ClusterQueuePreemption, bounds: tuple[int, int], *, fair_sharing: bool
 ) -> None:
-    """Of priority 0 and of 1. The queue has 3 of 5 in use, its cohort 4 of 8, and the tree 9 of 11."""
+    """The priorities are 0 and 1. The queue uses 3 of 5, its cohort 4 of 8, and the tree 9 of 11."""
     cohorts = [Cohort("root"), Cohort("left", "root")]
     queues = [
         cpu_queue("q", 5, preemption, "left"),
@@ -251,8 +251,8 @@ def test_the_most_that_a_workload_can_have(
 @pytest.mark.parametrize(
     ("near", "far", "bound"), [(3, 3, 5), (8, 3, 5), (3, 8, 5), (0, 11, 8), (8, 0, 5), (0, 0, 11), (1, 0, 10)]
 )
-def test_an_idle_queue_that_reclaims_can_have_what_its_subtree_does_not_use(near: int, far: int, bound: int) -> None:
-    """Its own 5 CPUs, or those that its cohort of 8 does not use, or those that the tree of 11 does not use."""
+def test_an_idle_queue_that_reclaims_can_have_the_unused_quota_of_its_subtree(near: int, far: int, bound: int) -> None:
+    """These are its own 5 CPUs, or the unused CPUs of its cohort of 8, or those of the tree of 11."""
     queues = [
         cpu_queue("q", 5, ClusterQueuePreemption(reclaim_within_cohort="Any"), "left"),
         cpu_queue("near", 3, cohort="left"),
@@ -275,7 +275,7 @@ def test_a_queue_beyond_its_quota_admits_requests_of_0() -> None:
 
 
 def test_only_usage_of_the_resource_is_preemptible() -> None:
-    """Priorities are compared by their value, also large ones."""
+    """Priorities, even large ones, are compared by value."""
     preemption = ClusterQueuePreemption("LowerOrNewerEqualPriority")
     snapshot = Snapshot([cpu_queue("q", 9, preemption)])
     snapshot.add_workload(running_workload("cpu", "q", CPU, 2, 1000))

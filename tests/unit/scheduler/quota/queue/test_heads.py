@@ -41,7 +41,7 @@ def test_each_active_queue_has_one_head() -> None:
 
 @pytest.mark.parametrize(("scanned", "goes_on"), [(-1, True), (-2, False)])
 def test_without_a_number_the_cycle_is_0(scanned: int, *, goes_on: bool) -> None:
-    """The scan of the cycle before it goes on, although the cluster has changed."""
+    """An earlier scan of flavors continues, although the cluster has changed."""
     state = AssignmentClusterQueueState({"main": {"cpu": 0}}, scanned)
     head, queue = Head(pending_workload("w", 1), QUEUE.name), PendingWorkloads(QUEUE)
     queue.requeue(Decision(head, "waiting", head.workload, last_assignment=state))
@@ -54,7 +54,7 @@ def test_without_a_number_the_cycle_is_0(scanned: int, *, goes_on: bool) -> None
     ("labels", "matches"),
     [(None, True), ({}, False), ({"team": "a"}, True), ({"team": "b"}, False), ({"team": "a", "tier": "x"}, True)],
 )
-def test_a_selector_holds_for_the_labels_of_the_namespace(labels: dict[str, str] | None, matches: bool) -> None:
+def test_a_selector_applies_to_the_labels_of_the_namespace(labels: dict[str, str] | None, matches: bool) -> None:
     """Without labels every namespace matches."""
     selecting = QUEUE._replace(namespace_selector=(Requirement("team", "In", ("a",)),))
     assert matches_namespace(selecting, labels) is matches

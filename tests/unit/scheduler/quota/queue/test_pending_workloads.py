@@ -1,4 +1,4 @@
-"""Pending workloads: their order, which are active, and where the scan of flavors goes on."""
+"""Pending workloads: their order, which of them are active, and where the scan of flavors continues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORKLOADS = [
 
 
 def pop_all(pending: PendingWorkloads) -> list[str]:
-    """The names in the order in which the workloads are heads."""
+    """Return the names in the order in which the workloads become heads."""
     names: list[str] = []
     while (head := pending.pop({})) is not None:
         names.append(head.workload.name)
@@ -74,8 +74,8 @@ def test_an_update_replaces_the_workload() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 2), st.integers(0, 3), st.integers(0, 2))))
-def test_heads_come_by_the_newest_states(updates: list[tuple[str, int, int, int]]) -> None:
-    """However often a workload changes its shape, its priority and its walltime."""
+def test_heads_are_ordered_by_the_newest_states(updates: list[tuple[str, int, int, int]]) -> None:
+    """A workload may change its shape, priority and walltime any number of times."""
     pending, newest = PendingWorkloads(BEST_EFFORT_FIFO), dict[str, Workload]()
     for name, amount, priority, walltime in updates:
         newest[name] = replace(pending_workload(name, amount, priority), walltime=float(walltime))
@@ -83,7 +83,7 @@ def test_heads_come_by_the_newest_states(updates: list[tuple[str, int, int, int]
     assert pop_all(pending) == sorted(newest, key=lambda name: (-newest[name].priority, name))
 
 
-def test_evicted_since_pods_were_not_ready_is_pending_since_then() -> None:
+def test_a_workload_whose_pods_were_not_ready_is_pending_since_its_eviction() -> None:
     late = replace(WORKLOADS[2], eviction=Eviction("PodsReadyTimeout", 9.0))
     assert pop_all(make_pending(BEST_EFFORT_FIFO, late, WORKLOADS[0])) == ["w0", "w2"]
     pending = PendingWorkloads(BEST_EFFORT_FIFO, requeue_from_eviction=False)
@@ -93,7 +93,7 @@ def test_evicted_since_pods_were_not_ready_is_pending_since_then() -> None:
 
 
 def test_strict_fifo_keeps_its_head() -> None:
-    """Unless its namespace does not match, which no event can change."""
+    """The exception is a namespace that does not match, which no event can change."""
     pending = make_pending(STRICT_FIFO, *WORKLOADS)
     head = pop_head(pending)
     requeue(pending, head, "NoFit")
@@ -103,7 +103,7 @@ def test_strict_fifo_keeps_its_head() -> None:
 
 
 def test_best_effort_fifo_skips_inadmissible_shapes() -> None:
-    """All workloads of the shape are inadmissible, later ones too; other shapes are active."""
+    """All workloads of the shape are inadmissible, even later ones; other shapes are active."""
     different = pending_workload("different", 2, priority=-1)
     pending = make_pending(BEST_EFFORT_FIFO, *WORKLOADS, different)
     requeue(pending, pop_head(pending), "NoFit")
@@ -124,7 +124,7 @@ def test_best_effort_fifo_retries_a_skipped_head(reason: RequeueReason) -> None:
 
 
 def test_a_preemptor_is_sticky() -> None:
-    """It stays before a later workload of higher priority until it is deleted; in StrictFIFO it does not."""
+    """It precedes a later workload of higher priority until it is deleted, but not in StrictFIFO."""
     for spec, first in ((BEST_EFFORT_FIFO, "w3"), (STRICT_FIFO, "urgent")):
         pending = make_pending(spec, *WORKLOADS)
         requeue(pending, pop_head(pending), "PendingPreemption")
@@ -136,7 +136,7 @@ def test_a_preemptor_is_sticky() -> None:
 
 
 @pytest.mark.parametrize("other", ["ns/w1", "ns/w4"])
-def test_a_preemptor_stays_sticky_when_another_is_deleted(other: str) -> None:
+def test_a_preemptor_remains_sticky_when_another_is_deleted(other: str) -> None:
     pending = make_pending(BEST_EFFORT_FIFO, *WORKLOADS)
     requeue(pending, pop_head(pending), "PendingPreemption")
     pending.delete(other)
@@ -145,7 +145,7 @@ def test_a_preemptor_stays_sticky_when_another_is_deleted(other: str) -> None:
 
 
 def test_remaining_flavors_are_tried_at_once() -> None:
-    """The scan goes on where it ended."""
+    """The scan continues where it ended."""
     pending = make_pending(BEST_EFFORT_FIFO, WORKLOADS[0])
     head = pop_head(pending)
     state = AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR)
@@ -153,8 +153,8 @@ def test_remaining_flavors_are_tried_at_once() -> None:
     assert pending.pop({}) == head._replace(last_assignment=state)
 
 
-def test_a_workload_whose_scan_goes_on_is_not_skipped() -> None:
-    """The bound says that it has no room, but the scan may still find a flavor by preemption."""
+def test_a_workload_whose_scan_continues_is_not_skipped() -> None:
+    """The bound leaves no headroom, but the scan may still find a flavor by preemption."""
     spec = cpu_queue("q", 1)
     headroom = HeadroomBound(Snapshot([spec]), DEFAULT_SETTINGS)
     pending = make_pending(spec, pending_workload("new", 2))
@@ -166,7 +166,7 @@ def test_a_workload_whose_scan_goes_on_is_not_skipped() -> None:
 
 
 def test_a_preemptor_without_candidates_becomes_inadmissible() -> None:
-    """Then it does not block the rest of the queue."""
+    """It then no longer blocks the rest of the queue."""
     pending = make_pending(BEST_EFFORT_FIFO, WORKLOADS[0], WORKLOADS[1])
     head = pop_head(pending)
     requeue(pending, head, "PendingPreemption")
@@ -184,7 +184,7 @@ EVENTS = st.lists(
 
 @given(EVENTS, st.sampled_from(["NoFit", "FailedAfterNomination", "", "PendingPreemption"]))
 def test_every_workload_is_pending_once(events: list[tuple[str, int, int]], reason: RequeueReason) -> None:
-    """Active or inadmissible, after any events. In the end all are active."""
+    """Each is either active or inadmissible, after any events. In the end all are active."""
     pending, keys = PendingWorkloads(BEST_EFFORT_FIFO), set[str]()
     for event, index, priority in events:
         workload = replace(WORKLOADS[index], priority=priority)
@@ -231,7 +231,7 @@ def step_queue(pending: PendingWorkloads, event: str, index: int, walltime: floa
 def test_a_queue_and_its_copies_change_independently(
     steps: list[tuple[str, int, float, RequeueReason]], data: st.DataObject
 ) -> None:
-    """Each is always as a twin that has never shared anything with another queue."""
+    """Each always equals a twin that has never shared anything with another queue."""
     queues = [(PendingWorkloads(BEST_EFFORT_FIFO), PendingWorkloads(BEST_EFFORT_FIFO))]
     for event, index, walltime, reason in steps:
         pending, twin = data.draw(st.sampled_from(queues))
@@ -272,8 +272,8 @@ def test_a_scan_of_no_cycle_is_older_than_that_of_the_first(cycle: int, *, goes_
     assert pending.pop({}, cycle) == head._replace(last_assignment=state if goes_on else NO_LAST_ASSIGNMENT)
 
 
-def test_the_local_queue_with_the_least_usage_comes_first() -> None:
-    """Its usage counts before priority; an unknown LocalQueue has no usage."""
+def test_the_local_queue_with_the_least_usage_is_first() -> None:
+    """Usage precedes priority; an unknown LocalQueue has no usage."""
     spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
     workloads = [replace(workload, queue_name=name) for workload, name in zip(WORKLOADS, "abcab", strict=True)]
     pending = make_pending(spec, *workloads)
@@ -283,7 +283,7 @@ def test_the_local_queue_with_the_least_usage_comes_first() -> None:
 
 
 def test_sorted_keys_have_the_preemptor_first_and_then_local_queues_by_usage() -> None:
-    """Inadmissible workloads are among them; a LocalQueue of unknown usage has none."""
+    """The keys include inadmissible workloads; a LocalQueue of unknown usage has none."""
     for by_usage, order in ((True, ["w1", "w4", "w2", "w3", "w0"]), (False, ["w3", "w1", "w2", "w0", "w4"])):
         spec = BEST_EFFORT_FIFO._replace(usage_based_admission=by_usage)
         workloads = [replace(workload, queue_name=name) for workload, name in zip(WORKLOADS, "abcab", strict=True)]
@@ -304,7 +304,7 @@ def test_sorted_keys_have_the_preemptor_first_and_then_local_queues_by_usage() -
         assert pending.sorted_keys(usage) == [f"ns/{name}" for name in expected]
 
 
-def test_a_local_queue_of_unknown_usage_comes_before_one_with_usage() -> None:
+def test_a_local_queue_of_unknown_usage_precedes_one_with_usage() -> None:
     spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
     used, new = (replace(WORKLOADS[i], queue_name=name) for i, name in enumerate(("used", "new")))
     assert make_pending(spec, used, new).sorted_keys({"ns/used": 0.5})[0] == new.key
@@ -317,8 +317,8 @@ WALLTIMES = [replace(pending_workload(f"w{i}", 2), walltime=float(walltime)) for
 @pytest.mark.parametrize(
     ("reason", "inadmissible"), [("NoQuota", "w0 w1 w2 w3"), ("NoFit", "w0 w1 w2 w3"), ("Reserved", "w1 w3")]
 )
-def test_reservations_keep_back_longer_workloads_alone(reason: Any, inadmissible: str, *, marked: bool) -> None:
-    """Of one shape, those whose walltime is no shorter, also those that are pushed later."""
+def test_reservations_hold_back_only_longer_workloads(reason: Any, inadmissible: str, *, marked: bool) -> None:
+    """Within a shape, workloads with at least this walltime are held back, even those pushed later."""
     pending = make_pending(BEST_EFFORT_FIFO, *WALLTIMES[:3])
     if marked:
         pending.mark_inadmissible("ns/w1", reason)
@@ -331,7 +331,7 @@ def test_reservations_keep_back_longer_workloads_alone(reason: Any, inadmissible
 
 
 def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
-    """An equal one that is another object does not."""
+    """An equal shape does not, even if it is another object."""
     state = AssignmentClusterQueueState(SCAN_AT_FIRST_FLAVOR)
     for amount, expected in ((1, state), (2, NO_LAST_ASSIGNMENT)):
         pending = make_pending(BEST_EFFORT_FIFO, pending_workload("w", 1))
@@ -342,7 +342,7 @@ def test_a_new_shape_starts_its_scan_of_flavors_again() -> None:
 
 @pytest.mark.parametrize("reason", get_args(RequeueReason))
 def test_the_reason_decides_the_state_of_a_head(reason: RequeueReason) -> None:
-    """In each strategy; only a preemptor of BestEffortFIFO comes before a later workload of higher priority."""
+    """The strategy matters: only a BestEffortFIFO preemptor precedes a later workload of higher priority."""
     retried = {"FailedAfterNomination", "PendingPreemption"}
     for spec, active in ((STRICT_FIFO, reason != "NamespaceMismatch"), (BEST_EFFORT_FIFO, reason in retried)):
         pending = make_pending(spec, pending_workload("w", 1))
@@ -354,7 +354,7 @@ def test_the_reason_decides_the_state_of_a_head(reason: RequeueReason) -> None:
         assert pop_all(pending) == (["w", "urgent"] if is_sticky else ["urgent", "w"])
 
 
-def test_a_preemptor_that_comes_again_is_not_sticky() -> None:
+def test_a_preemptor_that_is_submitted_again_is_not_sticky() -> None:
     pending = make_pending(BEST_EFFORT_FIFO, pending_workload("w", 1))
     requeue(pending, pop_head(pending), "PendingPreemption")
     pending.delete("/".join(("ns", "w")))
@@ -363,7 +363,7 @@ def test_a_preemptor_that_comes_again_is_not_sticky() -> None:
     assert pop_all(pending) == ["urgent", "w"]
 
 
-def test_a_local_queue_of_unknown_usage_is_as_one_without_usage() -> None:
+def test_a_local_queue_of_unknown_usage_equals_one_without_usage() -> None:
     """Priority decides between them."""
     spec = BEST_EFFORT_FIFO._replace(usage_based_admission=True)
     for known, unknown, first in ((1, 0, "known"), (0, 1, "unknown")):
@@ -376,8 +376,8 @@ def test_a_local_queue_of_unknown_usage_is_as_one_without_usage() -> None:
         assert (pending.sorted_keys(usage)[0], pending.head_key(usage)) == (f"ns/{first}", f"ns/{first}")
 
 
-def test_a_workload_that_comes_again_keeps_its_place() -> None:
-    """Workloads of one shape: the order is that of their time, and none is lost."""
+def test_a_workload_that_is_submitted_again_keeps_its_position() -> None:
+    """Workloads of the same shape are in the order of their time, and none is lost."""
     workloads = [pending_workload(f"w{i}", 1, created=float(i)) for i in range(3)]
     pending = make_pending(BEST_EFFORT_FIFO, *workloads)
     pending.delete("ns/w1")
@@ -386,7 +386,7 @@ def test_a_workload_that_comes_again_keeps_its_place() -> None:
 
 
 def test_workloads_that_become_active_again_are_in_order() -> None:
-    """Of several shapes, and of several workloads with one walltime."""
+    """The workloads have several shapes, and some share a walltime."""
     workloads = [pending_workload(f"w{i}", 1 + i // 2, i // 2, float(i)) for i in range(8)]
     for reason in ("NoFit", "Reserved"):
         pending = make_pending(BEST_EFFORT_FIFO, *workloads)
@@ -398,8 +398,8 @@ def test_workloads_that_become_active_again_are_in_order() -> None:
 
 
 @pytest.mark.parametrize("change", [{"pod_sets": (PodSet(requests={CPU.resource: 9}),)}, {"walltime": 9.0}])
-def test_a_workload_that_has_left_its_group_hides_no_later_one_of_it(change: dict[str, Any]) -> None:
-    """It keeps its rank, and has another shape or walltime. In its old group that rank does not count any more."""
+def test_a_workload_that_left_its_group_does_not_hide_later_ones_of_the_group(change: dict[str, Any]) -> None:
+    """It keeps its rank but has another shape or walltime. In its old group, that rank no longer counts."""
     first, second, later = (pending_workload(name, 1, created=at) for at, name in enumerate(("w1", "w2", "w3")))
     pending = make_pending(BEST_EFFORT_FIFO, first, second, replace(second, **change))
     assert pop_all(pending) == ["w1", "w2"]

@@ -1,4 +1,4 @@
-"""Pending workloads that would be rejected for lack of quota, or beside reservations: they stay inadmissible."""
+"""Pending workloads that would be rejected for lack of quota, or because of reservations, remain inadmissible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def bound(in_use: int) -> HeadroomBound:
-    """Of a queue with 2 CPUs."""
+    """Return the bound of a queue with 2 CPUs."""
     snapshot = Snapshot([cpu_queue("q", 2)])
     snapshot.add_workload(running_workload("runs", "q", CPU, in_use))
     return HeadroomBound(snapshot, DEFAULT_SETTINGS)
@@ -31,8 +31,8 @@ def bound(in_use: int) -> HeadroomBound:
 
 @pytest.mark.parametrize("reason", ["NoFit", "Reserved"])
 @pytest.mark.parametrize(("in_use", "active"), [(1, False), (0, True)])
-def test_shapes_that_lack_headroom_stay_inadmissible(reason: RequeueReason, in_use: int, *, active: bool) -> None:
-    """Their first ranks are returned. A shape whose requests are not known yet becomes active, and so do others."""
+def test_shapes_that_lack_headroom_remain_inadmissible(reason: RequeueReason, in_use: int, *, active: bool) -> None:
+    """Their first ranks are returned. Shapes with unknown requests, and other shapes, become active."""
     shape = [replace(pending_workload(f"w{i}", 2, 1, float(i)), walltime=5.0 + i) for i in range(4)]
     shape.append(replace(shape[1], name="w4", uid="w4", created_at=9.0))
     pending = make_pending(cpu_queue("q", 2), *shape, pending_workload("other", 1, -1))
@@ -51,8 +51,8 @@ def test_shapes_that_lack_headroom_stay_inadmissible(reason: RequeueReason, in_u
         assert pending.count_before("ns/w3", rejected) == pending.count_before("ns/other", rejected) == 1
 
 
-def test_headroom_is_asked_for_the_shortest_walltime_of_those_inadmissible() -> None:
-    """Of all in a shape that lacks quota, any. A shape that became active again has been asked for what it needs."""
+def test_headroom_is_checked_for_the_shortest_walltime_of_inadmissible_workloads() -> None:
+    """A shape that lacks quota has any walltime. A shape that is active again has had its requests checked."""
     headroom, asked = bound(1), list[tuple[int, float]]()
 
     def record(queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives) -> BoundReason:
@@ -75,7 +75,7 @@ def test_headroom_is_asked_for_the_shortest_walltime_of_those_inadmissible() -> 
 
 
 def test_a_workload_without_alternatives_is_not_skipped() -> None:
-    """Two groups of pods: no bound applies, and none is asked for again."""
+    """With two groups of pods no bound applies, and none is requested again."""
     pods = tuple(PodSet(name, requests={"cpu": 5}) for name in ("a", "b"))
     pending = make_pending(cpu_queue("q", 1), Workload("ns", "two", pods))
     requeue(pending, pop_head(pending), "NoFit")
@@ -87,7 +87,7 @@ def test_a_workload_without_alternatives_is_not_skipped() -> None:
     assert alternatives.call_count == 1
 
 
-def test_a_shape_whose_inadmissible_workloads_have_gone_is_not_rejected() -> None:
+def test_a_shape_whose_inadmissible_workloads_are_gone_is_not_rejected() -> None:
     headroom = bound(1)
     pending = make_pending(cpu_queue("q", 2), *WALLTIMES[:2])
     requeue(pending, pop_head(pending), "NoFit")
@@ -100,7 +100,7 @@ def test_a_shape_whose_inadmissible_workloads_have_gone_is_not_rejected() -> Non
 
 
 def test_a_shape_whose_inadmissible_workloads_have_another_shape_is_not_rejected() -> None:
-    """One has gone; the other one has a higher priority by now, and is before the place that it had."""
+    """One workload is gone; the other one now has a higher priority and a position before its former one."""
     headroom, workloads = bound(1), [pending_workload(f"w{i}", 2) for i in range(2)]
     pending = make_pending(cpu_queue("q", 2), *workloads)
     requeue(pending, pop_head(pending), "NoFit")

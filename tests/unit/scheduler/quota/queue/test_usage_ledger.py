@@ -49,15 +49,15 @@ def test_the_entry_penalty_equals_what_the_next_sample_adds() -> None:
     assert calculate_usage(sampled_after_entry, 1.0, CONFIG) == calculate_usage(sampled, 1.0, CONFIG)
 
 
-def test_weights() -> None:
-    """Weights of resources and of queues; a queue of weight 0 comes last."""
+def test_usage_depends_on_the_weights() -> None:
+    """Resources and queues have weights; a queue of weight 0 is last."""
     entry = UsageLedgerEntry({"cpu": 4.0, "gpu": 1.0}, 0.0, {})
     assert [calculate_usage(entry, weight, CONFIG) for weight in (0.5, 1.0, 2.0, 4.0)] == [28.0, 14.0, 7.0, 3.5]
     assert calculate_usage(entry, 0.0, CONFIG) == math.inf
 
 
-def test_penalties_add_to_the_usage_of_the_past() -> None:
-    """Of each resource, whether it was in use or not."""
+def test_penalties_are_added_to_past_usage() -> None:
+    """A penalty is added for each resource, whether it was in use or not."""
     entry = UsageLedgerEntry({"cpu": 4.0, "memory": 1.0}, 0.0, {"cpu": 2.0, "gpu": 1.0})
     assert calculate_usage(entry, 1.0, AdmissionFairSharingConfig()) == 8.0
     config = AdmissionFairSharingConfig(usage_half_life_time=5.0, usage_sampling_interval=5.0)

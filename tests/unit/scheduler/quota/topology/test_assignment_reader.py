@@ -1,4 +1,4 @@
-"""Topology assignments in the API's slice encoding."""
+"""Topology assignments in the slice encoding of the API."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_invalid_assignment_names_the_field(slices: list[Json] | None, field: st
         ("host", [1, 2], "not a list of valid values: 'host'"),
     ],
 )
-def test_the_message_tells_how_many_values_are_expected(levels: Any, counts: list[Any], message: str) -> None:
-    """And which there are; a list of levels may have any length."""
+def test_the_message_contains_the_expected_number_of_values(levels: Any, counts: list[Any], message: str) -> None:
+    """It also quotes the values that exist; a list of levels may have any length."""
     with pytest.raises(FieldError) as raised:
         read_topology_assignment({"levels": levels, "slices": [slice_of({"individual": counts}, HOST)]})
     assert message in str(raised.value)

@@ -1,4 +1,4 @@
-"""Topology assignments as the API encodes them."""
+"""Topology assignments in the encoding of the API."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_one_value_and_several_counts() -> None:
     assert part["podCounts"] == {"individual": [4, 2]}
 
 
-def test_runs_of_names_have_slices_of_their_own_where_that_is_shorter() -> None:
+def test_runs_of_names_have_separate_slices_if_that_is_shorter() -> None:
     names = [f"first-very-long-rack-name-{i}" for i in range(50)] + [
         f"second-very-long-rack-name-{i}" for i in range(50)
     ]
@@ -62,7 +62,7 @@ def test_the_limits_are_those_of_the_api() -> None:
     assert (MAX_SLICES, MAX_DOMAINS) == (1000, 100_000)
 
 
-def test_a_large_assignment_has_no_more_slices_and_domains_than_the_api_allows() -> None:
+def test_a_large_assignment_does_not_exceed_the_limits_of_the_api() -> None:
     names = [f"block-{i // 80}-node-{i % 80}" for i in range(MAX_DOMAINS + 1)]
     assignment = on_nodes(*names)
     written = write_topology_assignment(assignment)
@@ -82,10 +82,10 @@ def test_a_large_assignment_has_no_more_slices_and_domains_than_the_api_allows()
         ([9, 9, 9, 21], [20, 20, 8]),
     ],
 )
-def test_runs_have_slices_of_their_own_up_to_the_limit(
+def test_runs_have_separate_slices_up_to_the_limit(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int], domain_counts: list[int]
 ) -> None:
-    """The slices into which large runs are divided count too. Here four slices of 20 domains are allowed."""
+    """The slices of a divided large run count too; here, four slices of 20 domains are permitted."""
     monkeypatch.setattr(assignment_writer, "MAX_SLICES", 4)
     monkeypatch.setattr(assignment_writer, "MAX_DOMAINS", 20)
     stems = [f"{letter * 30}-rack" for letter in "abcde"]
@@ -95,8 +95,8 @@ def test_runs_have_slices_of_their_own_up_to_the_limit(
     assert read_topology_assignment(written) == assignment
 
 
-def test_the_smaller_encoding_is_written_and_of_equal_ones_that_with_one_slice() -> None:
-    """The longer the common part of each run is, the more its own slice saves."""
+def test_the_smaller_encoding_is_written_and_if_equal_that_with_one_slice() -> None:
+    """The longer the common part of a run, the more its own slice saves."""
     smaller: set[int] = set()
     for length in range(1, 60):
         runs = [[f"{letter * length}-{i}" for i in range(3)] for letter in "ab"]

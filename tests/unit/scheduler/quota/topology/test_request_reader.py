@@ -55,8 +55,8 @@ def test_invalid_request_names_the_field(request_: Any, field: str) -> None:
     assert raised.value.field == field
 
 
-def test_preferred_terms_with_their_weights() -> None:
-    """A weight that is absent is 0; a term without requirements matches no node."""
+def test_preferred_terms_have_their_weights() -> None:
+    """An absent weight is 0; a term without requirements matches no node."""
     expressions = [{"key": "zone", "operator": "In", "values": ["a"]}]
     preferred: list[Any] = [
         {"weight": 7, "preference": {"matchExpressions": expressions}},
