@@ -28,8 +28,8 @@ GREEDY, FIFO = policy_named("greedy"), policy_named("fifo")
 PREEMPTING = (queue(preemption=EAGER),)
 
 
-def stop_whatever_starts(state: PlannerState, now: float) -> Plan:
-    """Admit what fits, and preempt it at once."""
+def preempt_all_admitted(state: PlannerState, now: float) -> Plan:
+    """Admit what fits and preempt it at once."""
     plan = schedule(state, now)
     victims = tuple(Victim(workload, workload, "InClusterQueue") for workload in plan.admitted)
     return plan._replace(victims=victims)
@@ -38,29 +38,29 @@ def stop_whatever_starts(state: PlannerState, now: float) -> Plan:
 # --- ties
 
 
-def test_what_comes_at_one_time_is_decided_at_once() -> None:
+def test_simultaneous_submissions_are_decided_together() -> None:
     history = simulate_cluster(scenario(*(arrival(f"j{entry}", 2, 5) for entry in range(4))), GREEDY)
     assert start_times(history) == {"j0": 0, "j1": 0, "j2": 0, "j3": 0}
     assert history.decisions == 2
 
 
-def test_what_ends_in_an_instant_has_freed_its_quota_for_jobs_submitted_then() -> None:
+def test_quota_of_an_ending_job_is_free_for_jobs_submitted_at_the_same_time() -> None:
     history = simulate_cluster(scenario(arrival("a", 8, 10), arrival("b", 8, 1, 10)), GREEDY)
     assert start_times(history) == {"a": 0, "b": 10}
 
 
-def test_a_job_of_no_length_starts_and_ends() -> None:
+def test_a_job_without_length_starts_and_ends() -> None:
     history = simulate_cluster(scenario(arrival("a", 8, 0), arrival("b", 8, 1)), GREEDY)
     assert start_times(history) == {"a": 0, "b": 0}
 
 
-def test_jobs_may_come_in_any_order() -> None:
+def test_jobs_may_be_given_in_any_order() -> None:
     history = simulate_cluster(scenario(arrival("b", 8, 1, 5), arrival("a", 8, 10)), GREEDY)
     assert [job.name for job in history.jobs] == ["a", "b"]
     assert start_times(history) == {"a": 0, "b": 10}
 
 
-def test_nothing_comes_and_nothing_happens() -> None:
+def test_nothing_happens_without_jobs() -> None:
     history = simulate_cluster(scenario(), GREEDY)
     assert (history.jobs, history.decisions, history.capacity) == ([], 0, {"cpu": 8})
 
@@ -76,14 +76,14 @@ def test_the_work_of_a_preempted_run_is_lost() -> None:
     assert find_job(history, "low").wait == 9
 
 
-def test_victims_have_their_grace() -> None:
+def test_victims_have_a_grace_period() -> None:
     jobs = arrival("low", 8, 10), arrival("high", 4, 3, 6, priority=1)
     history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(grace=2))
     assert find_job(history, "low").runs[0] == JobRun(0, 8, 0, whole=False)
     assert find_job(history, "high").started == 8
 
 
-def test_a_job_that_ends_within_the_grace_is_done() -> None:
+def test_a_job_that_ends_within_the_grace_period_is_done() -> None:
     jobs = arrival("low", 8, 10), arrival("high", 4, 3, 6, priority=1)
     history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(grace=4))
     assert find_job(history, "low").runs == (JobRun(0, 10, 0),)
@@ -96,14 +96,14 @@ def test_a_run_may_be_lost_before_its_pods_are_ready() -> None:
     assert find_job(history, "low").runs[0] == JobRun(0, 1, 1, whole=False)
 
 
-def test_what_a_cohort_lent_is_reclaimed() -> None:
+def test_quota_that_a_cohort_lent_is_reclaimed() -> None:
     queues = tuple(queue(name, 4, "all", preemption=EAGER) for name in ("q", "r"))
     jobs = arrival("guest", 8, 10), arrival("owner", 4, 3, 6, to="r")
     history = simulate_cluster(scenario(*jobs, queues=queues), GREEDY)
     assert start_times(history) == {"guest": 9, "owner": 6}
 
 
-def test_pods_that_fit_on_no_node_wait_though_there_is_quota() -> None:
+def test_pods_that_fit_on_no_node_wait_even_if_quota_is_available() -> None:
     jobs = (arrival(name, 3, 5, pods=pods) for name, pods in (("a", 2), ("b", 1), ("c", 1), ("d", 5)))
     history = simulate_cluster(with_nodes(scenario(*jobs, queues=(queue(cpus=100),)), ("m", 8), ("n", 4)), GREEDY)
     assert start_times(history) == {"a": 0, "b": 0, "c": 5, "d": None}
@@ -112,7 +112,7 @@ def test_pods_that_fit_on_no_node_wait_though_there_is_quota() -> None:
 
 
 def test_pending_jobs_are_explained() -> None:
-    """Under FIFO no job passes one that fits nowhere; each says so."""
+    """Under FIFO no job overtakes one that fits nowhere, and each waiting job has an explanation."""
     jobs = arrival("wide", 9, 1), arrival("small", 1, 1, 1)
     history = simulate_cluster(scenario(*jobs), FIFO)
     assert [(entry.outcome, entry.explanation) for entry in history.jobs] == [
@@ -128,15 +128,15 @@ def test_pending_jobs_are_explained() -> None:
     assert (job.outcome, job.explanation) == ("refused", "it requests nothing, and so has neither flavor nor placement")
 
 
-def test_jobs_that_preempt_each_other_for_ever_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a planner would that has taken leave of its senses."""
-    monkeypatch.setattr(cluster_simulation, "schedule", stop_whatever_starts)
+def test_endless_preemptions_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner of this test preempts everything that it admits."""
+    monkeypatch.setattr(cluster_simulation, "schedule", preempt_all_admitted)
     with pytest.raises(SimulationError, match="ns/a: preempted 1000 times while no job was submitted or ended"):
         simulate_cluster(scenario(arrival("a", 1, 10)), GREEDY)
 
 
 def test_a_job_may_be_preempted_any_number_of_times_while_other_jobs_end() -> None:
-    """Urgent jobs, more than a circle has, come every 10 s and stop a job of 20 s."""
+    """Urgent jobs, more than would form a loop, arrive every 10 s and stop a job of 20 s."""
     urgent = [arrival(f"u{number}", 8, 1, 5 + 10 * number, priority=1) for number in range(1001)]
     history = simulate_cluster(scenario(arrival("long", 8, 20), *urgent, queues=PREEMPTING), GREEDY)
     assert len(find_job(history, "long").runs) == 1002
@@ -144,7 +144,7 @@ def test_a_job_may_be_preempted_any_number_of_times_while_other_jobs_end() -> No
 
 
 def test_a_reservation_is_recorded_once_its_start_is_known() -> None:
-    """Job b cannot know its start while job a, without a walltime, runs; then it waits for job c alone."""
+    """Job b cannot know its start while job a, without a walltime, runs; then it waits only for job c."""
     jobs = arrival("a", 4, 100), arrival("c", 4, 200, limit=200), arrival("b", 8, 50, 1, limit=50)
     history = simulate_cluster(scenario(*jobs), policy_named("easy"))
     assert [(job.name, job.reservation) for job in history.jobs] == [("a", None), ("c", None), ("b", (100, 200))]
@@ -167,8 +167,8 @@ def test_quota_is_free_some_time_after_the_end() -> None:
     assert find_job(history, "b").started == 10.5
 
 
-def test_admissions_are_no_more_than_the_api_server_takes() -> None:
-    """All have their quota at once; they start as their admissions are written."""
+def test_the_rate_of_admissions_is_limited_by_the_api_server() -> None:
+    """All jobs get their quota at once; each starts when its admission is written."""
     jobs = (arrival(f"j{entry}", 1, 5) for entry in range(6))
     history = simulate_cluster(scenario(*jobs), GREEDY, Latency(rate=2, burst=3))
     assert [job.runs[0].start for job in history.jobs] == [0] * 6
@@ -178,7 +178,7 @@ def test_admissions_are_no_more_than_the_api_server_takes() -> None:
 # --- declared run times
 
 
-def test_a_job_that_outlives_its_declared_run_time_is_killed_where_that_is_enforced() -> None:
+def test_a_job_that_outlives_its_declared_run_time_is_killed_if_that_is_enforced() -> None:
     jobs = arrival("a", 8, 10, limit=4), arrival("b", 8, 5, limit=5)
     history = simulate_cluster(scenario(*jobs), GREEDY, Latency(enforce_deadlines=True))
     assert [(job.outcome, job.runs) for job in history.jobs] == [
@@ -187,21 +187,21 @@ def test_a_job_that_outlives_its_declared_run_time_is_killed_where_that_is_enfor
     ]
 
 
-def test_in_logs_it_runs_on() -> None:
+def test_a_job_of_a_log_may_outlive_its_declared_run_time() -> None:
     history = simulate_cluster(scenario(arrival("a", 8, 10, limit=4), arrival("b", 8, 5)), GREEDY)
     assert [job.outcome for job in history.jobs] == ["done", "done"]
     assert start_times(history) == {"a": 0, "b": 10}
 
 
 def test_the_declared_run_time_counts_from_the_start_not_from_when_pods_are_ready() -> None:
-    """Field activeDeadlineSeconds counts from the Job's startTime; a killed job's pods have their grace."""
+    """The field activeDeadlineSeconds counts from the Job's startTime; a killed job's pods have their grace period."""
     jobs = arrival("a", 8, 3, limit=4), arrival("b", 8, 1, limit=9)
     history = simulate_cluster(scenario(*jobs), GREEDY, Latency(2, 2, enforce_deadlines=True, grace=1))
     assert find_job(history, "a").runs == (JobRun(0, 4, 2),)
     assert (find_job(history, "a").outcome, find_job(history, "b").started) == ("failed", 5)
 
 
-def test_it_counts_anew_after_a_preemption() -> None:
+def test_the_declared_run_time_restarts_after_a_preemption() -> None:
     jobs = arrival("low", 8, 10, limit=12), arrival("high", 4, 3, 6, limit=3, priority=1)
     history = simulate_cluster(scenario(*jobs, queues=PREEMPTING), GREEDY, Latency(enforce_deadlines=True))
     assert find_job(history, "low").outcome == "done"
@@ -210,7 +210,7 @@ def test_it_counts_anew_after_a_preemption() -> None:
 # --- outcomes
 
 
-def test_what_fits_nowhere_is_rejected_and_later_jobs_stay_pending() -> None:
+def test_a_job_that_fits_nowhere_is_rejected_and_later_jobs_remain_pending() -> None:
     jobs = arrival("huge", 9, 1), arrival("small", 1, 1)
     greedy = simulate_cluster(scenario(*jobs), GREEDY)
     assert [(job.outcome, job.wait) for job in greedy.jobs] == [("refused", None), ("done", 0)]
@@ -224,7 +224,7 @@ def test_a_held_queue_rejects_no_job() -> None:
 
 
 def test_amounts_are_those_of_the_admission() -> None:
-    """With partial admission fewer pods do."""
+    """With partial admission, fewer pods run."""
     job = arrival("a", 3, 5, pods=4)
     fewer = job.workload.pod_sets[0]._replace(min_pods=1)
     workload = job.workload.__class__("ns", "a", (fewer,), "u")
@@ -232,7 +232,7 @@ def test_amounts_are_those_of_the_admission() -> None:
     assert (history.jobs[0].amounts, history.jobs[0].outcome) == ({"cpu": 6}, "done")
 
 
-def test_what_is_unlimited_is_no_capacity() -> None:
+def test_an_unlimited_resource_has_no_capacity() -> None:
     unlimited = (1 << 63) - 1
     quotas = (
         resource_group(FlavorQuotas("default", (("cpu", ResourceQuota(4)), ("memory", ResourceQuota(unlimited))))),
@@ -257,11 +257,11 @@ def test_progress_is_reported_after_each_decision() -> None:
     assert reported == [(0, 2, 0), (1, 2, 4), (2, 2, 7)]
 
 
-# --- foresight
+# --- forecasts
 
 
 def test_a_pending_job_has_a_forecast_once_similar_jobs_have_run() -> None:
-    """Each declares 100 s and takes 10. The run time of the first ones is unknown."""
+    """Each job declares 100 s and runs for 10 s. The run time of the first ones is unknown."""
     foresight = ClusterForecaster()
     jobs = [arrival(f"j{entry:02}", 8, 10, 5 * entry, limit=100) for entry in range(12)]
     kin = [entry._replace(workload=replace(entry.workload, history_keys=("ann",))) for entry in jobs]

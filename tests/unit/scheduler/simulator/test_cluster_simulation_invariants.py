@@ -1,4 +1,4 @@
-"""The simulation of a cluster: invariants."""
+"""Invariants of the simulation of a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LATENCIES = st.sampled_from(
 
 
 def most_used(history: History, queues: set[str]) -> int:
-    """Return the greatest CPU usage of these queues at any time."""
+    """Return the maximum CPU usage of these queues at any time."""
     changes = [
         change
         for job in history.jobs
@@ -49,7 +49,7 @@ def most_used(history: History, queues: set[str]) -> int:
 
 @given(scenarios(), POLICIES, LATENCIES)
 def test_no_quota_is_ever_exceeded(case: Scenario, policy: str, latency: Latency) -> None:
-    """In a cohort all share; alone, each has its own."""
+    """Queues in a cohort share their quota; a queue without a cohort has its own."""
     history = simulate_cluster(case, policy_named(policy), latency)
     names = [queue.name for queue in case.queues]
     pools = [set(names)] if case.queues[0].cohort_name else [{name} for name in names]
@@ -61,8 +61,8 @@ def test_no_quota_is_ever_exceeded(case: Scenario, policy: str, latency: Latency
 
 
 @given(scenarios(), POLICIES, LATENCIES)
-def test_every_job_that_fits_is_done_in_its_time(case: Scenario, policy: str, latency: Latency) -> None:
-    """Under FIFO those behind one that fits nowhere wait on. A run that is whole is the last, and as long as it is."""
+def test_every_job_that_fits_completes_with_its_run_time(case: Scenario, policy: str, latency: Latency) -> None:
+    """Under FIFO, jobs behind one that fits nowhere wait forever. Only the last run is complete, with the run time."""
     history = simulate_cluster(case, policy_named(policy), latency)
     truth = {arrival.workload.name: arrival for arrival in case.arrivals}
     whole = {
@@ -81,21 +81,21 @@ def test_every_job_that_fits_is_done_in_its_time(case: Scenario, policy: str, la
 
 
 @given(scenarios(), POLICIES, LATENCIES)
-def test_what_happens_is_the_same_each_time(case: Scenario, policy: str, latency: Latency) -> None:
+def test_the_simulation_is_deterministic(case: Scenario, policy: str, latency: Latency) -> None:
     first, second = (simulate_cluster(case, policy_named(policy), latency) for _ in range(2))
     assert first.jobs == second.jobs
 
 
 @given(scenarios(priorities=0, declared=True), POLICIES)
-def test_reservations_are_kept_where_declared_run_times_are_bounds(case: Scenario, policy: str) -> None:
-    """Without cohorts and priorities no reservation is broken."""
+def test_reservations_hold_if_declared_run_times_are_upper_bounds(case: Scenario, policy: str) -> None:
+    """Without cohorts and priorities, no reservation is broken."""
     single = case._replace(queues=tuple(queue._replace(cohort_name="") for queue in case.queues))
     result = summarise(simulate_cluster(single, policy_named(policy))).reservations
     assert result is None or result.broken == 0
 
 
 @given(scenarios(), POLICIES, LATENCIES)
-def test_shares_add_up(case: Scenario, policy: str, latency: Latency) -> None:
+def test_the_counts_and_shares_are_consistent(case: Scenario, policy: str, latency: Latency) -> None:
     result = summarise(simulate_cluster(case, policy_named(policy), latency))
     assert result.jobs + result.rejected + result.waiting == len(case.arrivals)
     for name, share in result.utilisation.items():

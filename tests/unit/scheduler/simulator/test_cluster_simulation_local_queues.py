@@ -41,7 +41,7 @@ def job(name: str, cpus: int, run: float, at: float, queue: str, limit: int | No
 
 
 def starts(*objects: dict[str, Any]) -> dict[str, float]:
-    """Return the start of each job under EASY; infinite: never."""
+    """Return the start of each job under EASY; infinity means never."""
     scenario = read_objects([Document("f", entry) for entry in objects], "f", None)
     result = simulate_cluster(scenario, policy_named("easy"))
     return {entry.name: entry.runs[0].start if entry.runs else inf for entry in result.jobs}
@@ -55,8 +55,8 @@ JOBS = (
 )
 
 
-def test_a_default_of_the_local_queue_lets_others_pass() -> None:
-    """Only where it is known when the first ends, it is known who would be in the way."""
+def test_a_default_walltime_of_the_local_queue_permits_backfilling() -> None:
+    """Only if the end of the first job is known is it known which jobs would delay the wide one."""
     queues = cluster_queue("q"), local_queue("other")
     reported = starts(*queues, local_queue("lq", default="100"), *JOBS)
     assert reported == {"runs": 0, "short": 3, "wide": 100, "long": 110}
@@ -64,11 +64,11 @@ def test_a_default_of_the_local_queue_lets_others_pass() -> None:
     assert untold == {"runs": 0, "long": 2, "wide": 152, "short": 100}
 
 
-def test_jobs_of_a_held_queue_wait_and_block_no_others() -> None:
+def test_jobs_of_a_held_queue_wait_without_blocking_others() -> None:
     queues = cluster_queue("q"), local_queue("other"), local_queue("lq", stop="Hold")
     assert starts(*queues, *JOBS) == {"runs": inf, "wide": 1, "long": 11, "short": 11}
 
 
 def test_a_job_may_name_its_cluster_queue() -> None:
-    """A ClusterQueue without a LocalQueue of its name has an implicit one."""
+    """A ClusterQueue without a LocalQueue of the same name has an implicit one."""
     assert starts(cluster_queue("q"), job("one", 2, 10, 5, "q")) == {"one": 5}

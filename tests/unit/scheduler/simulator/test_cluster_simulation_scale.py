@@ -1,4 +1,4 @@
-"""The simulation of a cluster: two published tests in which current schedulers do poorly."""
+"""Two published tests of the simulation of a cluster in which current schedulers perform poorly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zonewise_scheduler.simulator.summary import summarise
 if TYPE_CHECKING:
     from zonewise_scheduler.simulator.scenario import Scenario
 
-# --- one node of 100 CPUs on which a wide job is overtaken, or not
+# --- one node of 100 CPUs on which a wide job is or is not overtaken
 
 STORY = scenario(
     arrival("B", 50, 90, 0, limit=90),
@@ -37,12 +37,12 @@ STORY = scenario(
 )
 @pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative", "depth-1", "depth-2", DEFAULT_POLICY])
 def test_only_jobs_that_delay_no_reservation_start(case: Scenario, policy: str) -> None:
-    """With the default, once the wide job has waited long enough. So it is with more quota than the node has room."""
+    """The default policy does so once the wide job has waited long enough; quota beyond the node's CPUs is no help."""
     result = start_times(simulate_cluster(case, policy_named(policy, reserve_after=5)))
     assert result == {"B": 0, "A": 90, "second B": 150, "C": 30}
 
 
-def test_greedy_has_the_wide_job_overtaken() -> None:
+def test_under_greedy_the_wide_job_is_overtaken() -> None:
     result = start_times(simulate_cluster(STORY, policy_named("greedy")))
     assert result == {"B": 0, "A": 120, "second B": 20, "C": 90}
 
@@ -58,7 +58,7 @@ STARTS = Latency(1, 2, enforce_deadlines=True)
 
 
 def thousand(rate: float) -> Scenario:
-    """Return jobs of 180 to 270 s with equal walltimes, at this rate per second; 0: all at once."""
+    """Return jobs of 180 to 270 s with equal walltimes, at this rate per second; a rate of 0 submits all at once."""
     chance = random.Random(1)
     result: list[Arrival] = []
     for index in range(JOBS):
@@ -72,14 +72,14 @@ def thousand(rate: float) -> Scenario:
     ("rate", "of_unforeseen", "of_foreseen"), [pytest.param(0, 1.05, 1.25, id="at once"), (2.67, 1.05, 1.10)]
 )
 @pytest.mark.parametrize("policy", ["greedy", DEFAULT_POLICY])
-def test_a_thousand_gangs_end_as_soon_as_can_be_without_known_run_times(
+def test_a_thousand_gangs_end_as_early_as_possible_without_known_run_times(
     policy: str, rate: float, of_unforeseen: float, of_foreseen: float
 ) -> None:
     """All succeed, and the last ends within 5 % of the bound for policies that do not know run times.
 
-    Against that bound (support.bounds) the makespan is 0.2 % longer where all come at once, and 0.1 % shorter, by
-    luck, where 2.67 a second come. A policy that knows run times starts the longest first and ends sooner: against its
-    bound the makespan is 18 % and 8 % longer. All jobs declare 900 s, so no policy knows.
+    Relative to that bound (support.bounds), the makespan is 0.2 % longer if all jobs arrive at once. It is 0.1 %
+    shorter, by chance, if 2.67 a second arrive. A policy that knows run times starts the longest job first and ends
+    sooner: relative to its bound, the makespan is 18 % and 8 % longer. All jobs declare 900 s, so no policy knows.
     """
     case = thousand(rate)
     result = summarise(simulate_cluster(case, policy_named(policy), STARTS))

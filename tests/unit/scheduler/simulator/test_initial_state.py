@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 UNLIMITED = (1 << 63) - 1
 
 
-def test_capacity_is_of_all_queues_and_cohorts() -> None:
+def test_capacity_is_that_of_all_queues_and_cohorts() -> None:
     shared = (resource_group(FlavorQuotas("default", (("cpu", ResourceQuota(3)),))),)
     two = (
         FlavorQuotas("old", (("cpu", ResourceQuota(2)), ("gpu", ResourceQuota(1)))),
@@ -38,7 +38,7 @@ def test_capacity_is_of_all_queues_and_cohorts() -> None:
     assert nominal_capacity(case._replace(cohorts=(Cohort("all", resource_groups=shared),))) == {"cpu": 14, "gpu": 1}
 
 
-def test_what_is_unlimited_anywhere_has_no_capacity() -> None:
+def test_a_resource_that_is_unlimited_anywhere_has_no_capacity() -> None:
     assert nominal_capacity(scenario(queues=(queue("q", 4), queue("r", UNLIMITED)))) == {}
 
 
@@ -50,7 +50,7 @@ def test_amounts_are_those_requested_until_there_is_an_admission() -> None:
     assert resource_amounts(Workload("ns", "job", sets, admission=Admission("q", given))) == {"cpu": 4}
 
 
-def test_places_are_placed_where_nodes_exist() -> None:
+def test_topologies_exist_if_there_are_nodes() -> None:
     assert not initial_snapshot(scenario()).tas_snapshot.has_topology("default")
     case = with_nodes(scenario(), ("n", 4))
     assert initial_snapshot(case).tas_snapshot.has_topology("default")
@@ -64,8 +64,8 @@ def test_a_flavor_without_a_described_topology_has_quotas_only() -> None:
     assert not snapshot.inactive
 
 
-def test_what_is_possible_where_nothing_runs() -> None:
-    """By borrowing, too; in a queue on hold, once it is held no longer."""
+def test_a_job_is_feasible_if_it_fits_the_idle_cluster() -> None:
+    """Borrowing counts, and for a held queue, the state after its release does."""
     queues = queue("q", 4, "all"), queue("r", 4, "all"), queue("held", 2, stop_policy="Hold")
     possible = FeasibilityCheck(initial_snapshot(scenario(queues=queues)), DEFAULT_SETTINGS)
     result = [possible(arrival("a", cpus, 1, to=to)) for cpus, to in ((8, "q"), (9, "q"), (2, "held"), (3, "held"))]
@@ -73,8 +73,8 @@ def test_what_is_possible_where_nothing_runs() -> None:
     assert not possible(arrival("a", 1, 1, to="nowhere"))
 
 
-def test_only_what_kubelets_admit_starts() -> None:
-    """Of 16 CPUs 4 are left, 2 in each zone: a pod of 4 waits where the kubelet keeps pods in one zone."""
+def test_only_pods_that_kubelets_admit_start() -> None:
+    """Of 16 CPUs, 4 are left, 2 in each zone: a pod of 4 waits if the kubelet aligns pods to a single zone."""
     strict = node(2, 4, topology="single-numa-node", cpu="static", memory="Static")
     jobs = [of_one_zone(name, cpus, at) for at, (name, cpus) in enumerate({"a": 6, "b": 6, "c": 4}.items())]
     case = with_nodes(scenario(*jobs, queues=(queue(cpus=99_000),)), ("n", 16_000))
@@ -84,7 +84,7 @@ def test_only_what_kubelets_admit_starts() -> None:
 
 
 def of_one_zone(name: str, cpus: int, at: float) -> Arrival:
-    """Return a job of one pod that runs for ten seconds."""
+    """Return a job with a pod that runs for ten seconds."""
     entry = arrival(name, 1000 * cpus, 10, at)
     (pods,) = entry.workload.pod_sets
     return entry._replace(

@@ -1,4 +1,4 @@
-"""Numbers of many jobs in arrays."""
+"""Numbers of many jobs, stored in arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)
 
 
 @given(st.dictionaries(st.integers(0, 50), NUMBERS))
-def test_numbers_come_back_as_they_were_set(numbers: dict[int, float]) -> None:
-    """An integer as an integer, and a float as a float."""
+def test_numbers_are_read_back_as_they_were_set(numbers: dict[int, float]) -> None:
+    """Integers are read back as integers, and floats as floats."""
     column = NumberColumn()
     for index, number in numbers.items():
         column[index] = number

@@ -1,4 +1,4 @@
-"""Logs of any length: tasks and histories are made when they are read."""
+"""Logs of any length: tasks and histories are created when they are read."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def objects(jobs: LoggedJobs, name: str) -> History:
 
 
 @given(JOBS)
-def test_columns_are_the_same_jobs_as_objects(logged: list[LoggedJob]) -> None:
-    """Integers and floats included, as the JSON document prints them; so are the numbers of the summary."""
+def test_columns_represent_the_same_jobs_as_objects(logged: list[LoggedJob]) -> None:
+    """The jobs are the same down to integers and floats in the JSON document, and so are the numbers of the summary."""
     jobs = LoggedJobs(logged)
     for name in POLICIES:
         expected = objects(jobs, name)
@@ -60,8 +60,8 @@ def test_a_log_is_a_sequence_of_its_jobs(logged: list[LoggedJob]) -> None:
     )
 
 
-def test_a_job_takes_less_than_250_bytes() -> None:
-    """So that a million jobs fit into 400 MB; objects took 1,000 bytes."""
+def test_a_job_uses_less_than_250_bytes() -> None:
+    """A million jobs therefore fit in 400 MB; objects would use 1,000 bytes per job."""
     count = 20_000
     tracemalloc.start()
     try:

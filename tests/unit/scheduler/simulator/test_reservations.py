@@ -1,4 +1,4 @@
-"""The first reservation of each job on one pool."""
+"""The first reservation of each job in a single pool."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from zonewise_scheduler.simulator.summary import summarise
 
 
 def reserved(tasks: list[Task], policy: str) -> dict[int, tuple[float, float]]:
-    """By serial."""
+    """Return the first reservation by serial."""
     rules = pool_policy_named(policy)
     recorder = ReservationRecorder(rules)
     run_pool(tasks, cpus(8), rules, recorder)
     return dict(recorder.first_reservations.items())
 
 
-def test_easy_reserves_where_it_decides() -> None:
-    """Nothing is decided before room comes free at 10, and then job 1 starts."""
+def test_easy_reserves_when_it_decides() -> None:
+    """Nothing is decided until CPUs become free at 10, when job 1 starts."""
     tasks = [task(0, 8, 10), task(1, 8, 5, 1), task(2, 8, 5, 2)]
     assert reserved(tasks, "easy") == {2: (10, 15)}
 
@@ -44,7 +44,7 @@ def test_greedy_reserves_nothing() -> None:
 
 
 def test_only_the_first_reservation_counts() -> None:
-    """Job 0 ends early, and brings the start forward."""
+    """Job 0 ends early, which brings the start forward."""
     tasks = [task(0, 8, 100, run=50), task(1, 8, 5, 1), task(2, 8, 9, 60)]
     assert reserved(tasks, "conservative")[1] == (1, 100)
 
@@ -55,8 +55,8 @@ def test_an_unknown_start_is_not_reserved() -> None:
 
 
 @given(pool_cases(declared=True, priorities=False))
-def test_reservations_are_kept(case: PoolCase) -> None:
-    """Where declared run times are upper bounds, no job starts later than its first reserved start."""
+def test_reservations_hold(case: PoolCase) -> None:
+    """If declared run times are upper bounds, no job starts later than its first reserved start."""
     for name in ("easy", "easy-sjbf", "shortest-reserving", "conservative", "depth-2"):
         policy = pool_policy_named(name)
         recorder = ReservationRecorder(policy)
@@ -66,7 +66,7 @@ def test_reservations_are_kept(case: PoolCase) -> None:
             assert jobs[serial].submitted <= at <= outcome.starts[jobs[serial]] <= start
 
 
-def test_they_are_part_of_the_history() -> None:
+def test_reservations_are_part_of_the_history() -> None:
     policy = pool_policy_named("conservative")
     recorder = ReservationRecorder(policy)
     outcome = run_pool([task(0, 8, 10, run=4), task(1, 8, 5, 1)], cpus(8), policy, recorder)

@@ -1,4 +1,4 @@
-"""One function runs any trace."""
+"""A single function runs any trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_log_runs_on_its_processors() -> None:
 
 
 def test_observers_change_nothing() -> None:
-    """Reservations, forecasts and progress are recorded beside the same starts."""
+    """Reservations, forecasts and progress are recorded without changing any start."""
     rules = policy_named("easy")
     single = run_policy(LOG, rules, RunOptions())
     watched = run_policy(LOG, rules, RunOptions(forecast_every=2), lambda done, total, now: None)
@@ -33,7 +33,7 @@ def test_observers_change_nothing() -> None:
     assert any(entry.reservation is not None for entry in single.jobs)
 
 
-def test_progress_is_how_many_have_ended_of_all() -> None:
+def test_progress_is_the_number_of_ended_jobs_of_all_jobs() -> None:
     reported: list[tuple[int, int, float]] = []
     run_policy(LOG, policy_named("greedy"), RunOptions(), lambda done, total, now: reported.append((done, total, now)))
     assert len(reported) > 3
@@ -41,10 +41,10 @@ def test_progress_is_how_many_have_ended_of_all() -> None:
     assert {total for _, total, _ in reported} == {99}
 
 
-def test_with_exact_run_times_nothing_declared_counts() -> None:
+def test_with_exact_run_times_declared_ones_do_not_count() -> None:
     result = run_policy(LOG, policy_named("conservative"), RunOptions(exact=True))
     assert {entry.walltime for entry in result.jobs} == {1, 5, 10, 15, 20, 25, 30}
 
 
-def test_no_jobs_are_no_failure() -> None:
+def test_a_trace_without_jobs_is_not_an_error() -> None:
     assert list(run_policy(SwfLog(LoggedJobs(), 8, [], 0), policy_named("easy"), RunOptions()).jobs) == []

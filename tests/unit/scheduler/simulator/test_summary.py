@@ -1,4 +1,4 @@
-"""The summary of a history, computed by hand."""
+"""The summary of a history, computed manually."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def history(*jobs: JobHistory, capacity: int = 8) -> History:
     return History(list(jobs), {"cpu": capacity}, 12, 0.5)
 
 
-def test_a_summary_of_nothing() -> None:
+def test_a_summary_without_jobs() -> None:
     nothing = {"cpu": 0.0}
     expected = Summary(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, nothing, nothing, nothing, 0, 0, None, None, 24)
     assert summarise(history()) == expected
     assert summarise(History([], {"cpu": 8}, 0, 0.0)).decisions_per_second == 0
 
 
-def test_waits_are_to_the_start_of_the_run_that_counts() -> None:
+def test_waits_last_until_the_start_of_the_completed_run() -> None:
     lost, whole = JobRun(10, 20, 10, whole=False), JobRun(30, 50, 31)
     result = summarise(history(job("a", JobRun(10, 30, 12)), job("b", lost, whole, submitted=5)))
     assert (result.jobs, result.wait_mean, result.wait_median, result.wait_max) == (2, 17.5, 17.5, 25)
@@ -43,7 +43,7 @@ def test_waits_are_to_the_start_of_the_run_that_counts() -> None:
     assert result.makespan == 50
 
 
-def test_shares_of_what_was_had_what_was_of_use_and_what_was_lost() -> None:
+def test_shares_of_allocated_effective_and_lost_usage() -> None:
     result = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 4, 1, whole=False), JobRun(5, 10, 5))))
     assert result.utilisation == {"cpu": pytest.approx((10 + 4 + 5) / 20)}
     assert result.effective == {"cpu": pytest.approx((8 + 5) / 20)}
@@ -51,24 +51,24 @@ def test_shares_of_what_was_had_what_was_of_use_and_what_was_lost() -> None:
     assert result.preemptions == 1
 
 
-def test_the_work_of_a_failed_job_is_of_no_use() -> None:
+def test_the_work_of_a_failed_job_is_not_effective() -> None:
     result = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 10, 2), outcome="failed")))
     assert (result.jobs, result.failed, result.effective) == (2, 1, {"cpu": pytest.approx(8 / 20)})
 
 
-def test_those_that_did_not_run_are_counted_apart() -> None:
+def test_jobs_that_did_not_run_are_counted_separately() -> None:
     outcomes = ("refused", "waiting", "waiting")
     result = summarise(history(*(job(str(index), outcome=entry) for index, entry in enumerate(outcomes))))
     assert (result.jobs, result.rejected, result.waiting, result.makespan) == (0, 1, 2, 0)
 
 
 def test_a_missing_resource_has_no_share() -> None:
-    """Neither has a resource without limit."""
+    """The same applies to a resource without a limit."""
     entry = job("a", JobRun(0, 10, 0), amounts={"cpu": 0, "memory": 5})
     assert summarise(history(entry, capacity=0)).utilisation == {"cpu": 0}
 
 
-def test_each_kind_by_itself() -> None:
+def test_each_kind_has_its_own_summary() -> None:
     result = by_kind(
         history(
             job("a", JobRun(2, 10, 2), kind="small"),
@@ -83,7 +83,7 @@ def test_each_kind_by_itself() -> None:
 # --- forecasts and reservations
 
 
-def test_forecasts_are_of_the_first_start() -> None:
+def test_forecasts_predict_the_first_start() -> None:
     again = job("a", JobRun(12, 15, 12, whole=False), JobRun(90, 95, 90), forecast=(5, 10, 20))
     jobs = (
         again,
@@ -108,8 +108,10 @@ def test_forecasts_are_of_the_first_start() -> None:
     assert forecast_error(history(jobs[2])) is None
 
 
-def test_shares_of_the_wait_are_of_the_second_week_on() -> None:
-    """A forecast of the first week is wrong by a day; the later one by an hour of ten, and thrice as wide."""
+def test_errors_relative_to_the_wait_count_from_the_second_week_on() -> None:
+    """A forecast of the first week is wrong by a day. The later one is wrong by an hour of ten; its interval is thrice
+    as wide.
+    """
     day, hour, later = 86400.0, 3600.0, 8 * 86400.0
     first = job("a", JobRun(2 * day, 3 * day, 2 * day), forecast=(0, day, day))
     run = JobRun(later + 10 * hour, later + day, later + 10 * hour)
@@ -121,7 +123,7 @@ def test_shares_of_the_wait_are_of_the_second_week_on() -> None:
 
 
 def test_short_and_long_waits_have_errors_of_their_own() -> None:
-    """A wait of an hour is forecast as two, and one of ten hours as eleven."""
+    """A wait of an hour is forecast as two hours, and one of ten hours as eleven."""
     hour = 3600.0
     short = job("a", JobRun(hour, 3 * hour, hour), forecast=(0, 2 * hour, 4 * hour))
     long = job("b", JobRun(10 * hour, 11 * hour, 10 * hour), forecast=(5 * hour, 11 * hour, 15 * hour))
@@ -131,7 +133,7 @@ def test_short_and_long_waits_have_errors_of_their_own() -> None:
     assert (error.relative, error.width) == ((1 + 0.1) / 2, (4 + 1) / 2)
 
 
-def test_a_reservation_is_kept_by_the_first_start_after_it() -> None:
+def test_a_reservation_is_met_by_the_first_start_after_it() -> None:
     jobs = (
         job("early", JobRun(6, 9, 6), reservation=(1, 10)),
         job("in time", JobRun(10, 12, 10), reservation=(0, 10)),

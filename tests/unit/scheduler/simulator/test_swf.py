@@ -29,12 +29,12 @@ def line(**fields: object) -> str:
     return " ".join(words)
 
 
-def test_a_job_is_read_and_the_size_of_the_machine() -> None:
+def test_jobs_and_the_size_of_the_machine_are_read() -> None:
     log = parse_swf((HEADER + "\n" + LINE).splitlines())
     assert (list(log.jobs), log.processors, log.problems, log.partial) == ([JOB], 100, [], 0)
 
 
-def test_where_processors_are_not_stated_nodes_are() -> None:
+def test_nodes_replace_an_absent_number_of_processors() -> None:
     assert parse_swf(["; MaxNodes: 50", "; MaxProcs: -1"]).processors == 50
     assert parse_swf(["; Computer: a PC"]).processors is None
 
@@ -43,8 +43,8 @@ def test_a_size_of_thousands_of_digits_is_read_as_a_large_one() -> None:
     assert parse_swf([f"; MaxProcs: {'9' * 5000}"]).processors == 10**20 - 1
 
 
-def test_what_is_unknown_is_not_zero() -> None:
-    """Requested processors stand for unknown ones; a job may declare no run time."""
+def test_unknown_values_are_not_zero() -> None:
+    """Requested processors replace unknown ones; a job need not declare a run time."""
     log = parse_swf([line(f5=-1, f9=-1)])
     assert list(log.jobs) == [JOB._replace(processors=16, requested_time=inf)]
 
@@ -74,7 +74,7 @@ def test_times_may_have_fractions() -> None:
         ("\0\ufffd", "line: 1 fields rather than 18"),
     ],
 )
-def test_a_damaged_line_is_named_and_nothing_else_is_lost(damaged: str, reported: str) -> None:
+def test_a_damaged_line_is_named_and_no_other_is_lost(damaged: str, reported: str) -> None:
     log = parse_swf([HEADER.splitlines()[0], LINE, damaged, LINE])
     assert [str(entry) for entry in log.problems] == [f"line 3: {reported}"]
     assert list(log.jobs) == [JOB, JOB]
@@ -96,20 +96,20 @@ def test_parts_of_suspended_jobs_are_not_counted_twice() -> None:
     )
 )
 def test_no_damage_is_fatal(lines: list[str]) -> None:
-    """And what is read can be simulated."""
+    """The jobs that are read can be simulated."""
     log = parse_swf(lines)
     assert log.jobs.count(JOB) >= lines.count(LINE)
     assert len(build_tasks(log.jobs)) == len(log.jobs)
 
 
 @pytest.mark.parametrize("name", ["log.swf", "log.swf.gz", "anything"])
-def test_files_are_text_or_gzip_whatever_they_are_called(tmp_path: Path, name: str) -> None:
+def test_files_are_text_or_gzip_whatever_their_names(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(gzip.compress((HEADER + LINE).encode()) if name != "log.swf" else (HEADER + LINE).encode())
     assert list(read_swf(file).jobs) == [JOB]
 
 
-def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_up_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "log.swf.gz"
     whole = gzip.compress("".join(line(f1=number, f2=number * 7919 % 1000) + "\n" for number in range(9999)).encode())
     file.write_bytes(whole[: len(whole) // 2])
@@ -119,7 +119,7 @@ def test_a_file_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
     assert log.problems[0].line == len(log.jobs) + 1
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_swf(tmp_path / "log.swf")
 
@@ -134,8 +134,8 @@ def test_tasks_are_in_the_order_of_submission_and_then_of_their_numbers() -> Non
     assert [(entry.job.serial, entry.job.name) for entry in build_tasks(jobs)] == [(0, "9"), (1, "2"), (2, "3")]
 
 
-def test_with_exact_run_times_a_job_declares_what_it_takes() -> None:
-    """A job of no length declares the least there is."""
+def test_with_exact_run_times_a_job_declares_its_run_time() -> None:
+    """A job without length declares the shortest possible run time."""
     jobs = LoggedJobs([JOB, JOB._replace(run_time=0)])
     assert [entry.job.walltime for entry in build_tasks(jobs)] == [60, 60]
     assert [entry.job.walltime for entry in build_tasks(jobs, exact=True)] == [30, 1]

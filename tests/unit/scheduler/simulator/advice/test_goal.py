@@ -1,4 +1,4 @@
-"""Goals as text, and what they measure."""
+"""Goals in text form, and what they measure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_goal_has_statistic_jobs_and_bound() -> None:
     ],
 )
 def test_statistics(text: str, seconds: float) -> None:
-    """The queue gpu waits for 0, 10, 20 and 30 s; a fifth job never starts."""
+    """The jobs of queue gpu wait for 0, 10, 20 and 30 s; a fifth job never starts."""
     assert wait(text) == seconds
 
 
@@ -64,7 +64,7 @@ def test_the_bound_itself_meets_the_goal() -> None:
     ["", "p95", "p95 wait", "p0 wait <= 1h", "p00.0 wait <= 1", "p101 wait <= 1", "wait <= 1", "p95 wait < 1",
      "p95 wait of gpu <= 1", "median wait <= 1", "p95 wait of queue <= 1"],
 )  # fmt: skip
-def test_errors_show_the_form(text: str) -> None:
+def test_errors_show_the_expected_form(text: str) -> None:
     with pytest.raises(ValueError, match="is not a goal: write STATISTIC wait") as error:
         parse_goal(text, float)
     assert EXAMPLE in str(error.value)

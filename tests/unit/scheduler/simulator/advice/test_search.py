@@ -1,4 +1,4 @@
-"""The search of the smallest position that meets a goal."""
+"""The search for the smallest position that meets a goal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LADDER = [1, 2, 4, 8, 16, 32, 64]
 
 
 def search(meets: set[int], start: int = 3, ladder: list[int] = LADDER) -> SearchResult:
-    """Search positions of which these meet the goal; none is simulated twice, none lies outside of the ladder."""
+    """Search when these positions meet the goal; no position is simulated twice or lies outside of the ladder."""
     simulated: list[int] = []
 
     def evaluate(position: int) -> Measurement:
@@ -27,7 +27,7 @@ def search(meets: set[int], start: int = 3, ladder: list[int] = LADDER) -> Searc
 
 
 @given(st.integers(1, 64), st.integers(0, 6))
-def test_the_smallest_of_a_monotone_outcome(smallest: int, start: int) -> None:
+def test_the_smallest_position_of_a_monotone_outcome(smallest: int, start: int) -> None:
     result = search(set(range(smallest, 65)), start)
     assert result.smallest == smallest
     assert result.missing_neighbours == ()
@@ -44,20 +44,20 @@ def test_no_rung_meets_the_goal() -> None:
 
 
 def test_a_smaller_neighbour_that_meets_the_goal_is_the_result() -> None:
-    """Bisection ends at 24; 22 meets the goal as well, and then 20."""
+    """Bisection ends at 24; 22 and 20 meet the goal as well."""
     result = search({20, 22, *range(24, 65)}, 4)
     assert result.smallest == 20
     assert result.missing_neighbours == (21,)
     assert result.meets_from == 22
 
 
-def test_a_larger_neighbour_that_misses_is_named() -> None:
+def test_a_larger_neighbour_that_misses_the_goal_is_reported() -> None:
     result = search({16, 18, 32, 64}, 3)
     assert (result.smallest, result.missing_neighbours) == (16, (17,))
 
 
 @given(st.sets(st.integers(1, 64)), st.integers(0, 6))
-def test_the_neighbours_below_any_result_miss(meets: set[int], start: int) -> None:
+def test_the_neighbours_below_any_result_miss_the_goal(meets: set[int], start: int) -> None:
     result = search(meets, start)
     if result.smallest is None:
         assert not meets & set(LADDER[start:])

@@ -1,4 +1,4 @@
-"""Settings with their ladders, and traces with other values."""
+"""Settings with their ladders, and traces with other values of the settings."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def mix(nodes: int) -> Scenario:
 
 
 def submissions(scenario: Scenario) -> list[tuple[str, float, int]]:
-    """Name, time and pods of each job."""
+    """Return name, time and pods of each job."""
     workloads = [arrival.workload for arrival in scenario.arrivals]
     return [(workload.name, workload.created_at, workload.pod_sets[0].pods) for workload in workloads]
 
 
 def check_ladder(setting: AdvisedSetting) -> None:
-    """Ascending, distinct, and the values with them."""
+    """Check that the ladder and its values ascend and are distinct."""
     ladder = list(setting.ladder)
     assert ladder == sorted(set(ladder))
     values = [setting.value(position) for position in range(ladder[0], min(ladder[-1], ladder[0] + 300) + 1)]
@@ -126,7 +126,7 @@ def test_a_quota_of_memory_is_in_gib() -> None:
         ("c:gpu:fast", "quota:c:gpu:fast names no limited quota"),
     ],
 )
-def test_a_quota_must_be_one(text: str, message: str) -> None:
+def test_a_quota_must_be_unambiguous(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         find_quota(SCENARIO, text)
 
@@ -156,7 +156,7 @@ def test_thresholds_of_reservations() -> None:
 
 
 @pytest.mark.parametrize("spec", ["0x4", "nodes.yaml", "", "4xx", "4x2x3x4"])
-def test_nodes_without_a_number(spec: str) -> None:
+def test_nodes_need_a_number(spec: str) -> None:
     with pytest.raises(InputError, match="write NUMBERxCPUS"):
         parse_node_count(spec)
 

@@ -63,7 +63,7 @@ def node(name: str, **labels: str) -> Json:
 
 
 def report(name: str, cpus: tuple[int, ...] = (4, 4), labels: Json | None = None, counts: Json | None = None) -> Json:
-    """What resource-topology-exporter would write of a node that is half used."""
+    """Return the report that resource-topology-exporter would write about a node that is half in use."""
     zones = [
         {
             "name": f"node-{zone}",
@@ -94,7 +94,7 @@ def read(*objects: Json, nodes: str | None = None) -> Scenario:
 
 
 def owned(name: str, owner: str) -> Json:
-    """A Workload that Kueue has made for a Job."""
+    """Return a Workload that Kueue has created for a Job."""
     built = obj("Workload", name, {"queueName": "lq", "podSets": [{"count": 1, "template": {"spec": CONTAINERS}}]})
     built["metadata"] |= {"namespace": "ns", "ownerReferences": [{"kind": "Job", "name": owner, "uid": "u"}]}
     built["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "1"}
@@ -102,14 +102,14 @@ def owned(name: str, owner: str) -> Json:
 
 
 def test_a_job_and_its_workload_are_one() -> None:
-    """As `kubectl get jobs,workloads -o yaml` prints both; a Workload without its Job is a job of its own."""
+    """`kubectl get jobs,workloads -o yaml` prints both; a Workload without its Job is a job of its own."""
     result = read(job("a"), owned("job-a", "a"), owned("job-b", "b"), nodes="3x8")
     assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 60), ("job-b", 1)]
     assert result.problems == ()
 
 
-def test_kinds_of_other_groups_are_others() -> None:
-    """Jobs of Volcano and objects of unknown versions are no Jobs of Kubernetes."""
+def test_kinds_of_other_groups_are_ignored() -> None:
+    """Jobs of Volcano and objects of unknown versions are not Kubernetes Jobs."""
     volcano = job("v") | {"apiVersion": "batch.volcano.sh/v1alpha1"}
     later_api = "kueue.x-k8s.io/v9"
     later = obj("LocalQueue", "lq", {"clusterQueue": "q"}, apiVersion=later_api)
@@ -121,8 +121,8 @@ def test_kinds_of_other_groups_are_others() -> None:
     )
 
 
-def test_pods_have_a_priority_where_the_job_has_none() -> None:
-    """As in Kueue: the WorkloadPriorityClass comes before."""
+def test_the_priority_of_the_pods_counts_if_the_job_has_none() -> None:
+    """As in Kueue, the WorkloadPriorityClass takes precedence."""
     spec = {"spec": CONTAINERS | {"priorityClassName": "low"}}
     classes = (
         obj("WorkloadPriorityClass", "high", value=7),
@@ -135,7 +135,7 @@ def test_pods_have_a_priority_where_the_job_has_none() -> None:
 
 
 def test_pods_without_a_class_have_the_global_default() -> None:
-    """As the API server gives it to them; it never takes the place of a class that a job names."""
+    """The API server sets this default; it never replaces a class that a job names."""
     scheduling = "scheduling.k8s.io/v1"
     classes = (
         obj("PriorityClass", "low", value=3, apiVersion=scheduling),
@@ -148,14 +148,14 @@ def test_pods_without_a_class_have_the_global_default() -> None:
 
 
 def test_run_times_are_declared_as_on_a_cluster() -> None:
-    """By the Job and its annotation; the smaller counts."""
+    """Both the Job and its annotation may declare one; the smaller counts."""
     noted = {RUN_SECONDS_ANNOTATION: "60", "zonewise.dev/max-run-seconds": "5m"}
     jobs = [job(f"j{limit}", notes=noted, activeDeadlineSeconds=limit) for limit in (200, 400)]
     assert [entry.workload.walltime for entry in read(*jobs, nodes="3x8").arrivals] == [200, 300]
 
 
-def test_pods_that_request_nothing_run_on_nodes_too() -> None:
-    """As those of `kubectl create job` do: the queue of all nodes has a quota of pods for them."""
+def test_pods_that_request_nothing_run_on_nodes_as_well() -> None:
+    """Jobs of `kubectl create job` have such pods; the queue of all nodes has a quota of pods for them."""
     bare = {"spec": {"containers": [{"name": "c"}]}}
     result = read(job("a", template=bare, parallelism=3), job("b"), nodes="3x8")
     assert all("pods" in entry.resource_groups[0].covered_resources for entry in result.queues)
@@ -163,8 +163,8 @@ def test_pods_that_request_nothing_run_on_nodes_too() -> None:
     assert "pods" not in read(job("b"), nodes="3x8").queues[0].resource_groups[0].covered_resources
 
 
-def test_an_object_that_is_a_duplicate_is_reported() -> None:
-    """As in a directory with a copy of a file; the last is taken, as `kubectl apply` would."""
+def test_a_duplicate_object_is_reported() -> None:
+    """A directory may contain a copy of a file; the last object counts, as with `kubectl apply`."""
     label = {"kueue.x-k8s.io/queue-name": "q"}
     result = read(queue("q", cpus=1), queue("q", cpus=9), obj("ResourceFlavor", "f"), job("j", labels=label))
     assert result.problems == ("f.yaml: ClusterQueue q: duplicate name: the last one counts",)
@@ -218,7 +218,7 @@ def test_a_job_is_queued_as_kueue_would() -> None:
     assert (pods.pods, pods.requests) == (3, {"cpu": 2000, "memory": 1 << 30})
 
 
-def test_a_job_asks_for_a_topology_by_annotations() -> None:
+def test_annotations_of_a_job_request_a_topology() -> None:
     built = job("j")
     built["spec"]["template"]["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
     [entry] = read(built, nodes="3x8").arrivals
@@ -227,7 +227,7 @@ def test_a_job_asks_for_a_topology_by_annotations() -> None:
     assert topology.request == PodSetTopologyRequest(required="rack")
 
 
-def test_jobs_come_when_they_were_created_or_as_the_annotation_says() -> None:
+def test_jobs_are_submitted_at_their_creation_or_at_the_annotated_time() -> None:
     early, late, noted = (
         job("a"),
         job("b"),
@@ -243,15 +243,15 @@ def test_jobs_come_when_they_were_created_or_as_the_annotation_says() -> None:
     ]
 
 
-def test_how_long_a_job_ran_comes_from_its_status() -> None:
-    """So what ran on a cluster can be simulated on another one."""
+def test_the_run_time_of_a_job_follows_from_its_status() -> None:
+    """A workload that ran on one cluster can therefore be simulated on another one."""
     status = {"startTime": "2026-01-02T03:00:00Z", "completionTime": "2026-01-02T03:02:00Z"}
     [entry] = read(job("j", notes={}, status=status), nodes="3x8").arrivals
     assert (entry.run_time, entry.workload.walltime) == (120, inf)
 
 
-def test_how_long_a_failed_job_ran_comes_from_its_condition() -> None:
-    """It has no completionTime, and ended before its deadline."""
+def test_the_run_time_of_a_failed_job_follows_from_its_condition() -> None:
+    """A failed Job has no completionTime, and this one ended before its deadline."""
     failed = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-02T03:02:00Z"}
     status = {"startTime": "2026-01-02T03:00:00Z", "conditions": [{"type": "Suspended", "status": "False"}, failed]}
     running = {**status, "conditions": [{**failed, "status": "False"}]}
@@ -266,7 +266,7 @@ def test_how_long_a_failed_job_ran_comes_from_its_condition() -> None:
 
 
 def test_a_misspelled_field_of_a_job_is_reported() -> None:
-    """Of a file, that is; the API server would reject it. The Job counts as the other fields say."""
+    """The field is in a file; the API server would reject it. The other fields of the Job count."""
     result = read(job("a", paralelism=2, ttlSecondsAfterFinished=60), nodes="3x8")
     assert [entry.workload.pod_sets[0].pods for entry in result.arrivals] == [1]
     assert result.problems == ("f.yaml: Job a: spec.paralelism: unknown field",)
@@ -278,7 +278,7 @@ def test_a_problem_that_is_found_more_than_once_is_reported_once() -> None:
     assert str(error.value).count("not a string: 60") == 1
 
 
-def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out() -> None:
+def test_a_job_of_unknown_run_time_runs_for_its_walltime_or_is_omitted() -> None:
     result = read(job("a", notes={}, activeDeadlineSeconds=30), job("b", notes={}), nodes="3x8")
     assert [(entry.workload.name, entry.run_time) for entry in result.arrivals] == [("a", 30)]
     assert result.problems == (
@@ -286,7 +286,7 @@ def test_a_job_of_which_the_run_time_is_unknown_takes_its_limit_or_is_left_out()
     )
 
 
-def test_workloads_come_without_their_admissions() -> None:
+def test_workloads_are_read_without_their_admissions() -> None:
     spec = {
         "queueName": "q", "priority": 3, "maximumExecutionTimeSeconds": 50,
         "podSets": [{"name": "main", "count": 2, "template": {"spec": {"containers": [CONTAINER]}}}],
@@ -319,7 +319,7 @@ def test_workloads_come_without_their_admissions() -> None:
         ({"apiVersion": "v1", "kind": "Secret"}, "1 of kind Secret (v1): ignored"),
     ],
 )
-def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Json, reported: str) -> None:
+def test_a_damaged_object_is_reported_and_no_other_is_lost(damaged: Json, reported: str) -> None:
     label = {"kueue.x-k8s.io/queue-name": "q"}
     result = read(queue("q"), obj("ResourceFlavor", "f"), job("j", labels=label), damaged, job("k", labels=label))
     assert {"j", "k"} <= {entry.workload.name for entry in result.arrivals}
@@ -334,8 +334,8 @@ def test_what_is_damaged_comes_from_object_and_nothing_else_is_lost(damaged: Jso
         job("x", notes={RUN_SECONDS_ANNOTATION: "long"}, activeDeadlineSeconds=5),
     ],
 )
-def test_a_job_whose_pods_or_run_time_are_damaged_is_left_out(damaged: Json) -> None:
-    """Unknown is neither one nor none."""
+def test_a_job_whose_pods_or_run_time_are_damaged_is_omitted(damaged: Json) -> None:
+    """An unknown number is neither one nor zero."""
     result = read(job("j"), damaged, nodes="4x8")
     assert [entry.workload.name for entry in result.arrivals] == ["j"]
     assert len(result.problems) == 1
@@ -352,7 +352,7 @@ def test_queues_without_a_description_share_the_nodes() -> None:
     assert read(job("a"), nodes="4x8").arrivals[0].queue == "all"
 
 
-def test_a_flavor_that_is_missing_is_reported() -> None:
+def test_a_missing_flavor_is_reported() -> None:
     result = read(queue("q", "gone"), job("j"))
     assert result.problems == ("f.yaml: ResourceFlavor gone: does not exist, and is treated as a flavor for any node",)
     assert [entry.name for entry in result.flavors] == ["gone"]
@@ -378,7 +378,7 @@ def test_without_jobs_or_anything_to_run_on_there_is_an_error() -> None:
         read(job("j"))
 
 
-def test_objects_are_reported_from_other_files() -> None:
+def test_objects_are_distinguished_from_other_files() -> None:
     assert is_object(job("j"))
     assert not is_object({"jobs": []})
     assert has_nodes(documents(job("j"), report("n")))
@@ -403,19 +403,19 @@ def test_a_report_has_the_capacity_of_its_node_and_its_zones_when_nothing_runs()
     assert info.label(HOSTNAME) == "n"
 
 
-def test_a_node_object_says_it_better_than_its_report() -> None:
+def test_a_node_object_takes_precedence_over_its_report() -> None:
     result = fleet_from_reports(documents(report("n")), documents(node("n"), node("m")))
     assert result.total_capacity["cpu"] == 16_000
     assert sorted(result.states) == ["n"]
     assert [result.nodes.name(row) for row in range(2)] == ["m", "n"]
 
 
-def test_memory_that_a_report_does_not_state_is_not_counted() -> None:
+def test_memory_that_a_report_does_not_contain_is_not_counted() -> None:
     result = fleet_from_reports(documents(report("n")))
     assert result.total_capacity["memory"] == UNLIMITED
 
 
-def test_levels_are_those_that_every_node_has_a_label_of() -> None:
+def test_levels_are_labels_that_every_node_has() -> None:
     rack, zone = "cloud.provider.com/topology-rack", "topology.kubernetes.io/zone"
     both = [report("a", labels={rack: "r", zone: "z"}), report("b", labels={rack: "s", zone: "z"})]
     assert fleet_from_reports(documents(*both)).topologies == {"nodes": (zone, rack, HOSTNAME)}

@@ -1,4 +1,4 @@
-"""Numbers at random."""
+"""Random numbers and their distributions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from zonewise_scheduler.simulator.inputs.distributions import (
 MANY = 20_000
 
 
-def test_a_seed_gives_the_same_numbers_for_ever() -> None:
-    """With any release of numpy: files in the repository stand for the very same jobs."""
+def test_a_seed_always_gives_the_same_numbers() -> None:
+    """They do not depend on the release of numpy, since files in the repository must always describe the same jobs."""
     assert UniformStream(1).uniform(3) == pytest.approx([0.5118216247, 0.9504636963, 0.1441596127], abs=1e-9)
     assert UniformStream(1, 1).uniform(1) != UniformStream(1, 0).uniform(1)
 
@@ -44,8 +44,8 @@ def test_distributions_have_their_means() -> None:
     st.lists(st.floats(0, 2.0**53), max_size=3).map(tuple),
     st.integers(0, 2**63 - 1),
 )
-def test_what_is_drawn_is_within_its_bounds(kind: str, numbers: tuple[float, ...], seed: int) -> None:
-    """Of all numbers that a distribution takes."""
+def test_drawn_numbers_are_within_their_bounds(kind: str, numbers: tuple[float, ...], seed: int) -> None:
+    """The numbers are any that a distribution accepts."""
     if not DISTRIBUTIONS[kind].accepts(numbers):
         return
     draw = Distribution(kind, numbers)

@@ -1,4 +1,4 @@
-"""Nodes as they are described."""
+"""Nodes from their description in a fleet file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_level_may_have_a_label_of_its_own() -> None:
     assert result.topologies == {"fleet": ("example.com/rack", HOSTNAME)}
 
 
-def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
+def test_a_kind_has_a_flavor_and_the_resources_of_its_nodes() -> None:
     gpu = {
         "name": "gpu", "domains": 1, "cpu": "191.5", "memory": "2Ti", "storage": "1T", "pods": 250,
         "resources": {"nvidia.com/gpu": 8}, "labels": {"a": "b"}, "taints": [{"key": "t", "effect": "NoSchedule"}],
@@ -79,8 +79,8 @@ def test_a_kind_has_a_flavor_and_what_its_nodes_have() -> None:
     assert result.nodes.available("nvidia.com/gpu").tolist() == [8] * 50 + [0] * 150
 
 
-def test_memory_that_is_not_stated_is_not_counted() -> None:
-    """Unknown is not zero: such nodes have room for any memory."""
+def test_undeclared_memory_is_not_counted() -> None:
+    """Unknown memory is not zero: such nodes hold any amount of it."""
     result = read_fleet(fleet(2, kinds=[{"name": "x", "cpu": 1}]), "f.yaml")
     assert result.capacity["x"]["memory"] == UNLIMITED
     assert result.nodes.available("memory").min() > 1 << 60
@@ -88,7 +88,7 @@ def test_memory_that_is_not_stated_is_not_counted() -> None:
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=3), st.lists(st.integers(0, 20), min_size=1, max_size=4))
 def test_the_nodes_are_the_product_of_the_counts_however_they_are_shared(sizes: list[int], parts: list[int]) -> None:
-    """Each share is met to the nearest node, and the queue of all has all that nodes have."""
+    """Each share is met to the nearest node, and the queue over all nodes has their whole capacity."""
     whole = sum(parts) + 1
     kinds = [{"name": f"k{index}", "cpu": 2, "share": part / whole} for index, part in enumerate(parts)]
     result = read_fleet(fleet(*sizes, kinds=[*kinds, {"name": "rest", "cpu": 3}]), "f.yaml")
@@ -111,7 +111,7 @@ def test_queues_have_equal_shares_and_lend_to_each_other() -> None:
     assert [(entry.name, entry.cohort_name) for entry in build_queues(result, ()).queues] == [("all", "")]
 
 
-def test_zones_divide_what_a_node_has() -> None:
+def test_zones_divide_the_resources_of_a_node() -> None:
     kinds = [
         {"name": "a", "share": 0.5, "cpu": 5, "resources": {"x.com/gpu": 4}, "zones": 2, "policy": "single-numa-node"},
         {"name": "b", "cpu": 4},
@@ -165,7 +165,7 @@ def test_an_error_names_file_field_and_value(change: Json, reported: str) -> Non
         read_fleet(fleet(1) | change, "f.yaml")
 
 
-def test_fields_that_are_not_known_are_reported() -> None:
+def test_unknown_fields_are_reported() -> None:
     result = read_fleet(fleet(1, color="red"), "f.yaml")
     assert result.problems == ("f.yaml: color: unknown field",)
 
@@ -174,7 +174,7 @@ def test_fields_that_are_not_known_are_reported() -> None:
     ("text", "nodes", "cpus", "memory"),
     [("100", 100, 1000, None), ("3x64", 3, 64_000, None), ("2x1500mx4Gi", 2, 1500, 4 << 30), ("1x0.5", 1, 500, None)],
 )
-def test_nodes_in_a_few_characters(text: str, nodes: int, cpus: int, memory: int | None) -> None:
+def test_a_short_description_of_nodes(text: str, nodes: int, cpus: int, memory: int | None) -> None:
     result = parse_short_fleet(text)
     assert result is not None
     assert result.nodes.available("cpu").tolist() == [cpus] * nodes
@@ -183,7 +183,7 @@ def test_nodes_in_a_few_characters(text: str, nodes: int, cpus: int, memory: int
 
 
 @pytest.mark.parametrize("text", ["", "x", "ten", "fleet.yaml", "-1", "1.5", "8x", "8x1x", "1x2x3x4", "99999999"])
-def test_what_is_no_number_of_nodes(text: str) -> None:
+def test_an_invalid_number_of_nodes_is_not_a_fleet(text: str) -> None:
     assert parse_short_fleet(text) is None
 
 

@@ -48,7 +48,7 @@ def of_file(name: str, **options: Any) -> Scenario:
 
 
 def test_the_thousand_jobs() -> None:
-    """Half of them run at once; their work takes 450 s at least."""
+    """Half of them run at once; their work takes at least 450 s."""
     result = of_file("thousand-jobs.json")
     jobs = [entry for entry in result.arrivals if entry.kind == "job"]
     assert Counter(entry.kind for entry in result.arrivals) == {"job": 1000, "sample": 100}
@@ -63,7 +63,7 @@ def test_the_thousand_jobs() -> None:
     assert {entry.workload.created_at for entry in result.arrivals} == {0}
 
 
-def test_the_thousand_jobs_one_after_the_other() -> None:
+def test_the_thousand_jobs_submitted_at_a_fixed_rate() -> None:
     result = of_file("thousand-jobs-paced.json")
     jobs = [entry for entry in result.arrivals if entry.kind == "job"]
     assert 999 / jobs[-1].workload.created_at == pytest.approx(2.67, abs=0.01)
@@ -80,8 +80,8 @@ def test_a_seed_makes_other_jobs() -> None:
     assert [entry.run_time for entry in of_file("thousand-jobs.json", seed=1).arrivals] != runs
 
 
-def test_a_group_draws_for_itself() -> None:
-    """What stands before it changes none of its numbers but the place does."""
+def test_a_group_draws_numbers_independently() -> None:
+    """The preceding groups do not change its numbers, but its position does."""
     random = {"name": "r", "count": 5, "run": {"exponential": 60}}
     single = read({"name": "x", "run": 1}, random, seed=3)
     beside = read({"name": "x", "run": {"uniform": [1, 2]}, "count": 50}, random, seed=3)
@@ -184,7 +184,7 @@ DAMAGED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("job", "reported"), DAMAGED)
-def test_a_damaged_group_is_reported_and_nothing_else_is_lost(job: object, reported: str) -> None:
+def test_a_damaged_group_is_reported_and_no_other_is_lost(job: object, reported: str) -> None:
     result = read(JOB | {"name": "good", "count": 2}, job, JOB | {"name": "last"})
     assert [entry.workload.name for entry in result.arrivals] == ["good-0", "good-1", "last"]
     [problem] = result.problems
@@ -205,7 +205,7 @@ def test_a_queue_that_does_not_exist_is_reported() -> None:
     assert len(result.arrivals) == 1
 
 
-def test_fields_that_are_not_known_are_reported_and_the_job_comes() -> None:
+def test_unknown_fields_are_reported_and_the_job_is_read() -> None:
     result = read(JOB | {"color": "red"}, jobz=3)
     assert result.problems == ("f.json: jobs[0].color: unknown field", "f.json: jobz: unknown field")
     assert len(result.arrivals) == 1
@@ -219,7 +219,7 @@ NOTHING_LEFT: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("given", "reported"), NOTHING_LEFT)
-def test_where_no_job_is_left_there_is_an_error(given: Any, reported: str) -> None:
+def test_a_file_without_valid_jobs_is_an_error(given: Any, reported: str) -> None:
     with pytest.raises(InputError, match=rf"^f\.json: {reported}"):
         read_job_file(given, "f.json", nodes())
 
@@ -243,8 +243,8 @@ _ANY_JOBS = st.lists(
 
 
 @given(_ANY_JOBS)
-def test_what_is_written_is_read(jobs: list[dict[str, Any]]) -> None:
-    """The same from JSON and from YAML, job by job."""
+def test_written_jobs_are_read_back(jobs: list[dict[str, Any]]) -> None:
+    """JSON and YAML give the same jobs."""
     written = [
         {"name": f"j{index}", "requests": {"cpu": f"{entry['cpu']}m"}}
         | {key: entry[key] for key in entry if key != "cpu"}

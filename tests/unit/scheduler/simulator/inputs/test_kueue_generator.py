@@ -38,7 +38,7 @@ def of_file(name: str) -> Scenario:
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
-    """The file with another value at a path, such as "cohorts.0.count"."""
+    """Return the file with another value at a path such as "cohorts.0.count"."""
     built = deepcopy(FILE)
     at: Any = built
     *keys, last = [int(key) if key.isdecimal() else key for key in path.split(".")]
@@ -67,8 +67,8 @@ def test_the_large_scale() -> None:
     assert len({entry.workload.key for entry in result.arrivals}) == 50_000
 
 
-def test_the_one_with_topologies() -> None:
-    """Three ways to ask for a rack, of workloads that take as much in all as those of the baseline."""
+def test_the_configuration_with_topologies() -> None:
+    """Workloads request a rack in three ways; in total they use as much as those of the baseline."""
     result = of_file("kueue-tas.yaml")
     assert result.nodes is not None
     assert (len(result.arrivals), len(result.queues), len(result.nodes)) == (15_000, 30, 640)
@@ -106,7 +106,7 @@ def test_a_set_begins_after_one_interval_and_its_templates_alternate() -> None:
     ]  # fmt: skip
 
 
-def test_queues_are_as_the_file_says() -> None:
+def test_queues_follow_the_file() -> None:
     result = read_generator(FILE, "f")
     assert [entry.name for entry in result.queues] == [
         "cq-0-0-cohort-0", "cq-0-1-cohort-0", "cq-0-0-cohort-1", "cq-0-1-cohort-1"
@@ -139,7 +139,7 @@ def test_arrivals_are_by_time() -> None:
         ("cohorts.0.className", 3, "cohorts[0].className: not a string: 3"),
     ],
 )
-def test_what_is_damaged_is_reported_and_the_rest_is_made(path: str, value: object, reported: str) -> None:
+def test_damaged_parts_are_reported_and_the_rest_is_generated(path: str, value: object, reported: str) -> None:
     built = changed(path, value)
     built["cohorts"].append({"className": "sound", "queuesSets": [QUEUES]})
     result = read_generator(built, "f.yaml")
@@ -148,14 +148,14 @@ def test_what_is_damaged_is_reported_and_the_rest_is_made(path: str, value: obje
     assert sum(entry.queue.endswith("sound-0") for entry in result.arrivals) == 2 * 3
 
 
-def test_the_time_of_a_damaged_template_passes_too() -> None:
-    """Else those after it would all come earlier."""
+def test_the_interval_of_a_damaged_template_still_counts() -> None:
+    """Otherwise all following workloads would be submitted earlier."""
     result = read_generator(changed(f"{SET}.workloads", [{"className": "bad"}, WORKLOAD]), "f")
     assert result.arrivals[0].workload.created_at == pytest.approx(0.2)
     assert result.arrivals[0].workload.name == "small-0-0-1"
 
 
-def test_fields_that_are_not_known_are_reported() -> None:
+def test_unknown_fields_are_reported() -> None:
     result = read_generator(changed(f"{SET}.color", "red"), "f")
     assert result.problems == ("f: cohorts[0].queuesSets[0].workloadsSets[0].color: unknown field",)
     assert len(result.arrivals) == 12
@@ -175,6 +175,6 @@ NOTHING_LEFT: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("given", "reported"), NOTHING_LEFT)
-def test_where_nothing_can_be_made_there_is_an_error(given: dict[str, Any], reported: str) -> None:
+def test_a_file_that_generates_nothing_is_an_error(given: dict[str, Any], reported: str) -> None:
     with pytest.raises(InputError, match=rf"^f\.yaml: {reported}"):
         read_generator(given, "f.yaml")

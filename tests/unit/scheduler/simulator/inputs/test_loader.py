@@ -1,4 +1,4 @@
-"""Whatever can be simulated, told by what is in it."""
+"""The loader: the kind of a source is recognized by its content."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def scenario(source: str, nodes: str | None = None, **options: Any) -> Scenario:
 
 
 Write = Any
-"""What `file` gives."""
+"""The type of the fixture `file`."""
 
 
 @pytest.mark.parametrize("name", ["a.swf", "a.txt", "a"])
 @pytest.mark.parametrize("content", [LOG, LOG.partition("\n")[2], gzip.compress(LOG.encode())])
-def test_a_log_is_known_by_what_is_in_it(file: Write, name: str, content: str | bytes) -> None:
+def test_a_log_is_recognized_by_its_content(file: Write, name: str, content: str | bytes) -> None:
     outcome = load_scenario(file(name, content))
     assert isinstance(outcome, SwfLog)
     assert len(outcome.jobs) == 9
@@ -68,7 +68,7 @@ def test_a_log_on_a_number_of_processors_is_a_log(file: Write) -> None:
 
 
 def test_a_log_on_nodes_is_a_scenario(file: Write) -> None:
-    """A processor is a pod of one CPU, or pods are as wide as a node."""
+    """Each processor is a pod of one CPU, or pods are as wide as a node."""
     outcome = scenario(file("a.swf", LOG), "25x4")
     assert outcome.nodes is not None
     assert len(outcome.nodes) == 25
@@ -92,7 +92,7 @@ def test_a_damaged_line_of_a_log_is_reported(file: Write) -> None:
     assert "a.swf: job number 9: duplicate: the first one counts" in outcome.problems
 
 
-def test_a_job_file_runs_on_its_own_nodes_or_on_those_of_the_command(file: Write) -> None:
+def test_a_job_file_runs_on_its_own_nodes_or_on_those_of_the_option(file: Write) -> None:
     path = file("jobs.json", json.dumps(JOBS))
     own = scenario(path)
     assert own.nodes is not None
@@ -103,7 +103,7 @@ def test_a_job_file_runs_on_its_own_nodes_or_on_those_of_the_command(file: Write
     assert len(own.arrivals) == len(other.arrivals) == 5
 
 
-def test_the_nodes_of_a_job_file_may_be_described_in_it_or_beside_it(file: Write) -> None:
+def test_the_nodes_of_a_job_file_may_be_described_in_it_or_in_another_file(file: Write) -> None:
     fleet = FLEET
     inside = scenario(file("jobs.json", json.dumps(JOBS | {"nodes": fleet})))
     jobs = {"jobs": JOBS["jobs"]}
@@ -123,7 +123,7 @@ def test_only_the_first_jobs(file: Write) -> None:
 
 
 def test_exact_limits_are_the_true_run_times(file: Write) -> None:
-    """And a job that takes no time declares a second, as in a log."""
+    """A job without run time declares one second, as in a log."""
     outcome = scenario(
         file("j.json", json.dumps(JOBS | {"jobs": [{"run": 60, "limit": 90}, {"name": "b", "run": 0}]})), exact=True
     )
@@ -131,7 +131,7 @@ def test_exact_limits_are_the_true_run_times(file: Write) -> None:
     assert all(entry.workload.walltime == entry.run_time for entry in scenario("hpc", jobs=20, exact=True).arrivals)
 
 
-def test_a_mix_is_named_and_a_file_of_its_name_comes_before(
+def test_a_mix_is_selected_by_name_unless_there_is_a_file_of_this_name(
     file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(scenario("batch", "100x16", jobs=30, load=0.5, seed=3).arrivals) == 30
@@ -148,7 +148,7 @@ def test_the_described_fleet_of_65000_nodes() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.iterdir()), ids=lambda path: path.name)
-def test_nothing_is_wrong_with_our_own_files(path: Path) -> None:
+def test_the_files_in_the_repository_are_valid(path: Path) -> None:
     if path.name.startswith("fleet"):
         assert load_fleet(str(path)).problems == ()
     else:
@@ -178,7 +178,7 @@ def test_the_zones_of_nodes_are_part_of_the_scenario() -> None:
         ("a.swf", "", ""),
     ],
 )
-def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, content: str, reported: str) -> None:
+def test_an_error_names_the_file_and_the_supported_formats(file: Write, name: str, content: str, reported: str) -> None:
     path = file(name, content)
     if not reported:
         assert isinstance(load_scenario(path), SwfLog)
@@ -202,7 +202,7 @@ def test_an_error_names_the_file_and_what_is_understood(file: Write, name: str, 
         ({"nodes": "n" * 300}, "^n{300}: cannot be read|^--nodes n{300}: neither exists nor is known"),
     ],
 )
-def test_options_that_make_no_sense(file: Write, options: dict[str, Any], reported: str) -> None:
+def test_invalid_options_are_errors(file: Write, options: dict[str, Any], reported: str) -> None:
     with pytest.raises(InputError, match=reported):
         load_scenario(file("jobs.json", json.dumps(JOBS)), **options)
 
@@ -217,22 +217,22 @@ def test_a_generator_has_its_own_nodes() -> None:
         load_scenario(str(SCENARIOS / "kueue-tas.yaml"), "100")
 
 
-def test_a_file_without_nodes_is_none_of_nodes(file: Write) -> None:
+def test_a_file_without_nodes_is_not_a_fleet(file: Write) -> None:
     with pytest.raises(InputError, match="contains no nodes"):
         load_fleet(file("jobs.json", json.dumps(JOBS)))
 
 
 @pytest.mark.parametrize("name", ["", "n" * 300])
-def test_what_can_be_no_file_is_none(name: str) -> None:
+def test_an_impossible_file_name_is_an_error(name: str) -> None:
     with pytest.raises(InputError, match=r"neither exists nor is known|cannot be read"):
         load_scenario(name)
 
 
 @pytest.mark.parametrize("content", [LOG, gzip.compress(LOG.encode()), json.dumps(JOBS)])
-def test_standard_input_is_a_file_like_others(
+def test_standard_input_is_read_like_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes
 ) -> None:
-    """So are pipes, which can be read but once."""
+    """The same holds for pipes, which can be read only once."""
     built = content if isinstance(content, bytes) else content.encode()
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(built)))
     from_input = load_scenario("-")
@@ -258,12 +258,12 @@ def test_standard_input_has_a_name_in_errors(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.swf.gz"])
-def test_a_file_that_ends_before_anything_is_in_it_is_damaged(file: Write, name: str) -> None:
+def test_a_compressed_file_that_ends_before_its_content_is_damaged(file: Write, name: str) -> None:
     with pytest.raises(InputError, match="cannot be read: Compressed file ended"):
         load_scenario(file(name, gzip.compress(LOG.encode())[:12]))
 
 
-def test_an_unknown_source() -> None:
+def test_an_unknown_source_is_an_error() -> None:
     with pytest.raises(InputError, match=r"^no-such: neither exists nor is known: use .* a mix \(hpc, ai, batch\)"):
         load_scenario("no-such")
 
@@ -362,7 +362,7 @@ spec:
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all parts of a value."""
+    """Return the paths to all parts of a value."""
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         inner = list(cast("dict[str, Any]", value).items())
@@ -373,7 +373,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def _damaged(draw: st.DrawFn) -> object:
-    """A sound file with something else at one place or two."""
+    """Draw a valid file in which one or two parts are replaced."""
     built = json.loads(json.dumps([entry for entry in _SOUND if draw(st.booleans())]))
     for _ in range(draw(st.integers(0, 2))):
         indices = _places(built)
@@ -388,11 +388,11 @@ def _damaged(draw: st.DrawFn) -> object:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(_damaged() | _ANY, st.sampled_from([None, "3x4"]))
-def test_no_damage_raises_anything_but_the_error(tmp_path: Path, content: object, nodes: str | None) -> None:
-    """Whatever a file holds, there is a scenario with jobs, or an error that begins with where it is."""
+def test_damage_raises_only_input_errors(tmp_path: Path, content: object, nodes: str | None) -> None:
+    """Whatever a file contains, the result is a scenario with jobs, or an error that begins with its location."""
     path = tmp_path / "a.yaml"
     path.write_text(yaml.safe_dump(content))
-    outcome = tried(str(path), nodes)
+    outcome = loaded_or_error(str(path), nodes)
     if isinstance(outcome, Scenario):
         assert outcome.arrivals
         assert {entry.queue for entry in outcome.arrivals} <= {entry.name for entry in outcome.queues}
@@ -403,11 +403,11 @@ def test_no_damage_raises_anything_but_the_error(tmp_path: Path, content: object
 def test_any_bytes_are_a_log_or_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a"
     path.write_bytes(content)
-    assert isinstance(tried(str(path)), SwfLog | InputError)
+    assert isinstance(loaded_or_error(str(path)), SwfLog | InputError)
 
 
-def tried(path: str, nodes: str | None = None) -> Scenario | SwfLog | InputError:
-    """What is made of a file, or the error, which begins with where it is and says more."""
+def loaded_or_error(path: str, nodes: str | None = None) -> Scenario | SwfLog | InputError:
+    """Return what is loaded from a file, or the error, which begins with its location and has a message."""
     try:
         return load_scenario(path, nodes)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Mixes by name."""
+"""Named mixes of jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def work_by_kind(result: Scenario, resource: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", sorted(MIXES))
 def test_a_mix_has_the_load_that_is_requested(name: str) -> None:
-    """Work by capacity and time of submission."""
+    """The load is the work divided by capacity and time span of submissions."""
     result = build_mix(name, jobs=MANY, load=0.7, seed=1)
     resource = MIXES[name].resource
     flavor = dict(result.queues[0].resource_groups[0].flavors[0].quotas)
@@ -45,7 +45,7 @@ def test_a_seed_gives_the_same_jobs(name: str, jobs: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MIXES))
-def test_jobs_come_by_time_fit_the_nodes_and_declare_more_than_they_run(name: str) -> None:
+def test_jobs_are_in_order_of_time_fit_the_nodes_and_declare_more_than_they_run(name: str) -> None:
     result = build_mix(name, jobs=MANY)
     times = [entry.workload.created_at for entry in result.arrivals]
     assert times == sorted(times)
@@ -56,7 +56,7 @@ def test_jobs_come_by_time_fit_the_nodes_and_declare_more_than_they_run(name: st
             assert 0 < amount <= quotas[resource].nominal
 
 
-def test_widths_are_cut_to_the_fleet() -> None:
+def test_widths_are_limited_to_the_fleet() -> None:
     for name, nodes in (("hpc", "3x4"), ("hpc", "1"), ("batch", "1x1")):
         fleet = parse_short_fleet(nodes)
         assert fleet is not None
@@ -66,7 +66,7 @@ def test_widths_are_cut_to_the_fleet() -> None:
         )
 
 
-def test_trainings_take_whole_nodes_and_most_of_the_time() -> None:
+def test_training_jobs_use_whole_nodes_and_most_of_the_time() -> None:
     result = build_mix("ai", jobs=MANY)
     trainings = [entry for entry in result.arrivals if entry.kind == "training"]
     assert {entry.workload.pod_sets[0].requests[GPU] for entry in trainings} == {8}
@@ -76,7 +76,7 @@ def test_trainings_take_whole_nodes_and_most_of_the_time() -> None:
     assert work["training"] > 0.9 * sum(work.values())
 
 
-def test_the_hpc_mix_is_wide_and_narrow_long_and_short() -> None:
+def test_the_hpc_mix_has_wide_and_narrow_long_and_short_jobs() -> None:
     result = build_mix("hpc", jobs=MANY)
     widths = sorted(entry.workload.total_requests[0].requests["cpu"] // 1000 for entry in result.arrivals)
     assert (widths[0], widths[-1] > 1024 * 64 / 2) == (1, True)
@@ -88,7 +88,7 @@ def test_the_hpc_mix_is_wide_and_narrow_long_and_short() -> None:
     assert 2 <= min(ratios) < max(ratios) < 5.0001
 
 
-def test_a_mix_on_other_nodes_goes_by_what_they_have() -> None:
+def test_a_mix_adapts_to_the_resources_of_other_nodes() -> None:
     kinds = [{"name": "g", "share": 0.5, "cpu": 32, "resources": {GPU: 4}}, {"name": "c", "cpu": 64}]
     fleet = read_fleet({"levels": [{"name": "n", "count": 8}], "kinds": kinds}, "f")
     result = build_mix("ai", fleet, jobs=500)

@@ -1,4 +1,4 @@
-"""The picture of an advice."""
+"""The picture of a piece of advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CURVE = AdviceCurve("A title", "A caption.", "nodes", "p95 wait", 3600.0, POINTS
 
 
 def texts(curve: AdviceCurve, path: Path) -> list[str]:
-    """All that is written in the picture."""
+    """Return all texts in the picture."""
     draw_advice_plot(curve, path)
     root = ElementTree.parse(path).getroot()  # noqa: S314 -- our own
     return [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}text")]

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.simulator.history import History
 
 RUNS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(1, 12)), max_size=12)
-"""Start, length, size."""
+"""(start, length, size)"""
 
 
 def check(runs: list[tuple[int, int, int]], pieces: list[BarPiece]) -> None:
-    """Each run that has a length has all of its size, and shares no place with another at any time."""
+    """Check that each run that has a length has its whole size, and overlaps no other run at any time."""
     sizes = dict.fromkeys((index for index, (_, length, _) in enumerate(runs) if length), 0)
     for piece in pieces:
         assert 0 <= piece.low < piece.high
@@ -57,18 +57,18 @@ def test_bars_stay_below_the_capacity_if_runs_do(entry: History) -> None:
         assert max((piece.high for piece in pieces), default=0) <= size
 
 
-def test_a_bar_is_whole_where_a_gap_fits_high_enough() -> None:
-    """The narrowest such, so that others find higher ones."""
+def test_a_bar_is_not_split_if_a_gap_is_high_enough() -> None:
+    """It takes the narrowest such gap and leaves wider ones to other bars."""
     runs = [(0, 9, 2), (0, 3, 3), (0, 9, 1), (0, 3, 2), (0, 9, 1), (4, 5, 2)]
     assert packed(runs, 10)[-1] == BarPiece(5, 6, 8)
 
 
-def test_a_bar_is_split_where_no_gap_fits() -> None:
+def test_a_bar_is_split_if_no_gap_is_high_enough() -> None:
     runs = [(0, 2, 3), (0, 9, 2), (0, 2, 3), (2, 9, 5)]
     assert packed(runs, 8)[-2:] == [BarPiece(3, 0, 3), BarPiece(3, 5, 7)]
 
 
-def test_what_is_beyond_the_capacity_is_above_it() -> None:
+def test_usage_beyond_the_capacity_is_drawn_above_it() -> None:
     assert packed([(0, 9, 3), (0, 9, 3)], 4) == [BarPiece(0, 0, 3), BarPiece(1, 3, 4), BarPiece(1, 4, 6)]
 
 
@@ -81,7 +81,7 @@ def used(entry: History) -> Excerpt:
 
 
 def test_few_runs_are_all_shown() -> None:
-    """But those that would not be seen: of no length, or that take nothing."""
+    """The exceptions are runs that would be invisible, as they have no length or use nothing."""
     entry = history(
         job("a", 0, 1, run(5, 9)), job("b", 1, 1, run(3, 4)), job("c", 2, 1, run(3, 3)), job("d", 2, 0, run(3, 9))
     )
@@ -90,8 +90,8 @@ def test_few_runs_are_all_shown() -> None:
     assert (result.runs.tolist(), result.whole) == ([1, 0], True)
 
 
-def test_of_many_runs_those_about_the_longest_queue_are_shown() -> None:
-    """All that touch the time that is shown, and hardly less than could be."""
+def test_of_many_runs_those_around_the_longest_queue_are_shown() -> None:
+    """These are all runs in the shown interval, which is almost as long as the limit permits."""
     jobs = [job(str(number), number, 1, run(number, number + 2)) for number in range(MAX_WHOLE_RUNS + 1)]
     busy = [job(f"late {number}", 700, 1, run(710 + number, 711 + number)) for number in range(5)]
     result = used(history(*jobs, *busy))
@@ -103,7 +103,7 @@ def test_of_many_runs_those_about_the_longest_queue_are_shown() -> None:
     assert all(table.start[row] < result.end and table.end[row] > result.begin for row in result.runs)
 
 
-def test_of_too_many_at_a_time_the_widest_are_shown() -> None:
+def test_of_too_many_simultaneous_runs_the_widest_are_shown() -> None:
     jobs = [job(str(number), 0, 1 + (number % 5 == 0), run(1, 10)) for number in range(5 * MAX_EXCERPT_RUNS)]
     result = used(history(*jobs))
     assert (result.runs_in_range, result.total) == (5 * MAX_EXCERPT_RUNS, 5 * MAX_EXCERPT_RUNS)

@@ -1,4 +1,4 @@
-"""No two labels lie on each other."""
+"""Labels do not overlap each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def boxes(draw: st.DrawFn) -> LabelBox:
 
 
 @given(st.lists(st.lists(boxes(), max_size=4), max_size=12), st.lists(boxes(), max_size=4))
-def test_labels_are_within_the_bounds_and_beside_each_other(
+def test_labels_are_within_the_bounds_and_do_not_overlap(
     candidates: list[list[LabelBox]], fixed: list[LabelBox]
 ) -> None:
     places = place_labels(candidates, fixed, BOUNDS)
@@ -34,8 +34,8 @@ def test_labels_are_within_the_bounds_and_beside_each_other(
 
 
 @given(st.lists(st.lists(boxes(), max_size=4), max_size=12))
-def test_no_label_is_left_out_that_has_room(candidates: list[list[LabelBox]]) -> None:
-    """And each takes its first free candidate."""
+def test_no_label_that_fits_is_omitted(candidates: list[list[LabelBox]]) -> None:
+    """Each label is at its first free candidate position."""
     places = place_labels(candidates, [], BOUNDS)
     before: list[LabelBox] = []
     for options, place in zip(candidates, places, strict=True):

@@ -1,4 +1,4 @@
-"""Pictures as files."""
+"""Pictures in files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parsed(picture: str) -> ElementTree.Element:
 
 
 def svg(entry: History, folder: Path, **more: object) -> str:
-    """The picture's text, which is well-formed."""
+    """Return the text of the picture's file, which is well-formed XML."""
     path = folder / "picture.svg"
     draw_plot(entry, path, title="A title", **more)  # pyright: ignore[reportArgumentType]
     text = path.read_text(encoding="utf-8")
@@ -44,14 +44,14 @@ def svg(entry: History, folder: Path, **more: object) -> str:
 
 
 def texts(picture: str) -> list[str]:
-    """All that is written in it, from the top."""
+    """Return all texts in the picture, from top to bottom."""
     return [node.text or "" for node in parsed(picture).iter("{http://www.w3.org/2000/svg}text")]
 
 
 # --- files
 
 
-def test_an_svg_is_well_formed_and_says_what_it_shows(tmp_path: Path) -> None:
+def test_an_svg_is_well_formed_and_labelled(tmp_path: Path) -> None:
     printed = texts(svg(PREEMPTED, tmp_path, caption="7 jobs · 1 failed"))
     for text in (
         "A title", "7 jobs · 1 failed", "Utilisation of cpu", "allocated", "effective", "Queue length", "Gantt chart",
@@ -86,13 +86,13 @@ def test_another_suffix_is_an_error_that_names_the_supported_ones(tmp_path: Path
         draw_plot(PREEMPTED, tmp_path / name, title="t")
 
 
-def test_where_a_file_cannot_be_written_that_is_the_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     for form in ("svg", "png"):
         with pytest.raises(FileNotFoundError):
             draw_plot(PREEMPTED, tmp_path / "absent" / f"picture.{form}", title="t")
 
 
-def test_without_matplotlib_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(_: str) -> None:
         return None
 
@@ -102,7 +102,7 @@ def test_without_matplotlib_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_matplotlib_is_imported_when_something_is_drawn() -> None:
-    """Series can be computed, and paths checked, without it."""
+    """Series can be computed and paths checked without it."""
     names = (
         "history_arrays", "step_functions", "resource_shares", "wait_quantiles", "gantt_lanes", "gantt_excerpt",
         "time_units", "plot_file",
@@ -112,8 +112,8 @@ def test_matplotlib_is_imported_when_something_is_drawn() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=300).returncode == 0
 
 
-def test_neither_names_nor_titles_break_a_picture(tmp_path: Path) -> None:
-    """Signs of XML, of formulas, of none; letters that the font lacks; and what came from bytes that are no text."""
+def test_no_names_or_titles_break_a_picture(tmp_path: Path) -> None:
+    """The names contain markup, formulas, control characters, letters missing from the font, and undecodable bytes."""
     odd = "<a & b> $x_1$ $ 日本 \x00\x1b[1m \udc80 \ufffe"
     entry = history(job(odd, 0, 4, run(0, 100), queue=odd), capacity={odd: 3, "cpu": 8})
     for form in ("svg", "png"):
@@ -122,7 +122,7 @@ def test_neither_names_nor_titles_break_a_picture(tmp_path: Path) -> None:
     assert any("<a & b> $x_1$ $ 日本 �" in text for text in printed)
 
 
-def test_a_long_title_is_cut_and_a_long_caption_goes_on_below(tmp_path: Path) -> None:
+def test_a_long_title_is_truncated_and_a_long_caption_is_wrapped(tmp_path: Path) -> None:
     caption = "mean 3.5 h, " * 20 + "mean"
     lines = [text for text in texts(svg(PREEMPTED, tmp_path, caption=caption)) if "mean" in text]
     assert len(lines) == 2
@@ -136,18 +136,18 @@ def test_a_long_title_is_cut_and_a_long_caption_goes_on_below(tmp_path: Path) ->
 # --- cases
 
 
-def test_no_jobs_are_a_picture_as_well(tmp_path: Path) -> None:
+def test_a_history_without_jobs_can_be_drawn(tmp_path: Path) -> None:
     for entry in (history(), history(capacity={}), history(job("a", 3, 1), job("b", 4, 9, outcome="refused"))):
         assert texts(svg(entry, tmp_path)).count("no job has started") == 1
 
 
-def test_jobs_of_no_length_are_a_picture_as_well(tmp_path: Path) -> None:
+def test_jobs_without_length_can_be_drawn(tmp_path: Path) -> None:
     printed = texts(svg(history(job("a", 3, 1, run(3, 3))), tmp_path))
     assert "nothing has run" in printed
     assert "no job has started" not in printed
 
 
-def test_of_many_jobs_a_part_is_drawn_and_the_picture_says_so(tmp_path: Path) -> None:
+def test_of_many_jobs_a_part_is_drawn_and_the_picture_states_so(tmp_path: Path) -> None:
     picture = svg(MANY, tmp_path)
     printed = texts(picture)
     assert any(re.fullmatch(r"[\d.]+ minutes about the longest queue: \d+ of 3,000 runs", text) for text in printed)
@@ -155,7 +155,7 @@ def test_of_many_jobs_a_part_is_drawn_and_the_picture_says_so(tmp_path: Path) ->
     assert len(picture) < 700_000
 
 
-def test_each_policy_has_a_chart_at_the_same_time(tmp_path: Path) -> None:
+def test_the_charts_of_all_policies_have_the_same_time_axis(tmp_path: Path) -> None:
     other = history(job("x", 100, 8, run(150, 400)))
     printed = texts(svg(PREEMPTED, tmp_path, compare=[("easy", PREEMPTED), ("fifo", other)]))
     assert {"easy", "fifo", "c", "x", "Gantt chart of easy", "Gantt chart of fifo"} <= set(printed)
@@ -173,5 +173,5 @@ def test_resources_of_equal_shares_have_one_panel(tmp_path: Path) -> None:
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(histories(max_jobs=8), st.none() | histories(max_jobs=8))
-def test_any_histories_are_drawn(tmp_path: Path, entry: History, other: History | None) -> None:
+def test_any_history_can_be_drawn(tmp_path: Path, entry: History, other: History | None) -> None:
     svg(entry, tmp_path, compare=[] if other is None else [("a", entry), ("b", other)])

@@ -1,4 +1,4 @@
-"""What is taken and who waits, as functions of time."""
+"""Used amounts and pending jobs, as functions of time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pairs(function: StepFunction) -> list[tuple[float, int]]:
 
 
 def integral(function: StepFunction) -> float:
-    """Value times seconds, from the first time to the last."""
+    """Return the integral of value over seconds, from the first time to the last."""
     return float(np.dot(function.values[:-1], np.diff(function.times)))
 
 
@@ -41,11 +41,11 @@ def at(function: StepFunction, time: float) -> int:
     return next((value for since, value in reversed(pairs(function)) if since <= time), 0)
 
 
-# --- by hand
+# --- worked examples
 
 
-def test_utilisation_by_hand() -> None:
-    """Allocated is all from start to end; effective from when pods are ready, of runs that jobs were done with."""
+def test_an_example_of_utilisation() -> None:
+    """Allocated usage lasts from start to end; effective usage begins once pods are ready, and only in completed runs."""
     table = build_arrays(PREEMPTED, 100)
     assert pairs(allocated(table, "cpu")) == [
         (0, 4), (1, 8), (40, 4), (52, 6), (60, 7), (80, 5), (88, 4), (90, 8), (120, 4), (180, 0),
@@ -53,8 +53,8 @@ def test_utilisation_by_hand() -> None:
     assert pairs(effective(table, "cpu")) == [(2, 4), (53, 6), (80, 4), (90, 0), (92, 8), (120, 0), (123, 4), (180, 0)]
 
 
-def test_the_queue_by_hand() -> None:
-    """A preempted job waits again; who is refused never waits; what waits at the end stays."""
+def test_an_example_of_the_queue() -> None:
+    """A preempted job waits again, a rejected one never waits, and a job pending at the end remains in the queue."""
     table = build_arrays(PREEMPTED, 100)
     assert pairs(queue_length(table)) == [
         (0, 0), (1, 0), (2, 1), (20, 2), (40, 3), (50, 4), (52, 3), (60, 3), (90, 2), (120, 1),
@@ -66,7 +66,7 @@ def test_pods_wait_with_their_job() -> None:
     assert pairs(queue_length(build_arrays(entry), pods=True)) == [(0, 3), (2, 5), (4, 3), (5, 0)]
 
 
-def test_nothing_gives_nothing() -> None:
+def test_an_empty_history_gives_empty_functions() -> None:
     table = build_arrays(history())
     for function in (allocated(table, "cpu"), effective(table, "gpu"), queue_length(table)):
         assert pairs(function) == []
@@ -80,11 +80,11 @@ def test_a_job_without_a_run_never_counts_as_pending() -> None:
     assert pairs(queue_length(build_arrays(history(job("a", 0, 1, outcome="failed"))))) == []
 
 
-# --- by chance
+# --- random histories
 
 
 @given(histories())
-def test_the_area_of_what_is_allocated_is_amounts_times_lengths(entry: History) -> None:
+def test_the_area_of_allocated_usage_is_amounts_times_lengths(entry: History) -> None:
     table = build_arrays(entry, 3)
     for name in MACHINE:
         area = sum(done.amounts[name] * (piece.end - piece.start) for done in entry.jobs for piece in done.runs)
@@ -93,7 +93,7 @@ def test_the_area_of_what_is_allocated_is_amounts_times_lengths(entry: History) 
 
 
 @given(histories())
-def test_the_area_of_what_is_effective_is_that_of_the_runs_that_jobs_were_done_with(entry: History) -> None:
+def test_the_area_of_effective_usage_is_that_of_completed_runs(entry: History) -> None:
     table = build_arrays(entry)
     for name in MACHINE:
         area = sum(
@@ -106,7 +106,7 @@ def test_the_area_of_what_is_effective_is_that_of_the_runs_that_jobs_were_done_w
 
 
 @given(histories())
-def test_what_is_effective_is_allocated_and_all_is_given_back(entry: History) -> None:
+def test_effective_usage_is_part_of_allocated_usage_and_both_end_at_zero(entry: History) -> None:
     table = build_arrays(entry)
     for name in MACHINE:
         outer, inner = allocated(table, name), effective(table, name)
@@ -116,7 +116,7 @@ def test_what_is_effective_is_allocated_and_all_is_given_back(entry: History) ->
 
 
 @given(histories())
-def test_the_queue_is_never_negative_and_ends_with_those_that_wait(entry: History) -> None:
+def test_the_queue_is_never_negative_and_ends_with_the_pending_jobs(entry: History) -> None:
     table = build_arrays(entry)
     for pods in (False, True):
         function = queue_length(table, pods=pods)
@@ -136,8 +136,8 @@ EDGES = st.lists(st.integers(-2, 24), min_size=2, unique=True).map(sorted)
 
 
 @given(CHANGES, EDGES)
-def test_means_and_peaks_are_those_of_the_function(changes: list[tuple[int, int]], edges: list[int]) -> None:
-    """Of a function that only changes at whole seconds, they are those of its values at them."""
+def test_means_and_peaks_are_those_of_the_whole_function(changes: list[tuple[int, int]], edges: list[int]) -> None:
+    """For functions that change only at whole seconds, they follow from the values at these seconds."""
     times, values = np.array([time for time, _ in changes], np.float64), np.array([by for _, by in changes], np.int64)
     function = step_function(times, values)
     every = [[at(function, second) for second in range(low, high)] for low, high in pairwise(edges)]
@@ -147,7 +147,7 @@ def test_means_and_peaks_are_those_of_the_function(changes: list[tuple[int, int]
 
 
 @given(CHANGES)
-def test_a_step_function_is_the_sum_of_what_changed_until_then(changes: list[tuple[int, int]]) -> None:
+def test_a_step_function_is_the_sum_of_all_changes_up_to_a_time(changes: list[tuple[int, int]]) -> None:
     function = step_function(
         np.array([time for time, _ in changes], np.float64), np.array([by for _, by in changes], np.int64)
     )
@@ -170,13 +170,13 @@ def test_the_scarcest_resource_is_the_first(cpus: int, gpus: int, order: list[st
     assert group_equal_shares([table], MACHINE) == [["cpu"], ["gpu"]]
 
 
-def test_resources_of_which_all_take_equal_shares_are_one() -> None:
+def test_resources_with_equal_shares_are_grouped() -> None:
     table = build_arrays(two(4, 2))
     assert group_equal_shares([table], resource_capacity(table, MACHINE)) == [["cpu", "gpu"]]
     assert group_equal_shares([table, build_arrays(two(4, 1))], MACHINE) == [["cpu"], ["gpu"]]
 
 
-def test_where_nothing_has_a_limit_the_most_that_was_taken_is_the_whole() -> None:
+def test_without_limits_the_maximum_usage_is_the_capacity() -> None:
     entry = history(job("a", 0, 3, run(0, 10)), job("b", 0, 2, run(5, 10)), capacity={})
     assert resource_capacity(build_arrays(entry), entry.capacity) == {"cpu": 5}
 
@@ -187,11 +187,11 @@ def test_unused_resources_are_left_out() -> None:
     assert resource_capacity(build_arrays(entry._replace(jobs=[])), MACHINE) == MACHINE
 
 
-def test_a_resource_that_is_missing_has_no_share() -> None:
+def test_a_missing_resource_has_no_share() -> None:
     assert resource_capacity(build_arrays(two(4, 1)), {"cpu": SIZE, "gpu": 0}) == {"cpu": SIZE}
 
 
-def test_a_job_is_as_wide_as_the_greatest_of_its_shares() -> None:
+def test_the_width_of_a_job_is_its_largest_share() -> None:
     table = build_arrays(history(*two(4, 1).jobs, *two(2, 3).jobs, *two(0, 0).jobs))
     assert job_widths(table, MACHINE).tolist() == [0.5, 0.75, 0]
     assert job_widths(table, {}).tolist() == [0, 0, 0]

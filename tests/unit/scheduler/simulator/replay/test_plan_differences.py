@@ -1,4 +1,4 @@
-"""Differences of two plans, as clauses."""
+"""Differences between two plans, as clauses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_another_order_is_a_difference() -> None:
 
 
 @given(PLANS, PLANS)
-def test_plans_differ_exactly_where_a_difference_is_told(recorded: Json, replayed: Json) -> None:
+def test_plans_differ_if_and_only_if_a_difference_is_reported(recorded: Json, replayed: Json) -> None:
     assert bool(list(plan_differences(recorded, replayed))) == (recorded != replayed)
 
 

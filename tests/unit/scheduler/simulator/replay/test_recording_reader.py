@@ -1,4 +1,4 @@
-"""Recordings line by line: what is damaged is named by its line."""
+"""Recordings are read line by line; errors name the damaged line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_damaged_line_is_named(line: bytes, message: str) -> None:
 
 
 def test_each_entry_of_a_planner_is_known() -> None:
-    """Each one of the planner's table is read: without fields it is invalid, and not unknown."""
+    """Every entry in the planner's table is known: without fields it is invalid, but not unknown."""
     entries = re.findall(r"^    ([a-z]+) {2,}", planner_feed.__doc__ or "", re.MULTILINE)
     assert {"submit", "confirm", "pass"} <= set(entries)
     for entry in set(entries) - {"entry"}:
@@ -49,7 +49,7 @@ def test_each_entry_of_a_planner_is_known() -> None:
             list(read_batches([HEADER, b'{"entry":"%s"}\n' % entry.encode()]))
 
 
-def test_a_plan_that_is_no_object_is_damaged() -> None:
+def test_a_plan_that_is_not_an_object_is_damaged() -> None:
     with pytest.raises(DamagedRecordingError, match="line 3: plan: not an object: 3"):
         list(read_batches([HEADER, b'{"entry":"pass","at":1.0,"maxAdmissions":1}\n', b'{"plan":3}\n']))
 
@@ -68,14 +68,14 @@ def test_each_header_begins_a_batch() -> None:
     )
 
 
-def test_a_line_without_an_end_is_left_out() -> None:
+def test_an_incomplete_last_line_is_ignored() -> None:
     whole = list(read_batches(LINES))
     assert list(read_batches([*LINES, b'{"entry":"fin'])) == whole
     assert list(read_batches([*LINES, b'{"entry":"finish","key":"a"}'])) == whole
 
 
 @given(st.integers(0, len(LINES) - 1), st.binary(max_size=20))
-def test_any_other_line_is_read_or_named(i: int, line: bytes) -> None:
+def test_any_other_line_is_read_or_named_in_an_error(i: int, line: bytes) -> None:
     lines = [*LINES[:i], line.replace(b"\n", b"") + b"\n", *LINES[i + 1 :]]
     with pytest.raises(DamagedRecordingError, match=f"line {i + 1}: "):
         list(Replayer().replay(lines))

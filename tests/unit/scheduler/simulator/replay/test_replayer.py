@@ -1,4 +1,4 @@
-"""Replays of recordings: the same entries give the same plans, and every change of a plan is noticed."""
+"""Replays of recordings: the same entries give the same plans, and any change of a plan is detected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_pass_in_which_the_controller_was_killed_has_no_plan_and_the_next_agre
     assert [replayed.recorded is None for replayed in passes] == [False] * (len(passes) - 1) + [True]
 
 
-def test_an_entry_that_the_planner_rejects_costs_itself_alone() -> None:
+def test_an_entry_that_the_planner_rejects_affects_no_other() -> None:
     lines = recorded(STORY)
     broken = b'{"entry":"submit","workload":{"metadata":{"name":"x"},"spec":{"podSets":[{"count":-1}]}}}\n'
     replayer = Replayer()
@@ -69,8 +69,8 @@ def test_an_entry_that_the_planner_rejects_costs_itself_alone() -> None:
     assert "count" in replayer.failed[0].message
 
 
-def test_nodes_decide_as_they_did() -> None:
-    """One host of 16 CPUs is all; without nodes both workloads would start."""
+def test_recorded_nodes_give_the_same_decisions() -> None:
+    """There is a single host of 16 CPUs; without nodes both workloads would start."""
     flavor = {"nodeLabels": {"fast": "yes"}, "topologyName": "t"}
     objects = planner_objects({"cpu": 1000}, flavor, levels=(HOSTNAME,))
     header = HEADER._replace(nodes=True)
@@ -99,7 +99,7 @@ def test_an_entry_that_no_controller_wrote_ends_the_replay_with_its_line() -> No
         list(Replayer().replay(damaged))
 
 
-def test_a_workload_is_explained_as_of_a_time() -> None:
+def test_a_workload_is_explained_at_a_given_time() -> None:
     lines = recorded(STORY)
     waiting = "needs 6 CPUs of flavor f; ClusterQueue q has 2 of its 8 left"
     reason = Replayer().explain(lines, "ns/j1", START + 65)
@@ -126,18 +126,18 @@ def with_workloads(*names: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("length", [53, 54, 63])
-def test_a_job_of_a_long_name_is_explained(length: int) -> None:
+def test_a_job_with_a_long_name_is_explained(length: int) -> None:
     name = ("nightly-regression-" * 4)[:length]
     assert Replayer().explain(with_workloads(workload_name(JOBS, name, "u")), f"ns/{name}")
 
 
-def test_a_job_of_a_long_name_is_explained_by_a_workload_of_kueue() -> None:
-    """Kueue does not cut the name at the length of a label."""
+def test_a_job_with_a_long_name_is_explained_through_a_workload_of_kueue() -> None:
+    """Kueue does not truncate the name to the length of a label."""
     name = "nightly-regression-" * 3 + "test"
     assert Replayer().explain(with_workloads(f"job-{name}-0a1b2"), f"ns/{name}")
 
 
-def test_workloads_of_jobs_of_one_name_are_named() -> None:
+def test_workloads_of_jobs_with_the_same_name_are_listed() -> None:
     lines = with_workloads(workload_name(JOBS, "train", "u"), workload_name(JOB_SETS, "train", "v"))
     with pytest.raises(SeveralWorkloadsError, match=r"use one of ns/job-train-\w{5}, ns/jobset-train-\w{5}$"):
         Replayer().explain(lines, "ns/train")

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zonewise_scheduler.simulator.report.atomic_files import atomic_replacement,
 
 
 def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
-    """Until then the old one is there; the new one is written beside it, with the same ending."""
+    """Until then the old file exists; the new one is written beside it, with the same suffix."""
     file = tmp_path / "out.json"
     file.write_text("old")
     with atomic_replacement(file) as path:
@@ -27,7 +27,7 @@ def _break(file: Path, error: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_what_is_not_whole_is_not_there(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_incomplete_file_does_not_replace_the_old_one(tmp_path: Path, error: type[BaseException]) -> None:
     file = tmp_path / "out.json"
     file.write_text("old")
     with pytest.raises(error):
@@ -35,7 +35,7 @@ def test_what_is_not_whole_is_not_there(tmp_path: Path, error: type[BaseExceptio
     assert (file.read_text(), os.listdir(tmp_path)) == ("old", ["out.json"])
 
 
-def test_a_link_stays_one(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_preserved(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "out.json"
     link.symlink_to(tmp_path / "real" / "file.json")
@@ -46,14 +46,14 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_devices_are_written_to() -> None:
-    """They are no files that another could take the place of."""
+    """A device cannot be replaced by a file."""
     check_writable(Path("/dev/null"))
     with atomic_replacement(Path("/dev/null")) as path:
         path.write_text("new")
     assert not Path("/dev/null").is_file()
 
 
-def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_reported_in_advance(tmp_path: Path) -> None:
     check_writable(tmp_path / "out.json")
     with pytest.raises(IsADirectoryError, match=r"is a directory$"):
         check_writable(tmp_path)
@@ -63,7 +63,7 @@ def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_belongs_to_others(tmp_path: Path) -> None:
+def test_a_directory_without_write_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match="permission denied"):
         check_writable(tmp_path / "out.json")

@@ -1,4 +1,4 @@
-"""The JSON document: its keys stay, and its values are JSON's."""
+"""The JSON document: its keys are stable, and its values are valid JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def built(*results: PolicyResult, with_jobs: bool = False) -> Any:
     return json.loads(text_of(*results, with_jobs=with_jobs))
 
 
-def test_what_was_simulated() -> None:
+def test_the_document_describes_the_simulation() -> None:
     actual = built(result(PREEMPTED))
     assert list(actual) == ["schemaVersion", "scenario", "results"]
     assert actual["schemaVersion"] == SCHEMA_VERSION == "zonewise.dev/simulation/v1"
@@ -57,7 +57,7 @@ def test_what_was_simulated() -> None:
 
 
 def test_no_field_is_renamed_or_removed() -> None:
-    """Readers of version 1 rely on all of these."""
+    """Readers of version 1 rely on all of these fields."""
     actual = built(result(PREEMPTED), with_jobs=True)["results"][0]
     assert list(actual) == ["policy", "rules", "decisions", "seconds", "summary", "kinds", "jobs"]
     assert set(actual["rules"]) == {
@@ -103,7 +103,7 @@ def test_each_policy_has_its_result() -> None:
 
 
 def test_a_job() -> None:
-    """Never is null; CPUs are CPUs; a reservation says when it was made."""
+    """Infinity is null, CPUs are whole CPUs, and a reservation includes the time at which it was made."""
     entry = job("a", 3, 1500, run(4, 6, whole=False), run(7, 9, 8), reservation=(3, 7), forecast=(4, 5, inf), kind="k")
     assert built(result(history(entry)), with_jobs=True)["results"][0]["jobs"] == [
         {
@@ -118,7 +118,7 @@ def test_a_job() -> None:
     ]  # fmt: skip
 
 
-def test_a_job_is_a_line() -> None:
+def test_each_job_is_one_line() -> None:
     text = text_of(result(PREEMPTED), with_jobs=True)
     assert sum(line.startswith('        {"name": ') for line in text.splitlines()) == 7
     assert text.endswith("\n")
@@ -126,7 +126,7 @@ def test_a_job_is_a_line() -> None:
 
 
 def test_names_are_kept_as_they_are() -> None:
-    """Only our own fields are in camelCase, not resources and kinds."""
+    """Only the document's own fields are in camelCase, not resources and kinds."""
     entry = job("a", 0, 1, run(0, 1), kind="my_kind", amounts={"example.com/my_gpu": 1})
     actual = built(result(history(entry, capacity={"example.com/my_gpu": 4})))["results"][0]
     assert actual["summary"]["utilisation"] == {"example.com/my_gpu": 0.25}
@@ -134,13 +134,13 @@ def test_names_are_kept_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
-def test_what_is_no_number_in_json_is_null(value: float) -> None:
+def test_values_that_json_cannot_represent_are_null(value: float) -> None:
     actual = history(job("a", 0, 1, walltime=value))
     assert built(result(actual), with_jobs=True)["results"][0]["jobs"][0]["limit"] is None
 
 
 @given(histories())
-def test_whatever_happened_is_json_and_the_same_each_time(what: History) -> None:
+def test_any_history_gives_valid_json_and_the_same_each_time(what: History) -> None:
     entry = result(what)
     text = text_of(entry, with_jobs=True)
     assert text == text_of(entry, with_jobs=True)
@@ -149,6 +149,6 @@ def test_whatever_happened_is_json_and_the_same_each_time(what: History) -> None
     assert json.loads(json.dumps(build_document(SUBJECT, [entry]), allow_nan=False)) == actual
 
 
-def test_jobs_are_text_one_at_a_time() -> None:
+def test_jobs_are_rendered_one_at_a_time() -> None:
     pieces = list(render(build_document(SUBJECT, [result(PREEMPTED)], with_jobs=True)))
     assert max(entry.count('"name"') for entry in pieces) == 1

@@ -1,4 +1,4 @@
-"""Sentences beside the numbers."""
+"""Sentences that accompany the numbers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from zonewise_scheduler.simulator.report.notes import bullet_list, caption, coun
 from zonewise_scheduler.simulator.report.result import build_result
 
 
-def test_what_was_simulated() -> None:
-    """Of resources that no job asks for, nothing is said."""
+def test_the_heading_describes_the_simulation() -> None:
+    """Resources that no job requests are not mentioned."""
     capacity = {"cpu": 6_400_000, "memory": 25 << 40, "example.com/gpu": 7}
     what = history(job("a", 0, 1, amounts={"cpu": 1, "memory": 1, "example.com/gpu": 0}), capacity=capacity)
     assert heading("a.yaml", what) == "a.yaml: 1 job, 6,400 cpu, 25 TiB memory"
 
 
-def test_what_came_of_it() -> None:
+def test_the_caption_describes_the_result() -> None:
     actual = build_result(
         "easy", policy_named("easy"), history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, run(7200, 7300)))
     )
@@ -23,14 +23,14 @@ def test_what_came_of_it() -> None:
 
 
 def test_jobs_that_fit_nowhere() -> None:
-    """By places, with what is in the way, or else what they ask for."""
+    """Jobs are listed by index, with the obstacle or, failing that, with their requests."""
     assert list(unfinished_jobs(PREEMPTED, "refused").values()) == ["job f: 0.009 cpu"]
     what = history(job("a", 0, 1, run(0, 1)), job("b", 0, 1, outcome="waiting", explanation="the queue is held"))
     assert unfinished_jobs(what, "waiting") == {1: "job b: the queue is held"}
     assert unfinished_jobs(what, "refused") == {}
 
 
-def test_lists_are_cut_unless_all_is_wanted() -> None:
+def test_lists_are_truncated_unless_all_lines_are_requested() -> None:
     lines = [f"line {number}" for number in range(1, 8)]
     assert bullet_list("seven", lines, whole=False) == (
         "seven:\n  line 1\n  line 2\n  line 3\n  line 4\n  line 5\n  and 2 more (all with --verbose)\n"
@@ -39,5 +39,5 @@ def test_lists_are_cut_unless_all_is_wanted() -> None:
     assert "more" not in bullet_list("five", lines[:5], whole=False)
 
 
-def test_one_and_many() -> None:
+def test_nouns_are_singular_or_plural() -> None:
     assert [count_noun(number, "line") for number in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]

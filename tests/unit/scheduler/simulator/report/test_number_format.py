@@ -1,4 +1,4 @@
-"""Numbers for people."""
+"""Numbers in human-readable form."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from zonewise_scheduler.simulator.report.number_format import (
         ([], []),
     ],
 )
-def test_durations_beside_each_other_have_one_unit(seconds: list[float | None], texts: list[str]) -> None:
-    """It is the largest of which there are two, and of which the smallest is still a tenth."""
+def test_durations_in_a_row_have_the_same_unit(seconds: list[float | None], texts: list[str]) -> None:
+    """It is the largest unit of which the longest has at least two and the shortest at least a tenth."""
     assert format_durations(seconds) == texts
 
 
@@ -50,7 +50,7 @@ def test_durations_beside_each_other_have_one_unit(seconds: list[float | None], 
         ([nan], ["-"]),
     ],
 )
-def test_numbers_have_equally_many_decimals(values: list[float | None], texts: list[str]) -> None:
+def test_numbers_have_the_same_number_of_decimals(values: list[float | None], texts: list[str]) -> None:
     assert format_numbers(values) == texts
 
 

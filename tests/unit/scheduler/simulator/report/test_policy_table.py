@@ -1,4 +1,4 @@
-"""The table: what is beside what, on terminals of any width."""
+"""The table: its arrangement on terminals of any width."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_columns_are_aligned_right_and_labels_left() -> None:
     )  # fmt: skip
 
 
-def test_columns_that_have_no_space_follow_below() -> None:
+def test_columns_that_do_not_fit_follow_below() -> None:
     rows = [Row("a", ("1", "2", "3"))]
     assert render_grid(("xx", "yy", "zz"), rows, 9) == "   xx  yy\na   1   2\n\n   zz\na   3\n"
 
@@ -56,7 +56,7 @@ def test_a_label_is_shorter_than_its_number() -> None:
 
 @given(st.lists(st.text("ab", min_size=1, max_size=20), min_size=1, max_size=6), st.integers(30, 200))
 def test_nothing_is_wider_than_the_terminal(heads: list[str], width: int) -> None:
-    """And every column is there once."""
+    """Every column occurs exactly once."""
     rows = [
         Row("some label", [f"{position}" for position in range(len(heads))]),
         Row("x" * 60),
@@ -72,7 +72,7 @@ def test_nothing_is_wider_than_the_terminal(heads: list[str], width: int) -> Non
 
 
 def test_a_job_that_never_waited() -> None:
-    """What does not arise has no line."""
+    """Events that did not occur have no row."""
     assert lines(result(job("j", 0, 4, run(0, 100, 0)))) == [
         "                     easy",
         "jobs done               1",
@@ -90,7 +90,7 @@ def test_a_job_that_never_waited() -> None:
     ]
 
 
-def test_policies_are_beside_each_other_in_the_same_units() -> None:
+def test_policies_are_side_by_side_in_the_same_units() -> None:
     built = lines(
         result(job("j", 0, 4, run(90_000, 90_010, 90_000))),
         result(job("j", 0, 4, run(360_000, 360_010, 360_000)), policy=DEFAULT_POLICY),
@@ -99,7 +99,7 @@ def test_policies_are_beside_each_other_in_the_same_units() -> None:
     assert "  mean             1.04 d              4.17 d" in built
 
 
-def test_all_that_can_go_wrong_has_its_line() -> None:
+def test_each_kind_of_failure_has_its_row() -> None:
     jobs = (
         job("j", 0, 4, run(5, 50, 5, whole=False), run(60, 100, 60)),
         job("j", 0, 4, run(0, 50, 10), outcome="failed"),
@@ -114,7 +114,7 @@ def test_all_that_can_go_wrong_has_its_line() -> None:
 
 
 def test_kinds_have_their_waits() -> None:
-    """A kind that one policy never let run has no wait there."""
+    """A kind that never ran under a policy has no wait there."""
     small = [job("j", 0, 4, run(start, 9), kind="small") for start in (0, 4, 8)]
     jobs = [*small, job("j", 0, 4, run(10, 19, 10), kind="large")]
     other = [*small, job("j", 0, 4, outcome="waiting", kind="large")]
@@ -125,8 +125,8 @@ def test_kinds_have_their_waits() -> None:
     assert built[start:][6:9] == ["longest wait of", "small 8.00 s 8.00 s", "large 10.0 s -"]
 
 
-def test_jobs_of_one_kind_are_all_jobs() -> None:
-    """So are those of which each has a kind of its own."""
+def test_a_single_kind_has_no_rows_of_its_own() -> None:
+    """The same holds if each job has a kind of its own."""
     jobs = [job("j", 0, 4, run(4, 9, 4), kind=kind) for kind in "abc"]
     assert "mean wait of" not in lines(result(*[entry._replace(kind="small") for entry in jobs]))
     assert "mean wait of" not in lines(result(*jobs))
@@ -141,7 +141,7 @@ def test_unused_resources_have_no_row() -> None:
     assert "gpu" not in built
 
 
-def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
+def test_reservations_and_forecasts_are_reported_if_they_exist() -> None:
     jobs = [job("j", 0, 4, run(50, 60, 50), reservation=(0, 80), forecast=(10, 40, 90))]
     built = [
         " ".join(line.split()) for line in lines(result(*jobs), result(job("j", 0, 4, run(0, 1, 0)), policy="greedy"))
@@ -160,8 +160,8 @@ def test_reservations_and_forecasts_are_reported_where_they_exist() -> None:
     ]
 
 
-def test_of_no_jobs_at_all_there_is_a_table_too() -> None:
-    """Without jobs a wait is unknown, not zero."""
+def test_a_result_without_jobs_has_a_table() -> None:
+    """Without jobs, a wait is unknown, not zero."""
     built = [" ".join(line.split()) for line in lines(result())]
     assert built[1:8] == [
         "jobs done 0",

@@ -1,4 +1,4 @@
-"""The line of progress: when it is there, what it says, and that it goes away."""
+"""The progress line: when it is shown, what it contains, and that it is removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAY = 86_400.0
 
 
 class Wall:
-    """A clock on the wall."""
+    """A wall clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -24,7 +24,7 @@ class Wall:
 
 
 class Terminal(io.StringIO):
-    """What can be seen on one line of it."""
+    """A terminal that records what is visible on one of its lines."""
 
     @property
     def observed(self) -> str:
@@ -52,7 +52,7 @@ def drawn(done: int, total: int, elapsed: float, width: int = 80, title: str = "
     return terminal.observed
 
 
-def test_what_is_done_soon_needs_no_progress() -> None:
+def test_a_short_run_shows_no_progress() -> None:
     terminal, wall = Terminal(), Wall()
     progress = ProgressLine(terminal, "easy", 80, wall)
     wall.now += INITIAL_DELAY / 2
@@ -61,7 +61,7 @@ def test_what_is_done_soon_needs_no_progress() -> None:
     assert terminal.getvalue() == ""
 
 
-def test_how_far_it_is() -> None:
+def test_the_line_shows_the_progress() -> None:
     assert drawn(2500, 10_000, 20) == " 25 %  60 s left  easy  2,500 of 10,000 jobs  5 d simulated"
 
 
@@ -74,12 +74,12 @@ def test_how_far_it_is() -> None:
         (10, " 25 %"),
     ],
 )
-def test_what_does_not_fit_is_left_out(width: int, line: str) -> None:
-    """The last column stays empty, for some terminals would begin a new line."""
+def test_parts_that_do_not_fit_are_omitted(width: int, line: str) -> None:
+    """The last column remains empty, since some terminals would begin a new line."""
     assert drawn(2500, 10_000, 20, width) == line
 
 
-def test_it_is_not_written_more_often_than_can_be_read() -> None:
+def test_the_line_is_not_written_more_often_than_can_be_read() -> None:
     terminal, wall = Terminal(), Wall()
     progress = ProgressLine(terminal, "easy", 80, wall)
     for done in range(1, 1001):
@@ -88,7 +88,7 @@ def test_it_is_not_written_more_often_than_can_be_read() -> None:
     assert 10 <= len(terminal.lines) <= 15
 
 
-def test_at_the_end_nothing_is_left_of_it() -> None:
+def test_the_line_is_removed_at_the_end() -> None:
     terminal, wall = Terminal(), Wall()
     progress = ProgressLine(terminal, "a long title of a policy", 80, wall)
     for done in (1, 2, 999):
@@ -101,16 +101,16 @@ def test_at_the_end_nothing_is_left_of_it() -> None:
 
 
 def test_before_anything_has_ended() -> None:
-    """The time left is unknown, and the line still shows progress."""
+    """The remaining time is unknown, but the line still shows progress."""
     assert drawn(0, 10, 20) == "  0 %  begun  easy  0 of 10 jobs  5 d simulated"
 
 
-def test_more_may_end_than_was_known() -> None:
+def test_more_jobs_may_end_than_were_announced() -> None:
     assert drawn(11, 10, 20).startswith("100 %  0 s left")
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 10), st.floats(0, 1e9)), max_size=20), st.integers(7, 90))
-def test_a_shorter_line_leaves_nothing_of_a_longer_one(reported: list[tuple[int, float, float]], width: int) -> None:
+def test_a_shorter_line_overwrites_a_longer_one(reported: list[tuple[int, float, float]], width: int) -> None:
     terminal, wall = Terminal(), Wall()
     progress = ProgressLine(terminal, "easy", width, wall)
     for done, passed, now in reported:
@@ -128,8 +128,8 @@ def no_columns(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_how_wide_a_terminal_is(no_columns: pytest.MonkeyPatch) -> None:
-    """What is no terminal has a width that reads well."""
+def test_the_width_of_a_terminal(no_columns: pytest.MonkeyPatch) -> None:
+    """Output that is not a terminal has a width that is easy to read."""
     assert terminal_width(io.StringIO()) == 100
     no_columns.setenv("COLUMNS", "47")
     assert terminal_width(io.StringIO()) == 47

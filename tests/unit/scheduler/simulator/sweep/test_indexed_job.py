@@ -22,7 +22,7 @@ def test_each_index_is_one_run_and_a_failed_index_ends_the_job() -> None:
     assert spec["template"]["metadata"]["labels"] == {SWEEP_LABEL: SWEEP.name}
 
 
-def test_pods_have_no_rights_and_no_files_where_none_are_needed() -> None:
+def test_pods_have_no_permissions_and_no_files_unless_needed() -> None:
     spec = SWEEP.job["spec"]["template"]["spec"]
     assert (spec["automountServiceAccountToken"], spec["securityContext"]["runAsNonRoot"]) == (False, True)
     assert SWEEP.config_map is None
@@ -51,11 +51,11 @@ def test_the_files_are_in_a_config_map_at_their_paths() -> None:
         WITH_FILES._replace(files={"trace/other.gz": b"\x1f\x8b\xff", "nodes/fleet.yaml": b"kinds: []"}),
     ],
 )
-def test_what_decides_about_the_results_is_in_the_name(other: SweepJob) -> None:
+def test_the_name_depends_on_everything_that_affects_the_results(other: SweepJob) -> None:
     assert other.name not in (SWEEP.name, WITH_FILES.name) or other is WITH_FILES
     assert other.name != SWEEP.name
 
 
 def test_the_same_sweep_has_the_same_name() -> None:
-    """However many pods run at once, and wherever."""
+    """The name does not depend on the number of parallel pods or on the namespace."""
     assert SWEEP.name == SWEEP._replace(parallelism=20, namespace="other").name == "sweep-d9eefe79a934"

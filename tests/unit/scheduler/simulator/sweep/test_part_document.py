@@ -1,4 +1,4 @@
-"""The result of one run as a pod leaves it."""
+"""The result of one run in the form in which a pod writes it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ RESULT = RunResult({"wait_mean": 0.1, "wait_max": inf}, {"cpu": 1 / 3})
 
 
 @given(st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False), max_size=9))
-def test_floats_are_read_back_as_they_were(statistics: dict[str, float]) -> None:
+def test_floats_are_read_back_exactly(statistics: dict[str, float]) -> None:
     result = RunResult(statistics, {"cpu": 1 / 3})
     assert read_part(part_text(RUN, result), RUN) == result
 
 
-def test_unknown_statistics_stay_unknown() -> None:
+def test_unknown_statistics_remain_unknown() -> None:
     result = RunResult({"wait_mean": None}, {})
     assert read_part(part_text(RUN, result), RUN) == result
 
 
-def test_the_order_of_the_resources_stays() -> None:
-    """It is that of the rows of the table."""
+def test_the_order_of_the_resources_is_kept() -> None:
+    """The order determines the rows of the table."""
     result = RunResult({}, {"memory": 0.5, "cpu": 0.25})
     assert [*read_part(part_text(RUN, result), RUN).utilisation] == ["memory", "cpu"]
 
@@ -46,13 +46,13 @@ def test_the_order_of_the_resources_stays() -> None:
         ),
     ],
 )
-def test_another_text_is_no_result(text: str, message: str) -> None:
+def test_other_text_is_not_a_result(text: str, message: str) -> None:
     with pytest.raises(PartError) as error:
         read_part(text, RUN)
     assert str(error.value) == message
 
 
-def test_a_result_that_a_kubelet_would_cut_is_an_error() -> None:
+def test_a_result_that_a_kubelet_would_truncate_is_an_error() -> None:
     def result(length: int) -> RunResult:
         return RunResult({}, {"x" * length: 0.5})
 

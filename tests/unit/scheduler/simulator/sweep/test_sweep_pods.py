@@ -1,4 +1,4 @@
-"""What the pods of a sweep have left behind."""
+"""What the pods of a sweep leave behind: results and failures."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_results_are_by_index_and_running_pods_have_none() -> None:
     assert read_pods(pods, RUNS) == PodResults({1: RESULT}, {})
 
 
-def test_pods_of_no_run_are_ignored() -> None:
+def test_pods_without_a_run_are_ignored() -> None:
     pods = [pod(index, "Succeeded", "x") for index in (2, -1, "x", None, "")]
     assert read_pods([*pods, {"metadata": {}, "status": {}}], RUNS) == PodResults({}, {})
 
 
-def test_a_failed_pod_has_last_words() -> None:
-    """Of its container, else of the kubelet: an evicted pod has no container statuses."""
+def test_the_failure_of_a_pod_has_its_last_message() -> None:
+    """The message is that of its container or of the kubelet: an evicted pod has no container statuses."""
     words = "zonewise: note\nzonewise: error: nodes.yaml: cannot be read\n"
     evicted = pod(1, "Failed", message=None, reason="Evicted")
     assert read_pods([pod(0, "Failed", words), evicted], RUNS).failures == {
@@ -53,7 +53,7 @@ def test_a_pod_that_left_no_result_is_an_error() -> None:
 
 
 def test_a_pod_without_its_image_is_named() -> None:
-    """It stays Pending, and --gather would wait for it without a word."""
+    """Such a pod remains Pending, and --gather would wait for it without a message."""
     waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}
     pods: list[dict[str, Any]] = [
         {"metadata": {"name": f"p-{number}"}, "status": {"phase": "Pending", "containerStatuses": [{"state": state}]}}

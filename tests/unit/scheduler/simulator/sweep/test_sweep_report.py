@@ -1,4 +1,4 @@
-"""A sweep as a table and as JSON."""
+"""The result of a sweep as a table and as JSON."""
 
 from __future__ import annotations
 

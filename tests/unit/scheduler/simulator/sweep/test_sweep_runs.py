@@ -36,7 +36,7 @@ def test_means_are_over_the_seeds_of_a_policy_and_a_load() -> None:
     assert columns[1].statistics["wait_max"].half_width == 0
 
 
-def test_loads_that_differ_in_their_last_digit_are_two_columns() -> None:
+def test_loads_that_differ_only_in_the_last_digit_have_separate_columns() -> None:
     runs = sweep_runs(["easy"], [0.1234567, 0.12345671, 1.0], [0])
     columns = sweep_columns([(run, result(1.0)) for run in runs])
     assert [column.name for column in columns] == ["easy, load 0.1234567", "easy, load 0.12345671", "easy, load 1"]

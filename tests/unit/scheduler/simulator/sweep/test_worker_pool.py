@@ -1,4 +1,4 @@
-"""Runs in processes: their order, their errors, and their end."""
+"""Runs in processes: their order, their errors, and their termination."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def square(item: int) -> int:
 
 
 def sleep_unless_one(item: int) -> int:
-    """Return at once for 1; else run until the process is ended."""
+    """Return at once for 1; otherwise run until the process is terminated."""
     if item != 1:
         time.sleep(LONG)
     return item
@@ -63,14 +63,14 @@ def test_a_killed_process_is_an_error() -> None:
 
 @pytest.fixture
 def interruptible() -> Generator[None]:
-    """As from a terminal: what a shell has started in the background, these tests for one, ignores SIGINT."""
+    """Enable SIGINT as in a terminal; processes that a shell starts in the background, such as these, ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_says_what_is_done_and_leaves_no_process() -> None:
+def test_an_interrupt_reports_the_finished_runs_and_leaves_no_process() -> None:
     def interrupt(done: int) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
