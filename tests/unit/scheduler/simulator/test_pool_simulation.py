@@ -69,7 +69,7 @@ def test_a_job_without_length_starts_and_ends() -> None:
 
 
 def test_a_reservation_begins_even_if_nothing_else_happens_then() -> None:
-    """Job 1 is brought forward to 7, the end of job 3's reservation, before that reservation is brought forward, too."""
+    """Job 1 is brought forward to 7, the end of job 3's reservation, before this reservation is brought forward."""
     tasks = [task(0, 1, 10, run=1), task(1, 8, 5), task(2, 4, 5), task(3, 4, 2)]
     assert starts(tasks, cpus(8), pool_policy_named("conservative")) == [0, 7, 0, 1]
 

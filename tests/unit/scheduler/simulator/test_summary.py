@@ -109,9 +109,7 @@ def test_forecasts_predict_the_first_start() -> None:
 
 
 def test_errors_relative_to_the_wait_count_from_the_second_week_on() -> None:
-    """A forecast of the first week is wrong by a day. The later one is wrong by an hour of ten; its interval is thrice
-    as wide.
-    """
+    """The forecast of the first week is wrong by a day, the later one by an hour of ten, with thrice the width."""
     day, hour, later = 86400.0, 3600.0, 8 * 86400.0
     first = job("a", JobRun(2 * day, 3 * day, 2 * day), forecast=(0, day, day))
     run = JobRun(later + 10 * hour, later + day, later + 10 * hour)

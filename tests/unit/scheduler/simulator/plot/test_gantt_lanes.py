@@ -44,7 +44,7 @@ def test_bars_never_overlap(runs: list[tuple[int, int, int]], capacity: int) -> 
 
 
 @given(histories())
-def test_bars_stay_below_the_capacity_if_runs_do(entry: History) -> None:
+def test_bars_are_below_the_capacity_if_runs_are(entry: History) -> None:
     for name, size in MACHINE.items():
         runs = [
             (int(part.start), int(part.end - part.start), done.amounts[name])

@@ -45,7 +45,7 @@ def at(function: StepFunction, time: float) -> int:
 
 
 def test_an_example_of_utilisation() -> None:
-    """Allocated usage lasts from start to end; effective usage begins once pods are ready, and only in completed runs."""
+    """Allocated usage lasts from start to end, effective usage from when pods are ready, and only in complete runs."""
     table = build_arrays(PREEMPTED, 100)
     assert pairs(allocated(table, "cpu")) == [
         (0, 4), (1, 8), (40, 4), (52, 6), (60, 7), (80, 5), (88, 4), (90, 8), (120, 4), (180, 0),
