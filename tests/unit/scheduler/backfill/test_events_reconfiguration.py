@@ -55,7 +55,7 @@ def test_additional_quota_is_used_at_once() -> None:
     assert starts(planner, 2) == ["ns/wide"]
 
 
-def test_running_workloads_stay_counted_under_a_smaller_quota() -> None:
+def test_running_workloads_still_count_under_a_smaller_quota() -> None:
     """Usage may exceed the quota until workloads end; reservations move only as far as necessary."""
     planner = busy(BackfillPolicy(depth=UNLIMITED_DEPTH))
     assert reserved_starts(planner) == [("ns/wide", 10), ("ns/long", 20), ("ns/short", 20)]

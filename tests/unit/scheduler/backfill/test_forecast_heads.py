@@ -56,7 +56,7 @@ def test_queues_start_their_workloads_one_at_a_time(exact: bool) -> None:
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_pod_sets_that_borrow_only_together_come_after_those_that_do_not_borrow(exact: bool) -> None:
+def test_pod_sets_that_borrow_only_together_are_behind_those_that_do_not_borrow(exact: bool) -> None:
     pods = (PodSet(name="leader", requests={"cpu": 2}), PodSet(name="workers", requests={"cpu": 1}))
     planner = submitted(team(2, 2, 2), submission("b", 2, 9, queue="b", at=5))
     events.submit(planner, Workload("", "a", pods, walltime=9), "a")

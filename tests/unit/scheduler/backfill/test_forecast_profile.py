@@ -100,7 +100,7 @@ def test_the_profile_equals_the_quota_tree_at_each_time(
         (1, 2, 8, 2),
     ],
 )
-def test_a_queue_borrows_up_to_its_limit_or_what_the_cohort_has(
+def test_a_queue_borrows_up_to_its_limit_or_the_quota_of_the_cohort(
     lending_limit: int | None, own: int, others: int, available: int
 ) -> None:
     """It has 4 CPUs and may borrow 3 more; the other queues have 8."""

@@ -56,7 +56,7 @@ def decisions(plan: Plan) -> list[tuple[str, Any]]:
     return [(each.key, nodes_by_pod_set(each)) for each in plan.admitted]
 
 
-def test_nodes_limit_what_starts() -> None:
+def test_nodes_limit_which_workloads_start() -> None:
     """A workload waits for a node and for a report whose zones have enough capacity."""
     fed = feed()
     fed.submit(workload("a", 2))

@@ -106,16 +106,14 @@ def check(played: Story, specs: list[ClusterQueue]) -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
 @given(queue_lists(preemption=False), submission_lists())
-def test_reservations_are_kept(
-    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
-) -> None:
+def test_reservations_hold(policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]) -> None:
     check(story(specs, submissions, policy), specs)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @settings(max_examples=50)
 @given(queue_lists(preemption=True), submission_lists())
-def test_reservations_are_kept_under_preemption(
+def test_reservations_hold_under_preemption(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission]
 ) -> None:
     check(story(specs, submissions, policy), specs)

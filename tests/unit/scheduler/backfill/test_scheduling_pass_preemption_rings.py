@@ -95,7 +95,7 @@ _ANY_WORK = st.lists(
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @given(_ANY_QUEUES, _ANY_WORK, st.booleans())
-def test_preemptions_come_to_an_end(
+def test_preemptions_end(
     policy: BackfillPolicy,
     specs: list[tuple[int, str, ClusterQueuePreemption]],
     drawn: list[tuple[int, int, int, int, int]],

@@ -14,7 +14,7 @@ from zonewise_scheduler.quota.api.workload_types import Eviction
 PREEMPTING = queue("q", 10, preemption=ClusterQueuePreemption("LowerPriority"))
 
 
-def test_a_preemptor_that_has_started_does_not_come_first_again() -> None:
+def test_a_preemptor_that_has_started_is_not_first_again() -> None:
     """It is first only until it starts (preemptorWorkload). After its eviction, the priority decides."""
     planner = make_planner([PREEMPTING], policy_named("greedy"))
     events.submit(planner, make_workload("victim", 6, 10_000), "q")

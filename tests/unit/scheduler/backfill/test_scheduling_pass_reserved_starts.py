@@ -77,7 +77,7 @@ def reserved_in_the_second_flavor() -> PlannerState:
     return planner
 
 
-def test_a_workload_starts_as_reserved_where_it_would_delay_another_elsewhere() -> None:
+def test_a_workload_starts_as_reserved_if_it_would_delay_another_elsewhere() -> None:
     planner = reserved_in_the_second_flavor()
     events.finish(planner, "/2-second")
     assert flavors(schedule(planner, 100)) == {"4-waits": {"two"}}

@@ -20,7 +20,7 @@ jobKinds:
 """
 
 
-def test_kinds_of_jobs_come_from_the_file() -> None:
+def test_kinds_of_jobs_are_read_from_the_file() -> None:
     settings = read_settings({}, {}, KIND)
     assert [kind.resource.kind for kind in settings.job_kinds] == ["Training"]
     assert read_settings({}, {}, "policy: fifo").job_kinds == ()

@@ -175,7 +175,7 @@ def test_a_withdrawn_job_with_an_unknown_start_releases_all_its_amounts(*, resto
     assert (pool.starts(), small in pool.state.run_spans) == ({}, True)
 
 
-def test_a_reservation_that_has_to_move_comes_before_those_of_new_jobs() -> None:
+def test_a_reservation_that_has_to_move_precedes_those_of_new_jobs() -> None:
     """A job overruns. A new job of higher priority does not take the time to which the existing reservation moves."""
     pool = occupied()
     pool.state.submit(job(1, 8, 5))
@@ -186,7 +186,7 @@ def test_a_reservation_that_has_to_move_comes_before_those_of_new_jobs() -> None
     assert pool.starts() == {1: 10 + OVERRUN_EXTENSION, 2: 15 + OVERRUN_EXTENSION}
 
 
-def test_a_reservation_that_still_fits_stays_before_those_that_have_to_move() -> None:
+def test_a_reservation_that_still_fits_still_precedes_those_that_have_to_move() -> None:
     """A job overruns, and the reservation of the first job has to move. It does not displace the second, which still
     fits.
 

@@ -174,7 +174,7 @@ def test_the_next_job_gets_the_reservation_of_a_withdrawn_one(name: str) -> None
 
 
 @pytest.mark.parametrize("name", RESERVING)
-def test_jobs_that_end_after_the_reserved_start_share_what_is_left_beside_it(name: str) -> None:
+def test_jobs_that_end_after_the_reserved_start_share_the_extra_amounts(name: str) -> None:
     """One CPU is left beside the reserved job. Of two jobs that end after its start, only one starts; both fit now."""
     state = waiting(8, job(0, 6, 100), job(1, 7, 10), job(2, 1, 1000), job(3, 1, 1000))
     policy = pool_policy_named(name)
@@ -215,7 +215,7 @@ def test_only_the_deadlines_that_have_passed_are_extended() -> None:
 
 
 @pytest.mark.parametrize("name", ["depth-2", "conservative"])
-def test_feasible_reservations_stay_under_a_smaller_capacity(name: str) -> None:
+def test_feasible_reservations_are_kept_under_a_smaller_capacity(name: str) -> None:
     """A job that exceeds the capacity loses its reservation; the others are as early as possible at no other's cost."""
     state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
     policy = pool_policy_named(name)

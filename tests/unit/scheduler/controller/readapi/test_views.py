@@ -31,7 +31,7 @@ def queue() -> ReportedQueue:
     return reported
 
 
-def test_pending_workloads_come_before_running_ones(queue: ReportedQueue) -> None:
+def test_pending_workloads_precede_running_ones(queue: ReportedQueue) -> None:
     rows = workload_rows(queue.controller, {}, {})
     assert [row.state for row in rows] == ["Pending", "Admitted", "Admitted"]
     assert [row.position for row in rows] == [1, 0, 0]

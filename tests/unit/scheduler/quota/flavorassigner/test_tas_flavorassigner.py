@@ -218,7 +218,7 @@ def replace_domain(host: str) -> TopologyAssignment:
     return TopologyAssignment(("host",), (TopologyDomainAssignment((host,), 1),))
 
 
-def test_pods_without_a_request_are_placed_where_all_flavors_have_topologies() -> None:
+def test_pods_without_a_request_are_placed_if_all_flavors_have_topologies() -> None:
     group = resource_group(*(FlavorQuotas(name, (("cpu", ResourceQuota(4)),)) for name in ("a", "b")))
     queue = spec()._replace(resource_groups=(group,))
     for names, placed in (("ab", True), ("b", False)):

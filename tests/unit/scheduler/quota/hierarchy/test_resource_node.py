@@ -47,7 +47,7 @@ def test_usage_equals_usage_from_scratch(snapshot: Snapshot) -> None:
 
 
 @given(snapshots(), st.sampled_from(KEYS), st.integers(0, 9))
-def test_available_amounts_stay_within_every_limit(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
+def test_available_amounts_never_exceed_a_limit(snapshot: Snapshot, key: FlavorResource, amount: int) -> None:
     """With all available quota used, no node above exceeds its quota or borrowing limit."""
     for queue in snapshot.cluster_queues.values():
         if amount > queue.available(key):
