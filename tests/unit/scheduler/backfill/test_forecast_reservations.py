@@ -120,7 +120,7 @@ def test_after_an_overrun_reservations_move_in_the_order_in_which_they_were_made
 
 
 def test_a_reservation_that_cannot_be_brought_forward_keeps_its_start() -> None:
-    """The reservation still counts: an overrun alone does not move it to a later start."""
+    """The reservation still counts: an overrun by itself does not move it to a later start."""
     planner = waiting(submission("a", 5, 10), submission("wide", 6, 10), submission("next", 6, 10))
     planner.running_workloads.extend_overrun(12)
     planner.now = 12

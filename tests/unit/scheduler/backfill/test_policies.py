@@ -220,7 +220,7 @@ def test_a_stream_of_narrow_workloads_starves_a_wide_one_without_reservations() 
 def test_a_long_narrow_workload_that_idles_the_machine_starts_later() -> None:
     """It runs for 0.8 days on 4 of 4,096 CPUs; the other workloads need the whole machine for 4 h each.
 
-    No order avoids the idle CPUs, as the narrow workload must run alone. Shortest first with age lets it wait for
+    No order avoids the idle CPUs, as the narrow workload must run by itself. Shortest first with age lets it wait for
     shorter workloads. On average these wait less than under policies that start by arrival.
     """
     narrow = [task(20 + n, 4, 19.2 * HOUR, (2 + 20 * n) * HOUR) for n in range(12)]

@@ -87,7 +87,7 @@ def test_a_held_queue_has_no_reservations() -> None:
 
 @pytest.mark.parametrize("which", ["ClusterQueue", "LocalQueue"])
 def test_drain_stops_running_workloads(which: str) -> None:
-    """The workload is stopped once, waits when its pods are gone, and starts again when the queue admits workloads."""
+    """The workload is stopped once, waits after its pods have terminated, and starts again when the queue resumes."""
     planner = make_planner([queue("q", 4)], BackfillPolicy(), [local("lq")])
     events.submit(planner, make_workload("runs", 2, local="lq"))
     schedule(planner, 0)

@@ -168,7 +168,7 @@ def test_forecasts_that_are_too_large_keep_the_newest_records(limit: int) -> Non
 
 
 def test_the_largest_history_fits() -> None:
-    """The history must fit in at most two attempts at the real limit; a sample of a full history suffices."""
+    """The real limit requires at most two attempts; here, a sample of a full history suffices."""
     assert 0 < len(encode_forecasts(learned(4000))) <= MAX_FORECAST_BYTES
 
 

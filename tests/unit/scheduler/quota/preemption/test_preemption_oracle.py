@@ -112,7 +112,7 @@ def test_the_policies_permit_the_targets(contexts: list[PreemptionContext]) -> N
 
 @given(CONTEXTS)
 def test_the_oracle_reports_what_its_targets_make_possible(contexts: list[PreemptionContext]) -> None:
-    """Preempt means that some targets are in the queue itself. The height is that of borrowing once they are gone."""
+    """Preempt means that some targets are in the queue itself. The height is that of borrowing without the targets."""
     for context in contexts:
         snapshot, queue = context.snapshot, context.preemptor_cq
         [(key, amount)] = context.workload_usage.items()

@@ -52,7 +52,7 @@ def test_shapes_that_lack_headroom_remain_inadmissible(reason: RequeueReason, in
 
 
 def test_headroom_is_checked_for_the_shortest_walltime_of_inadmissible_workloads() -> None:
-    """A shape that lacks quota has any walltime. A shape that is active again has had its requests checked."""
+    """For a shape that lacks quota, any walltime counts. A shape that is active again has known requests."""
     headroom, asked = bound(1), list[tuple[int, float]]()
 
     def record(queue: str, priority: int, walltime: float, alternatives: FlavorAlternatives) -> BoundReason:

@@ -113,7 +113,7 @@ def test_matplotlib_is_imported_when_something_is_drawn() -> None:
 
 
 def test_no_names_or_titles_break_a_picture(tmp_path: Path) -> None:
-    """The names contain XML markup, formulas, control characters, letters that the font lacks, and undecodable bytes."""
+    """The names contain XML markup, formulas, control characters, letters that the font lacks, undecodable bytes."""
     odd = "<a & b> $x_1$ $ 日本 \x00\x1b[1m \udc80 \ufffe"
     entry = history(job(odd, 0, 4, run(0, 100), queue=odd), capacity={odd: 3, "cpu": 8})
     for form in ("svg", "png"):

@@ -35,7 +35,7 @@ from zonewise_scheduler.simulator.report.number_format import (
     ],
 )
 def test_durations_in_a_row_have_the_same_unit(seconds: list[float | None], texts: list[str]) -> None:
-    """It is the largest unit of which the longest has at least two and the shortest at least a tenth."""
+    """The unit is the largest of which the longest has at least two and the shortest at least a tenth."""
     assert format_durations(seconds) == texts
 
 
