@@ -76,7 +76,7 @@ def test_the_order_is_that_of_walltimes_less_half_the_wait_at_any_time(
 def test_a_later_workload_precedes_only_if_it_is_shorter_by_enough(
     first: tuple[float, float], second: tuple[float, float]
 ) -> None:
-    """Each second of walltime outweighs two seconds of arrival; of equal walltimes the older workload is first."""
+    """A second of walltime counts as much as two seconds of arrival; of equal walltimes the older workload is first."""
     (walltime, since), (other, later) = sorted((first, second), key=lambda one: one[1])
     precedes = DEFAULT.backfill_key(other, later) < DEFAULT.backfill_key(walltime, since)
     assert precedes == (later - since < 2 * (walltime - other))

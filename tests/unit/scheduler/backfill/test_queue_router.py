@@ -177,7 +177,7 @@ ONE = replace(
 def test_a_reservation_remains_valid_only_if_the_requirements_are_equal(
     fields: dict[str, Any], requirements: bool
 ) -> None:
-    """A larger value differs as much as a smaller one; for the whole state, each field counts."""
+    """Larger and smaller values both change the requirements; in the whole state, each field counts."""
     changed = replace(ONE, **fields)
     assert same_requirements(ONE, changed) is same_requirements(changed, ONE) is requirements
     assert not same_state(ONE, changed)

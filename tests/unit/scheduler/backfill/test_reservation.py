@@ -282,7 +282,7 @@ def test_the_future_usage_of_a_deferred_workload_is_reserved() -> None:
 
 
 def test_a_reservation_is_made_beside_a_preemptor_of_its_cycle() -> None:
-    """At 3, the wide workload of the borrowing queue would be reserved for 4; another reclaims its quota until 5."""
+    """At 3, the wide workload of the borrowing queue would get the start 4; another one reclaims its quota until 5."""
     reclaims = ClusterQueuePreemption("Never", "LowerPriority")
     specs = [queue("a", 2, cohort="team"), queue("c", 5, cohort="team", borrowing_limit=0, preemption=reclaims)]
     submissions = [

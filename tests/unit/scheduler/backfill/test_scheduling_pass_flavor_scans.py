@@ -22,7 +22,7 @@ def work(name: str, *sizes: int, flavor: str = "") -> Workload:
 
 
 def test_a_repeated_flavor_scan_ends() -> None:
-    """Whenever one of its two pod sets has no flavor left to try, the other one does. Kueue retries in every cycle."""
+    """Whenever one of its two pod sets has no flavor left to try, the other still has. Kueue retries every cycle."""
     flavors = resource_group(
         FlavorQuotas("fast", (("cpu", ResourceQuota(6)),)),
         FlavorQuotas("slow", (("cpu", ResourceQuota(3, borrowing_limit=2, lending_limit=2)),)),
