@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from support.programs import PROGRAMS, find_program, missing_program
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
@@ -24,6 +28,8 @@ settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
 _SHARE = 3
 """The default profile tries one of this many examples: repeated runs try the same ones, so more would find nothing."""
+_MOSTLY_WAITING = ("tests/e2e", "tests/contract/test_tutorials", "tests/contract/test_avoided_conditions")
+"""Prefixes of tests that mostly wait for programs."""
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
 
 
@@ -41,6 +47,17 @@ def pytest_configure() -> None:
             pytest.exit("\n".join(missing), returncode=1)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exclude modules and tests from garbage collection: they are the most objects, and none of them is freed."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In the default profile, run a third of a property's examples; in the quick profile, one.
 
@@ -48,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for programs come first, so that one worker waits while the others work. At the end, no worker is left with only
     such tests.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/e2e"))
+    items.sort(key=lambda item: not item.nodeid.startswith(_MOSTLY_WAITING))
     if PROFILE == "quick":
         _choose_quick(config, items)
     if PROFILE in {"quick", "default"}:

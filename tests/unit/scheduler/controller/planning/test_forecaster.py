@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.planner_stories import make_workload
@@ -115,6 +115,7 @@ def test_workloads_of_an_inactive_queue_do_not_displace_others() -> None:
     st.integers(0, 14),
     st.lists(st.integers(1, 9), min_size=3),
 )
+@settings(max_examples=30)
 def test_a_forecast_reflects_the_time_of_its_copy(
     policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], before: int, runs: list[int]
 ) -> None:
