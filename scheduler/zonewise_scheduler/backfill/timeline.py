@@ -131,13 +131,13 @@ class Timeline:
         steps, then bisects. Without success, the snapshot is left at the last of these steps.
         """
         low = self._index
-        candidate = self._reservation_at_step(head, settings)
+        candidate: Reservation | None = None
         for high in self._steps_to_look_at(latest):
-            if candidate is not None:
-                break
-            low = self._index + 1
             self._move(high)
             candidate = self._reservation_at_step(head, settings)
+            if candidate is not None:
+                break
+            low = high + 1
         if candidate is None:
             return None
         high = self._index
@@ -154,19 +154,18 @@ class Timeline:
         return candidate
 
     def _steps_to_look_at(self, latest: float) -> Iterator[int]:
-        """Yield some intermediate steps, then the last step before the next reserved start.
+        """Yield some steps from the current one on, then the last step before the next reserved start.
 
-        The intermediate step is the last one by the latest start. Without a latest start, each step is twice as far as
-        the previous one.
+        If there is a latest start, it is the last step by then: a head that does not fit there fits at no earlier step.
+        Otherwise, each step is twice as far as the previous one.
         """
         first, last = self._index, self._last_before_start()
         if latest < inf:
-            between = [bisect_right(self._steps, latest, first, last, key=_time) - 1]
+            steps = [bisect_right(self._steps, latest, first, last, key=_time) - 1]
         else:
-            between = [first + (2 << power) - 1 for power in range((last - first).bit_length())]
-        yield from (step for step in between if first < step < last)
-        if last > first:
-            yield last
+            steps = [first + (1 << power) - 1 for power in range((last - first).bit_length() + 1)]
+        yield from (step for step in steps if first <= step < last)
+        yield last
 
     def _last_before_start(self) -> int:
         """Return the last step before the next reserved start; earlier starts have been removed from their steps."""
