@@ -38,13 +38,14 @@ def log(name: str) -> SwfLog:
     return read_swf(TRACES / f"{name}.swf.gz")
 
 
-def run(name: str, policy: str, *, exact: bool = False) -> History:
+@functools.cache
+def run(name: str, policy: str, *, exact: bool) -> History:
     return run_policy(log(name), policy_named(policy), RunOptions(exact=exact))
 
 
 @functools.cache
 def summary(name: str, policy: str) -> Summary:
-    return summarise(run(name, policy))
+    return summarise(run(name, policy, exact=False))
 
 
 @pytest.mark.parametrize(
