@@ -34,6 +34,6 @@ def test_retry_after_is_a_minimum(rule: Backoff, attempt: int, jitter: float, re
 
 
 def test_a_minute_of_failures() -> None:
-    """With the defaults, a failing server gets about a dozen requests in its first minute."""
+    """With the defaults, a failing server gets nine or ten requests in its first minute."""
     waits = [Backoff().delay(attempt, 0.5) for attempt in range(20)]
     assert sum(waits[:8]) < 60 < sum(waits[:10])
