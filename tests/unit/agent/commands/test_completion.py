@@ -23,11 +23,21 @@ def test_every_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_bash_offers_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ('-o ""', ["table", "wide", "json", "yaml", "name"]),
+        ("--output =", ["table", "wide", "json", "yaml", "name"]),
+        ("--output = ya", ["yaml"]),
+    ],
+)
+def test_bash_offers_the_formats(capsys: pytest.CaptureFixture[str], words: str, offered: list[str]) -> None:
+    """`=` separates words in bash, also within `--output=yaml`."""
     script = run(capsys, "completion", "bash")
-    code = f'{script}\nCOMP_WORDS=(zonewise queue -o ""); COMP_CWORD=3; _zonewise; echo "${{COMPREPLY[*]}}"'
+    line = f"COMP_WORDS=(zonewise queue {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))"
+    code = f'{script}\n{line}; _zonewise; echo "${{COMPREPLY[*]}}"'
     result = subprocess.run(["bash", "--norc", "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["table", "wide", "json", "yaml", "name"]
+    assert result.stdout.split() == offered
 
 
 def test_an_unknown_shell(capsys: pytest.CaptureFixture[str]) -> None:
