@@ -53,7 +53,7 @@ test: .venv/.dev ## Run all tests except the long ones
 test-long: .venv/.dev ## Run the tests that take minutes: many more examples of damage
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest -m long --timeout 1800
 
-test-random: .venv/.dev ## Run all tests except the long ones, with three times as many examples, all of them new
+test-random: .venv/.dev ## Run all tests except the long ones, with five times as many examples, all of them new
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest
 
 test-mutants: .venv/.dev ## Mutate the code of admission, backfill and quota, and list the mutants that no unit test detects: hours, or SAMPLE=60 SEED=0 AREAS=quota SINCE=HEAD

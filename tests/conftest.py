@@ -20,14 +20,15 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 # no deadline for an example: a loaded machine is not a defect, and each test has its own timeout
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones, and three
+# the same examples in each run, so that only a change makes a test fail; `make test-random` tries new ones, and five
 # times as many
 settings.register_profile("default", settings.get_profile("random"), derandomize=True)
+settings.register_profile("mutants", settings.get_profile("default"))
 settings.register_profile("quick", settings.get_profile("default"), max_examples=1)
 settings.load_profile("random" if PROFILE in {"random", "long"} else PROFILE)
 
-_SHARE = 3
-"""The default profile tries one of this many examples: repeated runs try the same ones, so more would find nothing."""
+_SHARES = {"default": 5, "mutants": 3}
+"""These profiles try one of this many examples: repeated runs try the same ones, so more would find nothing."""
 _MOSTLY_WAITING = ("tests/e2e", "tests/contract/test_tutorials", "tests/contract/test_avoided_conditions")
 """Prefixes of tests that mostly wait for programs."""
 _CASE = re.compile(r"test_fact\[(?P<snapshot>[^\]]+?)::(?P<fact>\w+)\]")
@@ -59,7 +60,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the default profile, run a third of a property's examples; in the quick profile, one.
+    """In the default profile, run a fifth of a property's examples; in the quick profile, one.
 
     In the quick profile, each unit test has one parameter set, and no test uses a real server. Tests that mostly wait
     for programs come first, so that one worker waits while the others work. At the end, no worker is left with only
@@ -68,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not item.nodeid.startswith(_MOSTLY_WAITING))
     if PROFILE == "quick":
         _choose_quick(config, items)
-    if PROFILE in {"quick", "default"}:
+    if PROFILE in {"quick", *_SHARES}:
         functions = {id(function): function for item in items if (function := getattr(item, "obj", None)) is not None}
         for function in functions.values():
             _limit_examples(function, "_hypothesis_internal_use_settings")
@@ -93,7 +94,7 @@ def _limit_examples(test: Any, attribute: str) -> None:
     """Lower the number of a property's examples, even if the property sets its own."""
     own = getattr(test, attribute, None)
     if isinstance(own, settings):
-        limit = 1 if PROFILE == "quick" else -(-own.max_examples // _SHARE)
+        limit = 1 if PROFILE == "quick" else -(-own.max_examples // _SHARES[PROFILE])
         setattr(test, attribute, settings(own, max_examples=limit))
 
 

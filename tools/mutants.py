@@ -454,9 +454,17 @@ def _run_tests(folder: Path, tests: Sequence[str], timeout: float | None) -> int
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return environment variables with which the sources of a copy take precedence over installed ones."""
+    """Return environment variables with which the sources of a copy take precedence over installed ones.
+
+    Properties are tested on more examples than by default.
+    """
     roots = [str(folder / name) for name in ("scheduler", "common", "agent", "sandbox")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(roots), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(roots),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_PROFILE": "mutants",
+    }
 
 
 def named_reasons() -> dict[tuple[str, str, str], str]:
