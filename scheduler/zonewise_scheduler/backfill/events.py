@@ -22,12 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.pending_queue import PendingQueue
-from zonewise_scheduler.backfill.planner_state import (
-    CohortIndex,
-    release_reservation,
-    retry_without_start,
-    review_running,
-)
+from zonewise_scheduler.backfill.planner_state import CohortIndex, release_reservation, review_running
 from zonewise_scheduler.backfill.queue_router import (
     InadmissibleWorkload,
     QueueRouter,
@@ -208,8 +203,7 @@ def reconfigure(
 def nodes_changed(state: PlannerState) -> None:
     """Record that nodes or their available resources may have changed within the same topologies."""
     state.freed_queues.update(state.pending_queues)
-    state.must_check_reservations = True
-    retry_without_start(state)
+    state.must_check_reservations = state.must_retry = True
 
 
 def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -> list[Workload]:

@@ -61,8 +61,6 @@ class PassState:
         """Due heads whose starts are too far away to be reserved."""
         self.without_start: list[Head] = []
         """Due heads for which no start was found."""
-        self.reserved_admitted = False
-        """Whether a workload with a reservation was admitted."""
         self.admitted: list[Workload] = []
         self.placed: list[Workload] = []
         self.victims: list[Victim] = []

@@ -70,10 +70,15 @@ class PendingQueue:
         """Keep a workload that was due and for which no start was found; it is not due until it is retried."""
         self._without_start.append(self._order(workload))
 
-    def retry_without_start(self) -> None:
-        """Make up to MAX_POSTPONED of the workloads due again for which no start was found, in turns."""
-        for _ in range(min(MAX_POSTPONED, len(self._without_start))):
+    def retry_without_start(self) -> bool:
+        """Make up to MAX_POSTPONED of the workloads due again for which no start was found; return whether any is.
+
+        Each call continues with the workloads that have waited longest for a retry.
+        """
+        count = min(MAX_POSTPONED, len(self._without_start))
+        for _ in range(count):
             heappush(self._aged, self._without_start.popleft())
+        return count > 0
 
     def next_due(
         self,

@@ -99,6 +99,10 @@ class PlannerState:
     """Queues that may use capacity freed since the last pass."""
     must_check_reservations: bool = False
     """Whether a change since the last pass may have made a reservation infeasible."""
+    must_retry: bool = False
+    """Whether a change since the last retry may have given a start to a workload for which none was found."""
+    next_retry: float = 0.0
+    """Earliest time of the next retry."""
     unreported_stops: list[StopOrder] = field(default_factory=list[StopOrder])
     """Stop orders that are not part of any Plan yet."""
     configuration: QueueConfiguration = NO_CONFIGURATION
@@ -202,13 +206,7 @@ def release_reservation(state: PlannerState, key: str) -> None:
         queue = state.reservations.by_key[key].queue
         state.freed_queues.update(state.cohort_index.queues_sharing_quota(queue))
         state.reservations.release(key)
-        retry_without_start(state)
-
-
-def retry_without_start(state: PlannerState) -> None:
-    """Make workloads due again for which no start was found, since nodes or reservations have changed."""
-    for queue in state.pending_queues.values():
-        queue.retry_without_start()
+        state.must_retry = True
 
 
 def review_running(state: PlannerState, workload: Workload) -> None:

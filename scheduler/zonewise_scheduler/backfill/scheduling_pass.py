@@ -21,7 +21,7 @@ Consequences of a decision about a head (EntryStatus):
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
 reservation if its start would be too far away; it is due again in the next pass. Nor does it get one if it cannot start
-even when all workloads have ended; it is due again once nodes or reservations have changed.
+even when all workloads have ended. It is due again within RETRY_INTERVAL after nodes or reservations have changed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ from zonewise_scheduler.backfill.cycle_heads import next_heads
 from zonewise_scheduler.backfill.events import reconfigure
 from zonewise_scheduler.backfill.forecast_heads import next_head
 from zonewise_scheduler.backfill.pass_state import PassState
-from zonewise_scheduler.backfill.planner_state import (
-    mark_stopping,
-    release_reservation,
-    retry_without_start,
-    stop,
-)
+from zonewise_scheduler.backfill.planner_state import mark_stopping, release_reservation, stop
 from zonewise_scheduler.backfill.queue_router import with_required_checks
 from zonewise_scheduler.backfill.timeline import has_capacity
 from zonewise_scheduler.backfill.types import Plan, Reservation, Victim
@@ -59,6 +54,9 @@ UNLIMITED_ADMISSIONS = sys.maxsize
 PREEMPTION_COST = 30.0
 """Duration of a preemption, in seconds: the default grace period of pods. A workload that ends sooner is not
 preempted."""
+RETRY_INTERVAL = 30.0
+"""Minimum time in seconds between two retries of workloads for which no start was found. Nodes change several times a
+second, and each search takes as long as a usual pass."""
 MIN_RUN_TIME = 2.0
 """Seconds after its start during which a workload is not preempted, since its pods are not even created yet."""
 _CAPACITY_ORDER = ("admitted", "preempting", "deferred")
@@ -122,10 +120,21 @@ def _prepare(state: PlannerState, now: float) -> None:
         _protect(state, state.assumed, now)
     if state.must_check_reservations:
         replace_infeasible_reservations(state)
+    if state.must_retry and now >= state.next_retry:
+        _retry_without_start(state, now)
     if state.fair_sharing is not None and state.fair_sharing.sample(now, state.snapshot):
         state.fair_sharing.update_snapshot(state.snapshot, state.router)
         queues = state.pending_queues.items()
         state.active_queues.update((name, None) for name, queue in queues if queue.heap.spec.usage_based_admission)
+
+
+def _retry_without_start(state: PlannerState, now: float) -> None:
+    """Make workloads due again for which no start was found, since nodes or reservations have changed."""
+    state.must_retry = False
+    for name, queue in state.pending_queues.items():
+        if queue.retry_without_start():
+            state.active_queues[name] = None
+            state.next_retry = now + RETRY_INTERVAL
 
 
 def _activate(state: PlannerState, now: float, headroom: HeadroomBound | None) -> dict[str, list[Rank]]:
@@ -247,7 +256,7 @@ def _record_admission(pass_state: PassState, workload: Workload) -> None:
     state = pass_state.state
     pass_state.admitted.append(workload)
     state.pending.pop(workload.key, None)
-    pass_state.reserved_admitted |= workload.key in state.reservations.by_key
+    state.must_retry |= workload.key in state.reservations.by_key
     state.reservations.remove_started(workload.key)
     state.running_workloads.add(workload)
     if state.assumed is not None:
@@ -321,8 +330,6 @@ def _keep_unreserved(pass_state: PassState) -> None:
         state.pending_queues[head.cluster_queue].make_due(head.workload)
     for head in pass_state.without_start:
         state.pending_queues[head.cluster_queue].keep_without_start(head.workload)
-    if pass_state.reserved_admitted:
-        retry_without_start(state)
 
 
 def _replace_missed_reservations(pass_state: PassState) -> None:

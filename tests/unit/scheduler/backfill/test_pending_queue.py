@@ -186,3 +186,26 @@ def test_a_lowered_priority_changes_which_workload_is_due(now: int) -> None:
     table.push_or_update(replace(lowered, priority=0))
     assert table.next_due(5, [], {}, 0) == "ns/other"
     assert table.next_due(5, [], {"ns/other": 0}, 0) == "ns/lowered"
+
+
+def test_workloads_without_a_start_are_retried_in_rotation() -> None:
+    """Each call retries at most three, so that workloads that can never start do not displace others."""
+    workloads = [make_workload(f"w{number}", 1) for number in range(4)]
+    table = pending(BackfillPolicy(), workloads)
+
+    def due() -> list[str]:
+        """Return the due workloads of one pass, for none of which a start is found."""
+        keys: list[str] = []
+        while key := table.next_due(0, [], dict.fromkeys(keys, 0), 0):
+            keys.append(key)
+        for key in keys:
+            table.keep_without_start(workloads[int(key[-1])])
+        return keys
+
+    assert due() == ["ns/w0", "ns/w1", "ns/w2", "ns/w3"]
+    assert due() == []
+    assert table.retry_without_start()
+    assert due() == ["ns/w0", "ns/w1", "ns/w2"]
+    assert table.retry_without_start()
+    assert due() == ["ns/w0", "ns/w1", "ns/w3"]
+    assert not pending(BackfillPolicy(), workloads).retry_without_start()

@@ -15,6 +15,7 @@ from support.reported_pods import key_of, running_node
 from support.tas_clusters import hosts_of
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.scheduling_pass import RETRY_INTERVAL
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.topology.types import HOSTNAME
@@ -151,3 +152,20 @@ def test_a_workload_without_a_possible_start_is_reserved_once_a_node_has_capacit
     fed.change_nodes([report_change("n", 0)])
     fed.run_pass(CREATED + 2)
     assert [(key, one.start) for key, one in fed.state.reservations.by_key.items()] == [("ns/waits", CREATED + 100)]
+
+
+def test_a_retry_waits_for_its_interval() -> None:
+    """Node changes are frequent, and each search for a start takes time."""
+    fed = feed()
+    fed.change_nodes([node_change("n"), report_change("n", 1)])
+    fed.submit(workload("runs", 1, maximumExecutionTimeSeconds=100))
+    fed.run_pass(CREATED)
+    fed.submit(workload("waits", 2))
+    fed.run_pass(CREATED + 1)
+    fed.change_nodes([report_change("n", 1)])
+    fed.run_pass(CREATED + 2)
+    fed.change_nodes([report_change("n", 0)])
+    fed.run_pass(CREATED + 1 + RETRY_INTERVAL)
+    assert not fed.state.reservations.by_key
+    fed.run_pass(CREATED + 2 + RETRY_INTERVAL)
+    assert list(fed.state.reservations.by_key) == ["ns/waits"]
