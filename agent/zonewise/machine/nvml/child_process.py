@@ -42,12 +42,12 @@ class NvmlChild:
         self._deadline = deadline
         self._environment = dict(environment or {})
         self._left: Popen[str] | None = None
-        self._open_requests = 0
+        self._timeouts = 0
 
     @property
     def attempt(self) -> tuple[int, bool]:
         """Return a value that changes as soon as another query may succeed after one that exceeded the deadline."""
-        return self._open_requests, self._lives()
+        return self._timeouts, self._lives()
 
     def query(self) -> NvmlFacts:
         """Return NVML's facts; after the deadline, facts that contain only the problem."""
@@ -80,7 +80,7 @@ class NvmlChild:
         """End a child that exceeded the deadline, or abandon it if it cannot be ended."""
         from subprocess import TimeoutExpired
 
-        self._open_requests += 1
+        self._timeouts += 1
         child.kill()
         problem = f"the nvidia driver did not respond within {self._deadline:g} s"
         try:
