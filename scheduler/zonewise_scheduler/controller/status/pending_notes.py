@@ -48,7 +48,7 @@ class PendingNotes:
         self._timer = timer
         self._now = 0.0
         self._bucket = TokenBucket(RATE, BURST, lambda: self._now)
-        self._rotation: deque[str] = deque()
+        self._due_keys: deque[str] = deque()
         self._rotated_at = -_ROTATION
         self._explained_until = 0.0
         self._last_notes: dict[str, tuple[PendingNote, float]] = {}
@@ -74,14 +74,14 @@ class PendingNotes:
         `invalid`: problems of the workloads that the planner cannot contain, by key.
         """
         self._now, self._invalid = now, invalid
-        if not self._rotation and now >= self._rotated_at + _ROTATION:
+        if not self._due_keys and now >= self._rotated_at + _ROTATION:
             self._rotate(state, now)
-        while self._rotation and now >= self._explained_until:
-            key = self._rotation.popleft()
+        while self._due_keys and now >= self._explained_until:
+            key = self._due_keys.popleft()
             if not self._is_due(state, key, now):
                 continue
             if not self._bucket.try_acquire():
-                self._rotation.appendleft(key)
+                self._due_keys.appendleft(key)
                 return
             begin = self._timer()
             try:
@@ -120,7 +120,7 @@ class PendingNotes:
             order = queue.heap.sorted_keys(state.snapshot.local_queue_usage)
             heads += order[:HEADS]
             others += order[HEADS:]
-        self._rotation.extend(
+        self._due_keys.extend(
             key for key in (*self._invalid, *state.inadmissible, *heads, *others) if self._is_due(state, key, now)
         )
 
