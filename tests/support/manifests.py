@@ -22,6 +22,7 @@ from support.definitions import definition_of
 from support.programs import find_program, missing_program
 from support.snapshots import PROJECT
 from support.waiting import eventually
+from tools.chart.renderings import KUSTOMIZE_VARIABLES
 from zonewise.commands import agent
 from zonewise_scheduler.commands import scheduler
 
@@ -185,7 +186,7 @@ def _named(folder: Path) -> list[str]:
 
 def _kustomize(place: Path) -> str:
     command = [kubectl(), "kustomize", str(place)]
-    environment = {**os.environ, "GOGC": "off"}  # garbage collection takes a third of such a short run
+    environment = {**os.environ, **KUSTOMIZE_VARIABLES}
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     return result.stdout
