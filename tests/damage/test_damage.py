@@ -149,7 +149,7 @@ CONTENTS = (b"", b"\xff\xfe\0\x80\n", b"9" * 60 + b"\n")
 
 
 def test_every_single_file_may_be_emptied_or_garbled() -> None:
-    """Each single file that discovery reads on a whole server can have one of the contents, each file another one."""
+    """Each single file that discovery reads on a server can have one of the contents, which alternate between files."""
     for path, content in zip(intact(SERVER)[2], cycle(CONTENTS), strict=False):
         check(SERVER, {path: Damage("content", 0, content)})
 

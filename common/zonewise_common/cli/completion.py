@@ -41,7 +41,7 @@ def _bash(program: str, commands: Sequence[CommandSpec]) -> str:
         f"{function}() {{",
         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options='' values='' files=''",
         "  COMPREPLY=()",
-        "  # of --output=yaml, bash makes three words",
+        "  # bash splits --output=yaml into three words",
         "  if [[ $word == '=' ]]; then word=''; elif [[ $before == '=' ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi",
         "  if ((COMP_CWORD == 1)); then",
         f'    COMPREPLY=($(compgen -W "{names} --help --version" -- "$word"))',

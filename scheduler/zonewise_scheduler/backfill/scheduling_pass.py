@@ -21,7 +21,7 @@ Consequences of a decision about a head (EntryStatus):
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
 reservation if its start would be too far away; it is due again in the next pass. Nor does it get one if it cannot start
-even when all workloads have ended. It is due again within RETRY_INTERVAL after nodes or reservations have changed.
+even when all workloads have ended. Then it is due again in a later pass, after nodes or reservations have changed.
 """
 
 from __future__ import annotations
