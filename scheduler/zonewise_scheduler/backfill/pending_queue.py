@@ -11,7 +11,7 @@ from zonewise_scheduler.backfill.policies import MAX_POSTPONED
 from zonewise_scheduler.quota.queue.pending_workloads import PendingWorkloads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from zonewise_scheduler.backfill.policies import BackfillPolicy
     from zonewise_scheduler.backfill.types import Reservation
@@ -61,6 +61,11 @@ class PendingQueue:
         if self._policy.reserves:
             order = self._order(workload)
             heappush(self._aging, (order[1] + self._policy.reserve_age(workload.walltime), order))
+
+    def remove_due(self, keys: Container[str]) -> None:
+        """Remove workloads from the front of those that have waited long enough, as long as they are among these."""
+        while self._aged and self._aged[0][-1] in keys:
+            heappop(self._aged)
 
     def make_due(self, workload: Workload) -> None:
         """Make a workload due again that was due and has no reservation."""

@@ -324,8 +324,14 @@ def _reserve(pass_state: PassState, head: Head) -> None:
 
 
 def _keep_unreserved(pass_state: PassState) -> None:
-    """Keep the workloads that were due and got no reservation, so that they will be due again."""
-    state = pass_state.state
+    """Keep the workloads that were due and got no reservation, so that they will be due again.
+
+    The last one that was due in each queue may still be the first of its queue, so it is removed before it is added.
+    """
+    state, unreserved = pass_state.state, (*pass_state.postponed, *pass_state.without_start)
+    keys = {head.workload.key for head in unreserved}
+    for head in unreserved:
+        state.pending_queues[head.cluster_queue].remove_due(keys)
     for head in pass_state.postponed:
         state.pending_queues[head.cluster_queue].make_due(head.workload)
     for head in pass_state.without_start:

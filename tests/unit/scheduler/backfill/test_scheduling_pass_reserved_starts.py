@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import pytest
 
 from support.planner_stories import make_planner, make_workload, queue, submission
 from zonewise_common.k8s.taints import Taint
@@ -18,7 +20,9 @@ from zonewise_scheduler.quota.api.workload_types import PodSet
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.reservation import TimelineSource
     from zonewise_scheduler.backfill.types import Plan
+    from zonewise_scheduler.quota.cycle.entry import Head
 
 CPUS = [FlavorQuotas(name, (("cpu", ResourceQuota(10)),)) for name in ("one", "two")]
 GPUS = FlavorQuotas("gpus", (("gpu", ResourceQuota(1)),))
@@ -109,3 +113,24 @@ def test_a_workload_is_reserved_once_one_with_an_unknown_reserved_start_has_star
     events.submit(planner, make_workload("third", 1, at=4), "r")
     schedule(planner, 4)
     assert {key: one.start for key, one in planner.reservations.by_key.items()} == {"ns/second": 13}
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+def test_a_workload_that_can_never_start_is_searched_for_once(
+    strategy: Literal["BestEffortFIFO", "StrictFIFO"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its search is not repeated in each pass, even if no other workload of its queue may start."""
+    planner = make_planner([queue("q", 4)._replace(queueing_strategy=strategy)], BackfillPolicy())
+    searched: list[str] = []
+    reserve = planner.reservations.reserve
+
+    def counted(head: Head, source: TimelineSource, latest: float = inf) -> float | None:
+        searched.append(head.workload.key)
+        return reserve(head, source, latest)
+
+    monkeypatch.setattr(planner.reservations, "reserve", counted)
+    events.submit(planner, make_workload("wide", 9), "q")
+    for now in range(5):
+        events.submit(planner, make_workload(f"small-{now}", 9, at=now), "q")
+        schedule(planner, now)
+    assert searched.count("ns/wide") == 1
