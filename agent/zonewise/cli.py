@@ -64,6 +64,10 @@ def _reopen_closed_streams() -> None:
 
 
 class _Parser(ArgumentParser):
+    def print_help(self, file: object = None) -> None:  # noqa: ARG002 -- argparse passes none
+        """Print the help text to standard output; argparse itself would ignore that it cannot be written."""
+        write(self.format_help(), STANDARD_OUTPUT)
+
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see `{self.prog} --help`")
 

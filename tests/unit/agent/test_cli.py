@@ -186,7 +186,7 @@ def test_a_closed_input_is_empty() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("arguments", ["show --root {server} -o json", "--help", "--version"])
+@pytest.mark.parametrize("arguments", ["show --root {server} -o json", "--help", "show --help", "--version"])
 def test_a_full_disk(arguments: str, server: str) -> None:
     """An output that could not be written is a failure."""
     line = f"{sys.executable} -m zonewise {arguments.format(server=server)} > /dev/full"
