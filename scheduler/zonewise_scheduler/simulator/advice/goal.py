@@ -58,7 +58,7 @@ class Goal(NamedTuple):
     bound: float
     """Seconds."""
     text: str
-    """The goal as written, with single spaces."""
+    """The goal as written, with single spaces and the unit of the bound."""
 
     @property
     def label(self) -> str:
@@ -89,7 +89,8 @@ def parse_goal(text: str, parse_duration: Callable[[str], float]) -> Goal:
         )
     percent = float(match["percent"]) if match["percent"] else {"longest": 100.0, "mean": 0.0}[match["statistic"]]
     selection = JobSelection(match["group"] or "", match["name"] or "")
-    return Goal(match["statistic"], percent, selection, parse_duration(match["bound"]), " ".join(text.split()))
+    unit = " s" if match["bound"][-1].isdigit() else ""
+    return Goal(match["statistic"], percent, selection, parse_duration(match["bound"]), " ".join(text.split()) + unit)
 
 
 def measure(goal: Goal, history: History) -> Measurement:

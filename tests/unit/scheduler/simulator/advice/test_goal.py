@@ -27,7 +27,7 @@ def wait(text: str) -> float:
 def test_a_goal_has_statistic_jobs_and_bound() -> None:
     goal = parse_goal("  p99.5 wait of  queue gpu<=60 ", float)
     assert goal[:4] == ("p99.5", 99.5, JobSelection("queue", "gpu"), 60.0)
-    assert goal.text == "p99.5 wait of queue gpu<=60"
+    assert goal.text == "p99.5 wait of queue gpu<=60 s"
     assert goal.label == "p99.5 wait of queue gpu"
 
 
