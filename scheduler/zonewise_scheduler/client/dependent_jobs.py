@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zonewise_common.k8s.fields import FieldError, FieldReader
-from zonewise_scheduler.client.job_facts import PENDING, JobFacts
-from zonewise_scheduler.client.job_labels import QUEUE_LABEL
-from zonewise_scheduler.client.pod_facts import pod_totals
-from zonewise_scheduler.quota.api.declared_walltime import read_walltime
+from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.client.unqueued_jobs import unqueued_job
 from zonewise_scheduler.quota.api.job_dependency import dependency_state, read_dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zonewise_scheduler.client.job_facts import JobFacts
     from zonewise_scheduler.quota.api.job_dependency import JobDependency
 
 Json = dict[str, Any]
@@ -37,26 +36,8 @@ def read_dependent_job(job: Mapping[str, Any], find: Callable[[str], Json | None
         is_lost = any(dependency_state(*pair) == "never" for pair in dependencies)
     if not clauses:
         return None
-    reader = FieldReader(job, "", [])
-    metadata, spec = reader.child("metadata"), reader.child("spec")
-    walltime = read_walltime(job)[0]
-    pods = spec.count("parallelism", 1) or 0
-    return JobFacts(
-        metadata.text("namespace"),
-        "",
-        "Job",
-        "batch/v1",
-        metadata.text("name"),
-        metadata.pairs("labels").get(QUEUE_LABEL, ""),
-        PENDING,
-        pods,
-        created_at=metadata.time("creationTimestamp"),
-        walltime=None if walltime == float("inf") else walltime,
-        reason=DEPENDENCY_NEVER_SATISFIED if is_lost else DEPENDENCY,
-        message="; ".join(clauses),
-        requests=(("main", pods, pod_totals(spec.child("template").child("spec"))),),
-        uid=metadata.text("uid"),
-    )
+    reason = DEPENDENCY_NEVER_SATISFIED if is_lost else DEPENDENCY
+    return replace(unqueued_job(job), reason=reason, message="; ".join(clauses))
 
 
 def _clause(dependency: JobDependency, job: Mapping[str, Any] | None) -> str:

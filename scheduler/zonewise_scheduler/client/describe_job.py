@@ -8,11 +8,12 @@ from zonewise_common.cli.details import Detail
 from zonewise_common.cli.table import Cell, Column, make_table
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import ExplanationFacts
+from zonewise_scheduler.client.job_events import event_time, involved_name
 from zonewise_scheduler.client.job_facts import ADMITTED, PENDING, STOPPING
 from zonewise_scheduler.client.job_objects import pods_text
 from zonewise_scheduler.client.pod_fault import fault_lines
 from zonewise_scheduler.client.queue_listing import latest_start
-from zonewise_scheduler.client.time_text import clock_text, format_time, parse_time, short_duration, time_until
+from zonewise_scheduler.client.time_text import clock_text, format_time, short_duration, time_until
 from zonewise_scheduler.quota.api.amount import amount_text
 
 if TYPE_CHECKING:
@@ -205,23 +206,6 @@ def _event_table(job: JobFacts, events: Sequence[Mapping[str, Any]], now: float)
         for time, event in newest
     ]
     return make_table(columns, rows)
-
-
-def involved_name(event: Mapping[str, Any]) -> str:
-    """Return the name of the object that an Event involves."""
-    involved: Mapping[str, Any] = event.get("involvedObject") or {}
-    return str(involved.get("name", ""))
-
-
-def event_time(event: Mapping[str, Any]) -> float:
-    """Return when an Event was last observed, in seconds since 1970; 0 if it does not contain the time."""
-    series: Mapping[str, Any] = event.get("series") or {}
-    metadata: Mapping[str, Any] = event.get("metadata") or {}
-    candidates = (
-        series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
-        metadata.get("creationTimestamp"),
-    )  # fmt: skip
-    return next((time for time in map(parse_time, candidates) if time is not None), 0.0)
 
 
 def _pod_document(pod: PodFacts) -> dict[str, Any]:

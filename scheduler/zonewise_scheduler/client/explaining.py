@@ -9,20 +9,13 @@ from zonewise_common.cli.details import Detail
 from zonewise_common.kube.errors import Forbidden
 from zonewise_common.kube.resources import EVENTS, JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
-from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job, event_time, involved_name
+from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
 from zonewise_scheduler.client.describe_node import describe_node
 from zonewise_scheduler.client.describe_pod import describe_pod
 from zonewise_scheduler.client.description import Description
 from zonewise_scheduler.client.explanation_facts import read_explanation
-from zonewise_scheduler.client.job_facts import (
-    FINISHED,
-    PENDING,
-    has_ended,
-    job_failure,
-    read_job,
-    unqueued_job,
-    with_row,
-)
+from zonewise_scheduler.client.job_events import event_time, involved_name, is_about_an_earlier_job
+from zonewise_scheduler.client.job_facts import FINISHED, PENDING, has_ended, job_failure, read_job, with_row
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
 from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_unqueued_job
 from zonewise_scheduler.client.node_facts import read_node_facts
@@ -31,6 +24,7 @@ from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_fa
 from zonewise_scheduler.client.pod_fault import fault_lines, job_faults, pod_name_pattern, read_pod_fault, without_fault
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
+from zonewise_scheduler.client.unqueued_jobs import unqueued_job, with_reason
 
 if TYPE_CHECKING:
     import re
@@ -41,8 +35,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.client.pod_facts import PodFacts
     from zonewise_scheduler.client.session import Json, Session
 
-_INVALID_JOB = f"Invalid{JOBS.kind}"
-"""The reason of the controller's Event on a Job for which it cannot create a Workload."""
 _POD_KINDS = frozenset({"pod", "pods", "po"})
 _NODE_KINDS = frozenset({"node", "nodes", "no"})
 
@@ -156,14 +148,8 @@ def _events(session: Session, job: JobFacts, pods: Iterable[Json]) -> list[Json]
 def _is_event_of(event: Json, job: JobFacts, is_own: Mapping[str, bool], deleted: re.Pattern[str]) -> bool:
     name = involved_name(event)
     if name in is_own:
-        return is_own[name] and not _is_about_an_earlier_job(event, job)
+        return is_own[name] and not is_about_an_earlier_job(event, job)
     return deleted.fullmatch(name) is not None and event_time(event) >= (job.created_at or 0.0)
-
-
-def _is_about_an_earlier_job(event: Json, job: JobFacts) -> bool:
-    """Return whether an Event is about another object with a job's name, such as a deleted one."""
-    involved: Json = event.get("involvedObject") or {}
-    return bool(job.uid and involved.get("uid") and involved.get("name") == job.name and involved["uid"] != job.uid)
 
 
 def _unqueued_job(session: Session, obj: Json) -> Description:
@@ -172,7 +158,7 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
     listed = session.list(PODS, scope=job.namespace)
     events = _events(session, job, listed)
     if job.local_queue:
-        why = _why_without_workload(job, events)
+        why = with_reason(job, events).message
     else:
         why = "is in no queue: it has no label kueue.x-k8s.io/queue-name"
     suspended = bool(obj.get("spec", {}).get("suspend"))
@@ -192,14 +178,6 @@ def _unqueued_job(session: Session, obj: Json) -> Description:
         Detail("fault", fault_lines(faults, session.now()), "bad"),
     ]
     return Description(job.display_name, details, document, job.resource_name)
-
-
-def _why_without_workload(job: JobFacts, events: Sequence[Json]) -> str:
-    """Return why a Job with a LocalQueue has no Workload: the controller rejects it, or may not be running."""
-    rejections = [event for event in events if event.get("reason") == _INVALID_JOB and involved_name(event) == job.name]
-    if rejections:
-        return f"the controller does not queue it: {max(rejections, key=event_time).get('message', '')}"
-    return f"names LocalQueue {job.local_queue}, and has no Workload yet: does `zonewise controller` run?"
 
 
 def _pod(session: Session, name: str) -> Description | None:

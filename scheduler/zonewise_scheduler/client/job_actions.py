@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.kube.client import PatchKind
 from zonewise_common.kube.errors import Conflict, NotFound
 from zonewise_common.kube.resources import PODS, WORKLOADS, Resource
-from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, RESERVED, STOPPING, has_ended, unqueued_job
+from zonewise_scheduler.client.job_facts import ADMITTED, FINISHED, RESERVED, STOPPING, has_ended
 from zonewise_scheduler.client.job_reading import find_unqueued_job
+from zonewise_scheduler.client.unqueued_jobs import unqueued_job
 
 if TYPE_CHECKING:
     from zonewise_scheduler.client.job_facts import JobFacts

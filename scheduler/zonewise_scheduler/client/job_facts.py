@@ -7,8 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from zonewise_common.k8s.fields import FieldReader
-from zonewise_common.kube.resources import JOBS, WORKLOADS
-from zonewise_scheduler.client.job_labels import QUEUE_LABEL
+from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.client.pod_facts import pod_totals
 from zonewise_scheduler.client.time_text import format_time, parse_time
 from zonewise_scheduler.quota.api.declared_walltime import workload_walltime
@@ -169,22 +168,6 @@ def read_job(workload: Mapping[str, Any], problems: list[str] | None = None) -> 
         resource_version=metadata.text("resourceVersion"),
         uid=uid,
         active=active,
-    )
-
-
-def unqueued_job(obj: Mapping[str, Any]) -> JobFacts:
-    """Return a batch/v1 Job without a Workload."""
-    metadata = FieldReader(obj, "", []).child("metadata")
-    return JobFacts(
-        metadata.text("namespace"),
-        "",
-        JOBS.kind,
-        JOBS.api_version,
-        metadata.text("name"),
-        metadata.pairs("labels").get(QUEUE_LABEL, ""),
-        PENDING,
-        created_at=metadata.time("creationTimestamp"),
-        uid=metadata.text("uid"),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.kube.errors import Forbidden
-from zonewise_common.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
+from zonewise_common.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
 from zonewise_scheduler.client.job_facts import FINISHED, has_ended, read_job, sorted_jobs, with_row
+from zonewise_scheduler.client.job_labels import QUEUE_LABEL
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
 from zonewise_scheduler.client.session import metadata_pairs
-from zonewise_scheduler.quota.api.job_dependency import DEPENDENCY_ANNOTATION
+from zonewise_scheduler.client.unqueued_jobs import unqueued_job, with_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
@@ -44,23 +45,41 @@ def read_jobs(session: Session, *, everywhere: bool = False) -> tuple[list[JobFa
         notes.append(MISSING.format(reason=error))
     problems: list[str] = []
     jobs = [with_row(job, rows.get(job.key)) for job in (read_job(workload, problems) for workload in workloads)]
-    dependent = _dependent_jobs(session, scope, {job.uid for job in jobs})
-    return sorted_jobs([*jobs, *dependent]), [*notes, *problems]
+    unqueued = _unqueued_jobs(session, scope, {job.uid for job in jobs})
+    return sorted_jobs([*jobs, *unqueued]), [*notes, *problems]
 
 
-def _dependent_jobs(session: Session, scope: str | None, queued: Set[str]) -> Iterator[JobFacts]:
-    """Yield the jobs that wait for other Jobs and so have no Workload; `queued` are the UIDs of those that have one."""
+def _unqueued_jobs(session: Session, scope: str | None, queued: Set[str]) -> Iterator[JobFacts]:
+    """Yield the suspended Jobs of a queue that have no Workload; `queued` are the UIDs of those that have one."""
     try:
         jobs = session.list(JOBS, scope=scope)
     except Forbidden:
         return
     by_name = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
+    without_reason: list[JobFacts] = []
     for (namespace, _), job in by_name.items():
-        is_dependent = bool(metadata_pairs(job, "annotations").get(DEPENDENCY_ANNOTATION))
-        if is_dependent and job.get("spec", {}).get("suspend") and job["metadata"].get("uid") not in queued:
-            facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
-            if facts is not None:
-                yield facts
+        if not job.get("spec", {}).get("suspend") or job["metadata"].get("uid") in queued or has_ended(job):
+            continue
+        facts = read_dependent_job(job, lambda name, namespace=namespace: by_name.get((namespace, name)))
+        if facts is not None:
+            yield facts
+        elif metadata_pairs(job, "labels").get(QUEUE_LABEL) and not _has_controller(job):
+            without_reason.append(unqueued_job(job))
+    events = _events(session, scope) if without_reason else []
+    yield from (with_reason(job, events) for job in without_reason)
+
+
+def _has_controller(job: Json) -> bool:
+    """Return whether another object owns a Job, such as a JobSet, which is queued as a whole."""
+    owners: list[Json] = job["metadata"].get("ownerReferences") or []
+    return any(owner.get("controller") for owner in owners)
+
+
+def _events(session: Session, scope: str | None) -> list[Json]:
+    try:
+        return session.list(EVENTS, scope=scope)
+    except Forbidden:
+        return []
 
 
 class QueueSelection(NamedTuple):

@@ -1,4 +1,4 @@
-"""The list of jobs: queued jobs, and jobs that wait for others."""
+"""The list of jobs: queued jobs, jobs that are not queued, and jobs that wait for others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from zonewise_common.kube.resources import JOBS, WORKLOADS
+from zonewise_common.kube.resources import EVENTS, JOBS, WORKLOADS
 from zonewise_scheduler.client.job_facts import read_job
 from zonewise_scheduler.client.job_reading import NamedJobs, read_jobs
 from zonewise_scheduler.client.read_api import ReadApiUnavailable
@@ -19,13 +19,15 @@ Json = dict[str, Any]
 
 
 class FakeSession:
-    """A session with Jobs and Workloads, but without a read API."""
+    """A session with Jobs, Workloads and an Event, but without a read API."""
 
     scope = namespace = "ns"
     all_namespaces = False
 
     def __init__(self, jobs: list[Json], workloads: list[Json]) -> None:
-        self.objects = {JOBS: jobs, WORKLOADS: workloads}
+        involved = {"kind": "Job", "name": "invalid", "uid": "u-invalid"}
+        invalid: Json = {"reason": "InvalidJob", "message": "metadata: bad", "involvedObject": involved}
+        self.objects = {JOBS: jobs, WORKLOADS: workloads, EVENTS: [invalid]}
         self.read_api = self
 
     def list(self, resource: Resource, *, scope: str) -> list[Json]:
@@ -40,10 +42,12 @@ class FakeSession:
         raise ReadApiUnavailable("it is down")
 
 
-def job(name: str, dependency: str = "", **status: Any) -> Json:
-    annotations = {"zonewise.dev/dependency": dependency} if dependency else {}
-    metadata = {"namespace": "ns", "name": name, "uid": f"u-{name}", "annotations": annotations}
-    return {"metadata": metadata, "spec": {"suspend": True}, "status": status}
+def job(name: str, dependency: str = "", queue: str = "", owner: str = "", **status: Any) -> Json:
+    metadata: Json = {"namespace": "ns", "name": name, "uid": f"u-{name}"}
+    metadata["annotations"] = {"zonewise.dev/dependency": dependency} if dependency else {}
+    metadata["labels"] = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    metadata["ownerReferences"] = [{"kind": owner, "name": "owner", "controller": True}] if owner else []
+    return {"metadata": metadata, "spec": {"suspend": True, "parallelism": 2}, "status": status}
 
 
 def workload(name: str) -> Json:
@@ -63,6 +67,17 @@ def test_jobs_that_wait_for_others_are_listed() -> None:
     failed = job("failed", conditions=[{"type": "Failed", "status": "True"}])
     jobs = [failed, job("plain"), job("waits", "afterany:plain"), job("never", "afterok:failed")]
     assert listed(jobs, []) == {"waits": "Dependency", "never": "DependencyNeverSatisfied"}
+
+
+def test_jobs_that_are_not_queued_are_listed_with_the_reason() -> None:
+    """Jobs that have ended, have no queue, or belong to another object of a queue, are not listed."""
+    ended = job("ended", queue="lq", conditions=[{"type": "Complete", "status": "True"}])
+    jobs = [ended, job("other"), job("part", queue="lq", owner="JobSet"), job("new", queue="lq")]
+    facts, _ = read_jobs(cast("Session", FakeSession([*jobs, job("invalid", queue="lq")], [])))
+    assert [(each.name, each.local_queue, each.pods, each.reason, each.message) for each in facts] == [
+        ("invalid", "lq", 2, "InvalidJob", "the controller does not queue it: metadata: bad"),
+        ("new", "lq", 2, "NoWorkload", "names LocalQueue lq, and has no Workload yet: does `zonewise controller` run?"),
+    ]
 
 
 def test_a_queued_job_is_listed_once() -> None:
