@@ -10,6 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.policies import MAX_POSTPONED
+from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until
+from zonewise_scheduler.quota.cycle.entry import Head
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.backfill.pending_queue import PendingQueue
     from zonewise_scheduler.backfill.types import Reservation
-    from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
@@ -27,8 +28,7 @@ def next_heads(pass_state: PassState) -> list[Head]:
     state = pass_state.state
     begin_cycle(pass_state)
     names = [name for name in state.active_queues if name not in pass_state.exhausted_queues]
-    due = due_workloads(pass_state, names)
-    _skip_certain_rejections(pass_state, names, due)
+    due = _skip_certain_rejections(pass_state, names)
     heaps = [state.pending_queues[name].heap for name in names if name not in pass_state.skipped_queues]
     heads = pop_heads(heaps, state.snapshot, state.namespaces, pass_state.cycle, due)
     still_active = {head.cluster_queue for head in heads} | pass_state.skipped_queues
@@ -67,43 +67,68 @@ def due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
     return due
 
 
-def _skip_certain_rejections(pass_state: PassState, names: list[str], due: Mapping[str, str]) -> None:
+def _skip_certain_rejections(pass_state: PassState, names: list[str]) -> dict[str, str]:
     """Skip heads that would certainly be rejected, and cycles that have no other heads.
 
-    The outcome is the same as if these heads had been nominated: the workloads behind them become heads in the same
-    cycles. If the rejection of a head affects its cycle, the head is skipped only if all other heads are skipped too.
+    Returns the due workloads of the cycle that is left, by queue. The outcome is the same as if the skipped heads had
+    been nominated: the workloads behind them become heads in the same cycles. If the rejection of a head affects its
+    cycle, the head is skipped only if all other heads are skipped too.
     """
-    state, only_rejections = pass_state.state, True
+    state = pass_state.state
     if state.policy.reserves:  # then the headroom bound reads the reservations
         state.reservations.begin_cycle(state, state.now)
-    while only_rejections:
+    while True:
+        due = due_workloads(pass_state, names)
         rejections, only_rejections = _certain_rejections(pass_state, names, due)
         pass_state.skipped_queues = {
             name for name in rejections if only_rejections or not pass_state.headroom.affects_cycle(name)
         }
         for name in pass_state.skipped_queues:
-            state.pending_queues[name].heap.mark_inadmissible(*rejections[name])
-        if not rejections:
-            return
-        if only_rejections:
-            begin_cycle(pass_state)
+            skip_head(pass_state, name, *rejections[name], due=due.pop(name, None) is not None)
+        if not rejections or not only_rejections:
+            return due
+        begin_cycle(pass_state)
 
 
 def _certain_rejections(
     pass_state: PassState, names: list[str], due: Mapping[str, str]
 ) -> tuple[dict[str, tuple[str, BoundReason]], bool]:
     """Return the heads that would certainly be rejected, by queue, and whether there are no other heads."""
-    only_rejections = not due
+    only_rejections = True
     rejections: dict[str, tuple[str, BoundReason]] = {}
     for name in names:
-        if name in due:
-            continue
-        key, reason = head_rejection(pass_state, name)
+        key, reason = due_rejection(pass_state, name, due[name]) if name in due else head_rejection(pass_state, name)
         if reason:
             rejections[name] = key, reason
         elif key:
             only_rejections = False
     return rejections, only_rejections
+
+
+def skip_head(pass_state: PassState, name: str, key: str, reason: BoundReason, *, due: bool) -> None:
+    """Make a queue's head inadmissible without a nomination; a due workload is postponed."""
+    heap = pass_state.state.pending_queues[name].heap
+    heap.mark_inadmissible(key, reason)
+    workload = heap.get(key) if due else None
+    if workload is not None:
+        pass_state.postponed.append(Head(workload, name))
+
+
+def due_rejection(pass_state: PassState, name: str, key: str) -> tuple[str, BoundReason]:
+    """Return a due workload and why it would certainly be rejected and postponed ("" if not certain).
+
+    This is certain only of a workload for which the last search found a start. It lacks quota until the latest start
+    that may be reserved (reservation_bound.py).
+    """
+    state, queue = pass_state.state, pass_state.state.pending_queues[name]
+    workload = queue.heap.get(key)
+    if workload is None or key not in queue.postponed or key in state.reservations.by_key or queue.strict:
+        return key, ""
+    latest, reason = state.latest_start(workload), _bound_reason(pass_state, queue, key)
+    if reason != "NoQuota" or latest == inf:
+        return key, ""
+    alternatives = queue.heap.alternatives(key)
+    return key, reason if alternatives and quota_lacks_until(latest, name, alternatives, state) else ""
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

@@ -17,7 +17,13 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.cycle_heads import begin_cycle, due_workloads, head_rejection
+from zonewise_scheduler.backfill.cycle_heads import (
+    begin_cycle,
+    due_rejection,
+    due_workloads,
+    head_rejection,
+    skip_head,
+)
 from zonewise_scheduler.backfill.pass_state import PlayHead
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.queue.heads import pop_heads
@@ -61,7 +67,7 @@ def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
     """Add the heads of queues; queues without one become inactive."""
     state = pass_state.state
     names = [name for name in names if name not in pass_state.exhausted_queues]
-    due = due_workloads(pass_state, names)
+    due = _due_workloads(pass_state, names)
     for name in names:
         key = due.get(name) or _first_not_rejected(pass_state, name)
         if not key:
@@ -79,6 +85,20 @@ def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
         heappush(
             pass_state.play_heads, PlayHead(number, borrows, -workload.priority, timestamp, name, due.get(name, ""))
         )
+
+
+def _due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
+    """Return the due workload of each queue that has one; postpone those before it that are certainly rejected."""
+    due = due_workloads(pass_state, names)
+    while postponed := {
+        name: rejection for name, key in due.items() if (rejection := due_rejection(pass_state, name, key))[1]
+    }:
+        for name, (key, reason) in postponed.items():
+            skip_head(pass_state, name, key, reason, due=True)
+            pass_state.head_counts[name] += 1
+            del due[name]
+        due |= due_workloads(pass_state, list(postponed))
+    return due
 
 
 def _first_not_rejected(pass_state: PassState, name: str) -> str:

@@ -40,6 +40,8 @@ class PendingQueue:
         """Heap of the workloads that have waited long enough; some are stale."""
         self._without_start: deque[_QueueOrder] = deque()
         """The workloads that were due and for which no start was found; some are stale."""
+        self.postponed: frozenset[str] = frozenset()
+        """Keys of the workloads that the last such pass postponed: their starts were too far away to be reserved."""
 
     def copy(self, policy: BackfillPolicy) -> PendingQueue:
         """Return an independent copy with a policy of another depth."""

@@ -57,11 +57,15 @@ class CohortIndex:
         for name, root in roots.items():
             names_by_tree.setdefault(name if root is None else f"/{root.name}", []).append(name)
         self._all = tuple(roots)
-        self._tree_by_queue = {name: tuple(names) for names in names_by_tree.values() for name in names}
+        self._tree_by_queue = {name: tree for tree in map(tuple, names_by_tree.values()) for name in tree}
 
     def queues_sharing_quota(self, queue: str) -> tuple[str, ...]:
         """Return the queues of a queue's tree, including the queue itself."""
         return self._tree_by_queue[queue]
+
+    def share_quota(self, queue: str, other: str) -> bool:
+        """Return whether two queues are in the same tree."""
+        return self._tree_by_queue[queue] is self._tree_by_queue[other]
 
     def queues_affected_by(self, workload: Workload) -> Iterable[str]:
         """Return the queues that may use what a workload frees: those of its tree, or all if it has a topology."""
@@ -136,6 +140,11 @@ class PlannerState:
         earliest = min((start for start in starts if start > self.now), default=inf)
         earliest = min(earliest, next(iter(self.young.values()), inf))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
+
+    def latest_start(self, workload: Workload) -> float:
+        """Return the latest start, in seconds, that may be reserved now for a pending workload."""
+        since = workload.queue_order_timestamp(requeue_from_eviction=self.settings.requeue_from_eviction)
+        return self.policy.latest_start(self.now, since)
 
     def pending_workload(self, key: str) -> Workload | None:
         """Return a workload in a pending queue; None if it is in none."""

@@ -20,8 +20,9 @@ Consequences of a decision about a head (EntryStatus):
                                                                    continues if its namespace is not selected
 
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
-reservation if its start would be too far away; it is due again in the next pass. Nor does it get one if it cannot start
-even when all workloads have ended. Then it is due again in a later pass, after nodes or reservations have changed.
+reservation if its start would be too far away; it is due again in the next pass. From then on, it is nominated only if
+quota may suffice in time (reservation_bound.py). Nor does it get a reservation if it cannot start even when all
+workloads have ended. Then it is due again in a later pass, after nodes or reservations have changed.
 """
 
 from __future__ import annotations
@@ -312,8 +313,7 @@ def _reserve(pass_state: PassState, head: Head) -> None:
     state, key = pass_state.state, head.workload.key
     if key in state.reservations.by_key:
         return
-    since = head.workload.queue_order_timestamp(requeue_from_eviction=state.settings.requeue_from_eviction)
-    latest = state.policy.latest_start(state.now, since)
+    latest = state.latest_start(head.workload)
     start = state.reservations.reserve(head, state, latest)
     if start is None:
         pass_state.without_start.append(head)
@@ -334,6 +334,9 @@ def _keep_unreserved(pass_state: PassState) -> None:
         state.pending_queues[head.cluster_queue].remove_due(keys)
     for head in pass_state.postponed:
         state.pending_queues[head.cluster_queue].make_due(head.workload)
+    for name in {head.cluster_queue for head in pass_state.postponed}:
+        postponed = (head.workload.key for head in pass_state.postponed if head.cluster_queue == name)
+        state.pending_queues[name].postponed = frozenset(postponed)
     for head in pass_state.without_start:
         state.pending_queues[head.cluster_queue].keep_without_start(head.workload)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Decision
     from zonewise_scheduler.quota.flavorassigner.assignment import AssignmentClusterQueueState
+    from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
     from zonewise_scheduler.quota.queue.headroom_bound import BoundReason, HeadroomBound
     from zonewise_scheduler.quota.queue.shape_groups import Rank, ShapeKey
 
@@ -176,11 +177,14 @@ class PendingWorkloads:
         return self._first_active(local_queue_usage) if use_order else self._sticky_preemptor
 
     def inadmissible_reason(self, key: str, headroom: HeadroomBound, seconds: float = inf) -> BoundReason:
-        """Return why the head is certainly inadmissible, like the last head of its shape; "" if that is not certain.
+        """Return why a head is certainly inadmissible, like the last head of its shape; "" if that is not certain.
 
         `seconds`: how long it can delay reservations at most.
         """
-        workload, shape = self._entries[key].workload, self._shapes[self._entries[key].shape]
+        entry = self._entries.get(key)
+        if entry is None:
+            return ""  # it is inadmissible for a reason of its own
+        workload, shape = entry.workload, self._shapes[entry.shape]
         scan_started = key in self._last_assignments and self._last_assignments[key][0].pending_flavors
         if not shape.was_inadmissible or scan_started or workload.failed_checks:
             return ""
@@ -192,6 +196,10 @@ class PendingWorkloads:
                 return ""
         walltime = min(workload.walltime, seconds)
         return headroom.inadmissible_reason(self.spec.name, workload.priority, walltime, shape.alternatives)
+
+    def alternatives(self, key: str) -> FlavorAlternatives:
+        """Return the flavor alternatives of a workload for which inadmissible_reason() has returned a reason."""
+        return self._shapes[self._entries[key].shape].alternatives or ()
 
     def mark_inadmissible(self, key: str, reason: BoundReason) -> None:
         """Make a workload and all others with the same reason inadmissible without a cycle."""

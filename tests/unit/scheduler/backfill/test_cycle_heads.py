@@ -52,6 +52,24 @@ def test_skipped_heads_change_no_decision(policy: BackfillPolicy, preemption: bo
     compare()
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_postponed_workload_is_not_nominated_until_quota_may_suffice_in_time(exact: bool) -> None:
+    """Its start may be at most half of its wait away. Others of its queue start meanwhile."""
+    planner = make_planner([queue("q", 4)], BackfillPolicy(1000.0, 0.0, 0.0, 0.5))
+    events.submit(planner, make_workload("runs", 3, 90), "q")
+    events.submit(planner, make_workload("wide", 4, 10), "q")
+    assert set(schedule(planner, 0, exact=exact).decisions) == {"ns/runs", "ns/wide"}
+    nominated: dict[int, bool] = {}
+    for now in (10, 50, 59, 60):
+        events.submit(planner, make_workload(f"small-{now}", 1, 5, at=now), "q")
+        plan = schedule(planner, now, exact=exact)
+        nominated[now] = "ns/wide" in plan.decisions
+        assert [workload.name for workload in plan.admitted] == [f"small-{now}"]
+        events.finish(planner, f"ns/small-{now}")
+    assert nominated == {10: False, 50: False, 59: False, 60: True}
+    assert [reservation.start for reservation in planner.reservations_by_start] == [90]
+
+
 @pytest.mark.parametrize("reclaim", ["Never", "Any"])
 def test_a_rejected_head_is_not_nominated_again(reclaim: str) -> None:
     """Two CPUs become free. Of eight workloads, only the two that fit are nominated, in two queues of a cohort."""

@@ -34,6 +34,7 @@ POLICIES = [
     BackfillPolicy(shortest_first=True),
     BackfillPolicy(reserve_after=5.0, shortest_first=True),
     BackfillPolicy(12.0, 1.0, 1.0, shortest_first=True, age_weight=0.5),
+    BackfillPolicy(100.0, 0.0, 0.0, 0.3, shortest_first=True),
     BackfillPolicy(depth=2),
     BackfillPolicy(depth=UNLIMITED_DEPTH),
 ]

@@ -1,0 +1,88 @@
+"""The lower bound on reserved starts, compared with the search for them."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+
+from support.planner_stories import Story, make_planner, make_workload, queue
+from unit.scheduler.backfill.test_reservation import queue_lists, submission_lists
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.planner_state import new_state
+from zonewise_scheduler.backfill.policies import BackfillPolicy
+from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.quota.api.queue_types import ClusterQueuePreemption
+from zonewise_scheduler.quota.cycle.entry import Head
+from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound
+
+if TYPE_CHECKING:
+    from support.planner_stories import Submission
+    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.quota.api.queue_types import ClusterQueue
+
+
+def lacks_quota(planner: PlannerState, key: str, latest: float) -> bool:
+    """Return whether a pending workload lacks quota until `latest`."""
+    name, workload = planner.pending[key], planner.pending_workload(key)
+    assert workload is not None
+    alternatives = HeadroomBound(planner.snapshot, planner.settings).alternatives(Head(workload, name))
+    return bool(alternatives) and quota_lacks_until(latest, name, alternatives, planner)
+
+
+def reserved_start(planner: PlannerState, key: str) -> float:
+    """Return the earliest start alongside the reservations of others; infinite if there is none."""
+    workload = planner.pending_workload(key)
+    assert workload is not None
+    others = [reservation for other, reservation in planner.reservations.by_key.items() if other != key]
+    reservation = planner.timeline(others).earliest_reservation(Head(workload, planner.pending[key]), planner.settings)
+    return inf if reservation is None else reservation.start
+
+
+@pytest.mark.parametrize("policy", [BackfillPolicy(), BackfillPolicy(30.0, 1.0, 0.5, 0.5, depth=3)], ids=str)
+@pytest.mark.parametrize("preemption", [False, True])
+def test_no_start_is_earlier_than_the_bound(policy: BackfillPolicy, preemption: bool) -> None:
+    def check(planner: PlannerState, now: float) -> None:
+        for key in planner.pending:
+            start = reserved_start(planner, key)
+            for latest in (now, now + 2, now + 5):
+                assert start > latest or not lacks_quota(planner, key, latest)
+
+    @settings(max_examples=20)
+    @given(queue_lists(preemption=preemption), submission_lists())
+    def play(specs: list[ClusterQueue], submissions: list[Submission]) -> None:
+        Story(new_state(Snapshot(specs), policy), watch=check).play(submissions)
+
+    play()
+
+
+def test_the_quota_of_the_whole_tree_counts() -> None:
+    """The quota that a queue of the same cohort releases counts, but not that of other queues."""
+    planner = make_planner([queue("q", 2, cohort="c"), queue("r", 2, cohort="c"), queue("s", 2)], BackfillPolicy())
+    for name in "qrs":
+        events.submit(planner, make_workload(f"runs-{name}", 2, {"q": 30, "r": 20, "s": 10}[name]), name)
+    schedule(planner, 0)
+    events.submit(planner, make_workload("small", 2, 5), "q")
+    events.submit(planner, make_workload("wide", 4, 5), "q")
+    assert [lacks_quota(planner, "ns/small", latest) for latest in (0, 19, 20, 30)] == [True, True, False, False]
+    assert [lacks_quota(planner, "ns/wide", latest) for latest in (0, 20, 29, 30)] == [True, True, True, False]
+
+
+def test_victims_of_reservations_count_as_ended() -> None:
+    """They release their quota at the reserved start of their preemptor, before their own deadlines."""
+    preemption = ClusterQueuePreemption("LowerPriority")
+    planner = make_planner([queue("q", 4, preemption=preemption)], BackfillPolicy(depth=2))
+    planner.assumed = set()
+    events.submit(planner, make_workload("runs", 4, 100), "q")
+    schedule(planner, 0)
+    planner.assumed.clear()
+    events.submit(planner, make_workload("urgent", 1, 5, at=1, priority=1), "q")
+    [victim] = schedule(planner, 10).victims
+    assert victim.workload.key == "ns/runs"
+    events.submit(planner, make_workload("waits", 3, 5, at=2), "q")
+    assert not lacks_quota(planner, "ns/waits", 10)
+    assert reserved_start(planner, "ns/waits") == 10
