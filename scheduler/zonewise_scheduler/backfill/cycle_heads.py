@@ -128,7 +128,8 @@ def due_rejection(pass_state: PassState, name: str, key: str) -> tuple[str, Boun
     if reason != "NoQuota" or latest == inf:
         return key, ""
     alternatives = queue.heap.alternatives(key)
-    return key, reason if alternatives and quota_lacks_until(latest, name, alternatives, state) else ""
+    others = state.reservations.by_key.values()
+    return key, reason if alternatives and quota_lacks_until(latest, name, alternatives, state, others) else ""
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

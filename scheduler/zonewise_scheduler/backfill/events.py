@@ -21,8 +21,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.cohort_index import CohortIndex
 from zonewise_scheduler.backfill.pending_queue import PendingQueue
-from zonewise_scheduler.backfill.planner_state import CohortIndex, release_reservation, review_running
+from zonewise_scheduler.backfill.planner_state import release_reservation, review_running
 from zonewise_scheduler.backfill.queue_router import (
     InadmissibleWorkload,
     QueueRouter,

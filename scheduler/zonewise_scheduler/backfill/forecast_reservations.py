@@ -27,7 +27,7 @@ from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preempt
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from zonewise_scheduler.backfill.reservation import TimelineSource
+    from zonewise_scheduler.backfill.timeline import TimelineSource
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives, FlavorRequests

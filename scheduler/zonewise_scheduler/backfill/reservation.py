@@ -21,46 +21,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from math import inf
-from typing import TYPE_CHECKING, Protocol
+from math import inf, nextafter
+from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.timeline import has_capacity, is_running
+from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until
+from zonewise_scheduler.backfill.timeline import ending_at, has_capacity, is_running
 from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
-from zonewise_scheduler.quota.queue.headroom_bound import preemptible_usage
+from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.backfill.timeline import FutureState, RunningWorkload, Timeline
+    from zonewise_scheduler.backfill.timeline import FutureState, TimelineSource
     from zonewise_scheduler.backfill.types import Reservation
-    from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
-
-
-class TimelineSource(Protocol):
-    """The present state from which a timeline starts; implemented by PlannerState."""
-
-    @property
-    def settings(self) -> QuotaSettings:
-        """How quota is assigned."""
-        ...
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """Snapshot of what runs now."""
-        ...
-
-    @property
-    def running_workloads(self) -> Iterable[RunningWorkload]:
-        """The workloads that run now, with their deadlines."""
-        ...
-
-    def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
-        """Return the timeline with these reservations."""
-        ...
 
 
 class ReservationTable:
@@ -225,9 +202,21 @@ class ReservationTable:
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
         """Move reservations to earlier starts that are now possible, in the order in which they were made."""
-        for reservation in list(self._by_key.values()):
-            if reservation.start > now:
+        for key, reservation in list(self._by_key.items()):
+            if reservation.start <= now:
+                continue
+            others = [other for other in self._by_key.values() if other is not reservation]
+            if self._is_earliest(reservation, source, others):
+                waits_for = ending_at(reservation.start, now, source.running_workloads, others)
+                self._by_key[key] = reservation._replace(waits_for=waits_for)
+            else:
                 self.reserve(reservation.head, source, reservation.start)
+
+    def _is_earliest(self, reservation: Reservation, source: TimelineSource, others: Sequence[Reservation]) -> bool:
+        """Return whether a reserved start is certainly the earliest, since there is too little quota before it."""
+        alternatives = HeadroomBound(source.snapshot, source.settings).alternatives(reservation.head)
+        before = nextafter(reservation.start, -inf)
+        return bool(alternatives) and quota_lacks_until(before, reservation.queue, alternatives, source, others)
 
 
 def _bound_time(bound: tuple[float, int]) -> float:

@@ -21,33 +21,40 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.quota.api.amount import plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from zonewise_scheduler.backfill.planner_state import PlannerState
+    from zonewise_scheduler.backfill.timeline import TimelineSource
+    from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.flavorassigner.flavorassigner import FlavorAlternatives
 
 
-def quota_lacks_until(latest: float, queue: str, alternatives: FlavorAlternatives, state: PlannerState) -> bool:
+def quota_lacks_until(
+    latest: float,
+    queue: str,
+    alternatives: FlavorAlternatives,
+    source: TimelineSource,
+    reservations: Iterable[Reservation],
+) -> bool:
     """Return whether none of the flavor alternatives certainly has enough quota in a queue at any time up to `latest`.
 
-    `latest`: in seconds of the planner's clock.
+    `latest`: in seconds of the planner's clock. `reservations`: those of other workloads.
     """
-    node = state.snapshot.cluster_queues[queue]
+    node = source.snapshot.cluster_queues[queue]
     released: Counter[FlavorResource] = Counter()
-    for workload in _ended_by(latest, state):
-        if workload.admission is not None and state.cohort_index.share_quota(queue, workload.admission.cluster_queue):
+    for workload in _ended_by(latest, source, reservations):
+        if workload.admission is not None and source.cohort_index.share_quota(queue, workload.admission.cluster_queue):
             released.update(workload.usage)
     return not any(
         all(amount <= plus(node.available(key), released[key]) for key, amount in requests) for requests in alternatives
     )
 
 
-def _ended_by(latest: float, state: PlannerState) -> Iterator[Workload]:
+def _ended_by(latest: float, source: TimelineSource, reservations: Iterable[Reservation]) -> Iterator[Workload]:
     """Yield the running workloads that the timeline removes up to a time."""
-    victims = {victim.key for reservation in state.reservations.by_key.values() for victim in reservation.victims}
-    for run in state.running_workloads:
+    victims = {victim.key for reservation in reservations for victim in reservation.victims}
+    for run in source.running_workloads:
         if run.deadline <= latest or run.workload.key in victims:
             yield run.workload
         elif not victims:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.cycle.nomination import assign_without_preemption, is_admission_suitable
@@ -20,6 +20,7 @@ from zonewise_scheduler.quota.hierarchy.snapshot import fits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from zonewise_scheduler.backfill.cohort_index import CohortIndex
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
@@ -34,6 +35,34 @@ class RunningWorkload(NamedTuple):
     serial: int
     """Number in the order of the starts."""
     workload: Workload
+
+
+class TimelineSource(Protocol):
+    """The present state from which a timeline starts; implemented by PlannerState."""
+
+    @property
+    def settings(self) -> QuotaSettings:
+        """How quota is assigned."""
+        ...
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Snapshot of what runs now."""
+        ...
+
+    @property
+    def running_workloads(self) -> Iterable[RunningWorkload]:
+        """The workloads that run now, by deadline."""
+        ...
+
+    @property
+    def cohort_index(self) -> CohortIndex:
+        """Which queues share quota."""
+        ...
+
+    def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
+        """Return the timeline with these reservations."""
+        ...
 
 
 class FutureState(NamedTuple):
@@ -226,6 +255,19 @@ class Timeline:
 
 def _time(step: _Step) -> float:
     return step.time
+
+
+def ending_at(
+    time: float, now: float, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]
+) -> tuple[str, ...]:
+    """Return the keys of the workloads that end at a time after `now`: running ones, then those with a reservation."""
+    ends = [(run.deadline, run.workload.key) for run in running]
+    ends += [
+        (max(reservation.start, now) + reservation.workload.max_duration, reservation.workload.key)
+        for reservation in reservations
+        if reservation.start < inf
+    ]
+    return tuple(key for end, key in ends if end == time)
 
 
 def has_capacity(snapshot: Snapshot, workload: Workload) -> bool:

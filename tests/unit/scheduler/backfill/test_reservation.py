@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -148,6 +149,31 @@ def test_max_available_beside_reservations(
     Story(make_planner(specs, policy), watch=watch).play(submissions)
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@settings(max_examples=50)
+@given(queue_lists(preemption=True), submission_lists(), st.integers(1, 4))
+def test_a_bound_on_quota_replaces_searches_without_effect(
+    policy: BackfillPolicy, specs: list[ClusterQueue], submissions: list[Submission], undeclared: int
+) -> None:
+    """Without the bound, each reservation is searched again after each end, with the same result."""
+    for index in range(undeclared, len(submissions), 4):
+        submissions[index] = submissions[index]._replace(workload=replace(submissions[index].workload, walltime=inf))
+
+    def played() -> list[tuple[float, list[tuple[str, float, tuple[str, ...]]]]]:
+        states: list[tuple[float, list[tuple[str, float, tuple[str, ...]]]]] = []
+
+        def watch(planner: PlannerState, now: float) -> None:
+            reservations = planner.reservations.by_key.items()
+            states.append((now, [(key, one.start, one.waits_for) for key, one in reservations]))
+
+        Story(make_planner(specs, policy), watch=watch).play(submissions)
+        return states
+
+    with mock.patch(f"{ReservationTable.__module__}.quota_lacks_until", return_value=False):
+        searched = played()
+    assert played() == searched
+
+
 def taking(name: str, amount: int, limit: float) -> Workload:
     """Return a workload that would start now."""
     new = submission(f"new-{name}", amount, 0, limit=limit).workload
@@ -204,7 +230,7 @@ class CountedSource:
 
     def __init__(self, planner: PlannerState) -> None:
         self.settings, self.snapshot, self.planner = planner.settings, planner.snapshot, planner
-        self.running_workloads = planner.running_workloads
+        self.running_workloads, self.cohort_index = planner.running_workloads, planner.cohort_index
         self.timelines = 0
 
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:

@@ -31,7 +31,8 @@ def lacks_quota(planner: PlannerState, key: str, latest: float) -> bool:
     name, workload = planner.pending[key], planner.pending_workload(key)
     assert workload is not None
     alternatives = HeadroomBound(planner.snapshot, planner.settings).alternatives(Head(workload, name))
-    return bool(alternatives) and quota_lacks_until(latest, name, alternatives, planner)
+    others = planner.reservations.by_key.values()
+    return bool(alternatives) and quota_lacks_until(latest, name, alternatives, planner, others)
 
 
 def reserved_start(planner: PlannerState, key: str) -> float:

@@ -20,7 +20,7 @@ from zonewise_scheduler.quota.api.workload_types import PodSet
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
-    from zonewise_scheduler.backfill.reservation import TimelineSource
+    from zonewise_scheduler.backfill.timeline import TimelineSource
     from zonewise_scheduler.backfill.types import Plan
     from zonewise_scheduler.quota.cycle.entry import Head
 
