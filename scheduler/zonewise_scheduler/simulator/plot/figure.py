@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import warnings
 from io import StringIO
-from itertools import cycle
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -101,13 +100,12 @@ def _figure_spec(history: History, title: tuple[str, str], compare: Sequence[tup
     named_histories = compare or [("", history)]
     submissions = (job_columns(past.jobs).submitted for past in (history, *(past for _, past in named_histories)))
     origin = min((float(submitted.min()) for submitted in submissions if submitted.size), default=0.0)
-    policy_styles = cycle(style.POLICY_STYLES)
     policies = [
-        PlottedPolicy(style.printable(name), build_arrays(past, origin), next(policy_styles))
-        for name, past in named_histories
+        PlottedPolicy(style.printable(name), build_arrays(past, origin), style.policy_style(index))
+        for index, (name, past) in enumerate(named_histories)
     ]
     same_policies = (policy for (_, past), policy in zip(named_histories, policies, strict=True) if past is history)
-    main = next(same_policies, None) or PlottedPolicy("", build_arrays(history, origin), style.POLICY_STYLES[0])
+    main = next(same_policies, None) or PlottedPolicy("", build_arrays(history, origin), style.policy_style(0))
     capacity = resource_capacity(main.table, history.capacity)
     end = max(main.table.last_time, *(past.table.last_time for past in policies)) or 1.0
     span = TimeAxis(end, axis_unit(end))

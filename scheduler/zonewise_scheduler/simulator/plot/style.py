@@ -30,10 +30,9 @@ class PolicyStyle(NamedTuple):
     mark: str
 
 
-POLICY_STYLES = (
-    PolicyStyle("#0072b2", "o"), PolicyStyle("#d55e00", "s"), PolicyStyle("#009e73", "^"),
-    PolicyStyle("#aa4499", "D"), PolicyStyle("#56b4e9", "v"), PolicyStyle("#b8860b", "P"),
-)  # fmt: skip
+_POLICY_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#56b4e9", "#b8860b", "#000000")
+"""A colour for each named policy."""
+_POLICY_MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
@@ -74,6 +73,15 @@ STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "zonewise",
 }
+
+
+def policy_style(index: int) -> PolicyStyle:
+    """Return the style of a policy by its index in the picture; colours repeat after seven policies, with other marks.
+
+    The first 49 styles are distinct.
+    """
+    repetition, colour = divmod(index, len(_POLICY_COLOURS))
+    return PolicyStyle(_POLICY_COLOURS[colour], _POLICY_MARKS[(colour + repetition) % len(_POLICY_MARKS)])
 
 
 def printable(text: str) -> str:
