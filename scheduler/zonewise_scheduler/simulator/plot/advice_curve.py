@@ -68,7 +68,8 @@ def _draw_curve(axes: Axes, curve: AdviceCurve) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel(style.printable(curve.setting))
     axes.set_ylabel(style.printable(f"{curve.statistic}, {unit.name}"))
-    axes.legend(loc="upper right")
+    handles, _ = axes.get_legend_handles_labels()
+    style.draw_legend(axes, handles)
 
 
 def _draw_never(axes: Axes, curve: AdviceCurve) -> None:

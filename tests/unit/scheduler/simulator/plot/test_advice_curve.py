@@ -16,11 +16,12 @@ POINTS = [CurvePoint(2, "2", inf, met=False), CurvePoint(4, "4", 7200.0, met=Fal
 CURVE = AdviceCurve("A title", "A caption.", "nodes", "p95 wait", 3600.0, POINTS, POINTS[2])
 
 
-def texts(curve: AdviceCurve, path: Path) -> list[str]:
-    """Return all texts in the picture."""
+def texts(curve: AdviceCurve, path: Path) -> dict[str, float]:
+    """Return all texts in the picture, with the distance of each from the upper edge."""
     draw_advice_plot(curve, path)
     root = ElementTree.parse(path).getroot()  # noqa: S314 -- our own
-    return [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    nodes = root.iter("{http://www.w3.org/2000/svg}text")
+    return {node.text or "": float(node.attrib["y"]) for node in nodes}
 
 
 def test_it_names_setting_goal_and_the_smallest_value(tmp_path: Path) -> None:
@@ -40,6 +41,13 @@ def test_labels_do_not_crowd(tmp_path: Path) -> None:
     points = [CurvePoint(value, f"value {value}", float(value), met=True) for value in range(100, 200)]
     printed = texts(CURVE._replace(points=points, smallest=points[0]), tmp_path / "a.svg")
     assert 5 <= sum(text.startswith("value") for text in printed) <= 11
+
+
+def test_the_legend_is_above_a_curve_that_reaches_the_corner(tmp_path: Path) -> None:
+    points = [CurvePoint(value, str(value), 1800.0, met=True) for value in (1, 2, 3)]
+    printed = texts(CURVE._replace(points=points, smallest=points[0], bound=1800.0), tmp_path / "a.svg")
+    highest_tick = printed["30"]
+    assert all(printed[label] < highest_tick for label in ("met", "missed", "goal", "the smallest: 1"))
 
 
 def test_the_bytes_are_deterministic(tmp_path: Path) -> None:
