@@ -85,7 +85,9 @@ class Replayer:
         now, feed = 0.0, None
         for batch in read_batches(lines):
             entry = batch.scheduling_pass
-            if at < inf and (entry is None or entry.document["at"] > at):
+            if at < inf and entry is None:
+                continue  # these entries precede a restart or the end of the recording
+            if entry is not None and entry.document["at"] > at:
                 break
             feed = self._advance(batch)
             if entry is not None:

@@ -125,6 +125,19 @@ def with_workloads(*names: str) -> list[bytes]:
     return lines
 
 
+def test_a_workload_is_explained_at_a_time_after_a_restart() -> None:
+    queue = RecordedQueue()
+    queue.play([("submit", 5), ("submit", 5), ("wait", 0)])
+    queue.restart()
+    queue.play([("complete", 0), ("wait", 0)])
+    lines = queue.lines()
+    assert Replayer().explain(lines, "ns/j1", START + 65).startswith("needs 6 CPUs")
+    assert Replayer().explain(lines, "ns/j1", START + 95).startswith("needs 6 CPUs")
+    assert Replayer().explain(lines, "ns/j1", START + 1000).startswith("runs; ClusterQueue q admitted it")
+    with pytest.raises(KeyError):
+        Replayer().explain(lines, "ns/j0", START + 1000)
+
+
 @pytest.mark.parametrize("length", [53, 54, 63])
 def test_a_job_with_a_long_name_is_explained(length: int) -> None:
     name = ("nightly-regression-" * 4)[:length]
