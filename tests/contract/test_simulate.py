@@ -141,7 +141,7 @@ def test_forecasts_are_compared_with_the_outcome(simulating: Simulating) -> None
 def test_damaged_lines_are_counted_and_the_first_are_named(simulating: Simulating) -> None:
     """Other lines are not affected; --verbose names all damaged lines, --quiet none."""
     damaged = simulating.write(
-        "damaged.swf", LOG + "1 2 3\n" * 4 + line(5, 40, -1, 4, 60) * 3 + line(6, 50, 5, 1, 5, status=2)
+        "damaged.swf", LOG + "1 2 3\n" * 4 + line(5, 40, -1, 4, 60) * 3 + line(4, 50, 5, 1, 5, status=2)
     )
     printed = simulating.run(damaged)
     assert printed.status == 0

@@ -34,8 +34,10 @@ _MAX_SECONDS = 2**53
 """Beyond this, a float cannot represent every second."""
 _MAX_IDENTIFIER = 2**63 - 1
 """Identifiers are stored in 64 bits."""
+_STATUS = tuple(_NAMES).index(11)
 _PARTIAL = frozenset({2, 3, 4})
-"""Status of a part of a suspended or checkpointed job; the log also has a line for the whole job."""
+"""Status of a part of a suspended or checkpointed job, if the log also has a line for the whole job. On Sandia Ross,
+2 is an exit code of whole jobs."""
 _SIZES = ("MaxProcs", "MaxNodes")
 _MAX_DIGITS = 20
 """Maximum number of digits of a size; a longer number is truncated, and is still too large for a machine."""
@@ -102,6 +104,10 @@ class LoggedJobs(Sequence[LoggedJob]):
             self.requested[row], self._users[row], self._executables[row], self._queues[row],
         )  # fmt: skip
 
+    def job_numbers(self) -> frozenset[int]:
+        """Return the distinct job numbers."""
+        return frozenset(self._numbers)
+
     def by_submission(self) -> Sequence[int]:
         """Return the indices by time of submission, then by job number, then in the order of the file."""
         order = np.lexsort((np.array(self._numbers), self.submitted.floats(len(self))))
@@ -124,7 +130,7 @@ class SwfLog(NamedTuple):
     """The contents of a log."""
 
     jobs: LoggedJobs
-    """Jobs in file order."""
+    """Jobs in file order; those with the status of a part follow."""
     processors: int | None
     """Number of processors of the machine; None if the header has no size."""
     problems: list[SwfProblem]
@@ -149,21 +155,39 @@ def parse_swf(lines: Iterable[str | SwfProblem]) -> SwfLog:
     """Parse the lines of a log; damaged lines become problems."""
     log = SwfLog(LoggedJobs(), None, [], 0)
     sizes: dict[str, int] = {}
-    partial = 0
+    parts: list[tuple[int, Sequence[float]]] = []
     for number, line in enumerate(lines, 1):
         if isinstance(line, SwfProblem):
             log.problems.append(line._replace(line=number))
         elif line.startswith(";"):
             _header(line, sizes)
         elif fields := line.split():
-            job = _job(fields)
-            if isinstance(job, LoggedJob):
-                log.jobs.append(job)
-            elif job is None:
-                partial += 1
+            numbers = _numbers(fields)
+            if not isinstance(numbers, SwfProblem) and numbers[_STATUS] in _PARTIAL:
+                parts.append((number, numbers))
             else:
-                log.problems.append(job._replace(line=number))
+                _add(log, number, numbers)
+    partial = _add_jobs_of_parts(log, parts)
     return log._replace(processors=next((sizes[name] for name in _SIZES if name in sizes), None), partial=partial)
+
+
+def _add(log: SwfLog, line: int, numbers: Sequence[float] | SwfProblem) -> None:
+    """Add the job of a line, or its problem."""
+    job = numbers if isinstance(numbers, SwfProblem) else _job(numbers)
+    if isinstance(job, LoggedJob):
+        log.jobs.append(job)
+    else:
+        log.problems.append(job._replace(line=line))
+
+
+def _add_jobs_of_parts(log: SwfLog, parts: Sequence[tuple[int, Sequence[float]]]) -> int:
+    """Add the lines with the status of a part for which there is no whole job; return the number of the others."""
+    whole_jobs = log.jobs.job_numbers() if parts else frozenset[int]()
+    jobs = [(line, numbers) for line, numbers in parts if numbers[0] not in whole_jobs]
+    for line, numbers in jobs:
+        _add(log, line, numbers)
+    log.problems.sort()
+    return len(parts) - len(jobs)
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[str | SwfProblem]:
@@ -183,16 +207,9 @@ def _header(line: str, sizes: dict[str, int]) -> None:
         sizes[name.strip()] = size
 
 
-def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
-    """Return the job in a line, its problem, or None for a part of a job."""
-    if len(fields) != _FIELDS:
-        return SwfProblem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
-    numbers = _numbers(fields)
-    if isinstance(numbers, SwfProblem):
-        return numbers
-    number, submitted, wait, run, allocated, requested, limit, status, user, executable, queue = numbers
-    if status in _PARTIAL:
-        return None
+def _job(numbers: Sequence[float]) -> LoggedJob | SwfProblem:
+    """Return the job in a line, or its problem."""
+    number, submitted, wait, run, allocated, requested, limit, _, user, executable, queue = numbers
     processors = int(allocated if allocated > 0 else requested)
     for field, value in ((2, submitted), (4, run), (5, processors - 1), (9, max(limit, 0))):
         if not 0 <= value <= _MAX_SECONDS:
@@ -208,6 +225,8 @@ def _job(fields: list[str]) -> LoggedJob | SwfProblem | None:
 
 def _numbers(fields: list[str]) -> Sequence[float] | SwfProblem:
     """Return the fields that this module reads; they are nearly always integers."""
+    if len(fields) != _FIELDS:
+        return SwfProblem(0, "line", f"{len(fields)} fields rather than {_FIELDS}")
     try:
         return [int(fields[column]) for column in _COLUMNS]
     except ValueError:

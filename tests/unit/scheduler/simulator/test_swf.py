@@ -85,6 +85,14 @@ def test_parts_of_suspended_jobs_are_not_counted_twice() -> None:
     assert (len(log.jobs), log.partial, log.problems) == (1, 3, [])
 
 
+def test_the_status_of_a_part_may_be_an_exit_code_of_a_whole_job() -> None:
+    """On Sandia Ross, lines with status 2 are the only ones of their jobs."""
+    alone, invalid, part, whole = line(f1=8, f11=2), line(f1=10, f4=-1, f11=3), line(f11=2), line()
+    log = parse_swf([alone, invalid, part, whole, line(f1=9, f4=-1)])
+    assert [job.job_number for job in log.jobs] == [JOB.job_number, 8]
+    assert (log.partial, [problem.line for problem in log.problems]) == (1, [2, 5])
+
+
 @given(
     st.lists(
         st.one_of(
