@@ -159,6 +159,9 @@ def test_damaged_lines_are_counted_and_the_first_are_named(simulating: Simulatin
     assert simulating.run(damaged, "--quiet").err == ""
     outcome = json.loads(simulating.run(damaged, "--json").out)["scenario"]
     assert (len(outcome["problems"]), outcome["partial"]) == (7, 1)
+    on_nodes = simulating.run(damaged, "--nodes", "2x4", "--json")
+    assert "damaged.swf: 1 line with parts of jobs ignored" in on_nodes.err
+    assert json.loads(on_nodes.out)["scenario"]["partial"] == 1
 
 
 # --- a cluster

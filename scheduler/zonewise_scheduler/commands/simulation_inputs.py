@@ -80,7 +80,7 @@ def trace_info(arguments: Namespace, source: SwfLog | Scenario) -> TraceInfo:
     file = Path(source_name(arguments.trace)).name or str(arguments.trace)
     if isinstance(source, SwfLog):
         return TraceInfo(file, file, options, [str(problem) for problem in source.problems], source.partial)
-    return TraceInfo(file, source.name, options, source.problems)
+    return TraceInfo(file, source.name, options, source.problems, source.partial)
 
 
 def print_problems(trace: TraceInfo, source: SwfLog | Scenario, *, whole: bool) -> None:

@@ -47,5 +47,7 @@ class Scenario(NamedTuple):
     settings: QuotaSettings = DEFAULT_SETTINGS
     problems: tuple[str, ...] = ()
     """Problems of the input, a sentence each."""
+    partial: int = 0
+    """As in SwfLog."""
     local_queues: tuple[LocalQueue, ...] | None = None
     """LocalQueues that jobs name; None if jobs are submitted to ClusterQueues."""

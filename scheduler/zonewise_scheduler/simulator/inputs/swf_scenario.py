@@ -50,7 +50,8 @@ def build_swf_scenario(log: SwfLog, fleet: Fleet, name: str, *, whole_nodes: boo
         if job.processors not in pod_sets:
             pod_sets[job.processors] = _pod_sets(job.processors, pod_width)
         arrivals.append(_arrival(job, len(arrivals), pod_sets[job.processors]))
-    return build_fleet_scenario(name, fleet, arrivals, build_queues(fleet, ()), problems)
+    scenario = build_fleet_scenario(name, fleet, arrivals, build_queues(fleet, ()), problems)
+    return scenario._replace(partial=log.partial)
 
 
 def _is_number(word: bytes) -> bool:
