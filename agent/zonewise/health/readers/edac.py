@@ -22,7 +22,10 @@ _DIMM = re.compile(r"(?:dimm|rank)[0-9]{1,4}")
 
 
 def read_memory(read: Reader) -> MemoryReading:
-    """Return the errors since boot, by DIMM if the driver knows it, else by controller."""
+    """Return the errors since boot, by DIMM if the driver knows it, else by controller.
+
+    A controller with DIMMs counts the errors that belong to no known DIMM by itself (edac_mc.c edac_inc_ue_error).
+    """
     counts = list(_counts(read))
     poisoned = meminfo_bytes(read, "HardwareCorrupted")
     return MemoryReading(
@@ -47,5 +50,5 @@ def _counts(read: Reader) -> Iterator[tuple[str, int | None, int | None]]:
             name = f"{controller}/{dimm}" + (f" ({label})" if label else "")
             counts = f"{directory}/{dimm}/dimm"
             yield name, read.integer(f"{counts}_ce_count"), read.integer(f"{counts}_ue_count")
-        if not dimms:
-            yield controller, read.integer(f"{directory}/ce_count"), read.integer(f"{directory}/ue_count")
+        counts = "noinfo_count" if dimms else "count"
+        yield controller, read.integer(f"{directory}/ce_{counts}"), read.integer(f"{directory}/ue_{counts}")

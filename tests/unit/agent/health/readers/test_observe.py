@@ -38,6 +38,8 @@ SERVER: Contents = {
     f"{SYSTEM}/cpu/cpu0/thermal_throttle/package_throttle_count": line(3),
     f"{MC}/ce_count": line(0),
     f"{MC}/ue_count": line(0),
+    f"{MC}/ce_noinfo_count": line(0),
+    f"{MC}/ue_noinfo_count": line(0),
     f"{MC}/dimm0/dimm_ce_count": line(0),
     f"{MC}/dimm0/dimm_ue_count": line(0),
     f"{MC}/dimm0/dimm_label": line("CPU_SrcID#0_Ha#0_Chan#0_DIMM#0"),
@@ -59,7 +61,7 @@ def test_a_healthy_server() -> None:
     assert healthy.links[GPU_ADDRESS] == LinkReading(32.0, 16)
     assert healthy.ports["mlx5_0/1"] == ("ACTIVE", "LinkUp", 400.0, {"symbol_error": 0, "link_downed": 0})
     assert healthy.nics["ib0"] == (HCA, True, 400000)
-    assert healthy.memory == ({DIMM: 0}, {DIMM: 0}, 0)
+    assert healthy.memory == ({DIMM: 0, "mc0": 0}, {DIMM: 0, "mc0": 0}, 0)
     assert (healthy.cpus.online, healthy.cpus.offline, healthy.cpus.throttles) == (16, (), {"package 0": 3})
     assert (healthy.memory_total, healthy.boot_id, healthy.silent) == (16 << 30, "11111111-2222", frozenset())
 
@@ -74,7 +76,9 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("nic-down", {f"{NETDEV}/carrier": line(0)}),
     ("nic-speed", {f"{NETDEV}/speed": line(100000)}),
     ("edac-uncorrected", {f"{MC}/dimm0/dimm_ue_count": line(1)}),
+    ("edac-uncorrected", {f"{MC}/ue_noinfo_count": line(1), f"{MC}/ue_count": line(1)}),
     ("edac-corrected-rising", {f"{MC}/dimm0/dimm_ce_count": line(900)}),
+    ("edac-corrected-rising", {f"{MC}/ce_noinfo_count": line(900), f"{MC}/ce_count": line(900)}),
     ("pages-offlined", {"proc/meminfo": b"MemTotal: 16777216 kB\nHardwareCorrupted:     8 kB\n"}),
     ("memory-missing", {"proc/meminfo": b"MemTotal: 12582912 kB\nHardwareCorrupted:     0 kB\n"}),
     ("cpus-offline", {f"{SYSTEM}/cpu/online": line("0-14")}),
