@@ -69,7 +69,7 @@ def _absent(observation: HardwareObservation, baseline: Baseline) -> Iterator[Si
             confirm=0.0 if address in lost else _BRIEF,
             clearing=Clearing.RESET,
         )
-    for address in sorted(baseline.gpus - (observation.pci or baseline.gpus)):
+    for address in sorted(baseline.gpus - (baseline.gpus if observation.pci is None else observation.pci)):
         yield _hardware(
             address,
             "gpu-vanished",

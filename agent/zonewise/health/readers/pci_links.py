@@ -22,7 +22,7 @@ _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
 
 def read_addresses(read: Reader) -> frozenset[str] | None:
     """Return the addresses on the bus; None if the machine shows no bus."""
-    return frozenset(read.names(DEVICES)) or None
+    return frozenset(read.names(DEVICES)) if read.has(DEVICES) else None
 
 
 def read_links(read: Reader, addresses: Iterable[str]) -> dict[str, LinkReading]:

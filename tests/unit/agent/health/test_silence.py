@@ -46,6 +46,14 @@ def test_a_source_without_a_value_does_not_end_a_fault(faulty: dict[str, Any], s
     assert story.rules == []
 
 
+def test_a_bus_that_loses_its_last_device_keeps_the_faults_of_the_others() -> None:
+    story = Story(restarts=True)
+    story.last(120.0, pci=frozenset({SECOND}), nics={})
+    story.last(3600.0, pci=frozenset(), nics={})
+    vanished = {fault.sign.device.name for fault in story.state.active if fault.sign.rule == "gpu-vanished"}
+    assert vanished == {FIRST, SECOND}
+
+
 def test_a_lost_gpu_keeps_its_other_faults() -> None:
     story = Story()
     story.last(120.0, **gpu(ecc_uncorrected=1))

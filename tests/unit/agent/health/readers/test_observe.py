@@ -129,6 +129,19 @@ def test_gpus_of_simulated_nvml() -> None:
     assert list((gpu_readings(collect_nvml(double)) or {}).values())[1].lost
 
 
+def test_the_only_device_of_a_bus_vanishes() -> None:
+    address = "0001:00:00.0"
+    path = f"sys/bus/pci/devices/{address}"
+    attributes = {"class": line("0x030200"), "vendor": line("0x10de"), "device": line("0x2330")}
+    machine = [(path, content) for path, content in SERVER.items() if not set(path.split("/")) & {"bus", "class"}]
+    before = MemoryFiles([*machine, *((f"{path}/{name}", content) for name, content in attributes.items())])
+    after = MemoryFiles([*machine, ("sys/bus/pci/devices", None)])
+    state = HealthState()
+    for files, now in ((before, 1.0), (after, 61.0), (after, 121.0)):
+        state = evaluate(state, observe(files, discover(files), None, (), now)).state
+    assert [(fault.sign.rule, fault.sign.device.name) for fault in state.active] == [("gpu-vanished", address)]
+
+
 def test_a_machine_without_devices_has_a_baseline() -> None:
     files = MemoryFiles(
         [(path, content) for path, content in SERVER.items() if not set(path.split("/")) & {"bus", "class", "block"}]
