@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zonewise.health.types import MEMORY
 
 if TYPE_CHECKING:
-    from zonewise.health.types import HardwareObservation, Sign
+    from zonewise.health.types import GpuReading, HardwareObservation, Sign
 
 _VANISHED = "-vanished"
 """Suffix of the names of rules that check whether the device is on the bus."""
@@ -29,7 +29,7 @@ def _lacks_value(sign: Sign, observation: HardwareObservation) -> bool:
     match sign.reader:
         case "nvml":
             gpu = (observation.gpus or {}).get(name)
-            lacks = gpu is None or gpu.lost
+            lacks = gpu is None or gpu.lost or _failing_query(sign.source, gpu)
         case "pci":
             lacks = _lacks_pci_value(sign, observation)
         case "infiniband":
@@ -46,6 +46,12 @@ def _lacks_value(sign: Sign, observation: HardwareObservation) -> bool:
         case _:
             lacks = False
     return lacks
+
+
+def _failing_query(source: str, gpu: GpuReading) -> bool:
+    """Return whether the query for a value failed; a query that the GPU does not support has not failed."""
+    call = "nvmlDeviceGetFieldValues" if source.startswith("NVML_FI_") else source
+    return any(error.startswith(f"{call}:") for error in gpu.errors)
 
 
 def _lacks_pci_value(sign: Sign, observation: HardwareObservation) -> bool:

@@ -46,6 +46,36 @@ def test_a_source_without_a_value_does_not_end_a_fault(faulty: dict[str, Any], s
     assert story.rules == []
 
 
+FAILING: list[tuple[dict[str, Any], str]] = [
+    ({"ecc_uncorrected": 1}, "nvmlDeviceGetTotalEccErrors"),
+    ({"remapped_failed": True}, "nvmlDeviceGetRemappedRows"),
+    ({"retired_pages_pending": True}, "nvmlDeviceGetRetiredPagesPendingStatus"),
+    ({"clocks_event_reasons": 0x40}, "nvmlDeviceGetCurrentClocksEventReasons"),
+    ({"recovery_action": 4}, "nvmlDeviceGetFieldValues"),
+    ({"nvlinks": 12}, "nvmlDeviceGetNvLinkState"),
+]
+
+
+@pytest.mark.parametrize(("fields", "call"), FAILING)
+def test_a_failing_query_does_not_end_the_fault_that_it_showed(fields: dict[str, Any], call: str) -> None:
+    story = Story(restarts=True)
+    story.last(360.0, **gpu(**fields))
+    before = story.rules
+    assert len(before) == 1
+    unknown: dict[str, Any] = dict.fromkeys(fields)
+    story.last(3 * 3600.0, **gpu(**unknown, errors=(f"{call}: GPU requires a reset",)))
+    assert {*before, "nvml-errors"} == {*story.rules}
+    story.last(3600.0)
+    assert story.rules == []
+
+
+def test_a_value_that_the_gpu_no_longer_supports_ends_the_fault() -> None:
+    story = Story()
+    story.last(120.0, **gpu(ecc_uncorrected=1))
+    story.last(120.0, **gpu(ecc_uncorrected=None))
+    assert story.rules == []
+
+
 def test_a_bus_that_loses_its_last_device_keeps_the_faults_of_the_others() -> None:
     story = Story(restarts=True)
     story.last(120.0, pci=frozenset({SECOND}), nics={})
