@@ -159,7 +159,7 @@ def _volatile(peek: Peek) -> Hashable:
     for directory in _LISTS:
         for name in peek.names(directory):
             target = peek.link(f"{directory}/{name}")
-            if target is None or "/virtual/" not in target:
+            if target is None or "/virtual/" not in target or _MULTIPATH.removeprefix("sys") in target:
                 signature.append((name, target, peek.content(f"{directory}/{name}/size")))
         if signature:
             break

@@ -302,6 +302,19 @@ def test_what_causes_a_rescan() -> None:
     assert len({before, grown, signature()}) == 3
 
 
+def test_a_namespace_of_a_fabric_causes_a_rescan() -> None:
+    """A multipath head is the disk; its controllers are virtual devices if they are reached over a network."""
+    tree = ssd_tree()
+    files = [tree.files()]
+    tree.disk("virtual/nvme-fabrics/ctl/nvme1/nvme1c1n1")
+    head = tree.disk("virtual/nvme-subsystem/nvme-subsys1/nvme1n1")
+    files.append(tree.files())
+    tree.contents["sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n1/size"] = b"9\n"
+    files.append(tree.files())
+    assert head in {disk.name for disk in tree.collect().machine.block_devices}
+    assert len({COLLECTOR.volatile(Peek(each)) for each in files}) == 3
+
+
 def test_only_the_disks_of_the_machine() -> None:
     """Without PCI, a disk still has its name and size, but no zone."""
     tree = DiskTree()
