@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from subprocess import Popen
 
     from zonewise.machine.nvml.facts import NvmlFacts
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 DEADLINE = 10.0
 """Seconds. The first query after boot initialises the GPUs if persistence mode is off: 1 to 2 s for each, several at
 once."""
+
+REGISTRATION_INTERVAL = 60.0
+"""Seconds between two queries while a GPU registers with its NVLink fabric, which may take minutes after the boot."""
 
 _MODULE = "zonewise.machine.nvml"
 _LAST_WORDS = 200  # maximum characters of a failed child's output in the message
@@ -35,19 +39,26 @@ class NvmlChild:
         *,
         deadline: float = DEADLINE,
         environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set `command` to replace our own module, and `environment` to add variables, for tests."""
         # -P: no file in the working directory is imported
         self._command = tuple(command) or (sys.executable, "-P", "-m", _MODULE)
         self._deadline = deadline
         self._environment = dict(environment or {})
+        self._clock = clock
+        self._registering = False
         self._left: Popen[str] | None = None
         self._timeouts = 0
 
     @property
-    def attempt(self) -> tuple[int, bool]:
-        """Return a value that changes as soon as another query may succeed after one that exceeded the deadline."""
-        return self._timeouts, self._lives()
+    def attempt(self) -> tuple[int, bool, int]:
+        """Return a value that changes as soon as another query may yield more.
+
+        It may do so after a query that exceeded the deadline, and while a GPU registers with its fabric.
+        """
+        interval = int(self._clock() // REGISTRATION_INTERVAL) if self._registering else 0
+        return self._timeouts, self._lives(), interval
 
     def query(self) -> NvmlFacts:
         """Return NVML's facts; after the deadline, facts that contain only the problem."""
@@ -68,7 +79,9 @@ class NvmlChild:
             output, errors = child.communicate(timeout=self._deadline)
         except TimeoutExpired:
             return self._end(child)
-        return _child_facts(child.returncode, output, errors)
+        facts = _child_facts(child.returncode, output, errors)
+        self._registering = any(gpu.fabric is not None and gpu.fabric.is_registering for gpu in facts.gpus)
+        return facts
 
     def _lives(self) -> bool:
         """Return whether an abandoned child still lives; collect its exit status if it does not."""

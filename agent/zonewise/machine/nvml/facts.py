@@ -35,6 +35,11 @@ class NvmlFabric(NamedTuple):
     health_summary: int | None = None
     """Present from version 3 of the struct on."""
 
+    @property
+    def is_registering(self) -> bool:
+        """Return whether the registration has not started yet or is in progress (nvmlGpuFabricState_t)."""
+        return self.state in (1, 2)
+
 
 class NvmlMigDevice(NamedTuple):
     """A MIG device, with nvmlDeviceAttributes_t and its identity."""

@@ -178,7 +178,8 @@ def _collect(read: Reader, machine: Machine) -> Machine:
 
 
 def _volatile(peek: Peek) -> Hashable:
-    """Return what changes when a driver is loaded or replaced, GPUs are repartitioned, or NVML exceeds its deadline.
+    """Return what changes when a driver is loaded or replaced, GPUs are repartitioned, or another query of NVML may
+    yield more.
 
     Health counters are not included: they are as old as the last scan that ran for another reason.
     """

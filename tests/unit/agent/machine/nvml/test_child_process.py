@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zonewise.machine.nvml import child_process as child_module
-from zonewise.machine.nvml.child_process import NvmlChild
-from zonewise.machine.nvml.facts import NvmlFacts
+from zonewise.machine.nvml.child_process import REGISTRATION_INTERVAL, NvmlChild
+from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu
 from zonewise.machine.nvml.facts_json import to_json
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_a_grandchild_that_holds_the_pipes_does_not_block() -> None:
     child = child_running(code, deadline=0.5)
     assert child.query().problem == "the nvidia driver did not respond within 0.5 s"
     assert time.monotonic() - began < 20
-    assert child.attempt == (1, False)
+    assert child.attempt == (1, False, 0)
 
 
 def test_a_missed_deadline_leads_to_another_query() -> None:
@@ -118,6 +118,22 @@ def test_a_missed_deadline_leads_to_another_query() -> None:
     before = second.attempt
     second.query()
     assert second.attempt == before
+
+
+def test_a_gpu_that_registers_with_its_fabric_leads_to_a_query_in_each_interval(tmp_path: Path) -> None:
+    """The fabric is ready minutes after the boot, and no file shows it."""
+    output, now = tmp_path / "facts", [1000.0]
+    child = NvmlChild(["cat", str(output)], clock=lambda: now[0])
+    attempts: list[object] = [child.attempt]
+    for state in (1, 2, 3):
+        output.write_text(to_json(NvmlFacts(gpus=(NvmlGpu(0, fabric=NvmlFabric(state, 0, "a-b", 7)),))))
+        child.query()
+        attempts += [child.attempt]
+        now[0] += REGISTRATION_INTERVAL
+        attempts += [child.attempt]
+    start, first, second, third, fourth, *registered = attempts
+    assert len({start, first, second, fourth}) == 4
+    assert (second, *registered) == (third, start, start)
 
 
 @pytest.fixture
@@ -150,10 +166,10 @@ def test_a_child_that_cannot_be_ended_is_abandoned(immortal: list[subprocess.Pop
         child.query().problem
         == f"the nvidia driver has not responded to process {left.pid} yet, so it is not queried again"
     )
-    assert child.attempt == (1, True)
+    assert child.attempt == (1, True, 0)
     go.touch()
     left.wait(120)
-    assert child.attempt == (1, False)
+    assert child.attempt == (1, False, 0)
     assert not alive(left.pid)
     assert child.query() == FACTS
 
