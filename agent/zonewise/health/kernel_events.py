@@ -1,8 +1,8 @@
 """Device events in lines of the kernel log.
 
-Formats: NVRM lines of the open kernel modules (src/nvidia/src/kernel/gpu/gpu.c, kernel-open/nvidia/nv.c), AER of
-drivers/pci/pcie/aer.c, health of drivers/net/ethernet/mellanox/mlx5/core/health.c, and memory failures of
-mm/memory-failure.c. A line in another format is not an event.
+Formats: NVRM lines of the open kernel modules (src/nvidia/src/kernel/gpu/gpu.c, gpu/rc/kernel_rc.c,
+kernel-open/nvidia/nv.c), AER of drivers/pci/pcie/aer.c, health of drivers/net/ethernet/mellanox/mlx5/core/health.c, and
+memory failures of mm/memory-failure.c. A line in another format is not an event.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MAX_TEXT = 240  # maximum characters of a line in the evidence
 _MAX_CODE_DIGITS = 6
 _ADDRESS = r"(?:PCI:)?(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
-_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
+_MIG_INSTANCE = r"(?: GPU-I:\d{1,4})?(?: GPU-CI:\d{1,4})?"  # kernel_rc.c names the MIG device of an error
+_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}{_MIG_INSTANCE}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
 _SXID = re.compile(rf"SXid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
 _OFF_BUS = re.compile(rf"NVRM: .*?GPU (?:at )?{_ADDRESS}.*fallen off the bus")
 _INIT_FAILED = re.compile(rf"NVRM: GPU {_ADDRESS}: RmInitAdapter failed")

@@ -14,6 +14,9 @@ from zonewise.machine.kernel_log import parse_records
 LINES = [
     ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.", "gpu 0000:3b:00.0", "xid-79"),
     ("NVRM: Xid (0000:03:00): 31, Ch 00000010, engmask 00000101", "gpu 0000:03:00.0", "xid-31"),
+    ("NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=4242, name=python, Contained: SM", "gpu 0000:3b:00.0", "xid-94"),
+    ("NVRM: Xid (PCI:0000:3b:00 GPU-I:05 GPU-CI:00): 31, pid=4242, name=python, Ch 00000008", "gpu 0000:3b:00.0",
+     "xid-31"),
     ("NVRM: Xid (PCI:00000008:06:00): 149, NETIR_LINK_EVT  Nonfatal  XC0", "gpu 0008:06:00.0", "xid-149"),
     ("NVRM: GPU 0000:07:00.0: GPU has fallen off the bus.", "gpu 0000:07:00.0", "xid-79"),
     ("NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db6)\tinstalled in this system has fallen off the bus and",
