@@ -2,7 +2,8 @@
 
 A GPU's id is its UUID, the UUID of a MIG device, its number (deviceIDStrategy=index), or its PCI address (AMD's
 plugin). The id of a shared GPU ends in "::<replica>" (NVIDIA k8s-device-plugin internal/rm/devices.go). A NIC's id is
-the PCI address of a virtual or physical function (sriov-network-device-plugin). DRA drivers name GPUs "gpu-<minor>".
+the PCI address of a virtual or physical function (sriov-network-device-plugin). NVIDIA's DRA driver names a GPU
+"gpu-<minor>", and a MIG device "gpu-<minor>-mig-<profile>-<start>-<size>" (k8s-dra-driver-gpu, CanonicalName).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _NVIDIA = "nvidia.com/"
 _DRA_DRIVER = "gpu.nvidia.com"
+_MIG = "-mig-"
 
 
 def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
@@ -78,4 +80,4 @@ def _held_ids(container: ContainerResources) -> Iterator[str]:
     for devices in container.devices:
         yield from {plugin_id(devices.resource, device) for device in devices.ids}
     for claimed in container.claimed:
-        yield f"{claimed.driver}/{claimed.device}"
+        yield f"{claimed.driver}/{claimed.device.partition(_MIG)[0]}"

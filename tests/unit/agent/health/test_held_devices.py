@@ -41,8 +41,9 @@ def test_ids_of_plugins(resource: str, device: str, devices: list[str]) -> None:
     assert held(ContainerResources("main", devices=(ContainerDevices(resource, (device,)),))) == devices
 
 
-def test_claims() -> None:
-    claims = tuple(ClaimedDevice(driver, "node", "gpu-1", "ns/c") for driver in ("gpu.nvidia.com", "gpu.example.com"))
+@pytest.mark.parametrize("name", ["gpu-1", "gpu-1-mig-9-0-1"])
+def test_claims(name: str) -> None:
+    claims = tuple(ClaimedDevice(driver, "node", name, "ns/c") for driver in ("gpu.nvidia.com", "gpu.example.com"))
     assert held(ContainerResources("main", claimed=claims)) == ["gpu 0000:83:00.0"]
 
 
