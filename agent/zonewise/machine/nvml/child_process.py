@@ -24,6 +24,8 @@ once."""
 
 REGISTRATION_INTERVAL = 60.0
 """Seconds between two queries while a GPU registers with its NVLink fabric, which may take minutes after the boot."""
+FAILURE_INTERVAL = 600.0
+"""Seconds between two queries after one that failed: in a container without NVML every query fails."""
 
 _MODULE = "zonewise.machine.nvml"
 _LAST_WORDS = 200  # maximum characters of a failed child's output in the message
@@ -47,7 +49,7 @@ class NvmlChild:
         self._deadline = deadline
         self._environment = dict(environment or {})
         self._clock = clock
-        self._registering = False
+        self._interval: float | None = None
         self._left: Popen[str] | None = None
         self._timeouts = 0
 
@@ -55,10 +57,9 @@ class NvmlChild:
     def attempt(self) -> tuple[int, bool, int]:
         """Return a value that changes as soon as another query may yield more.
 
-        It may do so after a query that exceeded the deadline, and while a GPU registers with its fabric.
+        It may do so after a query that failed or exceeded the deadline, and while a GPU registers with its fabric.
         """
-        interval = int(self._clock() // REGISTRATION_INTERVAL) if self._registering else 0
-        return self._timeouts, self._lives(), interval
+        return self._timeouts, self._lives(), int(self._clock() // self._interval) if self._interval else 0
 
     def query(self) -> NvmlFacts:
         """Return NVML's facts; after the deadline, facts that contain only the problem."""
@@ -74,13 +75,14 @@ class NvmlChild:
                 env=self._child_environment(),
             )  # fmt: skip
         except OSError as error:
+            self._interval = FAILURE_INTERVAL
             return _problem(f"NVML cannot be queried: {self._command[0]}: {error.strerror}")
         try:
             output, errors = child.communicate(timeout=self._deadline)
         except TimeoutExpired:
             return self._end(child)
         facts = _child_facts(child.returncode, output, errors)
-        self._registering = any(gpu.fabric is not None and gpu.fabric.is_registering for gpu in facts.gpus)
+        self._interval = _interval(facts)
         return facts
 
     def _lives(self) -> bool:
@@ -112,6 +114,14 @@ class NvmlChild:
         """Return our environment, with which the child finds the packages that we found, installed or not."""
         path = os.pathsep.join(os.path.abspath(directory) for directory in sys.path)
         return {**os.environ, "PYTHONPATH": path, **self._environment}
+
+
+def _interval(facts: NvmlFacts) -> float | None:
+    """Return the seconds after which another query may yield more; None if the facts are complete."""
+    if facts.problem is not None:
+        return FAILURE_INTERVAL
+    is_registering = any(gpu.fabric is not None and gpu.fabric.is_registering for gpu in facts.gpus)
+    return REGISTRATION_INTERVAL if is_registering else None
 
 
 def _child_facts(status: int, output: str, errors: str) -> NvmlFacts:

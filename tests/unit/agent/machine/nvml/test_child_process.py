@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zonewise.machine.nvml import child_process as child_module
-from zonewise.machine.nvml.child_process import REGISTRATION_INTERVAL, NvmlChild
+from zonewise.machine.nvml.child_process import FAILURE_INTERVAL, REGISTRATION_INTERVAL, NvmlChild
 from zonewise.machine.nvml.facts import NvmlFabric, NvmlFacts, NvmlGpu
 from zonewise.machine.nvml.facts_json import to_json
 
@@ -134,6 +134,17 @@ def test_a_gpu_that_registers_with_its_fabric_leads_to_a_query_in_each_interval(
     start, first, second, third, fourth, *registered = attempts
     assert len({start, first, second, fourth}) == 4
     assert (second, *registered) == (third, start, start)
+
+
+@pytest.mark.parametrize("command", [["false"], ["/no/such/python"]])
+def test_a_failed_query_is_repeated_after_an_interval(command: list[str]) -> None:
+    """A process may be killed for lack of memory, or run while the driver is being reset."""
+    now = [1000.0]
+    child = NvmlChild(command, clock=lambda: now[0])
+    assert child.query().problem is not None
+    before = child.attempt
+    now[0] += FAILURE_INTERVAL
+    assert child.attempt != before
 
 
 @pytest.fixture
