@@ -103,7 +103,7 @@ class Writer:
         self._count(task.write, outcome)
         if outcome.result == "unknown":
             log.warning("object=%s write=%s is repeated: %s", task.write.key, task.write.purpose, outcome.message)
-            delay = max(_BACKOFF.delay(task.attempts, random.random()), outcome.retry_after)  # noqa: S311 -- no secret
+            delay = _BACKOFF.delay(task.attempts, random.random(), outcome.retry_after)  # noqa: S311 -- no secret
             task.attempts += 1
             self._tasks.submit(task, delay)
             return

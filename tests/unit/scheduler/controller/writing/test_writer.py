@@ -5,12 +5,17 @@ from __future__ import annotations
 import queue
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from support.kube_faults import ScriptedServer, give, refuse
 from support.waiting import PATIENCE
+from zonewise_common.kube.backoff import Backoff
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.resources import CONFIG_MAPS
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
+from zonewise_scheduler.controller.writing import writer as writer_module
 from zonewise_scheduler.controller.writing.outcome import Outcome
 from zonewise_scheduler.controller.writing.writer import Writer
 
@@ -61,6 +66,20 @@ def test_a_write_without_an_outcome_is_repeated_until_it_has_one() -> None:
         assert written.backlog == 1
         with ApiServer(port):
             assert reports.get(timeout=PATIENCE)[1].result == "done"
+
+
+@pytest.mark.parametrize("wait", ["86400", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_server_silences_the_writer_with_its_retry_after(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock or a proxy may be wrong. A wait of centuries exceeds what a thread can wait, and would end it."""
+    monkeypatch.setattr(writer_module, "_BACKOFF", Backoff(base=0.01, cap=0.01, retry_after_cap=0.01))
+    reports: Reports = queue.Queue()
+    busy, done = refuse(503, "ServiceUnavailable", headers={"Retry-After": wait}), give(201, {"metadata": {}})
+    with (
+        ScriptedServer([busy, done]) as server,
+        writer(Client(Config.from_url(server.url)), reports) as written,
+    ):
+        written.submit(creation("c"))
+        assert reports.get(timeout=PATIENCE)[1].result == "done"
 
 
 def test_a_replica_that_does_not_lead_writes_nothing() -> None:
