@@ -17,6 +17,7 @@ import msgspec
 
 from zonewise_common import __version__
 from zonewise_common.kube.errors import BadResponse, Gone
+from zonewise_common.kube.nested_json import decode_nested
 from zonewise_common.kube.transport import JSON, Transport
 from zonewise_common.kube.watch import Watch
 
@@ -120,7 +121,7 @@ class Client:
 
         def decode(raw: msgspec.Raw) -> object:
             try:
-                return _decoder(into).decode(raw)
+                return decode_nested(_decoder(into).decode, raw)
             except msgspec.DecodeError as error:
                 return _Unfit(f"{display_name(resource, raw)} is left out: {error}")
 
@@ -312,7 +313,7 @@ _OBJECT = msgspec.json.Decoder(_Object)
 def display_name(resource: Resource, raw: msgspec.Raw) -> str:
     """Return the name of an object for messages: "Pod default/web-0", or "a Pod without a name"."""
     try:
-        metadata = _OBJECT.decode(raw).metadata
+        metadata = decode_nested(_OBJECT.decode, raw).metadata
     except msgspec.DecodeError:
         return f"a {resource.kind} without a name"
     return f"{resource.kind} {'/'.join(part for part in (metadata.namespace, metadata.name) if part)}"
@@ -352,7 +353,8 @@ def _decoder(into: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def _decode(body: bytes, into: type[T]) -> T:
+    decoder: msgspec.json.Decoder[T] = _decoder(into)
     try:
-        return _decoder(into).decode(body)
+        return decode_nested(decoder.decode, body)
     except msgspec.DecodeError as error:
         raise BadResponse(f"the response does not fit {into.__name__}: {error}") from error

@@ -36,6 +36,7 @@ from zonewise_common.kube.cache import Cache, Change, ReceivedObject, StaleListi
 from zonewise_common.kube.client import display_name
 from zonewise_common.kube.errors import ApiError, BadResponse, Gone, KubeError, ServerError, TransportError
 from zonewise_common.kube.freshness import Freshness
+from zonewise_common.kube.nested_json import decode_nested
 from zonewise_common.kube.watch_backoff import WatchBackoff
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ class Reflector(Generic[T]):
         identity = _identity(raw)
         value: T | None = None
         try:
-            value = self._decode(raw)
+            value = decode_nested(self._decode, raw)
         except (msgspec.DecodeError, ValueError) as error:
             log.warning("%s: the last known state is kept: %s", display_name(self._resource, raw), error)
         return ReceivedObject(
@@ -349,7 +350,7 @@ _IDENTIFIED = msgspec.json.Decoder(_IdentifiedObject)
 
 def _identity(raw: msgspec.Raw) -> _Identity:
     try:
-        return _IDENTIFIED.decode(raw).metadata
+        return decode_nested(_IDENTIFIED.decode, raw).metadata
     except msgspec.DecodeError as error:
         raise BadResponse(f"an object without metadata: {error}") from error
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zonewise_common.kube.errors import BadResponse, error_from_status
+from zonewise_common.kube.nested_json import decode_nested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ class Watch:
             if not line or line.isspace():
                 continue
             try:
-                event = _EVENT.decode(line)
+                event = decode_nested(_EVENT.decode, line)
             except msgspec.DecodeError as error:
                 raise BadResponse(f"a line of the watch is not an event: {error}") from error
             if event.type == "ERROR":
