@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_STOP_TIMEOUT = 0.3
+_STOP_TIMEOUT = 1.0
+"""Seconds that all threads together have to stop; those that wait for a silent API server are left behind."""
 _SYNC_PERIOD = 0.05
 _RETRY_PERIOD = 1.0
 """Seconds before a probe without a response is repeated."""
@@ -103,16 +105,18 @@ class ObjectInformers:
     def __enter__(self) -> Self:
         for kind in self._required:
             self._watch(kind)
-        for kind in self._optional:
-            self._probe(kind)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        for reflector in list(self._reflectors.values()):
-            reflector.close(_STOP_TIMEOUT)
-        self._thread.join(_STOP_TIMEOUT)
+        deadline = time.monotonic() + _STOP_TIMEOUT
+        reflectors = list(self._reflectors.values())
+        for reflector in reflectors:
+            reflector.close(0.0)
+        for reflector in reflectors:
+            reflector.close(max(0.0, deadline - time.monotonic()))
+        self._thread.join(max(0.0, deadline - time.monotonic()))
 
     @property
     def unsynced(self) -> list[str]:
@@ -133,12 +137,15 @@ class ObjectInformers:
         return not stop.is_set()
 
     def _run(self) -> None:
-        while not self._stopping.wait(_RETRY_PERIOD if self._unprobed else self._probe_period):
+        while not self._stopping.is_set():
             for kind in [kind for kind in self._optional if kind.resource in self._unprobed] or self._optional:
                 try:
                     self._probe(kind)
                 except Exception:  # a bug must not end the loop
                     log.exception("%s: the probe failed", kind.resource.plural)
+                if self._stopping.is_set():
+                    return
+            self._stopping.wait(_RETRY_PERIOD if self._unprobed else self._probe_period)
 
     def _probe(self, kind: WatchedKind) -> None:
         resource = kind.resource
@@ -154,7 +161,7 @@ class ObjectInformers:
             if not isinstance(error, ApiError) or error.status in _OVERLOADED:
                 return
         else:
-            if resource not in self._reflectors:
+            if resource not in self._reflectors and not self._stopping.is_set():
                 self._watch(kind)
         self._unprobed.discard(resource)
 

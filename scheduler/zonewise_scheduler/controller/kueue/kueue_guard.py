@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_STOP_TIMEOUT = 30.0
-"""Timeout in seconds. To stop leading, a replica waits for writes, checkpoint and lease, each with its own limit."""
+_STOP_TIMEOUT = 0.3
+"""Seconds that the thread may take to stop; one that waits for a silent API server is left behind."""
 
 
 class KueueGuard:
@@ -54,6 +54,8 @@ class KueueGuard:
         """Why Kueue manages the queues; "": it does not."""
         self._is_known = lease is None
         self._stopping = threading.Event()
+        self._changing = threading.Lock()
+        """Held while the replica starts or stops to lead."""
         self._thread = threading.Thread(target=self._run, name="kueue", daemon=True)
 
     @property
@@ -69,13 +71,23 @@ class KueueGuard:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
+        with self._changing:
+            self._end()
         if self._lease is not None:
             self._thread.join(_STOP_TIMEOUT)
-        self._end()
 
     def step(self) -> None:
         """Read the Lease, and start or stop leading."""
         claim = self._read()
+        with self._changing:
+            if self._stopping.is_set():
+                return
+            self._follow(claim)
+        if self._is_known:
+            self._publish(claim)
+
+    def _follow(self, claim: str) -> None:
+        """Start or stop leading as a claim requires."""
         if claim != self.claim:
             log.info("%s", claim or "Kueue does not manage the queues")
         self.claim = claim
@@ -88,8 +100,6 @@ class KueueGuard:
             except Exception:  # the next step tries again
                 self._end()
                 raise
-        if self._is_known:
-            self._publish(claim)
 
     def _run(self) -> None:
         while not self._stopping.wait(self._period):

@@ -46,6 +46,8 @@ _IDLE_TIMEOUT = 120.0
 _KEYS = {"ca": "ca.crt", "ca_key": "ca.key", "cert": "tls.crt", "key": "tls.key"}
 """Keys of the Secret by field of the CertificateBundle. The names are those of kubernetes.io/tls."""
 _FILE = "webhook.pem"
+_STOP_TIMEOUT = 0.3
+"""Seconds that the thread may take to stop; one that waits for a silent API server is left behind."""
 
 
 class WebhookOptions(NamedTuple):
@@ -115,14 +117,14 @@ class WebhookServer:
         """Stop serving."""
         self._stopping.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_STOP_TIMEOUT)
         if self._server is not None:
             self._server.close()
 
     def step(self) -> None:
         """Bring the certificate, the server and the configurations up to date. Raises KubeError, OSError."""
         self._write_file(self._current_bundle())
-        if self._server is None:
+        if self._server is None and not self._stopping.is_set():
             file = self._file
             self._server = HttpServer(
                 self._options.listen,

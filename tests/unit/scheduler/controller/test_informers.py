@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.errors import (
     ConfigError,
     Forbidden,
@@ -63,7 +64,7 @@ def test_a_kind_that_appears_while_the_state_is_read_does_not_affect_the_reader(
     monkeypatch.setattr(informers, "probe", probe)
     required, optional = ([watched_objects(each, print, print)] for each in (JOBS, WORKLOADS))
     with ObjectInformers(None, required, optional, probe_period=0.01) as watched:  # pyright: ignore[reportArgumentType]
-        assert watched.unsynced == []
+        eventually(lambda: watched.unsynced == [])
         assert is_watched.is_set()
         assert watched.ages.keys() == {"jobs", "workloads"}
 
@@ -75,6 +76,7 @@ class Server:
         self.objects: list[dict[str, Any]] = []
         self.version = 1
         self.failure: Exception | None = None
+        self.wait: Callable[[], object] = lambda: None
 
     def list(self, _resource: Resource, **_: object) -> tuple[list[object], str]:
         self._respond()
@@ -90,6 +92,7 @@ class Server:
         raise self.failure or Gone(410, "Expired", "too old")
 
     def _respond(self) -> None:
+        self.wait()
         if self.failure is not None:
             raise self.failure
 
@@ -114,6 +117,20 @@ def test_a_controller_that_starts_in_an_outage_waits_for_the_optional_kinds(fail
         server.failure = None
         assert watched.wait_synced(threading.Event())
         assert watched.ages.keys() == {"jobs", "noderesourcetopologies"}
+
+
+def test_an_api_server_that_does_not_respond_delays_neither_the_start_nor_a_stop() -> None:
+    """The program must handle a signal meanwhile; each probe and each list waits for its timeout."""
+    server, responds = Server(), threading.Event()
+    server.wait = lambda: responds.wait(PATIENCE)
+    kinds = ([watched_objects(each, print, print)] for each in (JOBS, NODE_RESOURCE_TOPOLOGIES))
+    started = time.monotonic()
+    with ObjectInformers(server, *kinds) as watched:  # pyright: ignore[reportArgumentType]
+        assert watched.unsynced == ["noderesourcetopologies", "jobs"]
+    assert time.monotonic() < started + PATIENCE / 2
+    responds.set()
+    eventually(lambda: not any("probes" in thread.name for thread in threading.enumerate()))
+    assert list(watched.ages) == ["jobs"]
 
 
 def test_a_failing_optional_kind_does_not_prevent_the_start_of_the_controller() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -11,11 +13,12 @@ from support.api import Api
 from support.clusters import DEFINITIONS
 from support.definitions import definition_of
 from support.kueue_beside import LEASE_NAME, LEASES, kueue_lease, lease, renew, start_kueue
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.service.options import SettingsError
 from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.controller.kueue import kueue_guard
 from zonewise_scheduler.controller.kueue.kueue_guard import KueueGuard
 from zonewise_scheduler.controller.kueue.kueue_lease import ADOPTED_ANNOTATION, DEPLOYMENT, LeaseName, renewal
 
@@ -80,6 +83,27 @@ def test_it_leads_later_if_the_first_attempt_fails(client: Client) -> None:
     guard.step()
     guard.step()
     assert done == ["stand by", "end", "lead"]
+
+
+def test_a_stop_does_not_wait_for_an_api_server_that_does_not_respond(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod would be killed before it has released its own Lease."""
+    replica, is_read, responds = Replica(client), threading.Event(), threading.Event()
+
+    def read_slowly(*_: object) -> None:
+        is_read.set()
+        responds.wait(PATIENCE)
+
+    started = time.monotonic()
+    with replica.guard:
+        monkeypatch.setattr(kueue_guard, "read_lease", read_slowly)
+        assert is_read.wait(PATIENCE)
+    assert replica.done == ["lead", "stand by", "end"]
+    assert time.monotonic() < started + PATIENCE / 10
+    responds.set()
+    eventually(lambda: "kueue" not in {thread.name for thread in threading.enumerate()})
+    assert replica.done == ["lead", "stand by", "end"]
 
 
 def test_it_stands_by_while_kueue_runs_or_is_stopped_for_a_while(server: ApiServer, client: Client) -> None:

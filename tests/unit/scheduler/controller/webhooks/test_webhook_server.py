@@ -13,9 +13,10 @@ import pytest
 import urllib3
 
 from support.admission_reviews import job, review, rules
-from support.waiting import eventually
+from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
+from zonewise_common.kube.errors import TransportError
 from zonewise_common.kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_scheduler.controller.webhooks import webhook_server
@@ -103,6 +104,24 @@ def test_all_replicas_serve_one_certificate(replicas: Replicas) -> None:
     for one in replicas.servers:
         one.step()
     assert replicas.secret()["metadata"]["resourceVersion"] == version
+
+
+def test_a_stop_does_not_wait_for_an_api_server_that_does_not_respond(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_read, responds = threading.Event(), threading.Event()
+
+    def read_slowly(*_: object, **__: object) -> None:
+        is_read.set()
+        responds.wait(PATIENCE)
+        raise TransportError("timed out")
+
+    monkeypatch.setattr(replicas.client, "get", read_slowly)
+    started = time.monotonic()
+    with replicas.servers[0]:
+        assert is_read.wait(PATIENCE)
+    assert time.monotonic() < started + PATIENCE / 10
+    responds.set()
 
 
 def test_a_secret_without_data_is_filled(replicas: Replicas) -> None:
