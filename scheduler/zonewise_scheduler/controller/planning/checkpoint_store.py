@@ -210,8 +210,9 @@ class CheckpointStore:
             try:
                 stored = self._read()
                 break
-            except KubeError as error:
-                log.warning("the checkpoint cannot be read (attempt %d of %d): %s", attempt, READ_ATTEMPTS, error)
+            except Exception as error:  # whatever the server responds: without this thread, the replica never leads
+                log.warning("the checkpoint cannot be read (attempt %d of %d): %s", attempt, READ_ATTEMPTS, error,
+                            exc_info=not isinstance(error, KubeError))  # fmt: skip
                 self._wait(term, self._retry_pause)
                 if self._stopping or self._term != term:
                     return False
@@ -249,5 +250,5 @@ class CheckpointStore:
     def _read_version(self) -> None:
         try:
             self._read()
-        except KubeError as error:
-            log.warning("the checkpoint cannot be read: %s", error)
+        except Exception as error:  # as above
+            log.warning("the checkpoint cannot be read: %s", error, exc_info=not isinstance(error, KubeError))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.kube_faults import ScriptedServer, give, refuse
 from support.planner_stories import make_workload
 from support.waiting import PATIENCE, eventually
 from zonewise_common.kube.client import Client, PatchKind
@@ -88,7 +90,9 @@ class Leader:
         self.history = learned(10.0)
         self.led: queue.SimpleQueue[tuple[Checkpoint | None, ForecastHistory | None]] = queue.SimpleQueue()
 
-    def store(self, client: Client, period: float = LONG, forecast_rate: float = 1.0) -> CheckpointStore:
+    def store(
+        self, client: Client, period: float = LONG, forecast_rate: float = 1.0, retry_pause: float = 1.0
+    ) -> CheckpointStore:
         return CheckpointStore(
             CheckpointFile(client, "default"),
             get_checkpoint=lambda: checkpoint(self.consumed()),
@@ -96,6 +100,7 @@ class Leader:
             get_forecasts=self.history.copy,
             period=period,
             forecast_rate=forecast_rate,
+            retry_pause=retry_pause,
         )
 
 
@@ -120,6 +125,19 @@ def test_a_leader_restores_the_last_checkpoint_of_its_predecessor(client: Client
         restored, forecasts = leader.led.get(timeout=PATIENCE)
         assert (restored, runs_of(forecasts)) == (checkpoint(5.0), [10.0])
         store.stop_leading()
+
+
+def test_a_replica_leads_even_after_a_response_that_is_no_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example, a proxy responds in place of the API server while it restarts."""
+    monkeypatch.setattr(checkpoint_store, "_STOP_TIMEOUT", 0.0)
+    leader = Leader()
+    with (
+        ScriptedServer([give(200, {}), refuse(404, "NotFound")]) as server,
+        closing(Client(Config.from_url(server.url, ""))) as client,
+        leader.store(client, retry_pause=0.01) as store,
+    ):
+        store.start_leading()
+        assert leader.led.get(timeout=10.0) == (None, None)
 
 
 def test_the_learned_state_of_forecasts_is_written_again_if_the_rate_allows(client: Client) -> None:
