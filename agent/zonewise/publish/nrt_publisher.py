@@ -159,7 +159,7 @@ class NrtPublisher:
     def _look(self, name: str) -> None:
         """Read the copy if it may have changed, and the Node from time to time."""
         observation = self._watch.observation
-        is_new, self._handled = observation is not self._handled, observation
+        is_new = observation is not self._handled
         if self._clock() - self._verified_at >= VERIFY_EVERY:
             self._read_owner(name)
             self._read_copy(name)
@@ -168,6 +168,7 @@ class NrtPublisher:
             self._read_copy(name)
             if self._known is None:
                 self._read_owner(name)  # the garbage collector may have deleted the object
+        self._handled = observation  # only now: a read that fails is repeated
 
     def _is_newer(self, observation: Observation) -> bool:
         """Return whether an observation is of a change after the known copy: neither our own write nor an earlier

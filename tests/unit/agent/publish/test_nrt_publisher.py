@@ -266,6 +266,18 @@ def test_an_observed_deletion_is_undone(stage: Stage) -> None:
     assert stage.sends(topology(16)) == [LOOK[1], LOOK[0], "apply"]
 
 
+def test_an_observed_deletion_is_undone_although_the_first_read_fails(stage: Stage) -> None:
+    """The watch observes the deletion only once, and later observations may never come."""
+    stage.sends(topology(16))
+    stage.client.delete(NODE_RESOURCE_TOPOLOGIES, NODE)
+    stage.observe()
+    stage.counting.broken = True
+    with pytest.raises(TransportError):
+        stage.publisher.publish(topology(16))
+    stage.counting.broken = False
+    assert stage.sends(topology(16)) == [*reversed(LOOK), "apply"]
+
+
 def test_an_edit_right_after_the_apply_is_a_foreign_change(stage: Stage) -> None:
     """The next call undoes and reports it."""
     stage.counting.after_apply = lambda: edit(stage, {"zones": []})
