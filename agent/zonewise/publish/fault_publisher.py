@@ -26,7 +26,7 @@ from zonewise.publish.nrt_publisher import FIELD_MANAGER
 from zonewise.publish.output_publisher import NodeClient
 from zonewise_common.k8s.hardware_conditions import TAINT
 from zonewise_common.kube.client import PatchKind
-from zonewise_common.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from zonewise_common.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from zonewise_common.kube.events import Occurrences, event, node_reference, timestamp, utc_now
 from zonewise_common.kube.resources import EVENTS, NODES, PODS
 
@@ -96,12 +96,28 @@ class FaultPublisher:
         Pods come first: a Job decides as soon as its pod has ended.
         """
         active = [fault for fault in faults if fault.active]
-        pods = sum(self._write_pod(fault, *hit) for fault in active for hit in _hits(fault))
+        pods, rejection = self._write_pods(active)
         written = self._write_node(active)
         events = sum(self._write_events(fault) for fault in active)
+        if rejection is not None:
+            raise rejection
         return FaultWrites(written, pods, events)
 
     # --- pods
+
+    def _write_pods(self, faults: Sequence[Fault]) -> tuple[int, ApiError | None]:
+        """Set the conditions of all pods; return the number of requests and the last rejection.
+
+        An admission webhook may reject the change of one pod. The Node and other pods show the fault nevertheless.
+        """
+        writes, rejection = 0, None
+        for fault in faults:
+            for name, held_since in _hits(fault):
+                try:
+                    writes += self._write_pod(fault, name, held_since)
+                except ApiError as error:
+                    rejection = error
+        return writes, rejection
 
     def _write_pod(self, fault: Fault, name: PodName, held_since: float) -> int:
         """Set the condition of a pod, unless it is set already or another pod now has the same name."""

@@ -115,6 +115,27 @@ def test_a_recreated_pod_is_affected_if_it_holds_the_device(client: Recorder, st
     assert publisher.publish(story.state.active).pods == 0
 
 
+def test_a_pod_that_may_not_be_changed_hides_no_fault_of_the_node(
+    client: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example, an admission webhook rejects each change of the pod, or does not respond."""
+    patch = client.patch
+
+    def reject_pods(resource: Resource, name: str, body: Any, **more: Any) -> dict[str, Any]:
+        if resource.plural == "pods":
+            raise Forbidden(403, "Forbidden", "admission webhook denied the request")
+        return patch(resource, name, body, **more)
+
+    monkeypatch.setattr(client, "patch", reject_pods)
+    story, publisher = hit(), FaultPublisher(client, NODE, taint=True)
+    for _ in range(2):
+        with pytest.raises(Forbidden):
+            publisher.publish(story.state.active)
+        assert [plural for plural, *_ in client.writes] == ["nodes", "nodes", "events", "events"]
+    monkeypatch.undo()
+    assert publisher.publish(story.state.active) == FaultWrites(pods=1)
+
+
 def test_a_deleted_pod_is_not_a_failure(client: Recorder) -> None:
     client.pod = None
     assert FaultPublisher(client, NODE).publish(hit().state.active) == FaultWrites(node=1, pods=0, events=2)
