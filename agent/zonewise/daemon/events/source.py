@@ -57,6 +57,8 @@ def gather(
     return frozenset(gathered)
 
 
+_MAX_POLL = 86_400.0
+"""Maximum seconds of one poll: its timeout is a C int of milliseconds (poll(2)), so 25 days would be too many."""
 POLL_INTERVAL = 1.0
 """Seconds between two checks of files that the kernel does not watch."""
 
@@ -120,7 +122,7 @@ class EventSource:
     def _ready(self, seconds: float | None) -> set[Reason]:
         """Return the reasons that arrive within the given seconds, as soon as a channel is readable; possibly none."""
         reasons: set[Reason] = set()
-        for descriptor, _ in self._poll.poll(None if seconds is None else seconds * 1000):
+        for descriptor, _ in self._poll.poll(None if seconds is None else min(seconds, _MAX_POLL) * 1000):
             reasons |= self._channels[descriptor].read()
         return reasons
 

@@ -60,6 +60,15 @@ def test_an_idle_wait_lasts_for_its_timeout(tmp_path: Path) -> None:
         assert events.wait(0) == frozenset()
 
 
+def test_a_wait_may_last_for_months(tmp_path: Path, wake: Wake) -> None:
+    """The setting `interval` has no maximum."""
+    with open_event_source(rules(tmp_path), [wake]) as events:
+        timer = threading.Timer(0.1, lambda: wake(Reason.PODS))
+        timer.start()
+        assert events.wait(90 * 86_400.0) == {Reason.PODS}
+        timer.join()
+
+
 def test_events_before_the_wait_are_returned(tmp_path: Path, wake: Wake) -> None:
     """Events accumulate during a scan."""
     with open_event_source(rules(tmp_path), [wake]) as events:
