@@ -21,6 +21,8 @@ class Certificates:
         self._cert, self._key, self._client_ca = cert, key, client_ca
         self._signature = self._stat_files()
         self._context, self._expiry = self._read()
+        self._problem = ""
+        """Why the files could not be used at the last connection."""
 
     @property
     def file(self) -> str:
@@ -40,8 +42,11 @@ class Certificates:
                 self._context, self._expiry = self._read()
                 self._signature = signature
                 log.info("new certificates are in force: %s", ", ".join(self._files))
+            self._problem = ""
         except OSError as error:
-            log.warning("the new certificates cannot be used, and the old ones remain in force: %s", error)
+            if str(error) != self._problem:  # every client may open connections, and each checks the files
+                log.warning("the new certificates cannot be used, and the old ones remain in force: %s", error)
+            self._problem = str(error)
         return self._context
 
     def _stat_files(self) -> tuple[tuple[int, int, int], ...]:
