@@ -206,7 +206,7 @@ def lose_the_workload(story: ControllerStory) -> None:
 
 def declare_otherwise(story: ControllerStory) -> None:
     """Users change the priority and walltime of pending Jobs; the same Workloads follow and keep their order."""
-    running = story.cluster.submit("running", 6)
+    running = story.cluster.submit("running", 6, priority="high")
     story.settle()
     jobs = [story.cluster.submit(f"j{i}", 6, priority="low", at=3 + i) for i in range(2)]
     story.settle()

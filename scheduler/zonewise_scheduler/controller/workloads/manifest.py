@@ -100,13 +100,15 @@ def build_workload(job: Json, resource: Resource, pod_sets: Sequence[PodSetManif
 def declared_changes(job: Json, resource: Resource, workload: Json, options: ManifestOptions) -> Json:
     """Return the merge patch that adapts a Workload to its job; empty if nothing must change.
 
-    The priority class may change at any time, but queue and walltime only while the Workload has no quota. Its position
-    in the queue does not change. Raises FieldError for an invalid job.
+    Queue and walltime change only while the Workload has no quota. With quota, a WorkloadPriorityClass can be replaced
+    by another one, but cannot be added: the API server rejects that (apis/kueue/v1beta2/workload_types.go). The
+    position in the queue does not change. Raises FieldError for an invalid job.
     """
     metadata, spec = FieldReader(job, "", []).child("metadata"), FieldReader(workload, "", []).child("spec")
     changes = _priority_changes(metadata.pairs("labels"), spec, options.priority_classes)
     if is_true(workload, "QuotaReserved"):
-        return {"spec": changes} if changes else {}
+        has_class = spec.child("priorityClassRef").text("kind") == WORKLOAD_PRIORITY_CLASSES.kind
+        return {"spec": changes} if changes and has_class else {}
     if (queue := metadata.pairs("labels").get(QUEUE_LABEL, "")) != spec.text("queueName"):
         changes["queueName"] = queue
     problems: list[str] = []

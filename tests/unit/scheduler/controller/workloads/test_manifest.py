@@ -25,7 +25,7 @@ from zonewise_scheduler.quota.api.workload_reader import read_workload
 
 Json = dict[str, Any]
 
-CLASSES = PriorityClasses({"high": 100}, {"pods": 7, "default": 3}, "default")
+CLASSES = PriorityClasses({"high": 100, "low": 1}, {"pods": 7, "default": 3}, "default")
 
 
 def job(labels: Json | None = None, annotations: Json | None = None, **spec: object) -> Json:
@@ -201,8 +201,12 @@ def test_an_unknown_priority_class_changes_nothing() -> None:
     assert declared_changes(changed, JOBS, workload, ManifestOptions(CLASSES)) == {}
 
 
+def with_quota(workload: Json) -> Json:
+    return workload | {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+
+
 def test_only_the_priority_changes_while_there_is_quota() -> None:
-    workload = build(job()) | {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+    workload = with_quota(build(job({"kueue.x-k8s.io/priority-class": "low"})))
     changed = job({"kueue.x-k8s.io/priority-class": "high", "kueue.x-k8s.io/queue-name": "other"})
     assert declared_changes(changed, JOBS, workload, ManifestOptions(CLASSES)) == {
         "spec": {
@@ -210,3 +214,11 @@ def test_only_the_priority_changes_while_there_is_quota() -> None:
             "priorityClassRef": {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"},
         }
     }
+
+
+@pytest.mark.parametrize("classes", [CLASSES, CLASSES._replace(default_pod_class="")])
+def test_no_class_is_added_while_there_is_quota(classes: PriorityClasses) -> None:
+    """The API server rejects that, and a rejected write delays all others of the Workload."""
+    workload = with_quota(build(job(), ManifestOptions(classes)))
+    changed = job({"kueue.x-k8s.io/priority-class": "high"})
+    assert declared_changes(changed, JOBS, workload, ManifestOptions(classes)) == {}
