@@ -6,9 +6,9 @@ A LocalQueue routes a workload to its ClusterQueue. A workload is inadmissible, 
 - its ClusterQueue is missing;
 - it is deactivated.
 
-A ClusterQueue on hold keeps its pending queue but admits nothing. A running workload is stopped by HoldAndDrain on
-either queue, by its deactivation, or by a failed admission check (Kueue pkg/controller/core/workload_controller.go
-reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState).
+A ClusterQueue on hold keeps its pending queue but admits nothing. A workload with quota is stopped by HoldAndDrain on
+either queue, by its deactivation, or by a failed admission check. Hold stops only workloads that are not admitted yet
+(Kueue pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState).
 """
 
 from __future__ import annotations
@@ -120,15 +120,16 @@ class QueueRouter:
         return with_default_walltime(workload, self.local_queue(workload), spec)
 
     def stop_reason(self, workload: Workload, spec: ClusterQueue) -> StopReason | None:
-        """Return why a running workload must stop; None if it continues."""
+        """Return why a workload with quota must stop; None if it continues."""
         local = self.local_queue(workload)
+        stopping = {"HoldAndDrain"} if workload.is_admitted else {"Hold", "HoldAndDrain"}
         if not workload.active:
             return "Deactivated"
         if workload.failed_checks:
             return "AdmissionCheck"
-        if local is not None and local.stop_policy == "HoldAndDrain":
+        if local is not None and local.stop_policy in stopping:
             return "LocalQueueStopped"
-        return "ClusterQueueStopped" if spec.stop_policy == "HoldAndDrain" else None
+        return "ClusterQueueStopped" if spec.stop_policy in stopping else None
 
 
 def with_required_checks(workload: Workload, spec: ClusterQueue) -> Workload:

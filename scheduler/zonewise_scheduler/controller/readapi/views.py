@@ -14,7 +14,6 @@ from zonewise_scheduler.backfill.explain import explain
 from zonewise_scheduler.backfill.explain_message import explanation_message
 from zonewise_scheduler.controller.readapi.job_details import placement_json
 from zonewise_scheduler.controller.status.pending_note import latest_time, pending_reason, queue_reason
-from zonewise_scheduler.controller.status.queue_summaries import is_admitted
 from zonewise_scheduler.controller.workloads.conditions import api_time
 from zonewise_scheduler.quota.api.amount import amount_text
 
@@ -225,7 +224,7 @@ def _running_rows(state: PlannerState) -> Iterator[WorkloadRow]:
 def _running_row(run: RunningWorkload, *, stopping: bool) -> WorkloadRow:
     workload = run.workload
     queue = "" if workload.admission is None else workload.admission.cluster_queue
-    name = "Stopping" if stopping else "Admitted" if is_admitted(workload) else "Reserved"
+    name = "Stopping" if stopping else "Admitted" if workload.is_admitted else "Reserved"
     return WorkloadRow(workload, name, queue, deadline=run.deadline)
 
 

@@ -134,7 +134,7 @@ class _Usage:
     def add(self, workload: Workload) -> None:
         self.reserving += 1
         _add(self.reserved, workload.usage)
-        if is_admitted(workload):
+        if workload.is_admitted:
             self.admitted += 1
             _add(self.used, workload.usage)
 
@@ -183,16 +183,6 @@ def _cohort_tree(state: PlannerState, shares: Mapping[str, DRS]) -> dict[str, Co
         )
         for name, node in state.snapshot.cohorts.items()
     }
-
-
-def is_admitted(workload: Workload) -> bool:
-    """Return whether a workload with quota has passed its checks, and the placement of its pods is known."""
-    admission = workload.admission
-    return (
-        admission is not None
-        and not admission.pending_checks
-        and all(pod_set.delayed_topology_request != "Pending" for pod_set in admission.pod_sets)
-    )
 
 
 def _usages(state: PlannerState) -> tuple[dict[str, _Usage], dict[str, _Usage]]:

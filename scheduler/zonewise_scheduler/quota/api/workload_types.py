@@ -183,6 +183,15 @@ class Workload:
         return f"{self.namespace}/{self.queue_name}"
 
     @property
+    def is_admitted(self) -> bool:
+        """Whether it has quota, its admission checks have passed, and the placement of its pods is known."""
+        return (
+            self.admission is not None
+            and not self.admission.pending_checks
+            and all(pod_set.delayed_topology_request != "Pending" for pod_set in self.admission.pod_sets)
+        )
+
+    @property
     def max_duration(self) -> float:
         """The longest time that it holds its admission, in seconds from its start.
 

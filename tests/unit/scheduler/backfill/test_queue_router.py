@@ -90,6 +90,9 @@ def test_a_local_queue_routes_to_a_cluster_queue_or_there_is_a_message(
     assert router.inadmissible_message(replace(workload, active=False), submitted_to, known) == "it is deactivated"
 
 
+RESERVED = Admission("q", (), pending_checks=("a",))
+
+
 @pytest.mark.parametrize(
     ("fields", "of_local", "of_cluster", "reason"),
     [
@@ -100,6 +103,9 @@ def test_a_local_queue_routes_to_a_cluster_queue_or_there_is_a_message(
         ({}, "HoldAndDrain", "None", "LocalQueueStopped"),
         ({}, "HoldAndDrain", "HoldAndDrain", "LocalQueueStopped"),
         ({}, "Hold", "HoldAndDrain", "ClusterQueueStopped"),
+        ({"admission": RESERVED}, "None", "None", None),
+        ({"admission": RESERVED}, "Hold", "None", "LocalQueueStopped"),
+        ({"admission": RESERVED}, "None", "Hold", "ClusterQueueStopped"),
         ({}, "None", "HoldAndDrain", "ClusterQueueStopped"),
         ({"failed_checks": ("a",)}, "HoldAndDrain", "HoldAndDrain", "AdmissionCheck"),
         ({"failed_checks": ("a",), "active": False}, "HoldAndDrain", "HoldAndDrain", "Deactivated"),
@@ -109,8 +115,9 @@ def test_a_local_queue_routes_to_a_cluster_queue_or_there_is_a_message(
 def test_a_running_workload_stops_for_the_first_reason(
     fields: dict[str, Any], of_local: StopPolicy, of_cluster: StopPolicy, reason: StopReason | None
 ) -> None:
-    """Of the stop policies of queues, only HoldAndDrain is a reason."""
-    workload = replace(make_workload("one", 1, local="lq"), **fields)
+    """An admitted workload is stopped by HoldAndDrain, but not by Hold."""
+    admitted = replace(make_workload("one", 1, local="lq"), admission=Admission("q", ()))
+    workload = replace(admitted, **fields)
     spec = queue("q", 4)._replace(stop_policy=of_cluster)
     assert QueueRouter([local("lq", stop_policy=of_local)]).stop_reason(workload, spec) == reason
 

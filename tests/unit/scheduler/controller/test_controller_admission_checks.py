@@ -141,10 +141,27 @@ def the_queue_requires_others(story: ControllerStory) -> None:
     assert not workload(story)["status"].get("admissionChecks")
 
 
+def the_queue_is_on_hold(story: ControllerStory) -> None:
+    """A Workload whose checks are pending loses its quota, so that no check can start it; a running one continues."""
+    running = story.cluster.submit("runs", 2)
+    story.settle()
+    for name in ("f-only", "licence"):
+        decide(story, name, "Ready")
+    held = story.cluster.submit("waits", 4)
+    story.settle()
+    story.cluster.change(QUEUE, {"spec": {"stopPolicy": "Hold"}})
+    story.settle()
+    (waiting,) = (obj for obj in story.cluster.workloads() if obj["metadata"]["name"].startswith("job-waits"))
+    assert not is_true(waiting, "QuotaReserved")
+    assert story.cluster.get(held)["spec"]["suspend"]
+    assert not story.cluster.get(running)["spec"]["suspend"]
+
+
 STORIES: dict[str, Callable[[ControllerStory], None]] = {
     "all pass": all_pass,
     "one is tried again": one_is_tried_again,
     "one rejects": one_rejects,
+    "the queue is on hold": the_queue_is_on_hold,
     "the queue requires others": the_queue_requires_others,
 }
 
