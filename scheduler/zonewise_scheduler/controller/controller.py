@@ -176,7 +176,7 @@ class QueueController:
 
     def end_write(self, write: Write, outcome: Outcome, now: float) -> None:
         """Record the outcome of a write."""
-        self._gate.end(write)
+        version = self._gate.end(write)
         if outcome.result == "rejected":
             log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
         if write.purpose in {UNGATE, BIND}:
@@ -191,7 +191,7 @@ class QueueController:
             if outcome.obj is not None and self._objects.written(write.key, outcome.obj, now):
                 self._changed(write.key, old, outcome.obj)
         elif old is not None or write.verb is Verb.CREATE:  # a deleted object may be created again at once
-            self._gate.pause(write, _decided_on(write, old), now)
+            self._gate.pause(write, version, now)
         self._mark_dirty(write.key)
         self._jobs.end_write(write.key)
         if write.workload:
@@ -389,10 +389,3 @@ class QueueController:
 
 def _version(obj: Json | None) -> int:
     return 0 if obj is None else object_version(obj)
-
-
-def _decided_on(write: Write, obj: Json | None) -> int:
-    """Return the version on which a write is based. A later version may be observed before the write ends."""
-    if write.verb is Verb.CREATE:
-        return 0
-    return int(write.resource_version) if write.resource_version.isdecimal() else _version(obj)

@@ -1,7 +1,8 @@
 """Which writes may be sent now: at most one per object, and none while its object is paused.
 
-A write that ends stale or rejected pauses its object, until another version of it is observed or the pause ends. A
-creation may fail because its kind is not installed. Such pauses end once the kind is served.
+A write that ends stale or rejected pauses its object, until another version of it is observed or the pause ends. The
+version is that on which the write is based, since a newer one may be observed before the write ends. A creation may
+fail because its kind is not installed. Such pauses end once the kind is served.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class WriteGate:
     """Pending writes and paused objects."""
 
     def __init__(self) -> None:
-        self._in_flight: set[ObjectKey] = set()
+        self._in_flight: dict[ObjectKey, int] = {}
+        """Version of the object on which its pending write is based."""
         self._paused: dict[ObjectKey, tuple[int, float]] = {}
         """Version of the object when its write failed, and the end of its pause."""
 
@@ -49,16 +51,16 @@ class WriteGate:
         if now < until and version == paused_version:
             return False
         self._paused.pop(write.key, None)
-        self._in_flight.add(write.key)
+        self._in_flight[write.key] = version
         return True
 
     def claim_all(self, writes: list[Write]) -> None:
         """Record pending writes that need no pause, because their author handles failures."""
-        self._in_flight.update(write.key for write in writes)
+        self._in_flight.update((write.key, 0) for write in writes)
 
-    def end(self, write: Write) -> None:
-        """Record that a write has ended."""
-        self._in_flight.discard(write.key)
+    def end(self, write: Write) -> int:
+        """Record that a write has ended. Return the version on which it was based, as in claim()."""
+        return self._in_flight.pop(write.key, 0)
 
     def pause(self, write: Write, version: int, now: float) -> None:
         """Pause the object of a failed write; `version`: as in claim()."""

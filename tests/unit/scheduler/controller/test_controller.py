@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from support.placed_cluster import PlacedCluster
+from support.plain_pods import queued_pod
+from zonewise_common.kube.resources import PODS
 from zonewise_scheduler.backfill.checkpoint import make_checkpoint
 from zonewise_scheduler.controller.admissionchecks.provisioning_reconciler import ProvisioningReconciler
 from zonewise_scheduler.controller.jobs.batch_job import BatchJob
@@ -180,3 +182,17 @@ def test_the_response_to_a_patch_does_not_bring_back_a_deleted_object() -> None:
     queue.settle()
     assert queue.controller.workload(admission.workload) is None
     assert not queue.controller.feed.state.running
+
+
+def test_a_deleted_pod_is_released_at_once_even_if_the_watch_precedes_the_response() -> None:
+    cluster = ModelCluster()
+    for name in ("kept", "surplus"):
+        pod = queued_pod(name, total=1)
+        cluster.create(PODS, "ns", name, metadata=pod["metadata"], spec=pod["spec"], status=pod["status"])
+    queue = live_queue(cluster)
+    queue.observe()
+    (deletion,) = (write for write in queue.controller.step(NOW) if write.verb is Verb.DELETE)
+    cluster.change(deletion.key, {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}})
+    queue.observe()
+    queue.controller.end_write(deletion, Outcome("done"), NOW)
+    assert [write.purpose for write in queue.controller.step(NOW) if write.key == deletion.key] == ["release"]

@@ -33,8 +33,7 @@ def test_an_object_has_at_most_one_write_in_flight(steps: list[tuple[str, bool]]
 def test_a_failed_write_waits_for_another_version_or_the_end_of_the_pause() -> None:
     gate = WriteGate()
     assert gate.claim(write(), 5, 0.0)
-    gate.end(write())
-    gate.pause(write(), 5, 0.0)
+    gate.pause(write(), gate.end(write()), 0.0)
     assert not gate.claim(write(), 5, PAUSE - 1)
     assert gate.claim(write(), 6, PAUSE - 1)
     assert gate.pause_ends_at == inf
