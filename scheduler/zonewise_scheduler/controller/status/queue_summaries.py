@@ -65,16 +65,21 @@ class ResourceSummary(NamedTuple):
     reserved: int
     used: int
     """Amount used by workloads whose admission checks have passed."""
+    has_cohort: bool = True
+    """Whether the ClusterQueue belongs to a cohort. Without one, it borrows nothing, even if its quota was reduced."""
 
     @property
     def borrowed(self) -> int:
-        """Return the part of the used amount beyond the nominal quota."""
-        return max(0, minus(self.used, self.quota.nominal))
+        """Return the part of the used amount that is borrowed from the cohort."""
+        return self._borrowed(self.used)
 
     @property
     def reserved_borrowed(self) -> int:
-        """Return the part of the reserved amount beyond the nominal quota."""
-        return max(0, minus(self.reserved, self.quota.nominal))
+        """Return the part of the reserved amount that is borrowed from the cohort."""
+        return self._borrowed(self.reserved)
+
+    def _borrowed(self, amount: int) -> int:
+        return max(0, minus(amount, self.quota.nominal)) if self.has_cohort else 0
 
 
 class ClusterQueueSummary(NamedTuple):
@@ -224,7 +229,7 @@ def _cluster_queue_counts(state: PlannerState, name: str, usage: _Usage | None) 
 def _resources(node: ClusterQueueSnapshot, usage: _Usage | None) -> dict[FlavorResource, ResourceSummary]:
     usage = usage or _Usage()
     return {
-        key: ResourceSummary(quota, usage.reserved.get(key, 0), usage.used.get(key, 0))
+        key: ResourceSummary(quota, usage.reserved.get(key, 0), usage.used.get(key, 0), node.parent is not None)
         for key, quota in node.quotas.items()
     }
 

@@ -99,6 +99,17 @@ def test_usage_beyond_the_nominal_quota_is_borrowed() -> None:
     assert share.rounded_weighted_share == 250  # 2 of the 8 CPUs that the cohort could lend
 
 
+def test_a_queue_without_a_cohort_borrows_nothing_even_if_its_quota_is_reduced() -> None:
+    cluster = ModelCluster(cpus=6)
+    cluster.submit("j", 6)
+    queue = live_queue(cluster)
+    cluster.change(QUEUE, {"spec": {"resourceGroups": resource_groups({"cpu": "4"}, "f")}})
+    queue.settle()
+    summary = summaries(queue).cluster_queues["q"]
+    (cpu,) = summary.resources.values()
+    assert (cpu.reserved, cpu.used, cpu.reserved_borrowed, cpu.borrowed) == (6000, 6000, 0, 0)
+
+
 def test_a_queue_on_hold_is_not_active() -> None:
     cluster = ModelCluster(stopPolicy="Hold")
     cluster.submit("j", 1)
