@@ -73,16 +73,21 @@ def preempt_and_resume(story: ControllerStory) -> None:
 
 
 def hold_drain_and_release(story: ControllerStory) -> None:
-    """A ClusterQueue is drained and then admits again."""
+    """A ClusterQueue is drained and then admits again; Requeued shows both."""
     job = story.cluster.submit("j", 4)
     story.settle()
     story.cluster.change(QUEUE, {"spec": {"stopPolicy": "HoldAndDrain"}})
     story.settle()
     assert story.cluster.get(job)["spec"]["suspend"]
-    assert not any(is_true(obj, "QuotaReserved") for obj in story.cluster.workloads())
+    (stopped,) = story.cluster.workloads()
+    assert not is_true(stopped, "QuotaReserved")
+    assert not is_true(stopped, "Requeued")
     story.cluster.change(QUEUE, {"spec": {"stopPolicy": "None"}})
     story.settle()
     assert not story.cluster.get(job)["spec"]["suspend"]
+    (restarted,) = story.cluster.workloads()
+    assert is_true(restarted, "Requeued")
+    assert (find_condition(restarted, "Requeued") or {})["reason"] == "ClusterQueueRestarted"
 
 
 def change_while_held(story: ControllerStory) -> None:

@@ -24,6 +24,7 @@ from zonewise_scheduler.controller.cluster_cache import ObjectCache, WorkloadInd
 from zonewise_scheduler.controller.nodes.node_view import NodeView
 from zonewise_scheduler.controller.planning.active_jobs import ActiveJobs
 from zonewise_scheduler.controller.planning.pending_checks import keys_with_pending_checks
+from zonewise_scheduler.controller.planning.restarted_queues import keys_after_stops
 from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlanner
 from zonewise_scheduler.controller.pods.pod_binder import BIND
 from zonewise_scheduler.controller.pods.pod_context import PodContext
@@ -206,6 +207,7 @@ class QueueController:
         if self.configuration.feed(self.feed):
             self._planner.note_configuration()
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
+            self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
         self._pods.mark_nodes(self._nodes.tracker.take_relieved(), now)
         self._workload_reconciler.mark(self._planner.sync(now))

@@ -27,6 +27,7 @@ from zonewise_common.k8s.fields import FieldReader
 from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.controller.cluster_cache import object_version, uid_of
 from zonewise_scheduler.controller.planning.intents import AdmitIntent, EvictIntent
+from zonewise_scheduler.controller.planning.restarted_queues import RESTARTS
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.workloads.failed_checks import ADMISSION_CHECK, reject, retry
@@ -79,6 +80,8 @@ class WorkloadState(NamedTuple):
     """The kubelet's rejection that ends its admission; None: there is none."""
     required_checks: tuple[str, ...] | None = None
     """The admission checks of its ClusterQueue and flavors; None: they are unknown."""
+    is_queue_open: bool = False
+    """Whether its queues are not stopped."""
 
 
 def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
@@ -93,7 +96,7 @@ def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: floa
 
 
 def _with_quota(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
-    name, workload, intent, unhealthy_nodes, limit, rejection, _ = state
+    name, workload, intent, unhealthy_nodes, limit, rejection, *_ = state
     if (stop := _stop(state, now)) is not None:
         return stop
     if isinstance(intent, AdmitIntent) and intent.has_quota and (placed := _admit(state, intent, now)) is not None:
@@ -135,7 +138,7 @@ def _without_quota(state: WorkloadState, now: float) -> Write | None:
         if _is_active(workload):
             return _deactivate(state)
         return patch_status(workload, name, "evict", deactivate(workload, now))
-    if _is_active(workload) and (write := _requeue(name, workload, now)) is not None:
+    if _is_active(workload) and (write := _requeue(state, now)) is not None:
         return write
     return _admit(state, intent, now) if isinstance(intent, AdmitIntent) and not intent.has_quota else None
 
@@ -163,14 +166,17 @@ def _admit(state: WorkloadState, intent: AdmitIntent, now: float) -> Write | Non
     return patch_status(state.workload, state.name, "admit", body)
 
 
-def _requeue(name: str, workload: Json, now: float) -> Write | None:
-    """Return the write that requeues a pending Workload after a backoff, or after its activation."""
+def _requeue(state: WorkloadState, now: float) -> Write | None:
+    """Return the write that requeues a Workload after a backoff, its activation, or the restart of its queue."""
+    name, workload, *_ = state
     requeued = find_condition(workload, REQUEUED) or {}
     reason = str(requeued.get("reason"))
     if requeued.get("status") != "False":
         return None
     if reason.startswith(DEACTIVATED):
         return patch_status(workload, name, "requeue", reactivate(workload, now))
+    if state.is_queue_open and reason in RESTARTS:
+        return patch_status(workload, name, "requeue", requeue(workload, *RESTARTS[reason], now))
     if reason not in _REQUEUED_AFTER_A_WAIT or requeue_time(workload) > now:
         return None
     body = requeue(workload, "BackoffFinished", "The workload backoff was finished", now)

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.controller.planning.pending_checks import checks_required
+from zonewise_scheduler.controller.planning.restarted_queues import is_queue_open
 from zonewise_scheduler.controller.planning.timers import Timers
 from zonewise_scheduler.controller.reconcile.workload import WorkloadState, next_workload_write, workload_key
 from zonewise_scheduler.controller.workloads.conditions import is_true
@@ -86,6 +87,7 @@ class WorkloadReconciler:
         state = WorkloadState(
             key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
             self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
+            is_queue_open(self._planner.feed.state, key),
         )  # fmt: skip
         write = next_workload_write(state, self._limits, now)
         if write is None and not self._is_in_flight(workload_key(key)):
