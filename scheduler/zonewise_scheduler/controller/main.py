@@ -146,12 +146,7 @@ class _Replica:
             client, self.metrics.count_attempt, self.metrics.count_dropped_event, may_write=self._election.leads
         )
         self._reporter = StatusReporter(
-            controller,
-            self.writer.submit,
-            self.events.submit,
-            self.metrics,
-            time.perf_counter,
-            fair_sharing=settings.fair_sharing,
+            controller, self.writer.submit, self.events.submit, self.metrics, fair_sharing=settings.fair_sharing
         )
         self.loop = ControllerLoop(controller, self.writer.submit, clock, self._reporter, lambda: self.writer.delay)
         self.groups = GroupStatusWriter(client, self.metrics.count_attempt, may_write=self._acts)

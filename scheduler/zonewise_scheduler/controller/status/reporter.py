@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -114,11 +115,15 @@ class StatusReporter:
         submit: Callable[[Write], object],
         emit: Callable[[Write], object],
         observer: WriteObserver,
-        timer: Callable[[], float],
+        timer: Callable[[], float] = time.thread_time,
         *,
         fair_sharing: bool = False,
     ) -> None:
-        """Set the functions: `submit` takes writes of statuses, `emit` writes of Events. `timer` measures seconds."""
+        """Set the functions: `submit` takes writes of statuses, `emit` writes of Events.
+
+        `timer`: the clock of the bounds, in seconds. It measures CPU time, so that a stall of the machine does not
+        count.
+        """
         self.snapshot = ControllerSnapshot()
         self.forecasts: Mapping[str, Forecast] = {}
         """The last forecasts. The mapping is replaced and never changed, so that another thread may read it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,12 +14,19 @@ from support.reported_queue import ReportedQueue
 from zonewise_common.kube.resources import CLUSTER_QUEUES, LIMIT_RANGES, LOCAL_QUEUES, PODS, WORKLOADS
 from zonewise_scheduler.backfill.forecast import StartSamples
 from zonewise_scheduler.controller.planning.forecaster import SampledForecast
+from zonewise_scheduler.controller.status import reporter
 from zonewise_scheduler.controller.status.job_events import EXPLAIN_PURPOSE
 from zonewise_scheduler.controller.status.queue_status import BUSY_DELAY, DELAY, PURPOSE
-from zonewise_scheduler.controller.status.reporter import MAX_IN_FLIGHT
+from zonewise_scheduler.controller.status.queue_summaries import QueueSummaries, summarize_queues
+from zonewise_scheduler.controller.status.reporter import BUDGET, MAX_IN_FLIGHT, PERIOD, StatusReporter
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import find_condition, is_true
 from zonewise_scheduler.controller.writing.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zonewise_scheduler.backfill.planner_state import PlannerState
 
 Json = dict[str, Any]
 
@@ -46,6 +54,23 @@ def test_statuses_follow_changes_and_then_rest() -> None:
     for _ in range(30):
         queue.tick(1.0)
     assert len([write for write in queue.writes if write.purpose == PURPOSE]) == 2
+
+
+def test_a_stall_does_not_delay_later_statuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only CPU time counts. Otherwise, a stall of 5 s would leave all statuses unchanged for 100 s."""
+    queue = ReportedQueue(ModelCluster(), NOW)
+    stalls = [PERIOD * BUDGET * 4]
+
+    def summarize(state: PlannerState, problems: Mapping[str, Iterable[str]]) -> QueueSummaries:
+        if stalls:
+            time.sleep(stalls.pop())
+        return summarize_queues(state, problems)
+
+    monkeypatch.setattr(reporter, "summarize_queues", summarize)
+    reports = StatusReporter(queue.controller, lambda _: None, lambda _: None, queue.metrics)
+    reports.step(NOW)
+    reports.step(NOW + PERIOD)
+    assert (stalls, reports.snapshot.at) == ([], NOW + PERIOD)
 
 
 @pytest.mark.parametrize("deleted", [False, True])
