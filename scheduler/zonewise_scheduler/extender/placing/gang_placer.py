@@ -1,9 +1,9 @@
 """Assumes the pods of a gang on nodes: all at once, or none.
 
 The pods are placed on one snapshot. The ledger then admits them one by one. It knows more than the snapshot: the orders
-in which assumed pods may arrive, nodes in backoff, stale reports, and pods that were placed meanwhile. If it rejects a
-pod, the pods before it are forgotten. The gang is then placed again on the current nodes, with fewer such pods on that
-node.
+in which assumed pods may arrive, nodes in backoff, stale reports, and pods that were placed meanwhile. If it rejects
+pods, all pods of the gang are forgotten. The gang is then placed again on the current nodes, with fewer such pods on
+each node that rejected one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from threading import Lock
 
     from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.extender.objects.pod_group import PodGroup
     from zonewise_scheduler.extender.placing.placer import Placer
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
@@ -161,21 +162,31 @@ class GangPlacer:
     def _assume_all(
         self, unit: GangUnit, placed: Sequence[PlacedMember], limits: Limits, now: float
     ) -> list[PodPlacement] | None:
-        """Assume all members; or assume none, and set a limit for the node that rejects one."""
+        """Assume all members; or assume none, and set a limit for each node that rejects one."""
         pods = {waiting.pod.uid: waiting for waiting in unit.pods}
         placements: list[PodPlacement] = []
+        rejecting: set[str] = set()
         for uid, node, _ in placed:
-            pod, constraints = pods[uid].pod, pods[uid].spec.constraints
-            if not self._placer.is_stale(node, now):
-                verdict = self._state.assume(pod, node, constraints)
-                if verdict.admitted:
-                    placements.append(PodPlacement(pod, node, verdict))
-                    continue
-            for earlier in placements:
-                self._state.forget(earlier.pod.uid)
-            _limit(limits, pod.shape, node, placements)
+            if node in rejecting:
+                continue
+            verdict = self._assume(pods[uid], node, now)
+            if verdict is not None:
+                placements.append(PodPlacement(pods[uid].pod, node, verdict))
+                continue
+            rejecting.add(node)
+            _limit(limits, pods[uid].pod.shape, node, placements)
+        if not rejecting:
+            return placements
+        for placement in placements:
+            self._state.forget(placement.pod.uid)
+        return None
+
+    def _assume(self, waiting: WaitingPod, node: str, now: float) -> Verdict | None:
+        """Assume a member; return None if its node rejects it."""
+        if self._placer.is_stale(node, now):
             return None
-        return placements
+        verdict = self._state.assume(waiting.pod, node, waiting.spec.constraints)
+        return verdict if verdict.admitted else None
 
 
 @contextmanager

@@ -120,6 +120,15 @@ def test_single_pods_do_not_block_a_gang(monkeypatch: pytest.MonkeyPatch) -> Non
     start(cluster, [*names, *(f"single-{number}" for number in range(len(ended)))])
 
 
+def test_more_nodes_than_tries_reject_a_member() -> None:
+    """Each node first gets 5, 5, 3 and 3 CPUs, which it rejects in some order of arrival. All idle nodes suffice."""
+    nodes = gang_placer.MAX_TRIES + 1
+    cluster = GangCluster(*(f"n{number}" for number in range(2 * nodes)))
+    names = cluster.create_gang("g", [pod_shape((cpus, 0)) for cpus in (5, 3)] * 2 * nodes)
+    assert cluster.filter_and_bind(names[0])
+    start(cluster, names[::-1])
+
+
 def test_a_change_while_a_gang_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rejection applies to the nodes as they were when the gang was placed: the next call sees later changes."""
     cluster = GangCluster("n", "m")
