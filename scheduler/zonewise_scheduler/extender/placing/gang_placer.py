@@ -140,7 +140,7 @@ class GangPlacer:
     def _known_limits(self, unit: GangUnit) -> Limits:
         """Return limits of 0 pods for the nodes that are known to reject a shape."""
         shapes = {waiting.pod.shape for waiting in unit.pods}
-        return {shape: dict.fromkeys(self._placer.table.rejecting(shape), 0) for shape in shapes}
+        return {shape: dict.fromkeys(self._placer.rejecting_nodes(shape), 0) for shape in shapes}
 
     def _members(
         self, table: GangTable, unit: GangUnit, excluded: Mapping[str, frozenset[str]]

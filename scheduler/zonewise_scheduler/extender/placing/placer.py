@@ -22,6 +22,7 @@ from zonewise_scheduler.nodes.assumed.types import BOUND, NO_REPORT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zonewise_scheduler.admission.pod import PodShape
     from zonewise_scheduler.admission.verdict import Verdict
     from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
@@ -222,6 +223,11 @@ class Placer:
         with self._state.lock:  # without those that kube-scheduler has bound meanwhile
             requested = self._state.bindings.requested
             return [placement for placement in placements if placement.pod.uid in requested]
+
+    def rejecting_nodes(self, shape: PodShape) -> list[str]:
+        """Return the nodes that are known to reject a shape, although the arrays may admit it."""
+        closed = self._state.closed_nodes((shape,), self._fallback)
+        return [*self.table.rejecting(shape), *(name for name in closed if self.table.may_admit(name, shape))]
 
     def is_stale(self, name: str, now: float) -> bool:
         """Return whether the fallback policy excludes a node for its stale report."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.admission.report.node_report import DEFAULT_RELEASE
 from zonewise_scheduler.admission.verdict import Verdict
+from zonewise_scheduler.extender.fallback_policy import ALLOW
 from zonewise_scheduler.extender.formatting import describe_state
 from zonewise_scheduler.extender.objects.running_pods import RunningPods
 from zonewise_scheduler.extender.state.bindings import Bindings
@@ -25,9 +26,11 @@ from zonewise_scheduler.nodes.assumed.types import BoundPod, PendingPod
 from zonewise_scheduler.nodes.preemption.types import Preemptor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from zonewise_scheduler.admission.node import NodeState
+    from zonewise_scheduler.admission.pod import PodShape
+    from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
     from zonewise_scheduler.extender.objects.pod_group import PodGroup
     from zonewise_scheduler.extender.objects.served import Served
@@ -316,6 +319,18 @@ class ClusterState:
     def is_gone(self, uid: str) -> bool:
         """Return whether a pod was deleted recently; the caller holds the lock."""
         return uid in self._gone
+
+    def closed_nodes(self, shapes: Iterable[PodShape], fallback: FallbackPolicy) -> frozenset[str]:
+        """Return the nodes that reject pods of these shapes, whatever they have free.
+
+        Their report is stale and the policy excludes them, or they are in backoff for one of the shapes.
+        """
+        with self.lock:
+            now, ledger = self._clock(), self.ledger
+            closed = {node for shape in set(shapes) for node in ledger.backoff.nodes(shape, now)}
+            if fallback.stale != ALLOW:
+                closed.update(name for name in self.infos if ledger.is_stale(name, now, fallback.stale_after))
+        return frozenset(closed)
 
     def node_of(self, uid: str) -> str:
         """Return the node on which a pod is assumed or bound, or "" if there is none."""

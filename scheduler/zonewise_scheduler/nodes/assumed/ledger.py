@@ -55,7 +55,7 @@ class Ledger:
         self._pods: dict[str, PodState] = {}
         self._unsettled: set[str] = set()
         self._touched: set[str] = set()
-        self._backoff = NodeBackoff(timeouts)
+        self.backoff = NodeBackoff(timeouts)
         self._counts = Counter[str]()
         self._rejected = Counter[str]()
         self._mispredicted = Counter[str]()
@@ -150,7 +150,7 @@ class Ledger:
         if prediction is None or prediction.state is None:
             return None
         self._mispredicted[reason] += 1
-        self._backoff.record_misprediction(tracked.node, tracked.shape, at)
+        self.backoff.record_misprediction(tracked.node, tracked.shape, at)
         return Misprediction(
             tracked.node, uid, tracked.namespace, tracked.name, tracked.shape,
             prediction.state, prediction.assumed, prediction.verdict, reason, message, at,
@@ -174,7 +174,7 @@ class Ledger:
         """Apply the timeouts; must be called about once a second. Nodes without assumed pods cost nothing."""
         for node in tuple(self._unsettled):
             self._settle(node, self._node_ledgers[node], at)
-        self._backoff.expire(at)
+        self.backoff.expire(at)
 
     # --- decisions
 
@@ -203,7 +203,7 @@ class Ledger:
         return self._predict(pod, node, node_ledger, node_ledger.reported, at)
 
     def _predict(self, pod: PendingPod, node: str, node_ledger: NodeLedger, base: NodeState, at: float) -> Verdict:
-        backoff = self._backoff.remaining(node, pod.shape, at)
+        backoff = self.backoff.remaining(node, pod.shape, at)
         if backoff:
             return _rejection(
                 NODE_BACKOFF, f"the node's kubelet rejected such a pod; its backoff lasts {backoff:.0f} s"
@@ -390,7 +390,7 @@ class Ledger:
     def _confirm(self, node: str, covered: Iterable[PodState]) -> None:
         for pod in covered:
             self._counts["covered"] += pod.prediction is not None
-            self._backoff.forget(node, pod.shape)
+            self.backoff.forget(node, pod.shape)
             self._touched.add(node)
 
     def _remove(self, pod: PodState) -> None:

@@ -26,6 +26,10 @@ class NodeBackoff:
         """Return the remaining seconds of a backoff, or 0 without a backoff."""
         return max(0.0, self._backoffs.get((node, shape), (0, at))[1] - at) if self._backoffs else 0.0
 
+    def nodes(self, shape: PodShape, at: float) -> list[str]:
+        """Return the nodes in backoff for a shape."""
+        return [node for (node, other), (_, until) in self._backoffs.items() if other == shape and until > at]
+
     def forget(self, node: str, shape: PodShape) -> None:
         """Reset a backoff because the node has admitted such a pod."""
         self._backoffs.pop((node, shape), None)

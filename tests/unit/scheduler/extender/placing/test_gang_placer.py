@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EIGHT = pod_shape((8, 0))
 """All CPUs of one zone; a node has two zones."""
+FOUR = pod_shape((4, 0))
 TIMEOUT = 30.0
 """Seconds after which a thread counts as blocked."""
 
@@ -127,6 +128,20 @@ def test_more_nodes_than_tries_reject_a_member() -> None:
     names = cluster.create_gang("g", [pod_shape((cpus, 0)) for cpus in (5, 3)] * 2 * nodes)
     assert cluster.filter_and_bind(names[0])
     start(cluster, names[::-1])
+
+
+def test_more_stale_reports_than_tries() -> None:
+    """Nodes with a stale report, or in backoff for such pods, do not keep a gang off the other nodes."""
+    cluster = GangCluster(*(f"n{number}" for number in range(gang_placer.MAX_TRIES + 2)), "x", "y")
+    for number in range(gang_placer.MAX_TRIES + 2):
+        cluster.create(f"unreported-{number}", pod_shape((1, 0)))
+        cluster.bound[f"unreported-{number}"] = f"n{number}"
+        cluster.observe(f"unreported-{number}", started=cluster.clock())
+    cluster.clock.advance(200)
+    cluster.cache.state.ledger.backoff.record_misprediction("x", FOUR, cluster.clock())
+    names = cluster.create_gang("g", [FOUR] * 3)  # they fill a node with a stale report
+    assert cluster.filter_and_bind(names[0]) == "y"
+    start(cluster, names)
 
 
 def test_a_change_while_a_gang_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
