@@ -8,6 +8,7 @@ from support.extender_caches import KIND, LARGE_NODE, DirectCluster
 from support.ledger_kubelets import pod_shape
 from zonewise_common.k8s.cpuset import CpuSet
 from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
+from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.objects.api_objects import PublishedReport
 from zonewise_scheduler.extender.objects.disruption_budgets import DisruptionBudgets
 from zonewise_scheduler.extender.objects.running_pods import VictimFields
@@ -28,7 +29,7 @@ class PreemptionCluster(DirectCluster):
     def __init__(self, *names: str, allocatable: Resource = LARGE_NODE) -> None:
         super().__init__(*names, allocatable=allocatable)
         self.budgets = DisruptionBudgets(self.clock)
-        self.planner = PreemptionPlanner(self.cache.state, self.budgets)
+        self.planner = PreemptionPlanner(self.cache.state, self.budgets, FallbackPolicy())
 
     def report(self, name: str) -> None:
         kubelet = self.kubelets[name]

@@ -87,7 +87,7 @@ def run_until_stopped(settings: ExtenderSettings, stop: threading.Event, clock: 
             stack.enter_context(PassLoop(cache, binder, informers))
         preemption: Preemption | None = None
         if settings.preemption:
-            preemption = stack.enter_context(Preemption(client, cache.state, clock, metrics))
+            preemption = stack.enter_context(Preemption(client, cache.state, fallback, clock, metrics))
         verbs = ExtenderVerbs(cache, client, metrics, informers, preemption)
         handler = ExtenderHandler(verbs, metrics, bind=settings.bind)
         certificates = open_certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)

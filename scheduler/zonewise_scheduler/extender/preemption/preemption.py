@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zonewise_common.kube.client import Client
+    from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.metrics import ExtenderMetrics
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
     from zonewise_scheduler.extender.types import ProposedVictims
@@ -68,6 +69,7 @@ class Preemption:
         self,
         client: Client,
         state: ClusterState,
+        fallback: FallbackPolicy,
         clock: Callable[[], float],
         metrics: ExtenderMetrics,
         *,
@@ -79,7 +81,7 @@ class Preemption:
         self._metrics = metrics
         self._evictor = Evictor(client)
         self._budgets = DisruptionBudgets(clock)
-        self._planner = PreemptionPlanner(state, self._budgets)
+        self._planner = PreemptionPlanner(state, self._budgets, fallback)
         self._informer = OptionalInformer(
             client, POD_DISRUPTION_BUDGETS, decode_disruption_budget, self._budgets.update, self._set_budgets_served,
             probe_period=probe_period,

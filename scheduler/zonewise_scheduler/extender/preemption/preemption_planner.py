@@ -19,6 +19,7 @@ from zonewise_scheduler.nodes.preemption.victims import select_victims
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.objects.disruption_budgets import DisruptionBudgets
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
@@ -54,12 +55,14 @@ class GangPreemption(NamedTuple):
 class PreemptionPlanner:
     """See the module. Takes the state's lock for one node at a time."""
 
-    def __init__(self, state: ClusterState, budgets: DisruptionBudgets) -> None:
+    def __init__(self, state: ClusterState, budgets: DisruptionBudgets, fallback: FallbackPolicy) -> None:
         self._state = state
         self._budgets = budgets
+        self._fallback = fallback
 
     def plan(self, preemptor: Preemptor, names: Iterable[str]) -> PreemptionPlan:
         """Return the cheapest victims on the named nodes."""
+        names = self._open_nodes(names, [preemptor])
         with self._state.lock:
             lowest = [(self._state.running.lowest_priority(name), name) for name in names]
         ordered = sorted((low, name) for low, name in lowest if low is not None and low < preemptor.priority)
@@ -75,6 +78,7 @@ class PreemptionPlanner:
         members, level = self._gang(key)
         if not members:
             return None
+        names = self._open_nodes(names, members)
         allowed = self._budgets.allowed()
         lowest = min(members, key=lambda member: member.priority)  # it leaves the most capacity to nominated pods
         outcomes = (
@@ -101,7 +105,7 @@ class PreemptionPlanner:
         independent = self._is_independent(preemptor.uid)
         allowed = self._budgets.allowed()
         refined: list[Victims] = []
-        for node in self._occupied_nodes(preemptor, proposed):
+        for node in self._occupied_nodes(preemptor, self._open_nodes(proposed, [preemptor])):
             uids = frozenset(proposed[node.name].uids)
             required = () if independent else tuple(pod for pod in node.pods if pod.uid in uids)
             if len(required) != (0 if independent else len(uids)) or (proposed[node.name].violations and required):
@@ -139,6 +143,11 @@ class PreemptionPlanner:
                     lowest = self._state.running.lowest_priority(name)
                     domains.setdefault(value, []).append((float("-inf") if lowest is None else lowest, name))
         return [[name for _, name in sorted(domain)] for domain in domains.values()]
+
+    def _open_nodes(self, names: Iterable[str], preemptors: Iterable[Preemptor]) -> list[str]:
+        """Return the nodes that may admit the preemptors once victims have ended."""
+        closed = self._state.closed_nodes((each.shape for each in preemptors), self._fallback)
+        return [name for name in names if name not in closed]
 
     def _occupied_nodes(self, preemptor: Preemptor, names: Iterable[str]) -> Iterator[OccupiedNode]:
         for name in names:

@@ -12,6 +12,7 @@ from zonewise_common.kube.client import Client
 from zonewise_common.kube.config import Config
 from zonewise_common.kube.errors import Forbidden
 from zonewise_sandbox.apiserver import ApiServer
+from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
 from zonewise_scheduler.extender.metrics import ExtenderMetrics
 from zonewise_scheduler.extender.preemption.preemption import Preemption
 from zonewise_scheduler.extender.types import ProposedVictims
@@ -42,7 +43,9 @@ def test_budgets_that_may_not_be_read() -> None:
         return metrics.registry.get_sample_value("zonewise_disruption_budgets_forbidden")
 
     with ApiServer() as server, closing(DeniedClient(Config.from_url(server.url))) as client:
-        preemption = Preemption(client, cluster.cache.state, cluster.clock, metrics, probe_period=0.05)
+        preemption = Preemption(
+            client, cluster.cache.state, FallbackPolicy(), cluster.clock, metrics, probe_period=0.05
+        )
         with preemption:
             eventually(lambda: forbidden() == 1)
             assert preemption.preempt(preemptor, proposed) == {}

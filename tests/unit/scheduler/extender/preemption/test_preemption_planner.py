@@ -56,6 +56,23 @@ def test_pods_that_end() -> None:
     assert cluster.planner.plan(preemptor, ["n", "m"]).waiting_for == "n"
 
 
+@pytest.mark.parametrize("reason", ["stale report", "backoff"])
+def test_a_node_that_rejects_the_pod_anyway(reason: str) -> None:
+    """No pod ends on a node that would reject the preemptor afterwards; another node has the victims."""
+    cluster = fragmented()
+    if reason == "backoff":
+        cluster.cache.state.ledger.backoff.record_misprediction("n", SIX, cluster.clock())
+    else:
+        cluster.create("unreported", pod_shape((1, 0)))
+        cluster.bound["unreported"] = "n"
+        cluster.observe("unreported", started=cluster.clock())
+        cluster.clock.advance(200)
+    preemptor = cluster.wait("high", SIX)
+    assert names(cluster.planner.plan(preemptor, ["n", "m"])) == ("c",)
+    assert cluster.planner.refine(preemptor, {"n": ProposedVictims(("uid-b",), 0)}) == []
+    assert gang_victims(cluster, gang_of(cluster, SIX, 2)) == {"c", "d"}
+
+
 def test_budgets() -> None:
     cluster = fragmented()
     preemptor = cluster.wait("high", SIX)
