@@ -59,9 +59,9 @@ class PreemptionCluster(DirectCluster):
         self.report(self.bound[name])
 
 
-def fragmented() -> PreemptionCluster:
+def fragmented(allocatable: Resource = LARGE_NODE) -> PreemptionCluster:
     """Return two nodes of two zones of eight CPUs, each with a pod of five CPUs."""
-    cluster = PreemptionCluster("n", "m")
+    cluster = PreemptionCluster("n", "m", allocatable=allocatable)
     for name, node, priority in (("a", "n", 2), ("b", "n", 1), ("c", "m", 2), ("d", "m", 3)):
         cluster.run(name, FIVE, node, priority)
     return cluster

@@ -184,17 +184,11 @@ class GangScheduler:
 
     def _unit(self, key: GroupKey) -> GangUnit | None:
         """Return the ready members of a gang, or None without a PodGroup. The caller holds the short lock."""
-        gangs, waiting_pods = self._state.gangs, self._state.waiting
+        gangs = self._state.gangs
         group = gangs.group(key)
         if group is None:
             return None
-        scheduler = gangs.scheduler(key)
-        pods: list[WaitingPod] = []
-        for uid in gangs.members(key, MemberState.WAITING):
-            waiting = waiting_pods.get(uid)
-            if waiting is not None and not waiting.spec.gated and waiting.spec.scheduler == scheduler:
-                pods.append(waiting)
-        pods.sort(key=_precedence)
+        pods = sorted(self._state.ready_members(key), key=_precedence)
         nodes = (
             self._state.ledger.node_of(uid) or "" for uid in gangs.members(key, MemberState.ASSUMED, MemberState.BOUND)
         )

@@ -5,10 +5,15 @@ For a gang, pods on several nodes end, or none: see select_gang_victims.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zonewise_common.k8s.fields import object_in
+from zonewise_scheduler.admission.node import amounts_by_resource
+from zonewise_scheduler.admission.predicate import compute_pod_resource_request
 from zonewise_scheduler.extender.state.gang_members import MemberState
+from zonewise_scheduler.nodes.filters.filter_plugins import taint_toleration
+from zonewise_scheduler.nodes.node.node_info import available
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.nodes.preemption.cost import by_importance, victims_cost
 from zonewise_scheduler.nodes.preemption.gang_victims import select_gang_victims
@@ -19,12 +24,14 @@ from zonewise_scheduler.nodes.preemption.victims import select_victims
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
     from zonewise_scheduler.extender.objects.disruption_budgets import DisruptionBudgets
     from zonewise_scheduler.extender.state.cluster_state import ClusterState
     from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
     from zonewise_scheduler.extender.types import ProposedVictims
     from zonewise_scheduler.nodes.assumed.types import PendingPod
+    from zonewise_scheduler.nodes.filters.constraints import Constraints
     from zonewise_scheduler.nodes.preemption.cost import Cost
     from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
     from zonewise_scheduler.quota.api.pod_group_key import GroupKey
@@ -41,6 +48,18 @@ def read_preemptor(pod: PendingPod, obj: Mapping[str, Any]) -> Preemptor | None:
 
 MAX_GANG = 64
 """Maximum members of a gang that preempts: the search takes seconds of CPU time, which grow with their square."""
+
+
+class _PreemptingGang(NamedTuple):
+    """The members of a gang that must be placed together."""
+
+    members: tuple[Preemptor, ...]
+    constraints: Constraints
+    """Constraints of each member, without its requests."""
+    level: str
+    """Level of the domain that must hold all members; "": none."""
+    min_resources: Resource
+    """Amounts that all nodes together must have left; none if the gang has nodes already."""
 
 
 class GangPreemption(NamedTuple):
@@ -75,15 +94,16 @@ class PreemptionPlanner:
         Return None if no preemption helps, none is needed, or members are missing. Return None also if the constraints
         of members differ or depend on which other pods exist.
         """
-        members, level = self._gang(key)
-        if not members:
+        gang = self._gang(key)
+        if gang is None:
             return None
+        members = gang.members
         names = self._open_nodes(names, members)
         allowed = self._budgets.allowed()
         lowest = min(members, key=lambda member: member.priority)  # it leaves the most capacity to nominated pods
         outcomes = (
             select_gang_victims(list(self._occupied_nodes(lowest, domain)), members, allowed)
-            for domain in self._domains(level, names)
+            for domain in self._domains(gang, names)
         )
         best: GangPreemption | None = None
         for outcome in outcomes:
@@ -94,7 +114,7 @@ class PreemptionPlanner:
             preemption = GangPreemption(tuple(zip(members, outcome.nodes, strict=True)), outcome.victims)
             if best is None or _gang_cost(preemption) < _gang_cost(best):
                 best = preemption
-        return best
+        return best if best is not None and self._leaves_min_resources(gang, best.victims) else None
 
     def refine(self, preemptor: Preemptor, proposed: Mapping[str, ProposedVictims]) -> list[Victims]:
         """Return the exact victims on each node that kube-scheduler proposes; other nodes are left out.
@@ -116,28 +136,50 @@ class PreemptionPlanner:
                 refined += [victims._replace(pods=pods)] if pods else []
         return refined
 
-    def _gang(self, key: GroupKey) -> tuple[list[Preemptor], str]:
-        """Return the members that must be placed together (none if they cannot be) and the level of their domain."""
+    def _gang(self, key: GroupKey) -> _PreemptingGang | None:
+        """Return the members that must be placed together, or None if they cannot be."""
         with self._state.lock:
-            gangs, waiting = self._state.gangs, self._state.waiting
+            gangs = self._state.gangs
             group, required = gangs.group(key), gangs.required(key)
-            pods = [pod for uid in gangs.members(key, MemberState.WAITING) if (pod := waiting.get(uid)) is not None]
-            ready = [pod for pod in pods if not pod.spec.gated][:required]
+            ready = self._state.ready_members(key)[:required]
             same = {pod.spec.constraints._replace(requests=NO_RESOURCES) for pod in ready}
             if group is None or len(ready) < max(required, 1) or len(ready) > MAX_GANG or len(same) > 1:
-                return [], ""
-            if group.level and gangs.members(key, MemberState.ASSUMED, MemberState.BOUND):
-                return [], ""  # the domain is decided already
+                return None
+            has_nodes = bool(gangs.members(key, MemberState.ASSUMED, MemberState.BOUND))
+            if group.level and has_nodes:
+                return None  # the domain is decided already
             if not all(self._is_exact(pod) for pod in ready):
-                return [], ""
-        return [Preemptor(*pod.pod, pod.spec.priority) for pod in ready], group.level
+                return None
+        members = tuple(Preemptor(*pod.pod, pod.spec.priority) for pod in ready)
+        [constraints] = same
+        return _PreemptingGang(members, constraints, group.level, NO_RESOURCES if has_nodes else group.min_resources)
 
-    def _domains(self, level: str, names: Sequence[str]) -> list[list[str]]:
-        """Return the nodes of each domain of a level, or all nodes for "", those without other pods first."""
+    def _leaves_min_resources(self, gang: _PreemptingGang, victims: Iterable[Victims]) -> bool:
+        """Return whether all nodes together have enough left for a gang once victims have ended."""
+        if gang.min_resources == NO_RESOURCES:
+            return True
+        with self._state.lock:
+            infos = [self._state.infos.get(name) for name in self._state.infos]
+        left = Counter[str]()
+        for info in infos:
+            if info is not None:
+                left.update({name: max(size, 0) for name, size in amounts_by_resource(available(info))})
+        for pod in (pod for each in victims for pod in each.pods):
+            left.update(dict(amounts_by_resource(compute_pod_resource_request(pod.shape))))
+        return all(left[name] >= size for name, size in amounts_by_resource(gang.min_resources))
+
+    def _domains(self, gang: _PreemptingGang, names: Sequence[str]) -> list[list[str]]:
+        """Return the nodes of each domain of a gang's level, or all nodes for "", those without other pods first.
+
+        Leave out nodes that only gangs avoid: kube-scheduler passes them.
+        """
+        level = gang.level
         domains: dict[str, list[tuple[float, str]]] = {}
         with self._state.lock:
             for name in names:
                 info = self._state.infos.get(name)
+                if info is not None and taint_toleration(gang.constraints, info) is not None:
+                    continue
                 value = info.label(level) if level and info is not None else ""
                 if value is not None:
                     lowest = self._state.running.lowest_priority(name)

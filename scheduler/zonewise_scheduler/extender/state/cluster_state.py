@@ -15,7 +15,7 @@ from zonewise_scheduler.extender.fallback_policy import ALLOW
 from zonewise_scheduler.extender.formatting import describe_state
 from zonewise_scheduler.extender.objects.running_pods import RunningPods
 from zonewise_scheduler.extender.state.bindings import Bindings
-from zonewise_scheduler.extender.state.gang_members import GangMembers
+from zonewise_scheduler.extender.state.gang_members import GangMembers, MemberState
 from zonewise_scheduler.extender.state.node_infos import NodeInfos
 from zonewise_scheduler.extender.state.node_reports import NodeReports
 from zonewise_scheduler.extender.state.nominated_pods import NominatedPods
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from zonewise_scheduler.extender.objects.api_objects import ObservedPod, PublishedReport
     from zonewise_scheduler.extender.objects.pod_group import PodGroup
     from zonewise_scheduler.extender.objects.served import Served
+    from zonewise_scheduler.extender.state.waiting_pods import WaitingPod
     from zonewise_scheduler.nodes.assumed.types import LedgerCounters, LedgerTimeouts, Misprediction
     from zonewise_scheduler.nodes.filters.constraints import Constraints
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
+    from zonewise_scheduler.quota.api.pod_group_key import GroupKey
 
 NODE_FILTER = "NodeFilter"
 """A reason in addition to those of the ledger: the node as a whole has too little left, or a host port is in use."""
@@ -319,6 +321,12 @@ class ClusterState:
     def is_gone(self, uid: str) -> bool:
         """Return whether a pod was deleted recently; the caller holds the lock."""
         return uid in self._gone
+
+    def ready_members(self, key: GroupKey) -> list[WaitingPod]:
+        """Return the waiting members of a gang that its scheduler may bind; the caller holds the lock."""
+        scheduler = self.gangs.scheduler(key)
+        pods = (self.waiting.get(uid) for uid in self.gangs.members(key, MemberState.WAITING))
+        return [pod for pod in pods if pod is not None and not pod.spec.gated and pod.spec.scheduler == scheduler]
 
     def closed_nodes(self, shapes: Iterable[PodShape], fallback: FallbackPolicy) -> frozenset[str]:
         """Return the nodes that reject pods of these shapes, whatever they have free.

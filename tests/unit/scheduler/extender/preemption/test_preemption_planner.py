@@ -13,6 +13,7 @@ from support.extender_caches import LARGE_NODE, candidates
 from support.ledger_kubelets import pod_shape
 from support.preemption_clusters import FIVE, SIX, PreemptionCluster, fragmented
 from zonewise_common.k8s.labels import Requirement
+from zonewise_common.k8s.taints import Taint
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.extender.objects.disruption_budgets import DisruptionBudget
 from zonewise_scheduler.extender.objects.pod_group import PodGroup
@@ -20,6 +21,7 @@ from zonewise_scheduler.extender.objects.running_pods import VictimFields
 from zonewise_scheduler.extender.objects.served import Served
 from zonewise_scheduler.extender.preemption.preemption_planner import read_preemptor
 from zonewise_scheduler.extender.types import ProposedVictims
+from zonewise_scheduler.nodes.node import avoided_conditions
 from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo
 from zonewise_scheduler.nodes.preemption.plan import PreemptionPlan
 from zonewise_scheduler.nodes.preemption.types import Preemptor
@@ -171,6 +173,34 @@ def gang_of(
         assert result is not None
         assert not result.node
     return key
+
+
+def test_a_gang_with_a_pod_of_another_scheduler() -> None:
+    """The gang cannot start, so no pod ends for it."""
+    cluster = fragmented()
+    key = gang_of(cluster, SIX, 2)
+    assert gang_victims(cluster, key) == {"a", "b"}
+    cluster.specs["g-1"] = cluster.specs["g-1"]._replace(scheduler="other")
+    cluster.observe("g-1")
+    assert gang_victims(cluster, key) == set()
+
+
+def test_a_gang_and_a_node_with_an_avoided_condition() -> None:
+    """kube-scheduler passes the node, but no gang gets it, so no pod ends there."""
+    cluster = fragmented()
+    taint = Taint(avoided_conditions.KEY, "GPUHardwareFault XID79", "NoSchedule")
+    cluster.cache.update_node(None, NodeInfo("n", taints=(taint,), allocatable=LARGE_NODE))
+    assert gang_victims(cluster, gang_of(cluster, SIX, 2)) == {"c", "d"}
+
+
+@pytest.mark.parametrize(("cpus", "victims"), [(18, {"a", "b"}), (19, set[str]())])
+def test_the_min_resources_of_a_gang(cpus: int, victims: set[str]) -> None:
+    """Each node has 4 CPUs left, and each victim frees 5. If that is too little for the gang, no pod ends for it."""
+    cluster = fragmented(Resource(14_000, 1 << 50, 100, 0))
+    group = PodGroup(GroupKey("scheduling.x-k8s.io", "lab", "g"), 2, min_resources=Resource(cpus * 1000, 0, 0, 0))
+    key = gang_of(cluster, SIX, 2)
+    cluster.cache.update_pod_group(None, group)
+    assert gang_victims(cluster, key) == victims
 
 
 def gang_victims(cluster: PreemptionCluster, key: GroupKey) -> set[str]:
