@@ -145,6 +145,31 @@ def test_a_gang_preempts(site: Site) -> None:
     assert "nominatedNodeName" not in site.world.pod("three-0").get("status", {})
 
 
+def test_a_gang_preempts_on_nodes_that_are_full(site: Site) -> None:
+    """kube-scheduler filters no member, but proposes victims for one: both pods are evicted for all members."""
+    site.world.api.post(GROUPS, pod_group("two", 2)).ok()
+    pod, _ = (site.create(f"two-{number}", SIX, 10, group="two") for number in range(2))
+
+    def evicts() -> bool:
+        assert site.preempt(pod, {"n": ["a"]}) == {"NodeNameToMetaVictims": {}}
+        return site.remaining() == set()
+
+    eventually(evicts)
+    for name, running in site.running.items():
+        site.kubelet.end_pod(site.uid(name))
+        site.world.delete(running)
+    site.report()
+    eventually(lambda: all(site.world.pod(f"two-{number}")["spec"].get("nodeName") == "n" for number in range(2)))
+
+
+def test_the_verb_for_a_further_pod_of_a_gang(site: Site) -> None:
+    """A pod that its gang does not need preempts by itself."""
+    site.world.api.post(GROUPS, pod_group("one", 1)).ok()
+    pod = site.create("one-0", SIX, 10, group="one")
+    victims = {"n": {"Pods": [{"UID": site.uid("b")}], "NumPDBViolations": 0}}
+    eventually(lambda: site.preempt(pod, {"n": ["a"]})["NodeNameToMetaVictims"] == victims)
+
+
 def test_pods_that_preempt_nothing(site: Site) -> None:
     """No pod is evicted for a pod of equal priority, nor for one whose policy is Never."""
     low, never = site.create("low", SIX, 1), build_pod("never", SIX)

@@ -158,6 +158,14 @@ class ExtenderCache:
             return ScheduleResult("", None, self._rejections.fail_all(outcome, POD_GROUP, candidates))
         return ScheduleResult(outcome.node, outcome.verdict)
 
+    def request_gang(self, key: GroupKey, scheduler: str) -> bool:
+        """Record that kube-scheduler tries a pod of a gang; return False if the pod is to be placed by itself."""
+        with self._state.lock:
+            if self._state.gangs.is_single(key):
+                return False
+            self._state.gangs.request(key, scheduler)
+            return True
+
     def burst_delay(self, pod: PendingPod) -> float:
         """Return the seconds for which the filter call of a pod should wait for the rest of the pod's burst.
 

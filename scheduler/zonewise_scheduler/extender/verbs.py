@@ -107,15 +107,17 @@ class ExtenderVerbs:
         """Return the victims that must end on each of the proposed nodes. Raises FieldError.
 
         They are kube-scheduler's own if no kubelet aligns the pod, or if preemption is disabled. For a single member of
-        a gang no pod ends: the extender preempts for all members together.
+        a gang no pod ends: the extender preempts for all members together, also on the proposed nodes.
         """
-        pending = _pending_pod(pod)
-        if read_group_key(pod) is not None:
-            return {}
-        if self._preemption is None or not may_be_aligned(pending.shape):
+        pending, key = _pending_pod(pod), read_group_key(pod)
+        is_member = key is not None and self._cache.request_gang(key, scheduler_name(pod))
+        if not is_member and (self._preemption is None or not may_be_aligned(pending.shape)):
             return {node: _meta_victims(*victims) for node, victims in proposed.items()}
         preemptor = read_preemptor(pending, pod)
-        if preemptor is None or self._informers.unsynced:
+        if self._preemption is None or preemptor is None or self._informers.unsynced:
+            return {}
+        if is_member:
+            self._preemption.offer(preemptor, lambda: list(proposed), key)
             return {}
         return {node: _meta_victims(uids) for node, uids in self._preemption.preempt(preemptor, proposed).items()}
 

@@ -6,7 +6,8 @@ that has enough, passes these filters without any victim. So kube-scheduler does
 nodes the extender itself preempts. kube-scheduler calls the verb a moment after filter. So the extender waits for
 GRACE, and only one of the two preempts for a pod: the one with the cheaper victims.
 
-For the members of a gang, only the extender preempts, for all of them together or not at all.
+For the members of a gang, only the extender preempts, for all of them together or not at all. The verb offers it the
+nodes that are full as a whole: kube-scheduler filters no member if all nodes are.
 """
 
 from __future__ import annotations
@@ -104,7 +105,10 @@ class Preemption:
     # --- from kube-scheduler
 
     def offer(self, preemptor: Preemptor, names: Callable[[], Sequence[str]], group: GroupKey | None = None) -> None:
-        """Let a pod that filter has rejected, or its whole gang, preempt on its candidates, unless it already does."""
+        """Let a rejected pod, or its whole gang, preempt on the named nodes, unless it already does.
+
+        The nodes of repeated offers add up: those that kube-scheduler's filters pass, and those that it proposes.
+        """
         with self._state.lock:
             if not self._state.running.has_below(preemptor.priority):
                 return
@@ -112,8 +116,11 @@ class Preemption:
                 return
         offer = _Offer(preemptor, names(), time.monotonic() + GRACE, group)
         with self._lock:
-            if len(self._offers) < MAX_OFFERS:
-                self._offers.setdefault(preemptor.uid, offer)
+            earlier = self._offers.get(preemptor.uid)
+            if earlier is not None:
+                offer = earlier._replace(names=list(dict.fromkeys((*earlier.names, *offer.names))))
+            if earlier is not None or len(self._offers) < MAX_OFFERS:
+                self._offers[preemptor.uid] = offer
 
     def nominated_node(self, uid: str) -> str:
         """Return the node on which a pod waits for its victims to end, or "" if it does not wait."""
