@@ -135,6 +135,11 @@ class GangScheduler:
             self._place(self._batch.pop(0), now)
 
     @property
+    def ranks(self) -> list[tuple[int, float]]:
+        """Return the negative priority and the age of each gang of the pass, ascending."""
+        return sorted(unit.rank[1:3] for unit in self._batch)
+
+    @property
     def has_more(self) -> bool:
         """Return whether further gangs remain for the next pass."""
         return bool(self._skipped)

@@ -7,6 +7,7 @@ priority, and before younger pods of the same priority.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,26 +55,27 @@ class UnitPlacer:
         units, others, fresh = self._waiting(now)
         current = _Pass(self._state, self._placer, now)
         self._gangs.begin_pass()
-        for priority, group in groupby(units, _priority):
+        gangs, later = self._gangs.ranks, units
+        for _, group in groupby(units, lambda unit: (_priority(unit), bisect_right(gangs, unit.rank[:2]))):
             if current.is_full:
                 break
-            same_priority = list(group)
-            self._gangs.place_before(same_priority[0].rank[:2], now)
-            same_priority = self._without_nodes(same_priority)  # calls may have placed some of them meanwhile
-            lower = [unit for unit in units if _priority(unit) < priority]
-            self._place_priority(current, same_priority, lower, fresh)
+            together = list(group)
+            later = later[len(together) :]
+            self._gangs.place_before(together[0].rank[:2], now)
+            together = self._without_nodes(together)  # calls may have placed some of them meanwhile
+            self._place_together(current, together, later, fresh)
         if not current.is_full:
             self._gangs.place_before(None, now)
         unplaced = [*others, *(unit for unit in units if unit not in current.done)]
         return PassResult(self._placer.take_placements(), sorted(unplaced, key=_rank))
 
-    def _place_priority(
-        self, current: _Pass, units: Sequence[PodUnit], lower: Sequence[PodUnit], fresh: Sequence[WaitingPod]
+    def _place_together(
+        self, current: _Pass, units: Sequence[PodUnit], later: Sequence[PodUnit], fresh: Sequence[WaitingPod]
     ) -> None:
-        """Assume the units of one priority; a plan that includes units of lower priority remains valid for them."""
-        packable = {unit for unit in (*units, *lower) if self._is_packable(unit)}
+        """Assume the units of one priority between two gangs; a plan that includes later units is valid for them."""
+        packable = {unit for unit in (*units, *later) if self._is_packable(unit)}
         current.by_score([unit for unit in units if unit not in packable], frozenset())
-        planned = [unit for unit in (*units, *lower) if unit in packable]
+        planned = [unit for unit in (*units, *later) if unit in packable]
         if current.plan is None or not self._planner.is_valid(current.plan):
             current.plan = self._plan(planned, fresh, current.now) if planned else None
         plan = current.plan

@@ -6,7 +6,9 @@ import pytest
 
 from support.gang_clusters import GangCluster, group_key
 from support.ledger_kubelets import SHARED, pod_shape
+from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.admission.node import Resource
+from zonewise_scheduler.extender.objects.pod_group import PodGroup
 from zonewise_scheduler.extender.placing.gang_scheduler import FILTERED_TIMEOUT
 from zonewise_scheduler.nodes.assumed.types import LedgerTimeouts
 from zonewise_scheduler.nodes.filters.constraints import Constraints
@@ -97,6 +99,28 @@ def test_order_of_gangs() -> None:
         blocker = blocker or [f"{expected}-0", f"{expected}-1"]
         for index in range(2):
             assert cluster.arrive(f"{expected}-{index}")
+
+
+@pytest.mark.parametrize("created", [1, 3])
+def test_an_older_pod_does_not_put_younger_ones_before_a_gang(created: int) -> None:
+    """The oldest pod fits on no node. The gang comes before a younger pod, and after an older one."""
+    cluster = GangCluster("n")
+    for name in "ab":
+        cluster.create(name, WHOLE)
+        assert cluster.filter_and_bind(name)
+        assert cluster.arrive(name)
+    constraints = Constraints(Resource(8000, 0, 1, 0), selector=(Requirement("label", "Exists", ()),))
+    cluster.create("oldest", WHOLE, constraints=constraints, created=0)
+    cluster.create_group("train", 2)
+    names = cluster.create_members("train", [WHOLE] * 2)
+    cluster.cache.update_pod_group(None, PodGroup(group_key("train"), 2, 2))
+    cluster.create("single", WHOLE, created=created)
+    for name in ("oldest", "single", names[0]):
+        assert not cluster.filter(name).node
+    for name in "ab":
+        cluster.end(name)
+    cluster.report("n")
+    assert cluster.run_pass().keys() == ({"single"} if created == 1 else set(names))
 
 
 def test_filter_places_older_gangs_first() -> None:
