@@ -24,6 +24,7 @@ from zonewise_scheduler.extender.state.gang_members import MemberState
 from zonewise_scheduler.nodes.gang.topology_levels import natural_key
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from threading import Lock
 
     from zonewise_scheduler.extender.placing.placer import Placer, PodPlacement
@@ -47,6 +48,8 @@ class _Held(NamedTuple):
     until: float
     exact: bool
     """Whether the extender binds the pod after that time; otherwise the gang is forgotten."""
+    passed: bool = False
+    """Whether the pod has passed filter, so that kube-scheduler may be binding it."""
 
 
 class _Rejection(NamedTuple):
@@ -112,6 +115,7 @@ class GangScheduler:
         """Return the held placement if its node is a candidate of kube-scheduler, or else why the pod waits."""
         pod, node, _ = held.placement
         if node in candidates:
+            self._held[pod.uid] = held._replace(passed=True)
             return held.placement
         if not held.exact:
             self._exclude(held)
@@ -244,16 +248,20 @@ class GangScheduler:
             return all(pod.spec.is_exact and not waiting.may_be_excluded(pod) for pod in unit.pods)
 
     def _exclude(self, held: _Held) -> None:
-        """Exclude a node that kube-scheduler rejected for a pod, and forget the nodes held for the gang."""
+        """Exclude a node that kube-scheduler rejected for a pod, and forget the nodes held for the rest of the gang.
+
+        kube-scheduler may be binding the pods that have passed filter, so these keep their nodes.
+        """
         uid = held.placement.pod.uid
         excluded = self._excluded.setdefault(held.key, {})
         excluded[uid] = excluded.get(uid, frozenset()) | {held.placement.node}
-        self._release(held.key)
+        passed = {other for other, each in self._held.items() if each.passed and other != uid}
+        self._release(held.key, passed)
 
-    def _release(self, key: GroupKey) -> None:
-        """Forget the nodes held for the pods of a gang."""
+    def _release(self, key: GroupKey, kept: Collection[str] = ()) -> None:
+        """Forget the nodes held for the pods of a gang, except those that are kept."""
         for uid, held in list(self._held.items()):
-            if held.key == key:
+            if held.key == key and uid not in kept:
                 del self._held[uid]
                 self._state.forget(uid)
 

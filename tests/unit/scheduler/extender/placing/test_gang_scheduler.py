@@ -323,6 +323,20 @@ def test_kube_scheduler_excludes_a_node() -> None:
     assert cluster.cache.view.counters().assumed == 2
 
 
+def test_kube_scheduler_excludes_a_node_while_it_binds_another_member() -> None:
+    """The member that it binds keeps its node. Only the rest of the gang is placed again."""
+    cluster = GangCluster("n", "m", "o", direct_binding=False)
+    names = cluster.create_gang("train", [WHOLE] * 3, constraints=VOLUMES)
+    selected = {name: cluster.filter(name).node for name in names[:2]}
+    others = set(cluster.kubelets) - {selected[names[1]]}
+    assert cluster.filter(names[1], *others).node in others
+    for number in range(4):
+        cluster.create(f"single-{number}", WHOLE)
+        cluster.filter_and_bind(f"single-{number}")
+    cluster.bound[names[0]] = selected[names[0]]
+    assert all(cluster.arrive(name) for name in reversed(cluster.bound))
+
+
 def test_held_nodes_are_forgotten() -> None:
     """If kube-scheduler binds nothing for scheduleTimeoutSeconds, the nodes are forgotten, and the pods requeued."""
     cluster = GangCluster("n", direct_binding=False)
