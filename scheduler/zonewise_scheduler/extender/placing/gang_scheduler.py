@@ -257,6 +257,7 @@ class GangScheduler:
         excluded[uid] = excluded.get(uid, frozenset()) | {held.placement.node}
         passed = {other for other, each in self._held.items() if each.passed and other != uid}
         self._release(held.key, passed)
+        self._placer.refresh()
 
     def _release(self, key: GroupKey, kept: Collection[str] = ()) -> None:
         """Forget the nodes held for the pods of a gang, except those that are kept."""

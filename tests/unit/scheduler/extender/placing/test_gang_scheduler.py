@@ -323,6 +323,15 @@ def test_kube_scheduler_excludes_a_node() -> None:
     assert cluster.cache.view.counters().assumed == 2
 
 
+def test_kube_scheduler_excludes_a_node_of_a_gang_that_fills_the_cluster() -> None:
+    """The gang is placed again on the nodes that were held for it."""
+    cluster = GangCluster("n", "m", direct_binding=False)
+    names = cluster.create_gang("train", [WHOLE] * 4)
+    selected = cluster.filter(names[0]).node
+    [other] = set(cluster.kubelets) - {selected}
+    assert cluster.filter(names[0], other).node == other
+
+
 def test_kube_scheduler_excludes_a_node_while_it_binds_another_member() -> None:
     """The member that it binds keeps its node. Only the rest of the gang is placed again."""
     cluster = GangCluster("n", "m", "o", direct_binding=False)
