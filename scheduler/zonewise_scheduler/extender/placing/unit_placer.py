@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.extender.placing.joint_plan import MAX_NODES, JointPlan, JointPlanner, Slot, kind_of
 from zonewise_scheduler.extender.placing.placer import NodesWithout, PodPlacement
+from zonewise_scheduler.extender.state.cluster_state import NODE_FILTER
 from zonewise_scheduler.extender.tables.judging_budget import JudgingBudget
 
 if TYPE_CHECKING:
@@ -149,12 +150,19 @@ class UnitPlacer:
         for slot in _distinct(plan.slots.get(kind_of(waiting), ())):
             if (nodes is not None and slot.node not in nodes) or self._planner.is_held(plan, waiting, slot, now):
                 continue
+            if not self._is_open(waiting, slot.node, now):
+                self._planner.skip(plan, waiting, slot, NODE_FILTER)
+                continue
             verdict = self._placer.assume(waiting.pod, waiting.spec.constraints, slot.node)
             if not isinstance(verdict, str):
                 self._planner.use(plan, waiting, slot)
                 return PodPlacement(waiting.pod, slot.node, verdict)
             self._planner.skip(plan, waiting, slot, verdict)
         return None
+
+    def _is_open(self, waiting: WaitingPod, node: str, now: float) -> bool:
+        """Return whether a node still passes the filters for a pod, and its report is not stale."""
+        return self._placer.filters.passes(waiting.spec.constraints, node) and not self._placer.is_stale(node, now)
 
 
 class _Pass:

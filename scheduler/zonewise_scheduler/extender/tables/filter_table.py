@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.nodes.filters.filter_plugins import run_filter_plugins
 from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class FilterTable:
             if row is None:
                 row = self._rows[name] = self._new_row()
             self._table.set(row, info)
+
+    def passes(self, pod: Constraints, name: str) -> bool:
+        """Return whether a node passes every filter."""
+        row = self._rows.get(name)
+        info = None if row is None else self._table.infos[row]
+        return info is not None and run_filter_plugins(pod, info) is None
 
     def passing(self, pod: Constraints) -> PassingNodes:
         """Return the nodes that pass every filter."""

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.extender_caches import DirectCluster
+from support.extender_caches import LARGE_NODE, DirectCluster
 from support.ledger_kubelets import SINGLE, node_kind, pod_shape
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.extender.placing.joint_plan import HOLD, MAX_NODES
 from zonewise_scheduler.extender.placing.placer import HELD
 from zonewise_scheduler.nodes.assumed.types import PendingPod
 from zonewise_scheduler.nodes.filters.constraints import Constraints
+from zonewise_scheduler.nodes.node.node_info import NodeInfo
 from zonewise_scheduler.nodes.packing.bin_packing import pack
 
 if TYPE_CHECKING:
@@ -147,6 +148,22 @@ def test_a_held_slot_is_opened_without_a_report() -> None:
     assert 0 < bound < 4
     cluster.clock.advance(HOLD)
     assert cluster.run_pass() != {}
+
+
+@pytest.mark.parametrize("change", ["cordon", "stale reports"])
+def test_a_node_that_changes_while_its_slots_are_held(change: str) -> None:
+    """A pass binds no pod to a node that has been cordoned meanwhile, or whose report has become stale."""
+    cluster = cluster_with([6, 9, 7, 7])
+    for name in list(cluster.pods):
+        bind_filtered(cluster, name)
+    cluster.clock.advance(0.5)
+    assert cluster.run_pass() == {}
+    if change == "cordon":
+        cluster.cache.update_node(None, NodeInfo("n0", unschedulable=True, allocatable=LARGE_NODE))
+    else:
+        cluster.cache.set_view_age(100.0)
+    cluster.clock.advance(HOLD)
+    assert cluster.run_pass() == {}
 
 
 def test_the_plan_respects_the_filters() -> None:
