@@ -64,9 +64,13 @@ def nic_zones(machine: Machine, health: Mapping[str, str]) -> Iterator[Object]:
         pairs = [
             *_pci_attributes(functions.get(address), address, zone),
             *_nic_attributes(nics, devices),
-            (names.HEALTH, next((health[part] for part in parts if part in health), None)),
+            (names.HEALTH, max((health[part] for part in parts if part in health), key=_has_failed, default=None)),
         ]
         yield _device(NIC, machine, address, zone, pairs, [])
+
+
+def _has_failed(health: str) -> bool:
+    return health.startswith("failed:")
 
 
 def _nic_costs(machine: Machine) -> dict[str, list[Object]]:
