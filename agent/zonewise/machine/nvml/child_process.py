@@ -25,7 +25,8 @@ once."""
 REGISTRATION_INTERVAL = 60.0
 """Seconds between two queries while a GPU registers with its NVLink fabric, which may take minutes after the boot."""
 FAILURE_INTERVAL = 600.0
-"""Seconds between two queries after one that failed: in a container without NVML every query fails."""
+"""Seconds between two queries after one that failed, or that lacked a GPU: in a container without NVML every query
+fails."""
 
 _MODULE = "zonewise.machine.nvml"
 _LAST_WORDS = 200  # maximum characters of a failed child's output in the message
@@ -60,6 +61,10 @@ class NvmlChild:
         It may do so after a query that failed or exceeded the deadline, and while a GPU registers with its fabric.
         """
         return self._timeouts, self._lives(), int(self._clock() // self._interval) if self._interval else 0
+
+    def repeat_later(self) -> None:
+        """Let `attempt` change after FAILURE_INTERVAL, because the result of the last query lacks a GPU."""
+        self._interval = self._interval or FAILURE_INTERVAL
 
     def query(self) -> NvmlFacts:
         """Return NVML's facts; after the deadline, facts that contain only the problem."""

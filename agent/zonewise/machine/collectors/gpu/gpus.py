@@ -174,7 +174,10 @@ def _refined(read: Reader, functions: tuple[PciFunction, ...], gpus: tuple[Gpu, 
 
 
 def _collect(read: Reader, machine: Machine) -> Machine:
-    return find_gpus(read, machine, CHILD.query)
+    machine = find_gpus(read, machine, CHILD.query)
+    if read.files.live and any(gpu.state == "lost" for gpu in machine.gpus):
+        CHILD.repeat_later()  # a reset brings the GPU back, and may change no file
+    return machine
 
 
 def _volatile(peek: Peek) -> Hashable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,10 +19,14 @@ from zonewise.machine.discover import Scanner
 from zonewise.machine.files import MemoryFiles
 from zonewise.machine.model.host import Kernel
 from zonewise.machine.model.machine import Machine
+from zonewise.machine.nvml.child_process import FAILURE_INTERVAL, NvmlChild
 from zonewise.machine.nvml.facts import NvmlFacts, NvmlGpu
 from zonewise.machine.nvml.facts_json import CAPTURED, to_json
 from zonewise.machine.nvml.queries import collect_nvml
 from zonewise.machine.reader import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FIRST, SECOND = "0000:3b:00.0", "10000:3b:00.0"
 
@@ -461,6 +465,24 @@ def test_the_collector_queries_the_child(monkeypatch: pytest.MonkeyPatch) -> Non
     child.attempt = (1, False)
     scanner.scan()
     assert len(queries) == 2
+
+
+@pytest.mark.parametrize("lost", [(NvmlGpu(0, FIRST, "GPU-0", lost=True),), ()])
+def test_a_lost_gpu_is_noticed_when_it_is_back(
+    lost: tuple[NvmlGpu, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A reset brings a GPU back, whether NVML called it lost or did not list it."""
+    output, now = tmp_path / "facts", [0.0]
+    child = NvmlChild(["cat", str(output)], clock=lambda: now[0])
+    monkeypatch.setattr("zonewise.machine.collectors.gpu.gpus.CHILD", child)
+    names = {"class": b"0x030200\n", "vendor": b"0x10de\n", "driver": "../../../../bus/pci/drivers/nvidia"}
+    files = LiveFiles([*proc_tree(FIRST).items(), *((f"{DEVICES}/{FIRST}/{name}", names[name]) for name in names)])
+    scanner = Scanner(files)
+    output.write_text(to_json(NvmlFacts(driver_version="570.86.10", gpus=lost)))
+    assert [gpu.state for gpu in scanner.scan().machine.gpus] == ["lost"]
+    output.write_text(to_json(NvmlFacts(driver_version="570.86.10", gpus=(NvmlGpu(0, FIRST, "GPU-0"),))))
+    now[0] += FAILURE_INTERVAL
+    assert [gpu.state for gpu in scanner.scan().machine.gpus] == [None]
 
 
 def test_discovery_imports_nothing_that_it_may_not_need() -> None:
