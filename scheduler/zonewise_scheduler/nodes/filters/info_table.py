@@ -42,6 +42,9 @@ OUTCOMES = ("", *FILTERS, UNKNOWN)
 MAX_AMOUNT = 1 << 62
 """Amounts are capped at this value, so that the sum of two is within 64 bits."""
 
+MAX_LABELS = 256
+"""Maximum labels with a column: each costs work for every change of a node, and pods may select any label."""
+
 RequestsByRow = tuple["Resource", "NDArray[np.int64]"]
 """Requests of a pod, and the number of such pods by row, (rows,)."""
 
@@ -92,7 +95,8 @@ class Column(Generic[V]):
 class NodeInfoTable:
     """Nodes by row.
 
-    At the next query, only changed nodes cost work. The first query of a label costs one pass over all nodes.
+    At the next query, only changed nodes cost work. The first query of a label, and one after MAX_LABELS other labels,
+    costs one pass over all nodes.
     """
 
     def __init__(self, infos: Sequence[NodeInfo | None]) -> None:
@@ -145,12 +149,15 @@ class NodeInfoTable:
         return self._row_by_name.get(name)
 
     def label_column(self, key: str) -> Column[str | None]:
-        """Return the values of a label by row, None for nodes without it; later changes of nodes update the column."""
+        """Return the values of a label by row, None for nodes without it; a view, valid until the next change."""
         self._flush()
-        column = self._labels.get(key)
+        column = self._labels.pop(key, None)
         if column is None:
-            column = self._labels[key] = Column(len(self), None)
+            column = Column[str | None](len(self), None)
             column.set(range(len(self)), _label_values(self.infos, key))
+        self._labels[key] = column
+        if len(self._labels) > MAX_LABELS:
+            del self._labels[next(iter(self._labels))]  # the one that was not queried for longest
         return column
 
     def filter_codes(self, pod: Constraints) -> NDArray[np.int8]:

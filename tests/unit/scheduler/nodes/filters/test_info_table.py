@@ -13,7 +13,7 @@ from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.admission.node import Resource
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.filter_plugins import node_resources_fit, run_filter_plugins
-from zonewise_scheduler.nodes.filters.info_table import OUTCOMES, UNKNOWN, NodeInfoTable
+from zonewise_scheduler.nodes.filters.info_table import MAX_LABELS, OUTCOMES, UNKNOWN, NodeInfoTable
 from zonewise_scheduler.nodes.node.host_ports import ALL_ADDRESSES, HostPort
 from zonewise_scheduler.nodes.node.node_info import Labels, NodeInfo, PodInfo, add_pod
 
@@ -133,3 +133,14 @@ def test_unused_values_are_dropped() -> None:
     pod = Constraints(ports=(HostPort(ALL_ADDRESSES, "TCP", 499),))
     assert [OUTCOMES[code] for code in table.filter_codes(pod)] == ["NodePorts", ""]
     assert len(table._ports.values) < 100  # pyright: ignore[reportPrivateUsage]
+
+
+def test_pods_that_select_many_labels() -> None:
+    """The work for a changed node does not grow with the number of labels that pods have selected."""
+    table = NodeInfoTable([NodeInfo("n", Labels(("a",), ("1",)), allocatable=WHOLE), None])
+    for number in range(2 * MAX_LABELS):
+        for key, nodes in (("a", [0]), (f"job-{number}", [])):
+            pod = Constraints(selector=(Requirement(key, "Exists"),))
+            assert (table.filter_codes(pod) == 0).nonzero()[0].tolist() == nodes
+        table.set(0, NodeInfo("n", Labels(("a",), (str(number),)), allocatable=WHOLE))
+    assert len(table._labels) == MAX_LABELS  # pyright: ignore[reportPrivateUsage]
