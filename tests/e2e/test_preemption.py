@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from support.e2e.cluster import Cluster, Extender, extending, running_cluster, scheduling, skip_reason
 from support.e2e.pods import container, pod
 from support.e2e.settings import Settings
+from support.pod_groups import POD_GROUP_CRD, pod_group
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,6 +24,8 @@ KUBELETS = {
     "n2": Settings(topology="single-numa-node", memory="None", reconcile="1s"),
 }
 PRIORITIES = {"lowest": 1, "low": 10, "high": 1000}
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/lab/podgroups"
 BUDGETS = "/apis/policy/v1/namespaces/lab/poddisruptionbudgets"
 
 
@@ -31,6 +35,8 @@ def cluster() -> Generator[Cluster]:
         for name, value in PRIORITIES.items():
             body = {"metadata": {"name": name}, "value": value}
             made.server.admin.post("/apis/scheduling.k8s.io/v1/priorityclasses", body).ok()
+        made.server.admin.post(CRDS, yaml.safe_load(POD_GROUP_CRD.read_text())).ok()
+        made.until(lambda: made.server.admin.get(GROUPS).status == 200, lambda: "PodGroups are not served")
         never = {"metadata": {"name": "never"}, "value": 1000, "preemptionPolicy": "Never"}
         made.server.admin.post("/apis/scheduling.k8s.io/v1/priorityclasses", never).ok()
         yield made
@@ -137,3 +143,15 @@ def test_full_nodes(cluster: Cluster, extender: Extender) -> None:
     node = cluster.pods()["high"]["spec"]["nodeName"]
     assert len([name for name in left(cluster) if name.startswith(node)]) == 5, extender.said
     assert len(left(cluster)) == 13
+
+
+def test_a_gang_on_full_nodes(cluster: Cluster, extender: Extender) -> None:
+    """If all nodes are full as a whole, kube-scheduler filters no member, but the gang preempts on proposed nodes."""
+    fill(cluster, *(pod_of(f"{node}-{cpus}", cpus, "low", node) for node in ("n1", "n2") for cpus in (16, 14)))
+    cluster.server.admin.post(GROUPS, pod_group("gang", 2)).ok()
+    members = [pod_of(f"gang-{number}", 14, "high") for number in range(2)]
+    for member in members:
+        member["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "gang"
+    cluster.create(members)
+    cluster.settled(["gang-0", "gang-1"], runs)
+    assert len(left(cluster)) == 4, extender.said
