@@ -12,7 +12,8 @@
     running          ended, or deleted                   finish
     running          another object with the same name   finish; then as for a workload not in the planner
 
-A workload is on hold until its requeueState.requeueAt, because its pods were not ready in time.
+A workload is on hold until its requeueState.requeueAt, because its pods were not ready in time. A pod group that lacks
+pods is on hold until they are replaced (pkg/workload/workload.go IsAdmissible).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.planning.pending_checks import checks_required
 from zonewise_scheduler.controller.workloads.admission_checks import are_all_ready, checks_of
 from zonewise_scheduler.controller.workloads.conditions import condition_time, find_condition, is_true, transition_time
-from zonewise_scheduler.controller.workloads.status import has_quota, requeue_time
+from zonewise_scheduler.controller.workloads.status import REPLACEMENT, has_quota, requeue_time
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
@@ -55,6 +56,9 @@ def sync_workload(feed: PlannerFeed, key: str, obj: Json | None, now: float, *, 
     if hold_until > now and not is_true(obj, "Requeued"):
         remove_workload(feed, key)
         return hold_until
+    if is_true(obj, REPLACEMENT):
+        remove_workload(feed, key)
+        return None
     feed.submit(obj)
     return None
 

@@ -6,6 +6,7 @@
     more                          any                              delete the newest, held ones first
     other roles                   pending                          delete it
     some run                      none, not Admitted, or Evicted   stop each: set the reason, then delete it
+    some are absent               not Admitted                     WaitingForReplacementPods, so it is not pending
     none is active                Evicted, with quota              quota released
     some are held                 Admitted                         start each of them, by one patch
     some can no longer run        Admitted                         WaitingForReplacementPods; replaced ones are released
@@ -154,17 +155,24 @@ def _without_admission(owned: _Owned, context: JobContext) -> list[Write]:
     message = str(eviction.get("message") or "") if is_evicted else "The Workload is not admitted"
     if stops := _stops(job, reason, message, key, context):
         return stops
-    waiting = set_waiting_for_replacement(workload, absent_pods(job, owned.counts), context.now)
-    if any(pod.holds_quota(context.now) for pod in job.pods):
-        return []
+    return [] if any(pod.holds_quota(context.now) for pod in job.pods) else _without_active_pods(owned, context)
+
+
+def _without_active_pods(owned: _Owned, context: JobContext) -> list[Write]:
+    """Return the next write of a Workload that is not admitted and has no active pod."""
+    job, key, workload = owned.job, owned.key, owned.workload
+    absent = 0 if job.pod_sets else absent_pods(job, owned.counts)  # an owner may create pods after the start of others
+    if (waiting := set_waiting_for_replacement(workload, absent, context.now)) is not None:
+        return _status_writes(owned, "await replacements", waiting)
     if is_true(workload, "QuotaReserved"):
-        return _status_writes(owned, "release quota", release_quota(workload, context.now)) if is_evicted else []
+        released = release_quota(workload, context.now) if is_true(workload, "Evicted") else None
+        return _status_writes(owned, "release quota", released)
     if _has_other_roles(owned):
         purpose = "delete a Workload that does not match"
         return [Write(Verb.DELETE, workload_key(key), purpose, uid=uid_of(workload), workload=key)]
     if workload["spec"].get("queueName") != job.queue and not job.is_serving:
         return [patch_workload(workload, key, "follow the queue", {"spec": {"queueName": job.queue}})]
-    return _status_writes(owned, "await replacements", waiting)
+    return []
 
 
 def _starts(owned: _Owned, context: JobContext) -> list[Write]:

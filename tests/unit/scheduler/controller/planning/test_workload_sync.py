@@ -16,6 +16,7 @@ from zonewise_scheduler.controller.workloads.status import (
     finish_for,
     release_quota,
     reserve_quota,
+    set_waiting_for_replacement,
 )
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 
@@ -61,6 +62,21 @@ def test_a_new_workload_is_pending_until_it_is_deleted() -> None:
     assert list(fed.state.pending) == [KEY]
     sync_workload(fed, KEY, None, NOW, assumed=False)
     assert not fed.state.pending
+
+
+def test_an_evicted_group_is_pending_again_once_its_pods_are_replaced() -> None:
+    """Without its pods, it would hold quota for nothing, or block a StrictFIFO queue."""
+    fed, obj = admitted()
+    sync_workload(fed, KEY, obj, NOW, assumed=True)
+    evicted = patched(obj, evict(obj, EvictionCause("Preempted", "preempted"), NOW))
+    waits = patched(evicted, set_waiting_for_replacement(evicted, 1, NOW))
+    released = patched(waits, release_quota(waits, NOW))
+    sync_workload(fed, KEY, released, NOW, assumed=False)
+    assert not fed.state.running
+    assert not fed.state.pending
+    replaced = patched(released, set_waiting_for_replacement(released, 0, NOW))
+    sync_workload(fed, KEY, replaced, NOW, assumed=False)
+    assert list(fed.state.pending) == [KEY]
 
 
 def test_an_admission_is_confirmed_by_its_object() -> None:

@@ -231,6 +231,18 @@ def test_an_evicted_group_releases_its_quota_once_no_pod_is_active() -> None:
     assert world.started() == {"c", "d"}
 
 
+def test_an_evicted_group_waits_for_replacements_before_its_quota_is_released() -> None:
+    """It must not be admitted again between the two writes."""
+    world = started_group("a", "b")
+    world.evict()
+    world.settle()
+    for name in ("a", "b"):
+        world.pods[name]["status"]["phase"] = "Failed"
+    assert world.purposes() == ["await replacements: g"]
+    world.apply(world.writes()[0])
+    assert world.purposes() == ["release quota: g"]
+
+
 def test_a_group_whose_pods_a_user_deletes_is_cancelled() -> None:
     world = PlainPodsWorld(queued_pod("a"), queued_pod("b"))
     world.settle()
