@@ -41,7 +41,7 @@ def plain_end(job: PlainPods) -> FinishedJob | None:
 
 def is_cancelled(job: PlainPods) -> bool:
     """Return whether a user has deleted all pods, so that no replacements are to be expected."""
-    return all(pod.deleted_at is not None and not pod.counts and not pod.is_stopped for pod in job.pods)
+    return all(pod.deleted_at is not None and pod.is_gone and not pod.is_stopped for pod in job.pods)
 
 
 def are_pods_ready(job: PlainPods) -> bool:

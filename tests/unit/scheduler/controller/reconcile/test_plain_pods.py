@@ -243,6 +243,19 @@ def test_an_evicted_group_waits_for_replacements_before_its_quota_is_released() 
     assert world.purposes() == ["release quota: g"]
 
 
+def test_a_group_is_cancelled_even_if_one_of_its_deleted_pods_has_succeeded() -> None:
+    world = started_group("a", "b")
+    world.end("a", "Succeeded")
+    world.settle()
+    world.delete("a")
+    world.settle()
+    assert world.pods["a"]["metadata"]["finalizers"]
+    world.delete("b")
+    world.end("b", "Failed")
+    world.settle()
+    assert not world.pods
+
+
 def test_a_group_whose_pods_a_user_deletes_is_cancelled() -> None:
     world = PlainPodsWorld(queued_pod("a"), queued_pod("b"))
     world.settle()
