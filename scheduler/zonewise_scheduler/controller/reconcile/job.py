@@ -95,7 +95,7 @@ class JobContext(NamedTuple):
     """ResourceFlavors by name."""
     now: float
     find: Callable[[Resource, str, str], Json | None] = lambda _resource, _namespace, _name: None
-    """Returns a LocalQueue or ClusterQueue by namespace and name."""
+    """Returns a LocalQueue, ClusterQueue or Namespace by namespace and name."""
 
 
 def next_job_write(state: JobState, context: JobContext) -> Write | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.kube.resources import WORKLOADS
+from zonewise_common.kube.resources import NAMESPACES, WORKLOADS
 from zonewise_scheduler.controller.cluster_cache import uid_of
 from zonewise_scheduler.controller.jobs.interface import StartConflict
 from zonewise_scheduler.controller.pods.group_state import (
@@ -94,7 +94,8 @@ class _Owned(NamedTuple):
 
 def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]:
     """Return the next write of each object of the job. Raises FieldError for pods that do not form a job."""
-    if state.is_surplus:  # the pods may not form a job: in a set of Kueue, some name a group and others do not
+    if state.is_surplus or _is_namespace_deleted(state, context):
+        # the pods may not form a job: in a set of Kueue, some name a group and others do not
         return _releases((pod for pod in map(read_group_pod, state.pods) if pod.is_gone), "")
     job, workload = read_plain_pods(state.pods, state.group), state.workload
     if workload is None:
@@ -110,6 +111,15 @@ def next_plain_writes(state: PlainPodsState, context: JobContext) -> list[Write]
     if is_cancelled(job):
         return _releases(job.pods, owned.key)
     return _live_writes(state, owned, context)
+
+
+def _is_namespace_deleted(state: PlainPodsState, context: JobContext) -> bool:
+    """Return whether the namespace is being deleted, so that no pod will be replaced.
+
+    The namespace controller deletes other objects, such as the Workload, only once no pod is left (KEP-5080).
+    """
+    namespace = context.find(NAMESPACES, "", state.namespace)
+    return namespace is not None and "deletionTimestamp" in namespace["metadata"]
 
 
 def _without_workload(state: PlainPodsState, job: PlainPods, context: JobContext) -> list[Write]:

@@ -10,14 +10,21 @@ import pytest
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
 from support.plain_pods import queued_pod
-from zonewise_common.kube.resources import IN_TREE_POD_GROUPS, LEADER_WORKER_SETS, POD_GROUPS, PODS, WORKLOADS, Resource
+from zonewise_common.kube.resources import (
+    IN_TREE_POD_GROUPS,
+    LEADER_WORKER_SETS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    WORKLOADS,
+    Resource,
+)
+from zonewise_scheduler.controller.types import ObjectKey
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.workload_names import adopted_workload_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from zonewise_scheduler.controller.types import ObjectKey
 
 Json = dict[str, Any]
 
@@ -66,6 +73,27 @@ def test_a_replica_without_the_lease_does_not_wake_for_a_terminating_pod() -> No
     now[0] += 3600.0
     queue.step()
     assert queue.controller.wake_at == inf
+
+
+def test_stopped_pods_are_released_if_their_namespace_is_deleted() -> None:
+    """Otherwise, they would wait for replacements that the API server rejects."""
+    cluster = ModelCluster()
+    queue = live_queue(cluster)
+    group = {"kueue.x-k8s.io/pod-group-name": "g"}
+    total = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+    pods = [create_pod(cluster, name, group, annotations=total) for name in ("a", "b")]
+    queue.settle()
+    set_phase(cluster, pods, "Failed")
+    deleted = {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}}
+    stopped = {"status": {"conditions": [{"type": "TerminationTarget", "status": "True"}]}}
+    for pod in pods:
+        cluster.change(pod, deleted | stopped)
+    queue.settle()
+    assert all(cluster.get(pod)["metadata"]["finalizers"] for pod in pods)
+    cluster.change(ObjectKey(NAMESPACES, "", "ns"), deleted)
+    cluster.change(pods[0], {"metadata": {"labels": {"changed": "true"}}})
+    queue.settle()
+    assert not any(cluster.get(pod)["metadata"]["finalizers"] for pod in pods)
 
 
 # --- PodGroups
