@@ -7,8 +7,9 @@ A LocalQueue routes a workload to its ClusterQueue. A workload is inadmissible, 
 - it is deactivated.
 
 A ClusterQueue on hold keeps its pending queue but admits nothing. A workload with quota is stopped by HoldAndDrain on
-either queue, by its deactivation, or by a failed admission check. Hold stops only workloads that are not admitted yet
-(Kueue pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState, reconcileOnClusterQueueActiveState).
+either queue, by its deactivation, or by a failed admission check. Hold and the deletion of its LocalQueue stop it only
+if it is not admitted yet (Kueue pkg/controller/core/workload_controller.go reconcileOnLocalQueueActiveState,
+reconcileOnClusterQueueActiveState).
 """
 
 from __future__ import annotations
@@ -109,11 +110,15 @@ class QueueRouter:
         if not workload.active:
             return "it is deactivated"
         local, queue = self.local_queue(workload), self.cluster_queue(workload, submitted_to)
-        if local is None and ((self.local_queue_by_key is not None and workload.queue_name) or not queue):
+        if self._is_missing(workload) or (local is None and not queue):
             return f"there is no LocalQueue {workload.local_queue_key}"
         if local is not None and local.stop_policy != "None":
             return f"LocalQueue {local.key} is inactive: stopPolicy is {local.stop_policy}"
         return "" if queue in cluster_queues else f"there is no ClusterQueue {queue}"
+
+    def _is_missing(self, workload: Workload) -> bool:
+        """Return whether a workload names a LocalQueue that does not exist."""
+        return bool(workload.queue_name) and self.local_queue_by_key is not None and self.local_queue(workload) is None
 
     def with_default_walltime(self, workload: Workload, spec: ClusterQueue | None) -> Workload:
         """Return a workload with a walltime if it, its LocalQueue or its ClusterQueue declares one."""
@@ -127,7 +132,8 @@ class QueueRouter:
             return "Deactivated"
         if workload.failed_checks:
             return "AdmissionCheck"
-        if local is not None and local.stop_policy in stopping:
+        is_missing = self._is_missing(workload) and not workload.is_admitted
+        if is_missing or (local is not None and local.stop_policy in stopping):
             return "LocalQueueStopped"
         return "ClusterQueueStopped" if spec.stop_policy in stopping else None
 

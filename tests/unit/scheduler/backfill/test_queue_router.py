@@ -122,6 +122,15 @@ def test_a_running_workload_stops_for_the_first_reason(
     assert QueueRouter([local("lq", stop_policy=of_local)]).stop_reason(workload, spec) == reason
 
 
+@pytest.mark.parametrize(("admission", "reason"), [(RESERVED, "LocalQueueStopped"), (Admission("q", ()), None)])
+def test_the_deletion_of_its_local_queue_stops_a_workload_that_is_not_admitted_yet(
+    admission: Admission, reason: StopReason | None
+) -> None:
+    workload = replace(make_workload("one", 1, local="lq"), admission=admission)
+    assert QueueRouter([local("other")]).stop_reason(workload, queue("q", 4)) == reason
+    assert QueueRouter(None).stop_reason(workload, queue("q", 4)) is None
+
+
 # --- admission checks
 
 CHECKED = queue("q", 4)._replace(admission_checks=(AdmissionCheckStrategyRule("a"), AdmissionCheckStrategyRule("b")))
