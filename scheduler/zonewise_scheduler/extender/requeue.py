@@ -41,6 +41,9 @@ PERIOD = 0.25
 """Seconds between checks for pods to requeue."""
 RETRY_PERIOD = 1.0
 """Seconds before a request without a definite response is repeated."""
+MAX_FAILURES = 2
+"""Number of such requests in a row after which all others wait. A single one may be due to its pod, for example if an
+admission webhook of its namespace does not respond."""
 _STOP_TIMEOUT = 1.0
 """Seconds that the thread may take to stop; if it waits for an API server longer, it is left behind."""
 
@@ -52,7 +55,8 @@ class Requeuer:
         self._client = client
         self._cache = cache
         self._metrics = metrics
-        self._due: list[PendingPod] = []
+        self._due: dict[str, PendingPod] = {}
+        """Pods by UID, in the order of their next requests."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="requeue", daemon=True)
 
@@ -66,12 +70,23 @@ class Requeuer:
     def _run(self) -> None:
         while not self._stopping.wait(RETRY_PERIOD if self._due else PERIOD):
             try:
-                self._due = self._due or self._cache.pods_to_requeue()
-                while self._due and not self._stopping.is_set() and self._requeue(self._due[0]):
-                    del self._due[0]
+                self._due |= {pod.uid: pod for pod in self._cache.pods_to_requeue()}
+                self._requeue_due()
             except Exception:  # a bug must not end the loop
                 log.exception("requeueing pods failed")
-                self._due = self._due[1:]
+
+    def _requeue_due(self) -> None:
+        """Requeue the due pods. Those whose requests must be repeated remain due, after the others."""
+        failures = 0
+        for uid, pod in list(self._due.items()):
+            if self._stopping.is_set() or failures == MAX_FAILURES:
+                return
+            del self._due[uid]
+            if self._requeue(pod):
+                failures = 0
+            else:
+                failures += 1
+                self._due[uid] = pod
 
     def _requeue(self, pod: PendingPod) -> bool:
         """Requeue a pod if it still exists; return False if the request must be repeated."""
