@@ -221,6 +221,8 @@ def _field(key: str) -> str:
 
 
 def _parsed(parse: Callable[[object], Any], value: object, source: str) -> object:
+    if isinstance(value, str) and "\0" in value:  # no file, address or name contains one
+        raise SettingsError(f"{source}: {value!r} must not contain a NUL character")
     try:
         return parse(value)
     except ValueError as error:

@@ -128,6 +128,13 @@ def test_errors(text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize("key", ["health.stateFile", "kubeletDir", "tls.cert", "listen"])
+def test_a_nul_character_is_an_error(key: str) -> None:
+    """The functions of the system raise ValueError for it, which would end an agent that reloads its settings."""
+    with pytest.raises(SettingsError, match=f"^agent.yaml: {key}: .*must not contain a NUL character"):
+        read(f'{key}: "a\\0b:80"')
+
+
 def test_errors_of_other_layers() -> None:
     """An error about a flag or a variable names it as the user wrote it."""
     with pytest.raises(SettingsError, match=r"^--interval: 'x' must be a duration"):
