@@ -57,6 +57,11 @@ class PendingQueue:
         """Whether no workload may start before the head."""
         return self.heap.spec.queueing_strategy == "StrictFIFO"
 
+    @property
+    def _depth(self) -> int:
+        """Maximum number of reservations; in a strict queue, no workload behind a reserved one may become the head."""
+        return min(self._policy.depth, 1) if self.strict else self._policy.depth
+
     def push_or_update(self, workload: Workload) -> None:
         """Add a workload, or replace its state."""
         self.heap.push_or_update(workload)
@@ -107,16 +112,20 @@ class PendingQueue:
         for key, start in start_by_key.items():
             if start <= now and (key not in tries or tries[key] < admissions):
                 return key
-        if not may_reserve or not self._policy.reserves or len(start_by_key) >= self._policy.depth:
+        if not may_reserve or not self._policy.reserves or len(start_by_key) >= self._depth:
             return ""
         while self._aging and self._aging[0][0] <= now:
             heappush(self._aged, heappop(self._aging)[1])
         while self._aged:
             key = self._aged[0][-1]
             if self._is_current(self._aged[0]) and key not in start_by_key and key not in tries:
-                return key
+                return "" if self.strict and self._has_startless_before(self._aged[0]) else key
             heappop(self._aged)
         return ""
+
+    def _has_startless_before(self, order: _QueueOrder) -> bool:
+        """Return whether no start was found for a workload that precedes this one."""
+        return any(earlier < order and self._is_current(earlier) for earlier in self._without_start)
 
     def _is_current(self, order: _QueueOrder) -> bool:
         """Return whether an entry is current: its workload is pending and still has this place in the order."""

@@ -131,6 +131,6 @@ def test_a_workload_that_can_never_start_is_searched_for_once(
     monkeypatch.setattr(planner.reservations, "reserve", counted)
     events.submit(planner, make_workload("wide", 9), "q")
     for now in range(5):
-        events.submit(planner, make_workload(f"small-{now}", 9, at=now), "q")
-        schedule(planner, now)
+        events.submit(planner, make_workload(f"small-{now}", 9, at=now + 1), "q")
+        schedule(planner, now + 1)
     assert searched.count("ns/wide") == 1

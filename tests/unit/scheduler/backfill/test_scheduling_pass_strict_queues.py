@@ -1,0 +1,36 @@
+"""In a StrictFIFO queue no workload starts before the head, however many passes there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.planner_stories import make_planner, queue, submission
+from zonewise_scheduler.backfill import events
+from zonewise_scheduler.backfill.policies import policy_named
+from zonewise_scheduler.backfill.scheduling_pass import schedule
+
+PASSES = 4
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("policy", ["greedy", "easy", "easy-sjbf", "depth-2", "conservative"])
+def test_the_head_blocks_its_queue_even_if_it_can_never_start(policy: str, exact: bool) -> None:
+    planner = make_planner([queue("q", 4)._replace(queueing_strategy="StrictFIFO")], policy_named(policy))
+    for submitted in (submission("a-wide", 9, 10, limit=10), submission("b-small", 1, 10, at=1, limit=20)):
+        events.submit(planner, submitted.workload, "q")
+    assert [schedule(planner, now, exact=exact).admitted for now in range(PASSES)] == [()] * PASSES
+    events.withdraw(planner, "/a-wide")
+    assert [workload.key for workload in schedule(planner, PASSES, exact=exact).admitted] == ["/b-small"]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("policy", ["greedy", "easy", "easy-sjbf", "depth-2", "conservative"])
+def test_no_workload_overtakes_a_reserved_head(policy: str, exact: bool) -> None:
+    planner = make_planner([queue("q", 4)._replace(queueing_strategy="StrictFIFO")], policy_named(policy))
+    events.submit(planner, submission("runs", 3, 30, limit=30).workload, "q")
+    assert [workload.key for workload in schedule(planner, 0, exact=exact).admitted] == ["/runs"]
+    for submitted in (submission("a-wide", 4, 10, limit=10), submission("b-small", 1, 20, at=1, limit=20)):
+        events.submit(planner, submitted.workload, "q")
+    assert [schedule(planner, now, exact=exact).admitted for now in range(1, PASSES)] == [()] * (PASSES - 1)
+    events.finish(planner, "/runs")
+    assert [workload.key for workload in schedule(planner, PASSES, exact=exact).admitted] == ["/a-wide"]
