@@ -19,6 +19,8 @@ Consequences of a decision about a head (EntryStatus):
     inadmissible    is requeued; its reservation is released       is exhausted if StrictFIFO, else continues;
                                                                    continues if its namespace is not selected
 
+A StrictFIFO queue is exhausted only once its head has tried all flavors.
+
 "Reserved now" means that later heads of the pass cannot use what a preemptor waits for. A workload that was due gets no
 reservation if its start would be too far away; it is due again in the next pass. From then on, it is nominated only if
 quota may suffice in time (reservation_bound.py). Nor does it get a reservation if it cannot start even when all
@@ -227,13 +229,16 @@ def _apply(pass_state: PassState, decision: Decision) -> None:
         release_reservation(state, key)
     if decision.status in {"waiting", "skipped"} and _start_as_reserved(pass_state, decision):
         return
+    has_flavors_left = False
     if decision.status in {"preempting", "deferred"}:
         _hold(pass_state, decision)
     else:
-        queue.heap.requeue(_without_repeated_scan(pass_state, decision))
+        requeued = _without_repeated_scan(pass_state, decision)
+        has_flavors_left = requeued.last_assignment.pending_flavors
+        queue.heap.requeue(requeued)
     if decision.status == "skipped":  # another workload took the capacity, but only in this cycle
         pass_state.due_tries.pop(key, None)
-    elif queue.strict and decision.requeue_reason != "NamespaceMismatch":
+    elif queue.strict and decision.requeue_reason != "NamespaceMismatch" and not has_flavors_left:
         pass_state.exhausted_queues.add(head.cluster_queue)
     if key in pass_state.due_tries and decision.status == "waiting":
         _reserve(pass_state, head)
