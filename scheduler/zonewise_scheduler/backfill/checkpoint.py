@@ -163,6 +163,8 @@ def _to_reservation(saved: CheckpointReservation, state: PlannerState) -> Reserv
     workload = state.pending_workload(key)
     if workload is None or saved.get("requirements") not in {None, _requirements(workload)}:
         return None
+    if [pod_set["name"] for pod_set in saved["pod_sets"]] != [pod_set.name for pod_set in workload.pod_sets]:
+        return None  # a checkpoint of an earlier version has no requirements
     start = inf if saved["start"] is None else saved["start"]
     admission = Admission(queue, tuple(_to_pod_set(pod_set) for pod_set in saved["pod_sets"]), start)
     spec = state.snapshot.cluster_queues[queue].spec
