@@ -2,6 +2,7 @@
 
     job        its Workload                     next write
     ended      not Finished                     Workload: Finished
+    held       pending, does not match          Workload: pod sets and priority
     any        several, or none that matches    delete those that do not match
     held       none, and waits for other Jobs   none: a dependency must be fulfilled first (api/job_dependency.py)
     held       none                             create it
@@ -47,7 +48,7 @@ from zonewise_scheduler.controller.reconcile.workload import patch_status, patch
 from zonewise_scheduler.controller.types import ObjectKey, Verb, Write
 from zonewise_scheduler.controller.workloads.conditions import is_true
 from zonewise_scheduler.controller.workloads.enforced_walltime import enforced_walltime
-from zonewise_scheduler.controller.workloads.equivalence import matches
+from zonewise_scheduler.controller.workloads.equivalence import is_owner, matches
 from zonewise_scheduler.controller.workloads.manifest import (
     QUEUE_LABEL,
     ManifestOptions,
@@ -71,6 +72,9 @@ if TYPE_CHECKING:
     from zonewise_common.kube.resources import Resource
     from zonewise_scheduler.controller.jobs.interface import FinishedJob, JobAdapter, JobPatch
     from zonewise_scheduler.controller.types import Json
+
+_REQUIREMENTS = ("podSets", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
+"""Fields of a Workload's spec that state what its job requires."""
 
 
 class JobState(NamedTuple):
@@ -113,6 +117,8 @@ def next_job_write(state: JobState, context: JobContext) -> Write | None:
     matching, others = _split(state, has_ended=finished is not None)
     if others:
         key, workload = others[0]
+        if matching is None and _may_be_adapted(state, workload):
+            return patch_workload(workload, key, "follow the job", _requirement_changes(state, context))
         return Write(Verb.DELETE, workload_key(key), "delete a Workload that does not match", uid=uid_of(workload))
     if matching is None:
         return None if finished is not None else _without_workload(state, context)
@@ -143,6 +149,22 @@ def _split(state: JobState, *, has_ended: bool) -> tuple[tuple[str, Json] | None
     matching = [entry for entry in workloads if matches(entry[1], state.adapter, state.job)]
     others = [entry for entry in workloads if entry not in matching[:1]]
     return (matching[0] if matching else None), others
+
+
+def _may_be_adapted(state: JobState, workload: Json) -> bool:
+    """Return whether a Workload that does not match its job can be adapted to it: both are held, without quota.
+
+    The Workload keeps its position in the queue (jobframework/reconciler.go updateWorkloadToMatchJob).
+    """
+    is_pending = not is_true(workload, "QuotaReserved") and not is_true(workload, "Finished")
+    return is_pending and is_owner(workload, state.job) and _is_held(state) and not is_injected(state.job)
+
+
+def _requirement_changes(state: JobState, context: JobContext) -> Json:
+    """Return the merge patch with everything that a job requires of its Workload."""
+    pod_sets = state.adapter.pod_sets(state.job)
+    spec = build_workload(state.job, state.adapter.resource, pod_sets, context.manifest)["spec"]
+    return {"spec": {field: spec.get(field) for field in _REQUIREMENTS}}
 
 
 def _without_workload(state: JobState, context: JobContext) -> Write | None:

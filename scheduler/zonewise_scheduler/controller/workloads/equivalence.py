@@ -1,7 +1,7 @@
 """Whether a Workload matches a job (jobframework/reconciler.go EquivalentToWorkload, pkg/util/equality/podset.go).
 
 A start or a stop changes only fields that are not compared in the resulting state. So a job keeps its Workload through
-both, and loses it if its user changes what it requests.
+both. If its user changes what it requests, a Workload without quota is adapted, and another one is replaced.
 
 | what | compared |
 |---|---|
@@ -36,7 +36,7 @@ _DIRECTIVES = ("tolerations", "nodeSelector", "affinity")
 
 def matches(workload: Json, adapter: JobAdapter, job: Json) -> bool:
     """Return whether a Workload matches a job. Raises FieldError for an invalid job or Workload."""
-    if not _is_owner(workload, job) or _declared_seconds(workload) != _label_seconds(job):
+    if not is_owner(workload, job) or _declared_seconds(workload) != _label_seconds(job):
         return False
     originals, pod_sets = read_pod_set_manifests(workload), adapter.pod_sets(job)
     is_held, has_quota = adapter.is_suspended(job), is_true(workload, QUOTA_RESERVED)
@@ -60,7 +60,8 @@ def matches(workload: Json, adapter: JobAdapter, job: Json) -> bool:
     )
 
 
-def _is_owner(workload: Json, job: Json) -> bool:
+def is_owner(workload: Json, job: Json) -> bool:
+    """Return whether a Workload belongs to this job, rather than to an earlier one with the same name."""
     metadata = object_in(job, "metadata", "")
     owners = FieldReader(workload, "", []).child("metadata").children("ownerReferences")
     return any(

@@ -133,6 +133,12 @@ def finish_workload(story: ControllerStory) -> None:
     each_workload(story, lambda key: story.cluster.change(key, {"status": {"conditions": [condition]}}))
 
 
+def request_more(story: ControllerStory) -> None:
+    """Change what each pod requests, as Kubernetes allows while a Job is suspended."""
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]
+    story.cluster.change(LOW, {"spec": {"template": {"spec": {"containers": containers}}}})
+
+
 JOB_EDITS: tuple[Callable[[ControllerStory], None], ...] = (
     suspend, resume, delete, submit_anew, run_fewer_pods, run_more_pods, leave_the_queue, name_no_queue, deactivate,
 )  # fmt: skip
@@ -205,3 +211,25 @@ def test_a_controller_that_is_killed_after_the_write_of_an_edited_object_loses_n
 ) -> None:
     for at in range(play(edit, -1)):
         play(edit, at, kill_after=at + 1)
+
+
+@pytest.mark.parametrize("edit", [run_fewer_pods, run_more_pods, request_more], ids=lambda edit: edit.__name__)
+def test_a_pending_job_that_is_edited_keeps_its_position(edit: Callable[[ControllerStory], None]) -> None:
+    """Its Workload is adapted and not replaced, so the job starts before one that was submitted later."""
+    story = ControllerStory(ModelCluster(**PREEMPTING))
+    cluster = story.cluster
+    running = cluster.submit("running", 8, priority="low")
+    story.settle()
+    cluster.submit("low", 2, pods=2, priority="low", at=1)
+    later = cluster.submit("later", 8, priority="low", at=2)
+    story.settle()
+    [before] = [obj for obj in cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == "low"]
+    edit(story)
+    story.settle()
+    [after] = [obj for obj in cluster.workloads() if obj["metadata"]["ownerReferences"][0]["name"] == "low"]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["spec"]["podSets"] != before["spec"]["podSets"]
+    assert "delete a Workload that does not match" not in story.purposes()
+    cluster.complete(running)
+    story.settle()
+    assert [cluster.get(key)["spec"]["suspend"] for key in (LOW, later)] == [False, True]
