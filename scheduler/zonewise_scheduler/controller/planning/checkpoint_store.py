@@ -46,8 +46,9 @@ FORECAST_RATE = 1024.0
 """Maximum rate in bytes per second at which the forecast history is written. At 30 KiB (1,200 workloads), a crash
 loses what was learned in the last 30 s. At the maximum of 256 KiB, a crash loses the last 256 s.
 Compressing 256 KiB takes 0.4 s of CPU time."""
-READ_ATTEMPTS = 5
-"""Number of failed attempts to read the checkpoint after which the controller leads without it."""
+READ_ATTEMPTS = 30
+"""Number of failed attempts to read the checkpoint after which the controller leads without it: half a minute. An API
+server that has just started or is overloaded may respond with errors for some seconds."""
 _RETRY_PAUSE = 1.0
 _STOP_TIMEOUT = 3.0
 
