@@ -147,7 +147,8 @@ class Preemption:
                 self._offers.pop(preemptor.uid, None)
         victims = {each.node: tuple(pod.uid for pod in each.pods) for each in refined}
         with self._state.lock:
-            self._state.nominated.nominations.propose(preemptor.uid, victims)
+            if not self._state.is_gone(preemptor.uid):  # no later event would end the proposal
+                self._state.nominated.nominations.propose(preemptor.uid, victims)
         if best is not None:
             self._metrics.count_preemption("kube-scheduler", len(best.pods))
         return victims

@@ -56,3 +56,21 @@ def test_budgets_that_may_not_be_read() -> None:
             client.denied = False
             eventually(lambda: forbidden() == 0)
             assert preemption.preempt(preemptor, proposed) == {"n": ("uid-b",)}
+
+
+def test_a_pod_that_is_deleted_before_the_verb_is_called() -> None:
+    """Nothing is remembered of the pod."""
+    cluster = fragmented()
+    proposed = {"n": ProposedVictims(("uid-a",), 0)}
+    preemptors = [cluster.wait(name, SIX) for name in ("waiting", "deleted")]
+    cluster.delete("deleted")
+    with ApiServer() as server, closing(Client(Config.from_url(server.url))) as client:
+        preemption = Preemption(
+            client, cluster.cache.state, FallbackPolicy(), cluster.clock, ExtenderMetrics(), probe_period=0.05
+        )
+        with preemption:
+            for preemptor in preemptors:
+                eventually(lambda preemptor=preemptor: bool(preemption.preempt(preemptor, proposed)))
+    nominations = cluster.cache.state.nominated.nominations
+    assert nominations.proposed("uid-waiting", "n") == {"uid-b"}
+    assert nominations.proposed("uid-deleted", "n") == frozenset()
