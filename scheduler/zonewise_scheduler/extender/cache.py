@@ -145,6 +145,7 @@ class ExtenderCache:
         with self._gangs_lock, self._judging:
             with state.lock:
                 node, is_single = state.bindings.node(pod.uid), state.gangs.is_single(key)
+                state.waiting.learn_scheduler(scheduler)
             if node:
                 return self._keep(pod, node, candidates)
             if is_single and not self._gangs.holds(pod.uid):
@@ -327,7 +328,7 @@ class ExtenderCache:
     def _is_bindable(self, uid: str) -> bool:
         """Return whether a scheduling pass places a pod; the caller also holds the short lock."""
         waiting = self._state.waiting.get(uid)
-        return waiting is not None and self._state.waiting.is_bindable(waiting)
+        return self._direct_binding and waiting is not None and self._state.waiting.is_bindable(waiting)
 
     def _reject(self, pod: PendingPod, result: ScheduleResult) -> ScheduleResult:
         with self._state.lock:

@@ -174,6 +174,8 @@ class ClusterState:
             self.waiting.observe(PendingPod(pod.uid, pod.namespace, pod.name, pod.shape), pod.scheduling, now)
             if self.waiting.version != version:
                 self.gangs.touch(pod.uid)
+            if pod.group is not None and self.waiting.is_tried(pod.uid):
+                self.gangs.request(pod.group, pod.scheduling.scheduler)
             if pod.nominated:
                 preemptor = Preemptor(pod.uid, pod.namespace, pod.name, pod.shape, pod.scheduling.priority)
                 self.nominated.observe(preemptor, pod.nominated, now)

@@ -120,9 +120,19 @@ class WaitingPods:
 
     def _learn_scheduler(self, uid: str) -> None:
         waiting = self._pods.get(uid)
-        if waiting is not None and waiting.spec.scheduler not in self._schedulers:
-            self._schedulers.add(waiting.spec.scheduler)
+        if waiting is not None:
+            self.learn_scheduler(waiting.spec.scheduler)
+
+    def learn_scheduler(self, name: str) -> None:
+        """Record that a scheduler calls the filter."""
+        if name not in self._schedulers:
+            self._schedulers.add(name)
             self.version += 1
+
+    def is_tried(self, uid: str) -> bool:
+        """Return whether kube-scheduler has tried a pod."""
+        waiting = self._pods.get(uid)
+        return waiting is not None and self._is_requested(waiting)
 
     def fresh(self, at: float) -> list[WaitingPod]:
         """Return the new pods that kube-scheduler will soon filter and that may then be bound."""

@@ -212,6 +212,38 @@ def test_missing_group() -> None:
     assert cluster.filter("train-0").node == "n"
 
 
+def test_a_gang_that_is_filtered_before_it_is_observed() -> None:
+    """The conditions of its pods show that kube-scheduler has tried them, so passes place the gang."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    for name in names:
+        cluster.delete(name)
+    cluster.cache.update_pod_group(cluster.cache.state.gangs.group(group_key("train")), None)
+    for name in names:
+        assert not cluster.filter(name).node
+    cluster.create_group("train", 2)
+    for name in names:
+        cluster.observe(name)
+    assert cluster.run_pass() == {}
+    for name in names:
+        cluster.specs[name] = cluster.specs[name]._replace(unschedulable=True)
+        cluster.observe(name)
+    assert cluster.run_pass().keys() == set(names)
+
+
+def test_a_single_pod_is_requeued_beside_gangs() -> None:
+    """Without direct binding, no pass binds the pod, whatever scheduler calls the filter for gangs."""
+    cluster = GangCluster("n", direct_binding=False)
+    names = cluster.create_gang("train", [WHOLE] * 2)
+    assert all(cluster.filter_and_bind(name) and cluster.arrive(name) for name in names)
+    cluster.report("n")
+    cluster.create("single", WHOLE, unschedulable=True)
+    assert not cluster.filter("single").node
+    cluster.end(names[0])
+    cluster.report("n")
+    assert "single" in cluster.requeue()
+
+
 def test_unobserved_member() -> None:
     """kube-scheduler may filter a pod before the extender's watch has delivered it."""
     cluster = GangCluster("n")
