@@ -75,6 +75,8 @@ class GangScheduler:
         self._requeued: dict[str, PendingPod] = {}
         self._batch: list[GangUnit] = []
         self._skipped = 0
+        self._schedulers = 0
+        """Number of known schedulers when gangs were last requested for them."""
 
     # --- calls of kube-scheduler
 
@@ -185,11 +187,25 @@ class GangScheduler:
     def _units(self) -> list[GangUnit]:
         """Return the gangs that may fit and have enough ready members, the best first."""
         with self._state.lock:
+            self._request_tried()
             keys = [group.key for group in self._state.gangs.requested_gangs()]
         keys = [key for key in keys if self._cached(key) is None]
         with self._state.lock:
             units = [self._unit(key) for key in keys]
         return sorted((unit for unit in units if unit is not None and _is_ready(unit)), key=_rank)
+
+    def _request_tried(self) -> None:
+        """Request the gangs of pods that a scheduler tried before it first called the filter of this process.
+
+        The caller holds the short lock.
+        """
+        waiting, gangs = self._state.waiting, self._state.gangs
+        if len(waiting.schedulers) == self._schedulers:
+            return
+        self._schedulers = len(waiting.schedulers)
+        for tried in waiting.tried():
+            if (key := gangs.key(tried.pod.uid)) is not None:
+                gangs.request(key, tried.spec.scheduler)
 
     def _unit(self, key: GroupKey) -> GangUnit | None:
         """Return the ready members of a gang, or None without a PodGroup. The caller holds the short lock."""

@@ -11,6 +11,8 @@ from zonewise_scheduler.extender.objects.pod_limits import may_be_aligned
 from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Set
+
     from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
     from zonewise_scheduler.nodes.assumed.types import PendingPod
     from zonewise_scheduler.nodes.filters.anti_affinity import AntiAffinityTerm
@@ -128,6 +130,15 @@ class WaitingPods:
         if name not in self._schedulers:
             self._schedulers.add(name)
             self.version += 1
+
+    @property
+    def schedulers(self) -> Set[str]:
+        """The names of the schedulers that have called the filter."""
+        return self._schedulers
+
+    def tried(self) -> Iterator[WaitingPod]:
+        """Yield the pods that kube-scheduler has tried."""
+        return filter(self._is_requested, self._pods.values())
 
     def is_tried(self, uid: str) -> bool:
         """Return whether kube-scheduler has tried a pod."""

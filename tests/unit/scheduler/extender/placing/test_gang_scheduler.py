@@ -231,6 +231,16 @@ def test_a_gang_that_is_filtered_before_it_is_observed() -> None:
     assert cluster.run_pass().keys() == set(names)
 
 
+def test_a_gang_that_was_tried_before_the_extender_started() -> None:
+    """It is placed as soon as kube-scheduler has called the filter for any pod."""
+    cluster = GangCluster("n")
+    names = cluster.create_gang("train", [WHOLE] * 2, unschedulable=True)
+    assert cluster.run_pass() == {}
+    cluster.create("other", WHOLE)
+    cluster.filter("other", "absent")
+    assert cluster.run_pass().keys() == set(names)
+
+
 def test_a_single_pod_is_requeued_beside_gangs() -> None:
     """Without direct binding, no pass binds the pod, whatever scheduler calls the filter for gangs."""
     cluster = GangCluster("n", direct_binding=False)
