@@ -82,6 +82,11 @@ class PendingQueue:
         """Keep a workload that was due and for which no start was found; it is not due until it is retried."""
         self._without_start.append(self._order(workload))
 
+    @property
+    def has_without_start(self) -> bool:
+        """Whether there may be a workload that was due and for which no start was found."""
+        return bool(self._without_start)
+
     def retry_without_start(self) -> bool:
         """Make up to MAX_POSTPONED of the workloads due again for which no start was found; return whether any is.
 

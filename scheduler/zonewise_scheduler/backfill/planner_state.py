@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 NO_CONFIGURATION = QueueConfiguration(())
+MIN_RETRY_PAUSE = 1.0
+"""Minimum time in seconds between a pass and one that only retries workloads for which no start was found."""
 
 
 @dataclass(eq=False, slots=True)
@@ -107,10 +109,12 @@ class PlannerState:
 
     @property
     def wake_at(self) -> float:
-        """Time of the next pass if no event comes first: at a reserved start, or at the next sample of usage."""
+        """Time of the next pass if no event comes first: at a reserved start, a retry, or the next sample of usage."""
         starts = (reservation.start for reservation in self.reservations.by_key.values())
         earliest = min((start for start in starts if start > self.now), default=inf)
         earliest = min(earliest, next(iter(self.young.values()), inf))
+        if self.must_retry and any(queue.has_without_start for queue in self.pending_queues.values()):
+            earliest = min(earliest, max(self.next_retry, self.now + MIN_RETRY_PAUSE))
         return earliest if self.fair_sharing is None else min(earliest, self.fair_sharing.next_sample_at)
 
     def latest_start(self, workload: Workload) -> float:

@@ -165,7 +165,8 @@ def test_a_retry_waits_for_its_interval() -> None:
     fed.change_nodes([report_change("n", 1)])
     fed.run_pass(CREATED + 2)
     fed.change_nodes([report_change("n", 0)])
-    fed.run_pass(CREATED + 1 + RETRY_INTERVAL)
+    plan = fed.run_pass(CREATED + 1 + RETRY_INTERVAL)
     assert not fed.state.reservations.by_key
+    assert plan.wake_at == CREATED + 2 + RETRY_INTERVAL
     fed.run_pass(CREATED + 2 + RETRY_INTERVAL)
     assert list(fed.state.reservations.by_key) == ["ns/waits"]
