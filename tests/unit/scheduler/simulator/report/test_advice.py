@@ -26,13 +26,13 @@ MEASURED = {
 
 def advice(smallest: int | None, missing: tuple[int, ...] = ()) -> Advice:
     measured = {at: found._replace(met=found.met and smallest is not None) for at, found in MEASURED.items()}
-    goal = parse_goal("p95 wait <= 1", lambda _: 3600.0)
+    goal = parse_goal("p95 wait <= 1h", lambda _: 3600.0)
     return Advice(TraceInfo("a.swf", "a", {"seed": 3}), "p", SETTING, goal, SearchResult(smallest, measured, missing))
 
 
 def test_a_table_of_every_value() -> None:
     lines = advice_text(advice(4, (5,))).splitlines()
-    assert lines[0] == "a.swf: p95 wait <= 1, 7 jobs, policy p"
+    assert lines[0] == "a.swf: p95 wait <= 1h, 7 jobs, policy p"
     assert [" ".join(line.split()) for line in lines[2:7]] == [
         "processors p95 wait goal", "2 never missed", "3 2.00 h missed", "4 0.50 h met the smallest, present",
         "5 1.11 h missed",
@@ -65,7 +65,7 @@ def test_the_document() -> None:
     document: Any = json.loads("".join(render(advice_document(advice(4, (5,))))))
     assert document["schemaVersion"] == "zonewise.dev/advice/v1"
     assert document["scenario"] == {"trace": "a.swf", "name": "a", "options": {"seed": 3}, "problems": []}
-    assert document["goal"] == {"text": "p95 wait <= 1", "statistic": "p95", "group": "", "name": "", "bound": 3600.0}
+    assert document["goal"] == {"text": "p95 wait <= 1h", "statistic": "p95", "group": "", "name": "", "bound": 3600.0}
     assert document["setting"] == {"name": "processors", "present": 4}
     assert (document["policy"], document["smallest"], document["neighboursThatMiss"]) == ("p", 4, [5])
     assert document["meetsFrom"] is None
@@ -80,6 +80,6 @@ def test_the_curve_of_the_picture() -> None:
     assert curve.smallest == curve.points[2]
     assert curve.points[2][:3] == (4, "4", 1800.0)
     assert (curve.title, curve.setting, curve.statistic, curve.bound) == (
-        "a.swf: p95 wait <= 1", "processors", "p95 wait", 3600.0,
+        "a.swf: p95 wait <= 1h", "processors", "p95 wait", 3600.0,
     )  # fmt: skip
     assert advice_curve(advice(None)).smallest is None
