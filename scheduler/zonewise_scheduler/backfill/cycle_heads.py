@@ -124,12 +124,12 @@ def due_rejection(pass_state: PassState, name: str, key: str) -> tuple[str, Boun
     workload = queue.heap.get(key)
     if workload is None or key not in queue.postponed or key in state.reservations.by_key or queue.strict:
         return key, ""
-    latest, reason = state.latest_start(workload), _bound_reason(pass_state, queue, key)
-    if reason != "NoQuota" or latest == inf:
-        return key, ""
-    alternatives = queue.heap.alternatives(key)
-    others = state.reservations.by_key.values()
-    return key, reason if alternatives and quota_lacks_until(latest, name, alternatives, state, others) else ""
+    reason, others = _bound_reason(pass_state, queue, key), state.reservations.by_key.values()
+    alternatives = queue.heap.alternatives(key) if reason else ()
+    lacks_quota = bool(alternatives) and quota_lacks_until(
+        state.latest_start(workload), name, alternatives, state, others
+    )
+    return key, reason if lacks_quota else ""
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

@@ -212,12 +212,13 @@ def test_a_checkpoint_of_an_earlier_version_is_restored() -> None:
     assert as_plain(other.reservations_by_start) == as_plain(planner.reservations_by_start)
 
 
-def test_a_reservation_of_an_earlier_version_is_not_restored_for_renamed_pod_sets() -> None:
+@pytest.mark.parametrize("name", ["a", "workers"])
+def test_a_reservation_of_an_earlier_version_is_not_restored_for_renamed_pod_sets(name: str) -> None:
     planner = reserving_planner()
     checkpoint = make_checkpoint(planner)
     for reservation in checkpoint["reservations"]:
         reservation.pop("requirements", None)
-    renamed = replace(make_workload("waits", 8, 100), pod_sets=(PodSet("workers", requests={"cpu": 8}),))
+    renamed = replace(make_workload("waits", 8, 100), pod_sets=(PodSet(name, requests={"cpu": 8}),))
     other = successor(planner, renamed, checkpoint)
     schedule(other, 1)
-    assert [list(one.workload.admitted_pod_sets) for one in other.reservations_by_start] == [["workers"]]
+    assert [list(one.workload.admitted_pod_sets) for one in other.reservations_by_start] == [[name]]

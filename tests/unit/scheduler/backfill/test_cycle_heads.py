@@ -70,6 +70,30 @@ def test_a_postponed_workload_is_not_nominated_until_quota_may_suffice_in_time(e
     assert [reservation.start for reservation in planner.reservations_by_start] == [90]
 
 
+def test_a_workload_is_postponed_without_a_nomination_only_once_a_start_was_found_for_it() -> None:
+    """Another one with the same requirements has been postponed before."""
+    planner = make_planner([queue("q", 4)], BackfillPolicy(1000.0, 0.0, 0.0, 0.5))
+    for name, cpus, run in (("runs", 3, 90), ("wide", 4, 10)):
+        events.submit(planner, make_workload(name, cpus, run), "q")
+    schedule(planner, 0)
+    events.submit(planner, make_workload("second", 4, 10, at=10), "q")
+    assert [set(schedule(planner, now).decisions) for now in (10, 11)] == [{"ns/second"}, set()]
+
+
+def test_a_postponed_workload_counts_as_an_earlier_head_in_a_play() -> None:
+    """Two CPUs are available. The second head of q, behind the postponed one, precedes that of r, which borrows."""
+    planner = make_planner(
+        [queue("q", 3, cohort="c"), queue("r", 1, cohort="c")], BackfillPolicy(1000.0, 0.0, 0.0, 0.5)
+    )
+    for name, cpus, run in (("runs", 2, 900), ("wide", 4, 10)):
+        events.submit(planner, make_workload(name, cpus, run), "q")
+    schedule(planner, 0, exact=False)
+    for name, at, where in (("small", 10, "q"), ("first", 11, "r"), ("second", 12, "r")):
+        events.submit(planner, make_workload(name, 1, 5, at=at), where)
+    admitted = schedule(planner, 20, exact=False).admitted
+    assert {workload.name for workload in admitted} == {"small", "first"}
+
+
 @pytest.mark.parametrize("reclaim", ["Never", "Any"])
 def test_a_rejected_head_is_not_nominated_again(reclaim: str) -> None:
     """Two CPUs become free. Of eight workloads, only the two that fit are nominated, in two queues of a cohort."""

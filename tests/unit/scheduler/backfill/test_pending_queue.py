@@ -209,3 +209,18 @@ def test_workloads_without_a_start_are_retried_in_rotation() -> None:
     assert table.retry_without_start()
     assert due() == ["ns/w0", "ns/w1", "ns/w3"]
     assert not pending(BackfillPolicy(), workloads).retry_without_start()
+
+
+def test_a_workload_without_a_start_blocks_the_later_ones_of_a_strict_queue() -> None:
+    """It blocks no earlier one, and none once it has been deleted."""
+    first, second, third = (make_workload(f"w{number}", 1, at=number) for number in range(3))
+    policy, spec = BackfillPolicy(), queue("q", 4)._replace(queueing_strategy="StrictFIFO")
+    table = PendingQueue(spec, policy, DEFAULT_SETTINGS)
+    for workload in (first, second, third):
+        table.push_or_update(workload)
+    table.keep_without_start(second)
+    assert table.next_due(9, [], {}, 0) == "ns/w0"
+    table.remove_due({"ns/w0", "ns/w1"})
+    assert table.next_due(9, [], {}, 0) == ""
+    table.heap.delete("ns/w1")
+    assert table.next_due(9, [], {}, 0) == "ns/w2"

@@ -166,3 +166,16 @@ def test_a_copy_has_the_earliest_reservations(depth: int, starts: list[float]) -
     assert copied.policy.depth == depth
     assert planner.copy(depth).copy().policy.depth == depth
     assert [reservation.start for reservation in planner.reservations_by_start] == [10.0, 20.0, 30.0]
+
+
+@pytest.mark.parametrize(
+    ("must_retry", "next_retry", "wake_at"),
+    [(False, 50.0, inf), (True, 50.0, 50.0), (True, 10.5, 11.0), (True, 0.0, 11.0)],
+)
+def test_the_next_pass_is_due_at_the_next_retry(must_retry: bool, next_retry: float, wake_at: float) -> None:
+    """It is at least a second after the last pass, and only due if a workload waits for a retry."""
+    planner = make_planner([queue("q", 4)], BackfillPolicy())
+    planner.now, planner.must_retry, planner.next_retry = 10.0, must_retry, next_retry
+    assert planner.wake_at == inf
+    planner.pending_queues["q"].keep_without_start(make_workload("wide", 9))
+    assert planner.wake_at == wake_at

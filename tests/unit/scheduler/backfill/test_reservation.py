@@ -174,6 +174,21 @@ def test_a_bound_on_quota_replaces_searches_without_effect(
     assert played() == searched
 
 
+def test_a_reservation_is_not_searched_again_if_quota_is_missing_before_it() -> None:
+    """Six CPUs are released exactly at its start; the two that are released earlier do not suffice."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy())
+    for name, cpus, run in (("runs", 6, 100), ("small", 1, 50), ("other", 1, 60)):
+        events.submit(planner, submission(name, cpus, run).workload, "q")
+    schedule(planner, 0)
+    events.submit(planner, submission("wide", 8, 10, at=1).workload, "q")
+    schedule(planner, 1)
+    assert [one.start for one in planner.reservations_by_start] == [100]
+    events.finish(planner, "/small")
+    with mock.patch.object(planner.reservations, "reserve") as reserve:
+        schedule(planner, 10)
+    reserve.assert_not_called()
+
+
 def taking(name: str, amount: int, limit: float) -> Workload:
     """Return a workload that would start now."""
     new = submission(f"new-{name}", amount, 0, limit=limit).workload
