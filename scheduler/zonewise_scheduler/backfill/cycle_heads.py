@@ -97,7 +97,11 @@ def _certain_rejections(
     only_rejections = True
     rejections: dict[str, tuple[str, BoundReason]] = {}
     for name in names:
-        key, reason = due_rejection(pass_state, name, due[name]) if name in due else head_rejection(pass_state, name)
+        key = due.get(name, "")
+        if key:
+            reason = due_rejection(pass_state, name, key)
+        else:
+            key, reason = head_rejection(pass_state, name)
         if reason:
             rejections[name] = key, reason
         elif key:
@@ -114,8 +118,8 @@ def skip_head(pass_state: PassState, name: str, key: str, reason: BoundReason, *
         pass_state.postponed.append(Head(workload, name))
 
 
-def due_rejection(pass_state: PassState, name: str, key: str) -> tuple[str, BoundReason]:
-    """Return a due workload and why it would certainly be rejected and postponed ("" if not certain).
+def due_rejection(pass_state: PassState, name: str, key: str) -> BoundReason:
+    """Return why a due workload would certainly be rejected and postponed; "" if that is not certain.
 
     This is certain only of a workload for which the last search found a start. It lacks quota until the latest start
     that may be reserved (reservation_bound.py).
@@ -123,13 +127,13 @@ def due_rejection(pass_state: PassState, name: str, key: str) -> tuple[str, Boun
     state, queue = pass_state.state, pass_state.state.pending_queues[name]
     workload = queue.heap.get(key)
     if workload is None or key not in queue.postponed or key in state.reservations.by_key or queue.strict:
-        return key, ""
+        return ""
     reason, others = _bound_reason(pass_state, queue, key), state.reservations.by_key.values()
     alternatives = queue.heap.alternatives(key) if reason else ()
     lacks_quota = bool(alternatives) and quota_lacks_until(
         state.latest_start(workload), name, alternatives, state, others
     )
-    return key, reason if lacks_quota else ""
+    return reason if lacks_quota else ""
 
 
 def head_rejection(pass_state: PassState, name: str) -> tuple[str, BoundReason]:

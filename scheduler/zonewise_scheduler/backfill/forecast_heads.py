@@ -29,12 +29,13 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.queue.heads import pop_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zonewise_scheduler.backfill.pass_state import PassState
     from zonewise_scheduler.quota.api.workload_types import Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.resource_node import ClusterQueueSnapshot
+    from zonewise_scheduler.quota.queue.headroom_bound import BoundReason
 
 
 def next_head(pass_state: PassState) -> list[Head]:
@@ -90,15 +91,17 @@ def _push_heads(pass_state: PassState, names: Iterable[str]) -> None:
 def _due_workloads(pass_state: PassState, names: list[str]) -> dict[str, str]:
     """Return the due workload of each queue that has one; postpone those before it that are certainly rejected."""
     due = due_workloads(pass_state, names)
-    while postponed := {
-        name: rejection for name, key in due.items() if (rejection := due_rejection(pass_state, name, key))[1]
-    }:
-        for name, (key, reason) in postponed.items():
-            skip_head(pass_state, name, key, reason, due=True)
+    while postponed := _due_rejections(pass_state, due):
+        for name, reason in postponed.items():
+            skip_head(pass_state, name, due.pop(name), reason, due=True)
             pass_state.head_counts[name] += 1
-            del due[name]
         due |= due_workloads(pass_state, list(postponed))
     return due
+
+
+def _due_rejections(pass_state: PassState, due: Mapping[str, str]) -> dict[str, BoundReason]:
+    """Return why due workloads would certainly be rejected, by queue; the others are left out."""
+    return {name: reason for name, key in due.items() if (reason := due_rejection(pass_state, name, key))}
 
 
 def _first_not_rejected(pass_state: PassState, name: str) -> str:
