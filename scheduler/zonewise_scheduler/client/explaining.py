@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.details import Detail
 from zonewise_common.kube.errors import Forbidden
-from zonewise_common.kube.resources import EVENTS, JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
+from zonewise_common.kube.resources import JOBS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, WORKLOADS
 from zonewise_scheduler.client.dependent_jobs import read_dependent_job
 from zonewise_scheduler.client.describe_job import JobContextFacts, describe_job
 from zonewise_scheduler.client.describe_node import describe_node
@@ -17,7 +17,7 @@ from zonewise_scheduler.client.explanation_facts import read_explanation
 from zonewise_scheduler.client.job_events import event_time, involved_name, is_about_an_earlier_job
 from zonewise_scheduler.client.job_facts import FINISHED, PENDING, has_ended, job_failure, read_job, with_row
 from zonewise_scheduler.client.job_labels import JOB_NAME_LABEL
-from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_unqueued_job
+from zonewise_scheduler.client.job_reading import MISSING, NamedJobs, find_unqueued_job, read_events
 from zonewise_scheduler.client.node_facts import read_node_facts
 from zonewise_scheduler.client.node_reading import read_nodes
 from zonewise_scheduler.client.pod_facts import WORKLOAD_ANNOTATION, read_pod_facts
@@ -138,10 +138,7 @@ def _events(session: Session, job: JobFacts, pods: Iterable[Json]) -> list[Json]
     is_own = {pod["metadata"]["name"]: _is_pod_of(pod, job) for pod in pods}
     is_own |= dict.fromkeys(filter(None, (job.name, job.workload)), True)
     deleted = pod_name_pattern(job)
-    try:
-        events = session.list(EVENTS, scope=job.namespace)
-    except Forbidden:
-        return []
+    events = read_events(session, job.namespace)
     return [event for event in events if _is_event_of(event, job, is_own, deleted)]
 
 

@@ -65,7 +65,7 @@ def _unqueued_jobs(session: Session, scope: str | None, queued: Set[str]) -> Ite
             yield facts
         elif metadata_pairs(job, "labels").get(QUEUE_LABEL) and not _has_controller(job):
             without_reason.append(unqueued_job(job))
-    events = _events(session, scope) if without_reason else []
+    events = read_events(session, scope) if without_reason else []
     yield from (with_reason(job, events) for job in without_reason)
 
 
@@ -75,7 +75,8 @@ def _has_controller(job: Json) -> bool:
     return any(owner.get("controller") for owner in owners)
 
 
-def _events(session: Session, scope: str | None) -> list[Json]:
+def read_events(session: Session, scope: str | None) -> list[Json]:
+    """Return the Events of a scope, or none if the user may not list them. Raises KubeError."""
     try:
         return session.list(EVENTS, scope=scope)
     except Forbidden:
