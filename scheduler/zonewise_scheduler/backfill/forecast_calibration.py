@@ -7,6 +7,10 @@ interval are quantiles of the last scores, read as ranks among its own samples. 
 prediction (Chernozhukov, Wuethrich and Zhu, PNAS 118(48), 2021), applied online over a sliding window. The interval
 therefore corrects any error of the sampled waits, as long as the next forecasts have about the same error.
 
+Errors change over time, and a score is known only once a workload has started. Therefore each start outside its
+interval raises the level of the upper quantile, and each other start lowers it (adaptive conformal inference; Gibbs and
+Candes, NeurIPS 2021).
+
 A score based on the distance from the median, in units of the range on its side, ignores where the samples lie in
 between. With ranks, intervals were up to 11 % narrower and covered as many starts.
 """
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence
 
 CLAIMED_COVERAGE = 0.9
-"""Intended share of starts that lie within the interval."""
+"""Intended share of starts that lie within the interval, and the first level of the upper quantile."""
 WINDOW = 500
 """Number of scores that a group keeps."""
 FIRST_SCORES = (
@@ -38,9 +42,12 @@ MAX_GROUPS = 1000
 """Maximum number of groups with their own scores; workloads of further groups use the scores of all groups."""
 MAX_OPEN = 20_000
 """Maximum number of forecasts whose workloads have not started; beyond it, the oldest are forgotten."""
-_LOW, _LIKELY, _HIGH = 0.0, 0.5, 0.9
-"""Quantiles of the scores; low and high differ by the claimed coverage. Waits are skewed, so an interval that begins at
-the lowest score is short."""
+_LOW, _LIKELY = 0.0, 0.5
+"""Levels of the other quantiles. Waits are skewed, so an interval that begins at the lowest score is short."""
+_STEP = 0.02
+"""Change of the level of the upper quantile per start: by 0.9 of it upwards, or by 0.1 of it downwards."""
+_MIN_UPPER_LEVEL, _MAX_UPPER_LEVEL = 0.85, 0.995
+"""Bounds of the level of the upper quantile."""
 _SOFTENING = 60.0
 """Seconds added to waits, so that the logarithms of very short waits differ little."""
 _MIN_SCALE = 0.35
@@ -110,6 +117,16 @@ class OpenForecast(NamedTuple):
     """Time at which it was made."""
     logarithms: tuple[float, ...]
     """Logarithms of equally likely waits, softened and spread; ascending."""
+    earliest: float
+    latest: float
+
+
+class _Open(NamedTuple):
+    """A forecast whose workload has not started."""
+
+    sampled: _SampledWaits
+    earliest: float
+    latest: float
 
 
 class GroupScores(NamedTuple):
@@ -125,17 +142,21 @@ class CalibrationState(NamedTuple):
 
     open: tuple[OpenForecast, ...]
     scores: tuple[GroupScores, ...]
+    upper_level: float = CLAIMED_COVERAGE
+    """Level of the upper quantile."""
 
 
 class ForecastCalibration:
     """The scores of earlier forecasts, by group (the name of a queue)."""
 
-    __slots__ = ("_open", "_scores")
+    __slots__ = ("_open", "_scores", "_upper_level")
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, _SampledWaits] = {}
+        self._open: dict[Hashable, _Open] = {}
         """The forecasts of workloads that have not started, by workload."""
         self._scores: dict[Hashable, _Scores] = {_ALL: _Scores(FIRST_SCORES)}
+        self._upper_level = CLAIMED_COVERAGE
+        """Level of the upper quantile."""
 
     def forecast(
         self, key: Hashable, group: Hashable, now: float, starts: Sequence[float], bound: float = inf
@@ -151,23 +172,25 @@ class ForecastCalibration:
         if median == inf:
             return Forecast(now, bound, bound)
         sampled = _sampled_waits(group, now, samples)
+        scores = self._scores_of(group)
+        low, likely, high = (sampled.wait(scores.quantile(level)) for level in (_LOW, _LIKELY, self._upper_level))
+        starts_by_level = (now + floor(low), now + likely, now + ceil(high))
+        forecast = Forecast(*(min(start, bound) for start in starts_by_level))
         scored = self._open.get(key)
-        if scored is None or len(scored.logarithms) < len(sampled.logarithms):
-            self._open[key] = sampled
+        if scored is None or len(scored.sampled.logarithms) < len(sampled.logarithms):
+            self._open[key] = _Open(sampled, forecast.earliest, forecast.latest)
         if len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
-        scores = self._scores.get(group)
-        if scores is None or len(scores) < MIN_GROUP_SCORES:
-            scores = self._scores[_ALL]
-        low, likely, high = (sampled.wait(scores.quantile(level)) for level in (_LOW, _LIKELY, _HIGH))
-        starts_by_level = (now + floor(low), now + likely, now + ceil(high))
-        return Forecast(*(min(start, bound) for start in starts_by_level))
+        return forecast
 
     def started(self, key: Hashable, now: float) -> None:
         """Score the forecast of a workload that starts now."""
-        sampled = self._open.pop(key, None)
-        if sampled is None:
+        scored = self._open.pop(key, None)
+        if scored is None:
             return
+        sampled, is_outside = scored.sampled, not scored.earliest <= now <= scored.latest
+        level = self._upper_level + _STEP * (is_outside - (1 - CLAIMED_COVERAGE))
+        self._upper_level = min(max(level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
         score = sampled.score(max(now - sampled.time, 0.0))
         self._scores[_ALL].add(score)
         if sampled.group in self._scores or len(self._scores) <= MAX_GROUPS:
@@ -175,37 +198,48 @@ class ForecastCalibration:
 
     def keep(self, pending: Container[Hashable]) -> None:
         """Drop the forecasts of workloads that are no longer pending, since these will not start."""
-        self._open = {key: sampled for key, sampled in self._open.items() if key in pending}
+        self._open = {key: scored for key, scored in self._open.items() if key in pending}
 
     def copy(self) -> ForecastCalibration:
         """Return an independent copy."""
         other = ForecastCalibration()
         other._open = dict(self._open)
         other._scores = {group: scores.copy() for group, scores in self._scores.items()}
+        other._upper_level = self._upper_level
         return other
 
     def state(self, share: float = 1.0) -> CalibrationState:
         """Return what a restart would lose; `share`: fraction of the newest entries of each kind, from 0 to 1."""
         first = len(self._open) - int(share * len(self._open))
         return CalibrationState(
-            tuple(OpenForecast(key, *sampled) for key, sampled in list(self._open.items())[first:]),
+            tuple(
+                OpenForecast(key, *scored.sampled, scored.earliest, scored.latest)
+                for key, scored in list(self._open.items())[first:]
+            ),
             tuple(
                 GroupScores(group, newest)
                 for group, scores in self._scores.items()
                 if (newest := scores.newest(int(share * len(scores))))
             ),
+            self._upper_level,
         )
 
     @classmethod
     def from_state(cls, state: CalibrationState) -> ForecastCalibration:
         """Return a calibration with a saved state."""
         calibration = cls()
-        for forecast in state.open:
-            calibration._open[forecast.key] = _SampledWaits(*forecast[1:])
+        for key, group, time, logarithms, earliest, latest in state.open:
+            calibration._open[key] = _Open(_SampledWaits(group, time, logarithms), earliest, latest)
         for group, scores in state.scores:
             for score in scores:
                 calibration._scores.setdefault(group, _Scores()).add(score)
+        calibration._upper_level = min(max(state.upper_level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
         return calibration
+
+    def _scores_of(self, group: Hashable) -> _Scores:
+        """Return the scores by which workloads of a group are forecast."""
+        scores = self._scores.get(group)
+        return self._scores[_ALL] if scores is None or len(scores) < MIN_GROUP_SCORES else scores
 
 
 def _sampled_waits(group: Hashable, now: float, starts: Sequence[float]) -> _SampledWaits:

@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 from zonewise_scheduler.backfill.forecast_calibration import (
+    CLAIMED_COVERAGE,
     CalibrationState,
     ForecastCalibration,
     GroupScores,
@@ -55,10 +56,13 @@ class ForecastDocument(TypedDict):
     """History keys and walltime."""
     runs: list[tuple[int, float]]
     """Group and run time, in the order in which the runs ended."""
-    open_samples: NotRequired[list[tuple[str, str, float, list[float]]]]
-    """Key of the workload, queue, and the other fields of OpenForecast."""
+    open_forecasts: NotRequired[list[tuple[str, str, float, list[float], float, float]]]
+    """Key of the workload, queue, and the other fields of OpenForecast. Older forecasts, which had no interval, have
+    another name and are not read."""
     rank_scores: NotRequired[list[tuple[str | None, list[float]]]]
     """Scores by queue; None for all queues. Older scores, which were not ranks, have other names and are not read."""
+    upper_level: NotRequired[float]
+    """Level of the upper quantile; absent in older documents."""
 
 
 def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
@@ -85,14 +89,22 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
         "arrivals": arrivals,
         "groups": [([str(key) for key in keys], _finite(walltime)) for keys, walltime in groups],
         "runs": runs,
-        "open_samples": [
-            (str(key), str(group), round(time, 1), [round(logarithm, 3) for logarithm in logarithms])
-            for key, group, time, logarithms in state.open
+        "open_forecasts": [
+            (
+                str(forecast.key),
+                str(forecast.group),
+                round(forecast.time, 1),
+                [round(logarithm, 3) for logarithm in forecast.logarithms],
+                round(forecast.earliest, 1),
+                round(forecast.latest, 1),
+            )
+            for forecast in state.open
         ],
         "rank_scores": [
             (None if group is None else str(group), [round(score, 3) for score in scores])
             for group, scores in state.scores
         ],
+        "upper_level": round(state.upper_level, 4),
     }
 
 
@@ -117,10 +129,11 @@ def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
     history.calibration = ForecastCalibration.from_state(
         CalibrationState(
             tuple(
-                OpenForecast(key, group, time, tuple(logarithms))
-                for key, group, time, logarithms in document.get("open_samples", ())
+                OpenForecast(key, group, time, tuple(logarithms), earliest, latest)
+                for key, group, time, logarithms, earliest, latest in document.get("open_forecasts", ())
             ),
             tuple(GroupScores(group, tuple(scores)) for group, scores in document.get("rank_scores", ())),
+            document.get("upper_level", CLAIMED_COVERAGE),
         )
     )
     return history

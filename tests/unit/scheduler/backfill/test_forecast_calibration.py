@@ -92,16 +92,22 @@ def drawn_samples(random: Random) -> list[float]:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_forecast_equals_its_definition(seed: int) -> None:
-    """The definition takes the quantiles of the ranks of earlier waits; a start before its forecast is no wait."""
+    """The definition takes quantiles of the ranks of earlier waits; a start before its forecast is no wait.
+
+    The level of the upper quantile rises by 0.018 with each start outside its interval, and falls by 0.002 otherwise.
+    """
     random = Random(seed)
     earlier = [(drawn_samples(random), random.lognormvariate(8, 4) - 40) for _ in range(random.randint(10, 20))]
     samples, bound = drawn_samples(random), random.choice([inf, random.lognormvariate(8, 4)])
     calibration = ForecastCalibration()
+    scores, level = list(FIRST_SCORES), 0.9
     for index, (sampled, wait) in enumerate(earlier):
-        calibration.forecast(index, "q", 1000, [1000 + sample for sample in sampled])
+        given = calibration.forecast(index, "q", 1000, [1000 + sample for sample in sampled])
         calibration.started(index, 1000 + wait)
-    scores = [*FIRST_SCORES, *(Ranks(sampled).rank(wait) for sampled, wait in earlier)]
-    low, likely, high = (Ranks(samples).wait(rank) for rank in np.quantile(scores, (0, 0.5, 0.9)))
+        level += -0.002 if given.earliest <= 1000 + wait <= given.latest else 0.018
+        level = min(max(level, 0.85), 0.995)
+        scores.append(Ranks(sampled).rank(wait))
+    low, likely, high = (Ranks(samples).wait(rank) for rank in np.quantile(scores, (0, 0.5, level)))
     forecast = calibration.forecast("new", "q", 1000, [1000 + sample for sample in samples], 1000 + bound)
     near = 1e-6 * (1 + high)
     assert forecast.likely == pytest.approx(min(1000 + likely, 1000 + bound), abs=near)
@@ -161,7 +167,7 @@ def test_a_group_keeps_its_last_five_hundred_scores() -> None:
 
 def test_at_most_twenty_thousand_forecasts_are_open() -> None:
     """Beyond that number the oldest is forgotten; another forecast of a workload that has one forgets none."""
-    opened = tuple(OpenForecast(index, "q", 0.0, (5.0,)) for index in range(20_000))
+    opened = tuple(OpenForecast(index, "q", 0.0, (5.0,), 0.0, 1.0) for index in range(20_000))
     calibration = ForecastCalibration.from_state(CalibrationState(opened, ()))
     calibration.forecast(9, "q", 0, [100])
     assert calibration.state().open == opened
@@ -303,6 +309,47 @@ def test_the_interval_has_the_coverage_that_it_claims(error: float, seed: int) -
         open_until.append((start, index))
     coverage = sum(hits[1000:]) / len(hits[1000:])
     assert CLAIMED_COVERAGE - 0.03 <= coverage <= CLAIMED_COVERAGE + 0.03
+
+
+@pytest.mark.parametrize(("wait", "levels"), [(100.0, [0.898, 0.896, 0.85]), (1e9, [0.918, 0.936, 0.995])])
+def test_the_level_of_the_upper_quantile_has_bounds(wait: float, levels: list[float]) -> None:
+    """Each start within its interval lowers the level, and each other start raises it. A restart preserves it."""
+    calibration = from_scores({None: (0.5,) * WINDOW})
+    seen: list[float] = []
+    for index in range(100):
+        calibration.forecast(index, "q", 0, [100.0])
+        calibration.started(index, wait * 2**index if wait > 100 else wait)
+        seen.append(calibration.state().upper_level)
+    assert [*seen[:2], seen[-1]] == pytest.approx(levels)
+    assert ForecastCalibration.from_state(calibration.state()).state().upper_level == seen[-1]
+    assert calibration.copy().state().upper_level == seen[-1]
+
+
+def test_a_start_before_the_interval_raises_the_level_too() -> None:
+    calibration = from_scores({None: (0.5,) * WINDOW})
+    assert calibration.forecast("new", "q", 0, [1000.0]).earliest > 900
+    calibration.started("new", 900)
+    assert calibration.state().upper_level == pytest.approx(0.918)
+
+
+@pytest.mark.parametrize(("growth", "fixed"), [(1.002, 0.82), (0.999, 0.92)])
+def test_the_coverage_follows_errors_that_change_over_time(growth: float, fixed: float) -> None:
+    """The waits become longer or shorter relative to the samples, so the quantiles of earlier ranks lag behind.
+
+    `fixed`: the coverage if the level of the upper quantile never changed.
+    """
+    random = Random(0)
+    calibration = ForecastCalibration()
+    scores, hits, fixed_hits = list(FIRST_SCORES), list[bool](), list[bool]()
+    for index in range(2000):
+        samples = [3600 * random.lognormvariate(0, 1) for _ in range(16)]
+        wait = 3600 * growth**index * random.lognormvariate(0, 1)
+        hits.append(wait <= calibration.forecast(index, "q", 0, samples).latest)
+        fixed_hits.append(Ranks(samples).rank(wait) <= np.quantile(scores[-WINDOW:], 0.9))
+        scores.append(Ranks(samples).rank(wait))
+        calibration.started(index, wait)
+    assert sum(hits[1000:]) / 1000 == pytest.approx(CLAIMED_COVERAGE, abs=0.03)
+    assert sum(fixed_hits[1000:]) / 1000 == pytest.approx(fixed, abs=0.03)
 
 
 @given(st.floats(0, 1e6), st.lists(st.one_of(st.floats(0, 1e6), st.just(inf)), min_size=1, max_size=48))
