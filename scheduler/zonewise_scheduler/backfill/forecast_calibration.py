@@ -44,7 +44,7 @@ MAX_OPEN = 20_000
 """Maximum number of forecasts whose workloads have not started; beyond it, the oldest are forgotten."""
 _LOW, _LIKELY = 0.0, 0.5
 """Levels of the other quantiles. Waits are skewed, so an interval that begins at the lowest score is short."""
-_STEP = 0.02
+_STEP = 0.01
 """Change of the level of the upper quantile per start: by 0.9 of it upwards, or by 0.1 of it downwards."""
 _MIN_UPPER_LEVEL, _MAX_UPPER_LEVEL = 0.85, 0.995
 """Bounds of the level of the upper quantile."""
