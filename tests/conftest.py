@@ -41,7 +41,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Fail at once if `make test-servers` lacks a program; otherwise its tests would all be skipped."""
+    """Give commands no cache directory, since a token of one test's server would be sent to another's.
+
+    Fail at once if `make test-servers` lacks a program; otherwise its tests would all be skipped.
+    """
+    os.environ["XDG_CACHE_HOME"] = os.devnull
     if os.environ.get("ZONEWISE_REQUIRE_SERVERS"):
         missing = [missing_program(name) for name in PROGRAMS if find_program(name) is None]
         if missing:

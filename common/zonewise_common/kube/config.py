@@ -42,6 +42,8 @@ class Config(NamedTuple):
     load_certificate: Callable[[], Certificate] | None = None
     """Function that fetches the client certificate from its source again, after a 401; None if the files are the only
     source."""
+    user: str = ""
+    """The name of the kubeconfig's user; empty without a kubeconfig."""
 
     @classmethod
     def from_url(cls, url: str, token: str | None = None, *, ca: str = "") -> Config:
@@ -82,14 +84,16 @@ class Config(NamedTuple):
             raise ConfigError(f"{path}: proxy-url is not supported")
         certificate = _certificate(loaded)
         has_token = bool(loaded.api_key)
+        selected = _context(path, context)
         return cls(
             loaded.host,
             loaded.ssl_ca_cert or "",
             KubeconfigToken(loaded, lambda: _load(path, context)) if has_token else None,
             certificate,
-            _context(path, context).get("namespace") or "default",
+            selected.get("namespace") or "default",
             getattr(loaded, "tls_server_name", None) or "",
             (lambda: _load_certificate(path, context)) if certificate else None,
+            str(selected.get("user") or ""),
         )
 
 

@@ -16,7 +16,7 @@ import hashlib
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from zonewise_common.kube.errors import KubeError
 from zonewise_common.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.resources import Resource
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 TOKEN_HEADER = "x-zonewise-token"  # noqa: S105 -- the name of a header
 """The header for a bearer token of clients behind the API server's proxy; its value is only the token."""
 REVIEWED_PREFIX = "/zonewise"
@@ -35,8 +38,8 @@ REVIEWED_PREFIX = "/zonewise"
 CACHE_SECONDS = 60.0
 """Seconds for which a decision is cached. Prometheus sends one token about every 15 s. A revoked token works for a
 minute longer. (controller-runtime caches positive decisions for a minute as well.)"""
-_MAX_CACHED = 256
-"""Maximum decisions in each cache, so that guessed tokens cost no memory. A new decision replaces the oldest one."""
+_MAX_CACHED = 1024
+"""Maximum entries of each cache, so that guessed tokens cost no memory. A new entry replaces the oldest one."""
 
 
 class Decision(NamedTuple):
@@ -48,7 +51,7 @@ class Decision(NamedTuple):
 
 ALLOWED = Decision(200)
 _TOO_MANY = Decision(
-    429, f"too many requests with unknown tokens, from this address or in all; try again in {RETRY_AFTER} s"
+    429, f"too many requests with new tokens or paths, from this client or in all; try again in {RETRY_AFTER} s"
 )
 
 
@@ -68,8 +71,9 @@ class ReviewClient(Protocol):
 class Authorizer:
     """Decides through reviews by the API server, and caches decisions for a minute. Thread-safe.
 
-    Reviews of unknown tokens have a budget; beyond it, their bearers get 429. Tokens that their last review allowed do
-    not use that budget, and have a separate cache. Their bearers get the path, whatever requests others send.
+    Reviews have a budget; beyond it, clients get 429. A token with a path that its last review allowed does not use the
+    budget, and has a separate cache. Its bearer gets the path, whatever requests others send. For other paths, such a
+    token has a budget of its own, and an unknown token uses that of its address.
     """
 
     def __init__(self, client: ReviewClient, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,6 +84,7 @@ class Authorizer:
         self._lock = threading.Lock()
         self._allowed: dict[bytes, _Cached] = {}  # expired ones too, whose bearers still count as known
         self._rejected: dict[bytes, _Cached] = {}
+        self._known: dict[str, None] = {}  # digests of tokens that some review allowed a path; the oldest first
         self._rejections: Counter[int] = Counter()
 
     @property
@@ -105,29 +110,33 @@ class Authorizer:
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return Decision(401, "a bearer token is required")
-        key = hashlib.sha256(f"{path}\0{token.strip()}".encode()).digest()  # the cache holds no tokens
+        bearer = hashlib.sha256(token.strip().encode()).hexdigest()  # the caches hold no tokens
+        key = hashlib.sha256(f"{path}\0{bearer}".encode()).digest()
         with self._lock:
             allowed = self._allowed.get(key)
             cached = allowed or self._rejected.get(key)
+            client = bearer if bearer in self._known else address
         if cached is not None and self._clock() < cached.until:
             return cached.decision
-        if allowed is None and not self._budget.try_acquire(address):
+        if allowed is None and not self._budget.try_acquire(client):
             return _TOO_MANY
         try:
             decision = self._review(token.strip(), path)
         except KubeError as error:
             return Decision(503, f"the API server cannot review the token: {error}")
-        self._cache(key, decision)
+        with self._lock:
+            self._cache(key, decision)
+            if decision.status == 200:
+                self._known.pop(bearer, None)
+                _put(self._known, bearer, None)
         return decision
 
     def _cache(self, key: bytes, decision: Decision) -> None:
-        with self._lock:
-            for cache in (self._allowed, self._rejected):
-                cache.pop(key, None)
-            cache = self._allowed if decision.status == 200 else self._rejected
-            if len(cache) >= _MAX_CACHED:
-                del cache[next(iter(cache))]
-            cache[key] = _Cached(self._clock() + CACHE_SECONDS, decision)
+        """Cache a decision; the caller holds the lock."""
+        for cache in (self._allowed, self._rejected):
+            cache.pop(key, None)
+        cache = self._allowed if decision.status == 200 else self._rejected
+        _put(cache, key, _Cached(self._clock() + CACHE_SECONDS, decision))
 
     def _review(self, token: str, path: str) -> Decision:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
@@ -148,3 +157,10 @@ class Authorizer:
         if access.get("allowed"):
             return ALLOWED
         return Decision(403, f"{user.get('username')} may not get {url}")
+
+
+def _put(cache: dict[K, V], key: K, value: V) -> None:
+    """Add a new entry to a cache, in place of the oldest one if it is full."""
+    if len(cache) >= _MAX_CACHED:
+        del cache[next(iter(cache))]
+    cache[key] = value

@@ -36,6 +36,7 @@ from zonewise_common.kube.errors import (
 from zonewise_common.kube.transport import Transport
 from zonewise_common.service.authorizer import TOKEN_HEADER
 from zonewise_common.service.handlers import is_loopback
+from zonewise_scheduler.client.token_file import NO_FILE, TokenFile
 from zonewise_scheduler.client.viewer_token import ViewerToken
 
 if TYPE_CHECKING:
@@ -213,11 +214,14 @@ class ReadApi:
         return error.message if isinstance(error, ApiError) else str(error)
 
 
-def proxied_read_api(config: Config, namespace: str, token: str = "") -> ReadApi:
-    """Return the read API behind the API server; if `token` is "" and the API server has TLS, a token is requested."""
+def proxied_read_api(config: Config, namespace: str, token: str = "", file: TokenFile = NO_FILE) -> ReadApi:
+    """Return the read API behind the API server.
+
+    If `token` is "" and the API server has TLS, a token is read from a file or requested, and written to that file.
+    """
     transport = _transport(config)
     has_tls = urlsplit(config.url).scheme == "https"
-    return ReadApi(transport, namespace, ViewerToken(transport, namespace, token) if has_tls else None)
+    return ReadApi(transport, namespace, ViewerToken(transport, namespace, token, file) if has_tls else None)
 
 
 def _transport(config: Config) -> Transport:

@@ -153,6 +153,7 @@ def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) 
     from zonewise_common.kube.credentials import checked_token
     from zonewise_common.kube.errors import ConfigError
     from zonewise_scheduler.client.read_api import ReadApi, proxied_read_api
+    from zonewise_scheduler.client.token_file import token_file
 
     token = environ.get(READ_API_TOKEN_VARIABLE, "")
     try:
@@ -163,7 +164,7 @@ def _read_api(arguments: Namespace, config: Config, environ: Mapping[str, str]) 
     if url:
         return ReadApi.at(url, token)
     namespace = getattr(arguments, "controller_namespace", "zonewise")
-    return proxied_read_api(config, namespace, token)
+    return proxied_read_api(config, namespace, token, token_file(config, namespace, environ))
 
 
 def _advice(error: Exception) -> str:

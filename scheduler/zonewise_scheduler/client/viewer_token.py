@@ -2,7 +2,8 @@
 
 The user's own token never passes beyond the API server. Otherwise, the owner of a namespace with the controller's name
 would get it. The token is $ZONEWISE_TOKEN, or a short-lived one of the ServiceAccount zonewise-viewer, which may only
-use the read API. The API server issues it for any kind of client credentials (KEP-1205, TokenRequest).
+use the read API. The API server issues it for any kind of client credentials (KEP-1205, TokenRequest). Commands share
+it through a file (token_file.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import msgspec
 
 from zonewise_common.kube.credentials import checked_token
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound
+from zonewise_scheduler.client.token_file import NO_FILE, TokenFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,17 +38,23 @@ class ViewerToken:
     """A token that is requested on first use, and renewed before it expires. Thread-safe."""
 
     def __init__(
-        self, transport: Transport, namespace: str, token: str = "", clock: Callable[[], float] = time.monotonic
+        self,
+        transport: Transport,
+        namespace: str,
+        token: str = "",
+        file: TokenFile = NO_FILE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Request the token from the API server of the transport, unless `token` is set.
+        """Request the token from the API server of the transport, unless `token` is set or the file has a usable one.
 
         `clock` returns seconds and is monotonic.
         """
         self._transport = transport
         self._namespace = namespace
+        self._file = file
         self._clock = clock
         self._lock = threading.Lock()
-        self._token = token
+        self._token: str = token
         self._request_at = inf if token else -inf
         self.problem = ""
         """Why the API server has issued no token; "" if it has issued one, or none was requested."""
@@ -55,9 +63,7 @@ class ViewerToken:
         """Return the token; "" if there is none."""
         with self._lock:
             if self._clock() >= self._request_at:
-                requested = self._requested()
-                self._token = requested or self._token
-                self._request_at = self._clock() + (RENEWED_AFTER if requested else RETRY)
+                self._renew()
             return self._token
 
     def reject(self, token: str) -> bool:
@@ -66,8 +72,21 @@ class ViewerToken:
             if self._request_at == inf:
                 return False
             if token == self._token:
+                self._file.remove(token)
                 self._request_at = -inf
             return True
+
+    def _renew(self) -> None:
+        """Set the token from the file, or to one that the API server issues now."""
+        stored = self._file.read(RENEWED_AFTER)
+        if stored is not None and stored.token != self._token:
+            self._token, self._request_at = stored.token, self._clock() + stored.seconds
+            return
+        requested = self._requested()
+        if requested:
+            self._file.write(requested, RENEWED_AFTER)
+        self._token = requested or self._token
+        self._request_at = self._clock() + (RENEWED_AFTER if requested else RETRY)
 
     def _requested(self) -> str:
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{ACCOUNT}/token"

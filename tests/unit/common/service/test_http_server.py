@@ -189,12 +189,12 @@ def test_an_unreachable_api_server_is_not_cached(guarded: int, reviews: Reviews)
 def test_guessed_tokens_are_limited(clock: Clock, guarded: int, reviews: Reviews) -> None:
     """Requests beyond the budget get 429 with Retry-After and cost no review. Cached decisions are still used."""
     assert get(guarded, "/metrics", Authorization="Bearer good").status == 200
-    statuses = [get(guarded, "/metrics", Authorization=f"Bearer {number}").status for number in range(30)]
-    assert statuses == [401] * (CLIENT_BURST - 1) + [429] * (31 - CLIENT_BURST)
+    statuses = [get(guarded, "/metrics", Authorization=f"Bearer {number}").status for number in range(50)]
+    assert statuses == [401] * (CLIENT_BURST - 1) + [429] * (51 - CLIENT_BURST)
     assert len(reviews.specs) == 2 + CLIENT_BURST - 1
     limited = get(guarded, "/metrics", Authorization="Bearer guess")
     assert (limited.status, limited.headers["Retry-After"]) == (429, str(RETRY_AFTER))
-    assert limited.body.startswith("too many requests with unknown tokens, from this address")
+    assert limited.body.startswith("too many requests with new tokens or paths, from this client")
     assert get(guarded, "/metrics", Authorization="Bearer 0").body == "the token is not valid\n"  # cached
     clock.advance(RETRY_AFTER)
     assert get(guarded, "/metrics", Authorization="Bearer guess").status == 401

@@ -18,6 +18,7 @@ from zonewise_common.kube.errors import TransportError
 from zonewise_common.kube.resources import NODES
 from zonewise_common.service.authorizer import Authorizer
 from zonewise_common.service.metrics import ServiceMetrics
+from zonewise_common.service.review_budget import CLIENT_BURST
 from zonewise_common.service.tls import Certificates
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def test_rejections_and_failures() -> None:
         with pytest.raises(TransportError):
             client.get(NODES, "n")
         assert authorizer.authorize("", "/metrics", "::1").status == 401
-        assert [authorizer.authorize("Bearer a", "/metrics", "::1").status for _ in range(12)] == [503] * 10 + [429] * 2
-    for reason, count in (("unauthenticated", 1), ("unavailable", 10), ("rate_limited", 2)):
+        statuses = [authorizer.authorize("Bearer a", "/metrics", "::1").status for _ in range(CLIENT_BURST + 2)]
+        assert statuses == [503] * CLIENT_BURST + [429] * 2
+    for reason, count in (("unauthenticated", 1), ("unavailable", CLIENT_BURST), ("rate_limited", 2)):
         assert registry.get_sample_value("zonewise_token_rejections_total", {"reason": reason}) == count
-    for method, count in (("GET", 1), ("POST", 10)):
+    for method, count in (("GET", 1), ("POST", CLIENT_BURST)):
         labels = {"method": method, "reason": "connection"}
         assert registry.get_sample_value("zonewise_api_request_failures_total", labels) == count

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from zonewise_common.kube.errors import Forbidden, KubeError, NotFound, TransportError
+from zonewise_scheduler.client.token_file import TokenFile
 from zonewise_scheduler.client.viewer_token import LIFETIME, RENEWED_AFTER, RETRY, ViewerToken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 class ApiServerReply:
@@ -80,6 +82,51 @@ def test_a_rejected_token_is_replaced_once_for_all_threads() -> None:
     assert subject.get() == "second"
     assert subject.reject("first")
     assert (subject.get(), len(reply.requests)) == ("second", 2)
+
+
+def test_commands_share_a_token_through_its_file(tmp_path: Path) -> None:
+    """The second command uses what is left of its eight minutes; a rejected token is requested again."""
+    now = 0.0
+    file = TokenFile(tmp_path / "token.json", lambda: now)
+
+    def command(reply: ApiServerReply) -> ViewerToken:
+        return ViewerToken(reply, "zonewise", file=file, clock=lambda: now)  # type: ignore[arg-type]
+
+    first, second = (
+        ApiServerReply(b'{"status": {"token": "first"}}'),
+        ApiServerReply(b'{"status": {"token": "second"}}'),
+    )
+    assert command(first).get() == "first"
+    now = 100.0
+    later = command(second)
+    assert (later.get(), second.requests) == ("first", [])
+    now = RENEWED_AFTER - 1
+    assert (later.get(), second.requests) == ("first", [])
+    now = RENEWED_AFTER
+    assert (later.get(), len(second.requests)) == ("second", 1)
+    assert command(first).get() == "second"
+    assert later.reject("second")
+    assert (later.get(), len(second.requests)) == ("second", 2)
+    assert "second" in (tmp_path / "token.json").read_text()
+
+
+def test_a_token_that_another_command_renewed_is_not_requested(tmp_path: Path) -> None:
+    """Ten commands that run for hours request one token every eight minutes together."""
+    now = 0.0
+    file = TokenFile(tmp_path / "token.json", lambda: now)
+    server = ApiServerReply(b"")
+    commands = [ViewerToken(server, "zonewise", file=file, clock=lambda: now) for _ in range(10)]  # type: ignore[arg-type]
+    for number in range(50):
+        server.reply = b'{"status": {"token": "t%d"}}' % number
+        assert len({command.get() for command in commands}) == 1
+        now += RENEWED_AFTER / 8
+    assert len(server.requests) == 50 // 8 + 1
+
+
+def test_neither_a_users_own_token_nor_an_error_is_written(tmp_path: Path) -> None:
+    for reply, own in ((ApiServerReply(TransportError("refused")), ""), (ApiServerReply(b""), "own")):
+        ViewerToken(reply, "zonewise", own, TokenFile(tmp_path / "token.json")).get()  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
