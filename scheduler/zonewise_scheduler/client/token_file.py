@@ -64,7 +64,7 @@ class TokenFile:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, KubeError):
             return None
         seconds = stored.renew_at - self._clock()
-        return UsableToken(token, seconds) if token and 0 < seconds <= lifetime else None
+        return UsableToken(token, seconds) if 0 < seconds <= lifetime else None
 
     def write(self, token: str, seconds: float) -> None:
         """Replace the token; it is due for renewal after these seconds."""
