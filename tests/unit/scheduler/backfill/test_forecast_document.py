@@ -112,6 +112,8 @@ def test_waits_and_scores_are_rounded_to_a_thousandth() -> None:
     for before, after in zip(history.calibration.state().open, restored.calibration.state().open, strict=True):
         assert after.logarithms == tuple(round(logarithm, 3) for logarithm in before.logarithms)
         assert after.time == 1.3
+        assert after.earliest == round(before.earliest, 1) != before.earliest
+        assert after.latest == round(before.latest, 1) != before.latest
     for before, after in zip(history.calibration.state().scores, restored.calibration.state().scores, strict=True):
         assert after.scores == tuple(round(score, 3) for score in before.scores)
         assert after.group == before.group
