@@ -43,6 +43,9 @@ ADDRESS = "10.0.0.1"
 USERS = "/apis/rbac.authorization.k8s.io/v1"
 
 
+FORECAST = ("forecast", "--queue", "queue", "--pods", "1", "--cpus", "1", "--time", "1h", "-o", "json")
+
+
 class Cluster(NamedTuple):
     server: RealServer
     live: LiveCluster
@@ -117,25 +120,29 @@ def test_a_command_of_an_administrator(
     """With only a kubeconfig, the command prints data that only the read API has."""
     monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
     monkeypatch.delenv("ZONEWISE_TOKEN", raising=False)
-    arguments = (
-        "forecast",
-        "--queue",
-        "queue",
-        "--pods",
-        "1",
-        "--cpus",
-        "1",
-        "--time",
-        "1h",
-        "-o",
-        "json",
-        "--kubeconfig",
-        str(write_kubeconfig(server, tmp_path)),
-    )
-    assert main(list(arguments)) == 0
+    assert main([*FORECAST, "--kubeconfig", str(write_kubeconfig(server, tmp_path))]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert json.loads(out)["clusterQueue"] == "queue"
+
+
+def test_commands_share_a_token_until_it_is_rejected(
+    server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first of two commands requests one. A token that the controller rejects is replaced at once."""
+    monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
+    monkeypatch.delenv("ZONEWISE_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    command = [*FORECAST, "--kubeconfig", str(write_kubeconfig(server, tmp_path))]
+    assert main(command) == 0
+    [file] = (tmp_path / "cache" / "zonewise").iterdir()
+    first = file.read_text()
+    assert main(command) == 0
+    assert file.read_text() == first
+    stored = json.loads(first)
+    file.write_text(json.dumps({**stored, "token": "rejected"}))
+    assert main(command) == 0
+    assert json.loads(file.read_text())["token"] not in {"rejected", stored["token"]}
 
 
 def test_a_user_with_the_role_of_the_manifests_reads(server: RealServer) -> None:
