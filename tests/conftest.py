@@ -41,11 +41,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Give commands no cache directory, since a token of one test's server would be sent to another's.
+    """Let commands keep no token, since that of one test's server would be sent to another's.
 
     Fail at once if `make test-servers` lacks a program; otherwise its tests would all be skipped.
     """
-    os.environ["XDG_CACHE_HOME"] = os.devnull
+    os.environ["ZONEWISE_CACHE_DIR"] = ""
     if os.environ.get("ZONEWISE_REQUIRE_SERVERS"):
         missing = [missing_program(name) for name in PROGRAMS if find_program(name) is None]
         if missing:

@@ -132,10 +132,10 @@ def test_commands_share_a_token_until_it_is_rejected(
     """Only the first of two commands requests one. A token that the controller rejects is replaced at once."""
     monkeypatch.delenv("ZONEWISE_SERVER", raising=False)
     monkeypatch.delenv("ZONEWISE_TOKEN", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZONEWISE_CACHE_DIR", str(tmp_path / "cache"))
     command = [*FORECAST, "--kubeconfig", str(write_kubeconfig(server, tmp_path))]
     assert main(command) == 0
-    [file] = (tmp_path / "cache" / "zonewise").iterdir()
+    [file] = (tmp_path / "cache").iterdir()
     first = file.read_text()
     assert main(command) == 0
     assert file.read_text() == first

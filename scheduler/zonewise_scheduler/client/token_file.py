@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from zonewise_common.kube.config import Config
 
+CACHE_VARIABLE = "ZONEWISE_CACHE_DIR"
+"""The environment variable for the cache directory; if it is empty, tokens are not kept."""
 _MAX_BYTES = 64 * 1024
 """Maximum size of a file that is read; a token has about a kilobyte."""
 
@@ -94,17 +96,26 @@ NO_FILE = TokenFile(None)
 
 
 def token_file(config: Config, namespace: str, environment: Mapping[str, str]) -> TokenFile:
-    """Return the file for a kubeconfig's user and the controller's namespace: below $XDG_CACHE_HOME or ~/.cache.
+    """Return the file for a kubeconfig's user and the controller's namespace.
 
     Without a kubeconfig, as in a pod, there is none.
     """
-    directory, home = environment.get("XDG_CACHE_HOME", ""), environment.get("HOME", "")
-    if not os.path.isabs(directory):  # the XDG Base Directory Specification says to ignore a relative path
-        directory = os.path.join(home, ".cache") if os.path.isabs(home) else ""
+    directory = _cache_directory(environment)
     if not directory or not config.user:
         return NO_FILE
     name = hashlib.sha256("\0".join((config.url, config.user, namespace)).encode()).hexdigest()[:32]
-    return TokenFile(Path(directory, "zonewise", f"token-{name}.json"))
+    return TokenFile(Path(directory, f"token-{name}.json"))
+
+
+def _cache_directory(environment: Mapping[str, str]) -> str:
+    """Return $ZONEWISE_CACHE_DIR, else a directory in $XDG_CACHE_HOME or ~/.cache; "" if there is none."""
+    own = environment.get(CACHE_VARIABLE)
+    if own is not None:
+        return own
+    cache, home = environment.get("XDG_CACHE_HOME", ""), environment.get("HOME", "")
+    if not os.path.isabs(cache):  # the XDG Base Directory Specification says to ignore a relative path
+        cache = os.path.join(home, ".cache") if os.path.isabs(home) else ""
+    return cache and os.path.join(cache, "zonewise")
 
 
 def _own_content(path: Path) -> bytes:

@@ -154,6 +154,8 @@ def test_users_servers_and_namespaces_have_separate_files(tmp_path: Path) -> Non
         ({"HOME": "{}"}, ".cache/zonewise"),
         ({"HOME": "{}", "XDG_CACHE_HOME": "relative"}, ".cache/zonewise"),
         ({"HOME": "{}", "XDG_CACHE_HOME": "{}/own"}, "own/zonewise"),
+        ({"HOME": "{}", "XDG_CACHE_HOME": "{}/own", "ZONEWISE_CACHE_DIR": "{}/mine"}, "mine"),
+        ({"HOME": "{}", "XDG_CACHE_HOME": "{}/own", "ZONEWISE_CACHE_DIR": ""}, ""),
         ({"HOME": "relative"}, ""),
         ({}, ""),
     ],
