@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +24,7 @@ from zonewise.health.state import (
 from zonewise.health.suspicion import Suspicion
 from zonewise.health.types import Severity
 from zonewise.objects.hardware_faults import device_health
+from zonewise_common.atomic_file import replace_file
 from zonewise_common.service.options import SettingsError
 
 if TYPE_CHECKING:
@@ -204,15 +204,7 @@ class HealthMonitor:
         self._saved_at = now
         try:
             os.makedirs(os.path.dirname(path) or ".", mode=0o755, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".health-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(encode_state(self._state))
-                os.chmod(temporary, 0o644)
-                os.replace(temporary, path)
-            except OSError:
-                os.unlink(temporary)
-                raise
+            replace_file(path, encode_state(self._state), 0o644)
             self._save_failed = False
         except OSError as error:
             if not self._save_failed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ from zonewise.publish.object_watch import WATCH_TIMES, ObjectWatch
 from zonewise.publish.repair_event import RepairEvent
 from zonewise.publish.repair_pauses import AT_ONCE, WINDOW, RepairPauses
 from zonewise.publish.worker import PublishWorker
+from zonewise_common.atomic_file import replace_file
 from zonewise_common.kube.errors import ApiError
 from zonewise_common.kube.resources import NODE_RESOURCE_TOPOLOGIES
 
@@ -285,17 +285,7 @@ class FileSink:
             with open(path, "w", encoding="utf-8") as special:
                 special.write(text)
             return
-        # a reader sees the old file or the new one, never part of one
-        directory = os.path.dirname(path)
-        handle, temporary = tempfile.mkstemp(dir=directory, prefix=".zonewise-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
+        replace_file(path, text.encode(), 0o644)
 
 
 def documents(snapshot: Snapshot, settings: Settings = _DEFAULTS) -> list[dict[str, Any]]:

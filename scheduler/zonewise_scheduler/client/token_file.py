@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from zonewise_common.atomic_file import replace_file
 from zonewise_common.kube.credentials import checked_token
 from zonewise_common.kube.errors import KubeError
 
@@ -75,14 +75,7 @@ class TokenFile:
         content = msgspec.json.encode(StoredToken(token, self._clock() + seconds))
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=".token-")  # only its owner may read it
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                os.replace(temporary, self._path)
-            except OSError:
-                os.unlink(temporary)
-                raise
+            replace_file(str(self._path), content, 0o600)
 
     def remove(self, token: str) -> None:
         """Remove the file if it contains this token; another command may have renewed it."""
