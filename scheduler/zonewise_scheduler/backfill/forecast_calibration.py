@@ -121,14 +121,6 @@ class OpenForecast(NamedTuple):
     latest: float
 
 
-class _Open(NamedTuple):
-    """A forecast whose workload has not started."""
-
-    sampled: _SampledWaits
-    earliest: float
-    latest: float
-
-
 class GroupScores(NamedTuple):
     """The last scores of a group."""
 
@@ -152,7 +144,7 @@ class ForecastCalibration:
     __slots__ = ("_open", "_scores", "_upper_level")
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, _Open] = {}
+        self._open: dict[Hashable, OpenForecast] = {}
         """The forecasts of workloads that have not started, by workload."""
         self._scores: dict[Hashable, _Scores] = {_ALL: _Scores(FIRST_SCORES)}
         self._upper_level = CLAIMED_COVERAGE
@@ -177,8 +169,8 @@ class ForecastCalibration:
         starts_by_level = (now + floor(low), now + likely, now + ceil(high))
         forecast = Forecast(*(min(start, bound) for start in starts_by_level))
         scored = self._open.get(key)
-        if scored is None or len(scored.sampled.logarithms) < len(sampled.logarithms):
-            self._open[key] = _Open(sampled, forecast.earliest, forecast.latest)
+        if scored is None or len(scored.logarithms) < len(sampled.logarithms):
+            self._open[key] = OpenForecast(key, *sampled, forecast.earliest, forecast.latest)
         if len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
         return forecast
@@ -188,9 +180,10 @@ class ForecastCalibration:
         scored = self._open.pop(key, None)
         if scored is None:
             return
-        sampled, is_outside = scored.sampled, not scored.earliest <= now <= scored.latest
+        is_outside = not scored.earliest <= now <= scored.latest
         level = self._upper_level + _STEP * (is_outside - (1 - CLAIMED_COVERAGE))
         self._upper_level = min(max(level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
+        sampled = _SampledWaits(scored.group, scored.time, scored.logarithms)
         score = sampled.score(max(now - sampled.time, 0.0))
         self._scores[_ALL].add(score)
         if sampled.group in self._scores or len(self._scores) <= MAX_GROUPS:
@@ -212,10 +205,7 @@ class ForecastCalibration:
         """Return what a restart would lose; `share`: fraction of the newest entries of each kind, from 0 to 1."""
         first = len(self._open) - int(share * len(self._open))
         return CalibrationState(
-            tuple(
-                OpenForecast(key, *scored.sampled, scored.earliest, scored.latest)
-                for key, scored in list(self._open.items())[first:]
-            ),
+            tuple(self._open.values())[first:],
             tuple(
                 GroupScores(group, newest)
                 for group, scores in self._scores.items()
@@ -228,8 +218,7 @@ class ForecastCalibration:
     def from_state(cls, state: CalibrationState) -> ForecastCalibration:
         """Return a calibration with a saved state."""
         calibration = cls()
-        for key, group, time, logarithms, earliest, latest in state.open:
-            calibration._open[key] = _Open(_SampledWaits(group, time, logarithms), earliest, latest)
+        calibration._open = {forecast.key: forecast for forecast in state.open}
         for group, scores in state.scores:
             for score in scores:
                 calibration._scores.setdefault(group, _Scores()).add(score)
