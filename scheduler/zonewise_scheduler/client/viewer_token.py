@@ -57,7 +57,7 @@ class ViewerToken:
         self._token: str = token
         self._request_at = inf if token else -inf
         self.problem = ""
-        """Why the API server has issued no token; "" if it has issued one, or none was requested."""
+        """Why the API server has issued no token; "" if there is a token, or none was requested."""
 
     def get(self) -> str:
         """Return the token; "" if there is none."""
@@ -81,6 +81,7 @@ class ViewerToken:
         stored = self._file.read(RENEWED_AFTER)
         if stored is not None and stored.token != self._token:
             self._token, self._request_at = stored.token, self._clock() + stored.seconds
+            self.problem = ""
             return
         requested = self._requested()
         if requested:

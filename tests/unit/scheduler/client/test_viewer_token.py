@@ -123,6 +123,16 @@ def test_a_token_that_another_command_renewed_is_not_requested(tmp_path: Path) -
     assert len(server.requests) == 50 // 8 + 1
 
 
+def test_a_token_from_the_file_ends_an_earlier_problem(tmp_path: Path) -> None:
+    now = 0.0
+    server, file = ApiServerReply(TransportError("refused")), TokenFile(tmp_path / "token.json", lambda: now)
+    subject = ViewerToken(server, "zonewise", file=file, clock=lambda: now)  # type: ignore[arg-type]
+    assert (subject.get(), "refused" in subject.problem) == ("", True)
+    file.write("other", RENEWED_AFTER)
+    now = RETRY
+    assert (subject.get(), subject.problem) == ("other", "")
+
+
 def test_neither_a_users_own_token_nor_an_error_is_written(tmp_path: Path) -> None:
     for reply, own in ((ApiServerReply(TransportError("refused")), ""), (ApiServerReply(b""), "own")):
         ViewerToken(reply, "zonewise", own, TokenFile(tmp_path / "token.json")).get()  # type: ignore[arg-type]
