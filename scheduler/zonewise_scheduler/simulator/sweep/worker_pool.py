@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -35,10 +37,10 @@ def run_in_processes(
     """Return the result of each item. `function` and the items must be picklable.
 
     `progress` is called with the number of finished runs. Raises RunError for the first run that fails, and
-    RunsInterrupted after SIGINT; no process is left behind.
+    RunsInterrupted after SIGINT; no process is left behind, even if this one is killed.
     """
     context = get_context("spawn")  # a fork would copy the locks of other threads
-    executor = ProcessPoolExecutor(min(processes, len(items)), context)
+    executor = ProcessPoolExecutor(min(processes, len(items)), context, _watch_parent)
     futures: dict[Future[Result], Item] = {}
     others = set(active_children())
     done = 0
@@ -73,6 +75,18 @@ def _interrupts_held_back() -> Generator[None]:
         signal.signal(signal.SIGINT, handler)
     if held:
         raise KeyboardInterrupt
+
+
+def _watch_parent() -> None:
+    """End this process once its parent has ended: one that was killed ends no workers, and they await runs forever."""
+    Thread(target=_end_after_parent, daemon=True).start()
+
+
+def _end_after_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _check(future: Future[Result], item: object) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing import active_children
 from typing import TYPE_CHECKING
@@ -59,6 +61,17 @@ def test_a_killed_process_is_an_error() -> None:
     with pytest.raises(RunError, match=r"its process was killed"):
         run_in_processes(exit_at_two, [2, 2], 1, lambda done: None)
     assert active_children() == []
+
+
+def test_processes_end_with_a_parent_that_is_killed() -> None:
+    """They hold the standard output of the parent open until they end."""
+    script = f"import time\nfrom {run_in_processes.__module__} import run_in_processes\n"
+    script += f"run_in_processes(time.sleep, [0, {LONG}, {LONG}], 2, print)"
+    with subprocess.Popen([sys.executable, "-u", "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "1\n"
+        process.kill()
+        assert process.communicate(timeout=60) == ("", None)
 
 
 @pytest.fixture
