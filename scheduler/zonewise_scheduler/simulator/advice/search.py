@@ -1,6 +1,7 @@
 """Searches for the smallest value of a setting that meets a goal, with few simulations.
 
-1. The search climbs a ladder of values until a rung meets the goal, or descends until one misses it.
+1. The search climbs a ladder of values until a rung meets the goal, or descends until one misses it. If no rung above
+   the first one meets the goal, it tries those below: more of a queue's quota may delay another queue.
 2. It then bisects the interval between the last rung that misses the goal and the first that meets it.
 3. Finally, it checks the neighbours of the result. Outcomes of a simulation need not be monotone: a larger machine may
    start jobs in another order and end later (Graham, SIAM J. Appl. Math. 17(2), 1969). If a smaller neighbour meets the
@@ -60,14 +61,13 @@ class _PositionSearch:
 
     def climb(self, ladder: Sequence[int], rung: int) -> tuple[int, int] | None:
         """Return adjacent rungs, only the second of which meets the goal; (lowest - 1, lowest) if the lowest does."""
-        if self.meets(ladder[rung]):
-            while rung and self.meets(ladder[rung - 1]):
-                rung -= 1
-        else:
-            rung = next((above for above in range(rung + 1, len(ladder)) if self.meets(ladder[above])), len(ladder))
-        if rung == len(ladder):
+        upwards, downwards = range(rung, len(ladder)), range(rung - 1, -1, -1)
+        met = next((each for each in (*upwards, *downwards) if self.meets(ladder[each])), None)
+        if met is None:
             return None
-        return ladder[rung - 1] if rung else self._lowest - 1, ladder[rung]
+        while met and self.meets(ladder[met - 1]):
+            met -= 1
+        return ladder[met - 1] if met else self._lowest - 1, ladder[met]
 
     def halve(self, missed: int, met: int) -> int:
         """Return a position that meets the goal and is the lowest of all or directly above one that misses it."""

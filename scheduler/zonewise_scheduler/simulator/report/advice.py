@@ -53,11 +53,11 @@ def advice_text(advice: Advice) -> str:
 
 
 def advice_sentences(advice: Advice) -> list[str]:
-    """Return the advice, and what the neighbours of the result mean for it."""
+    """Return the advice, and what the other simulated values mean for it."""
     setting, result = advice.setting, advice.result
     if result.smallest is None:
-        highest = setting.text(max(result.measured))
-        return [f"No value up to {highest} meets the goal."]
+        lowest, highest = setting.text(min(result.measured)), setting.text(max(result.measured))
+        return [f"No simulated value from {lowest} to {highest} meets the goal."]
     smallest = setting.text(result.smallest)
     sentences = [f"The smallest value that meets the goal: {setting.name} {smallest}."]
     below = [position for position in result.measured if result.smallest - NEIGHBOURS <= position < result.smallest]
@@ -65,10 +65,9 @@ def advice_sentences(advice: Advice) -> list[str]:
         sentences.append(f"The next below miss it: {_values(setting, below)}.")
     else:
         sentences.append("It is the lowest value of the search.")
-    if result.missing_neighbours:
-        sentences.append(
-            f"Starts are not monotone: above it {_values(setting, result.missing_neighbours)} missed again."
-        )
+    missing = [at for at, measured in result.measured.items() if at > result.smallest and not measured.met]
+    if missing:
+        sentences.append(f"Starts are not monotone: above it {_values(setting, missing)} missed again.")
         if result.meets_from is not None:
             sentences.append(f"From {setting.text(result.meets_from)} on, every simulated value meets the goal.")
     elif result.smallest < max(result.measured):
@@ -151,5 +150,5 @@ def _table(advice: Advice) -> list[str]:
     ]
 
 
-def _values(setting: AdvisedSetting, positions: list[int] | tuple[int, ...]) -> str:
+def _values(setting: AdvisedSetting, positions: list[int]) -> str:
     return ", ".join(setting.text(position) for position in positions)

@@ -40,7 +40,12 @@ def test_the_smallest_position_of_a_monotone_outcome(smallest: int, start: int) 
 def test_no_rung_meets_the_goal() -> None:
     result = search(set(), 2)
     assert (result.smallest, result.meets_from) == (None, None)
-    assert list(result.measured) == [4, 8, 16, 32, 64]
+    assert list(result.measured) == LADDER
+
+
+def test_only_rungs_below_the_first_one_meet_the_goal() -> None:
+    result = search({3, 4, 5, 6, 7}, 4)
+    assert (result.smallest, result.missing_neighbours, result.meets_from) == (3, (), None)
 
 
 def test_a_smaller_neighbour_that_meets_the_goal_is_the_result() -> None:
@@ -60,7 +65,7 @@ def test_a_larger_neighbour_that_misses_the_goal_is_reported() -> None:
 def test_the_neighbours_below_any_result_miss_the_goal(meets: set[int], start: int) -> None:
     result = search(meets, start)
     if result.smallest is None:
-        assert not meets & set(LADDER[start:])
+        assert not meets & set(LADDER)
         return
     assert result.smallest in meets
     assert not meets & set(range(result.smallest - NEIGHBOURS, result.smallest))

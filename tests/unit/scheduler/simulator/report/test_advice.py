@@ -50,14 +50,16 @@ def test_a_table_of_every_value() -> None:
 
 
 def test_neighbours_that_meet_the_goal_and_ends_of_the_search() -> None:
-    assert advice_text(advice(4)).endswith("The next above meet it.\n")
+    above = {**MEASURED, 5: MEASURED[4]}
+    result = advice(4).result._replace(measured=above)
+    assert advice_text(advice(4)._replace(result=result)).endswith("The next above meet it.\n")
     assert "It is the lowest value of the search." in advice_text(advice(2))
     assert advice_text(advice(5)).endswith("It is the highest value of the search.\n")
 
 
 def test_no_value_meets_the_goal() -> None:
     text = advice_text(advice(None))
-    assert text.endswith("\n\nNo value up to 5 meets the goal.\n")
+    assert text.endswith("\n\nNo simulated value from 2 to 5 meets the goal.\n")
     assert "the smallest" not in text
 
 
