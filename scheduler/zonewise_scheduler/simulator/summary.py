@@ -24,7 +24,7 @@ TAU = 10.0
 """Minimum run time, in seconds, that counts in the bounded slowdown (Feitelson and Rudolph, JSSPP 1998)."""
 
 ResourceShares = dict[str, float]
-"""Share of the capacity by resource, from the first submission to the last end."""
+"""Share of the capacity by resource, during the makespan."""
 
 
 class Summary(NamedTuple):
@@ -55,7 +55,7 @@ class Summary(NamedTuple):
     """Shares of preempted runs, whose work is lost."""
     preemptions: int
     makespan: float
-    """Time from the first submission to the last end."""
+    """Time from the first submission to the last end, of jobs that ran."""
     forecast: ForecastError | None
     reservations: ReservationAccuracy | None
     decisions_per_second: float
@@ -104,12 +104,11 @@ def by_kind(history: History) -> dict[str, Summary]:
 
 
 def _makespan(jobs: Sequence[JobHistory], columns: JobColumns) -> float:
-    """Return the time from the first submission of a completed job to the last end."""
-    runs = np.flatnonzero(columns.whole)
-    if not runs.size:
+    """Return the time from the first submission of a job that ran to the last end of a run, preempted or whole."""
+    if not columns.job.size:
         return 0.0
-    first = int(columns.job[runs[columns.submitted[columns.job[runs]].argmin()]])
-    last = int(columns.job[runs[columns.end[runs].argmax()]])
+    first = int(columns.job[columns.submitted[columns.job].argmin()])
+    last = int(columns.job[columns.end.argmax()])
     return jobs[last].runs[-1].end - jobs[first].submitted
 
 

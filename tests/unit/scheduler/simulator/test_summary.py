@@ -51,6 +51,13 @@ def test_shares_of_allocated_effective_and_lost_usage() -> None:
     assert result.preemptions == 1
 
 
+def test_the_makespan_covers_preempted_runs_of_a_job_that_is_pending_at_the_end() -> None:
+    """A share of a resource is therefore never above one."""
+    preempted = job("a", JobRun(0, 90, 0, whole=False), outcome="waiting")
+    result = summarise(history(preempted, job("b", JobRun(90, 100, 90), submitted=90), capacity=4))
+    assert (result.makespan, result.utilisation, result.lost) == (100, {"cpu": 1}, {"cpu": pytest.approx(0.9)})
+
+
 def test_the_work_of_a_failed_job_is_not_effective() -> None:
     result = summarise(history(job("a", JobRun(0, 10, 2)), job("b", JobRun(0, 10, 2), outcome="failed")))
     assert (result.jobs, result.failed, result.effective) == (2, 1, {"cpu": pytest.approx(8 / 20)})
