@@ -319,6 +319,15 @@ def test_no_file_is_written_into_the_directory_of_the_trace(simulating: Simulati
     assert (directory / "jobs.yaml").read_text() == "jobs: []\n"
 
 
+def test_a_directory_with_the_name_of_short_nodes_is_not_read(
+    simulating: Simulating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "2x4").mkdir()
+    assert simulating.run("hpc", "--jobs", "3", "--nodes", "2x4", "--json", "2x4/out.json").status == 0
+    assert (tmp_path / "2x4/out.json").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "printed"),
     [

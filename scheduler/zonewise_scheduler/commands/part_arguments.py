@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.commands.arguments import UNITS, duration
+from zonewise_scheduler.commands.simulation_inputs import sources
 from zonewise_scheduler.simulator.inputs.documents import document_files
 from zonewise_scheduler.simulator.inputs.source_files import InputError
 from zonewise_scheduler.simulator.sweep.indexed_job import INPUTS, MAX_INPUT_BYTES, MESSAGE_FILE
@@ -18,9 +19,6 @@ from zonewise_scheduler.simulator.sweep.indexed_job import INPUTS, MAX_INPUT_BYT
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
-
-_FILES = ("trace", "nodes")
-"""Arguments that may name files or directories."""
 
 
 def part_arguments(arguments: Namespace) -> list[str]:
@@ -33,8 +31,8 @@ def input_files(arguments: Namespace) -> dict[str, bytes]:
     if arguments.inputs is not None:
         return {}
     files: dict[str, bytes] = {}
-    for name in _FILES:
-        if (path := _existing(getattr(arguments, name))) is not None:
+    for name in sources(arguments):
+        if (path := _existing(arguments, name)) is not None:
             files |= {f"{name}/{file.relative_to(path.parent)}": content for file, content in _contents(path)}
     size = sum(map(len, files.values()))
     if size > MAX_INPUT_BYTES:
@@ -85,15 +83,19 @@ def _pairs(arguments: Namespace) -> Iterator[str]:
 
 def _remote(arguments: Namespace, name: str) -> str | None:
     """Return the path of an argument's file in a pod; None if the argument names no file."""
-    path = _existing(getattr(arguments, name))
+    path = _existing(arguments, name)
     if path is None:
         return None
     return f"{INPUTS}/{name}/{path.name}" if arguments.inputs is None else f"{arguments.inputs}/{path.name}"
 
 
-def _existing(argument: str | None) -> Path | None:
-    path = None if argument is None else Path(argument).resolve()
-    return path if path is not None and path.exists() else None
+def _existing(arguments: Namespace, name: str) -> Path | None:
+    """Return the path of an argument's file or directory, which ends in its name; that of a link is its own."""
+    text = sources(arguments).get(name)
+    path = None if text is None else Path(text)
+    if path is None or not path.exists():
+        return None
+    return path.resolve() if path.name in ("", "..") else path
 
 
 def _duration(seconds: float | None) -> str | None:

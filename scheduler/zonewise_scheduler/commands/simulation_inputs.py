@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import CommandError
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, DEFAULT_RESERVE_AFTER, policy_named
+from zonewise_scheduler.simulator.inputs.fleet_file import is_short_fleet
 from zonewise_scheduler.simulator.inputs.loader import load_scenario
 from zonewise_scheduler.simulator.inputs.source_files import InputError, source_name
 from zonewise_scheduler.simulator.latency import Latency
@@ -40,6 +41,12 @@ def selected_policies(arguments: Namespace) -> dict[str, BackfillPolicy]:
         return {name: policy_named(name, after) for name in selected}
     except ValueError as error:
         raise CommandError(str(error)) from error
+
+
+def sources(arguments: Namespace) -> dict[str, str]:
+    """Return the texts that may name a file or directory, by argument; a short description of nodes names none."""
+    texts = {"trace": arguments.trace, "nodes": arguments.nodes}
+    return {name: text for name, text in texts.items() if text and not (name == "nodes" and is_short_fleet(text))}
 
 
 def load_trace(arguments: Namespace) -> SwfLog | Scenario:

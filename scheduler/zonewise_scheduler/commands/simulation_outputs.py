@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.cli.command import CommandError, require_extra
 from zonewise_common.cli.output import STANDARD_OUTPUT, write
+from zonewise_scheduler.commands.simulation_inputs import sources
 from zonewise_scheduler.simulator.inputs.documents import SUFFIXES
 from zonewise_scheduler.simulator.plot.plot_file import check_plot_path
 from zonewise_scheduler.simulator.report.atomic_files import atomic_replacement, check_writable
@@ -24,11 +25,7 @@ def check_outputs(arguments: Namespace) -> None:
         if arguments.plot is not None:
             with require_extra("plot"):
                 check_plot_path(arguments.plot)
-        inputs = {
-            Path(input_path).resolve(): role
-            for role, input_path in (("the trace", arguments.trace), ("the nodes", arguments.nodes))
-            if input_path
-        }
+        inputs = {Path(text).resolve(): f"the {name}" for name, text in sources(arguments).items()}
         reserved = {path: f"is {role}, and is not overwritten" for path, role in inputs.items()}
         for path in _output_files(arguments):
             check_writable(path)

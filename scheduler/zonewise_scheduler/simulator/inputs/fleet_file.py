@@ -61,6 +61,11 @@ def is_fleet(content: Mapping[str, Any]) -> bool:
     return "kinds" in content and "levels" in content
 
 
+def is_short_fleet(text: str) -> bool:
+    """Return whether a text is a short description of nodes, also if a file has this name."""
+    return _SHORT.fullmatch(text) is not None
+
+
 def read_fleet(content: Mapping[str, Any], where: str) -> Fleet:
     """Return the nodes of a description. Raises InputError with file, field and value if it is invalid."""
     problems: list[str] = []

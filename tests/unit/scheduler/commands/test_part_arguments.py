@@ -88,6 +88,36 @@ def test_files_of_the_image_are_in_its_directory(tmp_path: Path) -> None:
     assert in_a_pod(part_arguments(arguments)).trace == "/traces/log.gz"
 
 
+def test_the_file_of_a_link_has_the_name_of_the_link(tmp_path: Path) -> None:
+    """A store of large files gives them other names."""
+    (tmp_path / "7c0ffee").write_text("x")
+    (tmp_path / "log.swf").symlink_to("7c0ffee")
+    options = [str(tmp_path / "log.swf"), "--repeat", "2"]
+    assert input_files(parsed(*options)) == {"trace/log.swf": b"x"}
+    assert in_a_pod(part_arguments(parsed(*options))).trace == "/inputs/trace/log.swf"
+    assert in_a_pod(part_arguments(parsed(*options, "--inputs", "/traces"))).trace == "/traces/log.swf"
+
+
+@pytest.mark.parametrize("path", [".", "jobs/..", "../{}"])
+def test_a_directory_has_its_own_name(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "a.json").write_text("x")
+    arguments = parsed(path.format(tmp_path.name), "--repeat", "2")
+    assert input_files(arguments) == {f"trace/{tmp_path.name}/a.json": b"x"}
+    assert in_a_pod(part_arguments(arguments)).trace == f"/inputs/trace/{tmp_path.name}"
+
+
+def test_a_directory_with_the_name_of_short_nodes_is_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "4x8").mkdir()
+    arguments = parsed("hpc", "--nodes", "4x8", "--repeat", "2")
+    assert input_files(arguments) == {}
+    assert in_a_pod(part_arguments(arguments)).nodes == "4x8"
+
+
 def test_a_directory_without_input_files(tmp_path: Path) -> None:
     arguments = parsed(str(tmp_path), "--repeat", "2")
     with pytest.raises(CommandError, match=r"it contains no file that ends with"):
