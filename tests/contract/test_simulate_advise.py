@@ -160,6 +160,7 @@ def test_jobs_of_a_mix_do_not_depend_on_the_number_of_nodes(advising: Advising) 
         (["--advise", "quota:", "--goal", "p95 wait <= 1h"], "'quota:' is not a setting"),
         (["--advise", "nodes", "--goal", "fast"], "'fast' is not a goal: write STATISTIC wait"),
         (["--advise", "nodes", "--goal", "p95 wait <= soon"], "'soon' is not a duration, such as 90s"),
+        (["--advise", "nodes", "--goal", "p95 wait <= never"], "'never' is not a finite duration, such as 90s"),
         (["--advise", "nodes", "--goal", "p95 wait of queue q <= 1h"],
          "--goal 'p95 wait of queue q <= 1h': no job of queue q: the trace names none"),
         (["--advise", "quota", "--goal", "p95 wait <= 1h"], "a log on one pool has no queues: write --advise nodes"),

@@ -95,7 +95,7 @@ def advised_setting(text: str) -> tuple[str, str]:
 def goal(text: str) -> Goal:
     """Return a goal such as "p95 wait of queue gpu <= 1h"."""
     try:
-        return parse_goal(text, duration)
+        return parse_goal(text, finite_duration)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
 

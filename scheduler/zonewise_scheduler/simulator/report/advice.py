@@ -94,7 +94,7 @@ def advice_document(advice: Advice) -> Object:
             "statistic": goal.statistic,
             "group": goal.selection.group,
             "name": goal.selection.name,
-            "bound": goal.bound if isfinite(goal.bound) else None,
+            "bound": goal.bound,
         },
         "setting": {
             "name": setting.name,
