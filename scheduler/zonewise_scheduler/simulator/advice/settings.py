@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise_scheduler.admission.resource_names import CPU
+from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota, resource_quotas
@@ -33,7 +33,6 @@ _DOUBLINGS = 6
 """The search for a quota or a number of nodes goes up to 2**6 times the present one."""
 _GIB = 1 << 30
 _MILLI = 1000
-_BYTES = ("memory", "ephemeral-storage")
 _SHORT_FLEET = re.compile(r"(\d{1,7})((?:x[^x]+){0,2})", re.ASCII)
 
 
@@ -140,8 +139,7 @@ class NominalQuota(NamedTuple):
     @property
     def name(self) -> str:
         """The heading of its column: CPUs, GiB, or a count."""
-        resource = self.target.key.resource
-        return f"quota of {self.target.queue}, {resource}{' GiB' if resource in _BYTES else ''}"
+        return f"quota of {self.target.queue}, {self.target.key.resource}{' GiB' if self._unit == _GIB else ''}"
 
     @property
     def ladder(self) -> Sequence[int]:
@@ -162,7 +160,8 @@ class NominalQuota(NamedTuple):
     def _unit(self) -> int:
         """Return the step of the search: one CPU, GiB or device."""
         resource = self.target.key.resource
-        return _MILLI if resource == CPU else _GIB if resource in _BYTES else 1
+        is_size = resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGEPAGES_PREFIX)
+        return _MILLI if resource == CPU else _GIB if is_size else 1
 
     def value(self, position: int) -> float:
         """Return CPUs, GiB or a count."""

@@ -19,6 +19,7 @@ from zonewise_scheduler.quota.api.resource_quota import (
 from zonewise_scheduler.simulator.advice.settings import (
     NodeCount,
     NominalQuota,
+    QuotaTarget,
     ReserveAfter,
     find_quota,
     parse_node_count,
@@ -115,6 +116,14 @@ def test_a_quota_of_memory_is_in_gib() -> None:
     partial = setting._replace(nominal=GIB // 2)
     assert partial.present is None
     assert partial.ladder[partial.start] == 1
+
+
+@pytest.mark.parametrize("resource", ["ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi"])
+def test_a_quota_of_bytes_is_in_gib(resource: str) -> None:
+    target = QuotaTarget("b", FlavorResource("spot", resource))
+    setting = NominalQuota(SCENARIO, POLICY, target, 8 * GIB)
+    assert (setting.name, setting.present) == (f"quota of b, {resource} GiB", 8)
+    assert setting.ladder[setting.start] == 8
 
 
 @pytest.mark.parametrize(
