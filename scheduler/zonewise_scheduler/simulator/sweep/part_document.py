@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
+from zonewise_scheduler.simulator.sweep.sweep_runs import STATISTICS, RunResult, SweepRun
 
 SCHEMA_VERSION = "zonewise.dev/sweep-part/v1"
 MAX_LENGTH = 4096
@@ -35,7 +35,10 @@ def part_text(run: SweepRun, result: RunResult) -> str:
 
 
 def read_part(text: str, run: SweepRun) -> RunResult:
-    """Return the result of a run. Raises PartError for any other text, and for the result of another run."""
+    """Return the result of a run.
+
+    Raises PartError for any other text, for the result of another run, and for one that lacks a statistic.
+    """
     try:
         part: Any = json.loads(text)
         if part["schemaVersion"] != SCHEMA_VERSION:
@@ -46,4 +49,6 @@ def read_part(text: str, run: SweepRun) -> RunResult:
         raise PartError(f"{run}: no result of a run: {text[:100]!r}") from error
     if done != run:
         raise PartError(f"{run}: the pod simulated another run: {done}")
+    if missing := [name for name in STATISTICS if name not in result.statistics]:
+        raise PartError(f"{run}: the result of another version of zonewise: it lacks {', '.join(missing)}")
     return result

@@ -10,26 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise_scheduler.simulator.sweep.part_document import MAX_LENGTH, PartError, part_text, read_part
-from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
+from zonewise_scheduler.simulator.sweep.sweep_runs import STATISTICS, RunResult, SweepRun
 
 RUN = SweepRun("easy", 0.9, 3)
-RESULT = RunResult({"wait_mean": 0.1, "wait_max": inf}, {"cpu": 1 / 3})
+ZEROS: dict[str, float | None] = dict.fromkeys(STATISTICS, 0.0)
+RESULT = RunResult({**ZEROS, "wait_mean": 0.1, "wait_max": inf}, {"cpu": 1 / 3})
 
 
-@given(st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False), max_size=9))
+@given(st.fixed_dictionaries(dict.fromkeys(STATISTICS, st.floats(allow_nan=False))))
 def test_floats_are_read_back_exactly(statistics: dict[str, float]) -> None:
     result = RunResult(statistics, {"cpu": 1 / 3})
     assert read_part(part_text(RUN, result), RUN) == result
 
 
 def test_unknown_statistics_remain_unknown() -> None:
-    result = RunResult({"wait_mean": None}, {})
+    result = RunResult({**ZEROS, "wait_mean": None}, {})
     assert read_part(part_text(RUN, result), RUN) == result
 
 
 def test_the_order_of_the_resources_is_kept() -> None:
     """The order determines the rows of the table."""
-    result = RunResult({}, {"memory": 0.5, "cpu": 0.25})
+    result = RunResult(ZEROS, {"memory": 0.5, "cpu": 0.25})
     assert [*read_part(part_text(RUN, result), RUN).utilisation] == ["memory", "cpu"]
 
 
@@ -43,6 +44,10 @@ def test_the_order_of_the_resources_is_kept() -> None:
         (
             part_text(RUN._replace(seed=4), RESULT),
             "easy, load 0.9, seed 3: the pod simulated another run: easy, load 0.9, seed 4",
+        ),
+        (
+            part_text(RUN, RunResult({name: 0.0 for name in STATISTICS if name != "wait_p95"}, {})),
+            "easy, load 0.9, seed 3: the result of another version of zonewise: it lacks wait_p95",
         ),
     ],
 )

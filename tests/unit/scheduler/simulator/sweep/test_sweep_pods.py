@@ -9,10 +9,10 @@ import pytest
 from zonewise_scheduler.simulator.sweep.indexed_job import INDEX_ANNOTATION
 from zonewise_scheduler.simulator.sweep.part_document import PartError, part_text
 from zonewise_scheduler.simulator.sweep.sweep_pods import PodResults, image_problem, read_pods
-from zonewise_scheduler.simulator.sweep.sweep_runs import RunResult, SweepRun
+from zonewise_scheduler.simulator.sweep.sweep_runs import STATISTICS, RunResult, SweepRun
 
 RUNS = [SweepRun("easy", None, seed) for seed in range(2)]
-RESULT = RunResult({"wait_mean": 1.5}, {"cpu": 0.5})
+RESULT = RunResult(dict.fromkeys(STATISTICS, 1.5), {"cpu": 0.5})
 
 
 def pod(index: object, phase: str, message: str | None = None, **status: object) -> dict[str, Any]:
