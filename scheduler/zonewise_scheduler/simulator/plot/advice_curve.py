@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from zonewise_scheduler.simulator.plot import style
-from zonewise_scheduler.simulator.plot.figure import DPI, WIDTH, save_figure
+from zonewise_scheduler.simulator.plot.figure import DPI, LINE, WIDTH, caption_lines, save_figure, title_line
 from zonewise_scheduler.simulator.plot.time_units import axis_unit
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.simulator.advice.curve import AdviceCurve, CurvePoint
 
-_HEIGHT = 4.6
-_BOX = (0.09, 0.13, 0.87, 0.66)
+_LEFT, _WIDTH = 0.09, 0.87
+"""Left edge and width of the axes, as shares of the figure."""
+_HEAD, _CURVE, _FOOT = 0.96, 3.04, 0.6
+"""Heights in inches: above the axes with a caption of one line, of the axes, and below them."""
 _MAX_LABELS = 10
 
 
@@ -35,12 +37,15 @@ def write_advice_figure(curve: AdviceCurve, path: Path, file_format: str) -> Non
     """Write the figure as svg or png."""
     with warnings.catch_warnings(), styles.context(["default", style.STYLE]):
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure = Figure(figsize=(WIDTH, _HEIGHT), dpi=DPI)
+        title, lines = title_line(curve.title), caption_lines(curve.caption)
+        height = _HEAD + LINE * (len(lines) - 1) + _CURVE + _FOOT
+        figure = Figure(figsize=(WIDTH, height), dpi=DPI)
         FigureCanvasAgg(figure)
-        figure.text(_BOX[0], 0.93, style.printable(curve.title), size=14, weight="bold")
-        figure.text(_BOX[0], 0.87, style.printable(curve.caption), color=style.DIM)
-        _draw_curve(figure.add_axes(_BOX), curve)
-        save_figure(figure, path, file_format, style.printable(curve.title))
+        figure.text(_LEFT, 1 - 0.32 / height, title, size=14, weight="bold")
+        for index, line in enumerate(lines):
+            figure.text(_LEFT, 1 - (0.6 + LINE * index) / height, line, color=style.DIM)
+        _draw_curve(figure.add_axes((_LEFT, _FOOT / height, _WIDTH, _CURVE / height)), curve)
+        save_figure(figure, path, file_format, title)
 
 
 def _draw_curve(axes: Axes, curve: AdviceCurve) -> None:

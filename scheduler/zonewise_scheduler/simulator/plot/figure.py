@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from io import StringIO
+from math import ceil
 from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
 
     from zonewise_scheduler.simulator.history import History, JobHistory
 
@@ -42,7 +44,10 @@ DPI = 150
 MAX_RESOURCES = 3
 """Maximum number of resource panels, scarcest resource first."""
 _LEFT, _RIGHT, _FOOT = 0.85, 0.75, 0.5
-_HEAD, _LINE = 0.83, 0.18
+LINE = 0.18
+"""Distance of two lines of a caption."""
+_HEAD, _LEGEND = 0.83, 0.25
+"""Height of the title, and of a row of the legend."""
 _BETWEEN, _CLOSE = 0.75, 0.42
 _UTILISATION, _QUEUE, _GANTT, _WAITS = 1.1, 1.3, 3.4, 2.6
 _TITLE, _CAPTION = 80, 125
@@ -81,6 +86,16 @@ def write_figure(
         save_figure(figure, path, file_format, spec.title)
 
 
+def title_line(title: str) -> str:
+    """Return a title as it is drawn: truncated to one line."""
+    return shorten(style.printable(title), _TITLE, placeholder="…")
+
+
+def caption_lines(caption: str) -> list[str]:
+    """Return the lines of a caption."""
+    return [style.printable(line) for line in wrap(caption, _CAPTION)]
+
+
 def save_figure(figure: Figure, path: Path, file_format: str, title: str) -> None:
     """Write a figure as svg or png; the bytes are deterministic."""
     if file_format == "svg":
@@ -112,8 +127,8 @@ def _figure_spec(history: History, title: tuple[str, str], compare: Sequence[tup
     compared = [(policy, past.jobs) for policy, (_, past) in zip(policies, named_histories, strict=True)]
     charted = compared if compare else [(main, history.jobs)]
     return FigureSpec(
-        shorten(style.printable(title[0]), _TITLE, placeholder="…"),
-        [style.printable(line) for line in wrap(title[1], _CAPTION)],
+        title_line(title[0]),
+        caption_lines(title[1]),
         policies,
         capacity,
         span,
@@ -154,9 +169,11 @@ def _draw_figure(spec: FigureSpec) -> Figure:
     heights = [*curves, *[_GANTT] * gantts, _WAITS]
     below_curves = _CLOSE if spec.gantt_shows_whole_time else _BETWEEN
     gaps = [*[_CLOSE] * (len(curves) - 1), below_curves, *[_BETWEEN] * gantts]
-    is_compared = len(spec.policies) > 1
-    figure, axes = _stacked_axes(_HEAD + _LINE * max(len(spec.caption), 1) + 0.25 * is_compared, heights, gaps)
-    _draw_headline(figure, spec, compared=is_compared)
+    handles = _policy_handles(spec.policies) if len(spec.policies) > 1 else []
+    columns = _legend_columns(handles)
+    head = _HEAD + LINE * max(len(spec.caption), 1) + _LEGEND * ceil(len(handles) / columns)
+    figure, axes = _stacked_axes(head, heights, gaps)
+    _draw_headline(figure, spec, handles, columns)
     above, gantt_axes, waits = axes[: len(curves)], axes[len(curves) : -1], axes[-1]
     for panel, names in zip(above, resource_groups, strict=False):
         draw_utilisation(panel, spec.policies, names, spec.capacity[names[0]], spec.span)
@@ -188,18 +205,36 @@ def _stacked_axes(head: float, heights: Sequence[float], gaps: Sequence[float]) 
     return figure, axes
 
 
-def _draw_headline(figure: Figure, spec: FigureSpec, *, compared: bool) -> None:
+def _draw_headline(figure: Figure, spec: FigureSpec, handles: Sequence[Line2D], columns: int) -> None:
     figure_height, left = figure.get_figheight(), _LEFT / WIDTH
     figure.text(left, 1 - 0.36 / figure_height, spec.title, size=14, weight="bold")
     for index, line in enumerate(spec.caption):
-        figure.text(left, 1 - (0.6 + _LINE * index) / figure_height, line, color=style.DIM)
-    if compared:
-        handles = [
-            Line2D([], [], color=policy.look.colour, marker=policy.look.mark, ms=5, lw=1.6, label=policy.name)
-            for policy in spec.policies
-        ]
-        corner = (left, 1 - (0.5 + _LINE * max(len(spec.caption), 1)) / figure_height)
-        figure.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=len(handles), fontsize=9)
+        figure.text(left, 1 - (0.6 + LINE * index) / figure_height, line, color=style.DIM)
+    if handles:
+        corner = (left, 1 - (0.5 + LINE * max(len(spec.caption), 1)) / figure_height)
+        _draw_policy_legend(figure, handles, columns, corner)
+
+
+def _policy_handles(policies: Sequence[PlottedPolicy]) -> list[Line2D]:
+    return [
+        Line2D([], [], color=policy.look.colour, marker=policy.look.mark, ms=5, lw=1.6, label=policy.name)
+        for policy in policies
+    ]
+
+
+def _legend_columns(handles: Sequence[Line2D]) -> int:
+    """Return the maximum number of columns with which the legend of policies fits into the width of a figure."""
+    for columns in range(len(handles), 1, -1):
+        figure = Figure(figsize=(WIDTH, 1), dpi=DPI)
+        FigureCanvasAgg(figure)
+        legend = _draw_policy_legend(figure, handles, columns, (_LEFT / WIDTH, 1))
+        if legend.get_window_extent().x1 <= figure.bbox.x1:
+            return columns
+    return 1
+
+
+def _draw_policy_legend(figure: Figure, handles: Sequence[Line2D], columns: int, corner: tuple[float, float]) -> Legend:
+    return figure.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=columns, fontsize=9)
 
 
 def _set_time_axes(spec: FigureSpec, above: Sequence[Axes], gantt_axes: Sequence[Axes]) -> None:

@@ -50,6 +50,17 @@ def test_the_legend_is_above_a_curve_that_reaches_the_corner(tmp_path: Path) -> 
     assert all(printed[label] < highest_tick for label in ("met", "missed", "goal", "the smallest: 1"))
 
 
+def test_a_long_title_is_truncated_and_a_long_caption_is_wrapped(tmp_path: Path) -> None:
+    caption = "The smallest value that meets the goal: quota of research, nvidia.com/gpu 53. " * 3
+    printed = texts(CURVE._replace(title="word " * 40, caption=caption.strip()), tmp_path / "a.svg")
+    lines = [text for text in printed if text in caption and len(text) > 20]
+    assert " ".join(lines) == caption.strip()
+    assert max(map(len, lines)) <= 125
+    (title,) = (text for text in printed if text.startswith("word"))
+    assert len(title) <= 80
+    assert printed[title] < printed[lines[0]] < printed[lines[-1]] < printed["met"]
+
+
 def test_the_bytes_are_deterministic(tmp_path: Path) -> None:
     for name in ("a.png", "b.png", "a.svg", "b.svg"):
         draw_advice_plot(CURVE, tmp_path / name)

@@ -162,6 +162,15 @@ def test_the_charts_of_all_policies_have_the_same_time_axis(tmp_path: Path) -> N
     assert "2 / 0 never started" in printed
 
 
+def test_the_legend_of_many_policies_is_inside_of_the_picture(tmp_path: Path) -> None:
+    names = [f"policy-{number}" for number in range(12)]
+    picture = parsed(svg(PREEMPTED, tmp_path, compare=[(name, PREEMPTED) for name in names]))
+    nodes = picture.iter("{http://www.w3.org/2000/svg}text")
+    right = {node.text: float(node.attrib["x"]) for node in nodes if node.text in names}
+    assert [*right] == names
+    assert max(right.values()) < 72 * WIDTH - 40
+
+
 def test_resources_of_equal_shares_have_one_panel(tmp_path: Path) -> None:
     amounts = {"cpu": 4, "gpu": 2, "pods": 1}
     entry = history(job("a", 0, 0, run(0, 9), amounts=amounts), capacity={**MACHINE, "pods": 100})
