@@ -27,6 +27,8 @@ LINES = recorded([("submit", 3), ("submit", 6)])
         (b'{"entry":"begin"}\n', "line 2: entry: not an entry of a planner: 'begin'"),
         (b'{"entry":"finish"}\n', "line 2: finish: key: invalid: None"),
         (b'{"entry":"pass","at":"noon","maxAdmissions":1}\n', "line 2: pass: at: invalid: 'noon'"),
+        (b'{"entry":"pass","at":-1,"maxAdmissions":1}\n', "line 2: pass: at: not from 1970 to 9999: -1"),
+        (b'{"entry":"pass","at":1e18,"maxAdmissions":1}\n', "line 2: pass: at: not from 1970 to 9999: 1e+18"),
         (b'{"entry":"pass","at":1.0,"maxAdmissions":true}\n', "line 2: pass: maxAdmissions: invalid: True"),
         (b'{"plan":{}}\n', "line 2: a plan without a scheduling pass before it"),
         (b'{"recording":2,"policy":"fifo"}\n', "line 2: recording: not 1, the version that is known: 2"),
