@@ -95,7 +95,7 @@ def _check(future: Future[Result], item: object) -> None:
     except BrokenProcessPool as error:
         raise RunError(f"{item}, or a run beside it: its process was killed") from error
     except Exception as error:
-        raise RunError(f"{item}: {error}") from error
+        raise RunError(f"{item}: {str(error) or repr(error)}") from error  # MemoryError has no text
 
 
 def _stop(executor: ProcessPoolExecutor, workers: Iterable[BaseProcess]) -> None:

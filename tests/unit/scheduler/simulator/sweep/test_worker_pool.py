@@ -37,6 +37,10 @@ def raise_at_two(item: int) -> int:
     return sleep_unless_one(item)
 
 
+def run_out_of_memory(item: int) -> int:
+    raise MemoryError
+
+
 def exit_at_two(item: int) -> int:
     if item == 2:
         os._exit(9)
@@ -55,6 +59,11 @@ def test_an_error_names_its_run_and_ends_the_others() -> None:
     with pytest.raises(RunError, match=r"^2: no such thing$"):
         run_in_processes(raise_at_two, [1, 2, 3], 2, lambda done: None)
     assert active_children() == []
+
+
+def test_an_error_without_a_text_is_named() -> None:
+    with pytest.raises(RunError, match=r"^1: MemoryError\(\)$"):
+        run_in_processes(run_out_of_memory, [1], 1, lambda done: None)
 
 
 def test_a_killed_process_is_an_error() -> None:
