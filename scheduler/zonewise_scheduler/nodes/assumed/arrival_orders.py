@@ -39,9 +39,9 @@ class ArrivalOrders(NamedTuple):
     """States after each set of pods has arrived; sets with fewer pods come first."""
 
 
-def initial_orders(state: NodeState) -> ArrivalOrders:
-    """Return the orders without any pods."""
-    return ArrivalOrders((), (), {(): (state,)})
+def initial_orders(states: tuple[NodeState, ...]) -> ArrivalOrders:
+    """Return the orders without any pods, from the possible states of the node."""
+    return ArrivalOrders((), (), {(): states})
 
 
 def extend_orders(orders: ArrivalOrders, shape: PodShape, admit: Admit) -> ArrivalOrders | str:
@@ -61,7 +61,7 @@ def extend_orders(orders: ArrivalOrders, shape: PodShape, admit: Admit) -> Arriv
         subset_with_pod = tuple(sorted((*subset, index)))
         states = _states_after(subset_with_pod, shapes, reachable, admit)
         if states is None:
-            return f"of the node's {len(pods)} assumed pods one would be rejected in another order of arrival"
+            return "one of the node's assumed pods would be rejected in another order of arrival"
         states_left -= len(states)
         if states_left < 0:
             return f"the node's {len(pods)} assumed pods may arrive in too many orders"

@@ -19,16 +19,21 @@ if TYPE_CHECKING:
 class AssumedState:
     """Assumed pods on top of a report, in their order.
 
-    `base` is the node according to its report. `state` is the node with all the pods, or None if one of them is
-    rejected.
+    `base` is the node before these pods: according to its report, or after ends that the report lacks. `state` is the
+    node with all the pods, or None if one of them is rejected.
     """
 
-    __slots__ = ("_orders", "base", "shapes", "state")
+    __slots__ = ("_bases", "_orders", "base", "shapes", "state")
 
     def __init__(
-        self, base: NodeState, shapes: tuple[PodShape, ...], state: NodeState | None, orders: ArrivalOrders | str | None
+        self,
+        bases: tuple[NodeState, ...],
+        shapes: tuple[PodShape, ...],
+        state: NodeState | None,
+        orders: ArrivalOrders | str | None,
     ) -> None:
-        self.base = base
+        self._bases = bases
+        self.base = bases[0]
         self.shapes = shapes
         self.state = state
         self._orders = orders
@@ -36,12 +41,17 @@ class AssumedState:
     @classmethod
     def from_shapes(cls, base: NodeState, shapes: Sequence[PodShape], admit: Admit) -> AssumedState:
         """Add pods one by one; other orders of arrival are computed on demand."""
-        state: NodeState | None = base
+        return cls.from_bases((base,), shapes, admit)
+
+    @classmethod
+    def from_bases(cls, bases: tuple[NodeState, ...], shapes: Sequence[PodShape], admit: Admit) -> AssumedState:
+        """Add pods to a node of several possible states, the likeliest first."""
+        state: NodeState | None = bases[0]
         for shape in shapes:
             if state is None:
                 break
             state = admit(state, shape).after
-        return cls(base, tuple(shapes), state, None if shapes else initial_orders(base))
+        return cls(bases, tuple(shapes), state, None if shapes else initial_orders(bases))
 
     def assume(self, shape: PodShape, admit: Admit) -> tuple[Verdict, AssumedState]:
         """Return the verdict on one more pod and the state with it; the state is unchanged if the pod is rejected.
@@ -62,7 +72,7 @@ class AssumedState:
         orders = orders_before if isinstance(orders_before, str) else extend_orders(orders_before, shape, admit_cached)
         if isinstance(orders, str):
             return _blocked(orders), self
-        return verdict, AssumedState(self.base, (*self.shapes, shape), verdict.after, orders)
+        return verdict, AssumedState(self._bases, (*self.shapes, shape), verdict.after, orders)
 
     def final_states(self, admit: Admit) -> tuple[NodeState, ...]:
         """Return the states to which the pods lead in all orders of arrival; none if one of them is rejected.
@@ -74,7 +84,7 @@ class AssumedState:
 
     def _all_orders(self, admit: Admit) -> ArrivalOrders | str:
         if self._orders is None:
-            orders: ArrivalOrders | str = initial_orders(self.base)
+            orders: ArrivalOrders | str = initial_orders(self._bases)
             for shape in self.shapes:
                 orders = orders if isinstance(orders, str) else extend_orders(orders, shape, admit)
             self._orders = orders

@@ -112,7 +112,8 @@ class Ledger:
         elif tracked.shape != pod.shape:
             tracked.shape = pod.shape
             node_ledger.invalidate()
-        tracked.bound = True
+        if not tracked.bound:
+            tracked.bound, tracked.arrival = True, node_ledger.next_event()
         was_confirmed = tracked.confirmed
         tracked.note_start(pod, at)
         if tracked.confirmed != was_confirmed:
@@ -128,8 +129,8 @@ class Ledger:
         if not tracked.bound and not tracked.covered:
             self.forget(uid, at)
             return
-        tracked.removed_at = at
         node_ledger = self._node_ledgers[tracked.node]
+        tracked.removed_at, tracked.end = at, node_ledger.next_event()
         node_ledger.invalidate()
         node_ledger.retry_match()
         self._touched.add(tracked.node)
@@ -214,7 +215,7 @@ class Ledger:
         else:
             verdict = self._admit(assumed_state.state or base, pod.shape)
         if verdict.admitted:
-            self._add_assumed(pod, node, Prediction(at, verdict, base, assumed_state.shapes))
+            self._add_assumed(pod, node, Prediction(at, verdict, assumed_state.base, assumed_state.shapes))
             node_ledger.cache_assumed_state(next_state)
         return verdict
 
@@ -324,9 +325,8 @@ class Ledger:
         reported, holdings, state = node_ledger.reported, node_ledger.holdings, node_ledger.state(self._admit)
         if reported is None or holdings is None or state is None or node_ledger.is_blocked(self._admit):
             return None
-        return NodeOccupancy(
-            reported, state, holdings, tuple((pod.uid, pod.shape) for pod in node_ledger.assumed_pods())
-        )
+        bases, later = node_ledger.split_assumed(reported, self._admit)
+        return NodeOccupancy(bases[0], state, holdings, tuple((pod.uid, pod.shape) for pod in later))
 
     def is_stale(self, node: str, at: float, limit: float) -> bool:
         """Return whether a pod has run on a node for more than `limit` seconds without being in the node's report.

@@ -24,7 +24,9 @@ stop its subtraction. No pod is subtracted forever, so no capacity leaks: one ru
 3. A pod that ended, was rejected or was deleted is removed at once. Its kubelet may still be stopping it. But the next
    admission first releases the resources of pods that the API no longer has (removeStaleState() in cpu_manager.go and
    memory_manager.go, UpdateAllocatedDevices() in devicemanager/manager.go; kubelet_pods.go, GetActivePods()). The
-   kubelet sees the deletion before it sees a pod that was bound later.
+   kubelet sees the deletion before it sees a pod that was bound later. An ended pod that no report has included still
+   determines the zones of the pods that arrived before its end (unreported_ends.py). A later report ends this. It
+   lacks the pod, but includes one that arrived later, or was published after the pod's start.
 4. An assumed pod that is not bound is removed when it is forgotten, or once LedgerTimeouts.assume_timeout has passed. A
    caller may hold it for longer.
 
@@ -37,7 +39,7 @@ State machine. A rejection by the kubelet removes a pod in any state. "-" means 
 | covered          | -                  | assumed again   | ended, covered   | -                |
 | assumed again    | covered            | -               | removed          | covered (rule 2) |
 | ended, covered   | -                  | removed         | -                | removed          |
-| ended, uncovered | ended, covered     | -               | -                | removed          |
+| ended, uncovered | ended, covered     | - (rule 3)      | -                | removed          |
 
 An ended pod is remembered for LedgerTimeouts.report_lag, since a late report may still include it.
 """
@@ -58,6 +60,7 @@ from zonewise_scheduler.nodes.assumed.exclusive_resources import (
     holds_resources,
 )
 from zonewise_scheduler.nodes.assumed.fingerprint_match import FingerprintMatcher
+from zonewise_scheduler.nodes.assumed.unreported_ends import SplitPods, split_at_last_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,6 +82,7 @@ class NodeLedger:
 
     __slots__ = (
         "_assumed_state",
+        "_events",
         "_fingerprints",
         "_has_no_assumed",
         "_held",
@@ -115,7 +119,8 @@ class NodeLedger:
         self._matched_method: str | None = None  # method of the fingerprint that matched a set of pods
         self._match_pending = False  # the report has not been matched with the pods yet
         self._assumed_state: AssumedState | None = None
-        self._has_no_assumed = False  # no pod is assumed, and no state is cached
+        self._has_no_assumed = False  # no pod is assumed, the state is the report's, and no state is cached
+        self._events = 0  # bindings and ends of pods
 
     # --- events
 
@@ -168,6 +173,11 @@ class NodeLedger:
         if any(remaining.hash == pod.hash for remaining in self.pods.values()):
             self._match_pending = True  # of two pods with one hash, the older one was covered
         self.invalidate()
+
+    def next_event(self) -> int:
+        """Return the number of the next binding or end of a pod."""
+        self._events += 1
+        return self._events
 
     def invalidate(self) -> None:
         """Drop the cached state because the report or the pods have changed."""
@@ -227,9 +237,18 @@ class NodeLedger:
             elif pod.covered:
                 pod.covered = False
                 self.invalidate()
+        self._release_ended(pods)
         if newly:
             self.invalidate()
         return newly
+
+    def _release_ended(self, pods: Sequence[PodState]) -> None:
+        """Release the ended pods that the matched report lacks although it was published after their admission."""
+        last_arrival = max((pod.arrival for pod in pods if pod.covered), default=0)
+        for pod in pods:
+            if pod.is_unreported_end and (pod.arrival < last_arrival or self._is_before_report(pod.confirmed)):
+                pod.was_covered = True
+                self.invalidate()
 
     def end_admissions(self, at: float, stamp: float) -> list[PodState]:
         """Cover and return the pods that rule 1 has left assumed for ADMISSION_TIME. `stamp`: as in presume_covered."""
@@ -305,15 +324,24 @@ class NodeLedger:
         """Return the report's state `base` with the assumed pods."""
         if self._assumed_state is not None:
             return self._assumed_state
-        shapes = [] if self._has_no_assumed else [pod.shape for pod in self.assumed_pods()]
-        assumed_state = AssumedState.from_shapes(base, shapes, admit)
+        pods = SplitPods((base,), []) if self._has_no_assumed else self.split_assumed(base, admit)
+        assumed_state = AssumedState.from_bases(pods.bases, [pod.shape for pod in pods.later], admit)
         self.cache_assumed_state(assumed_state)
         return assumed_state
 
+    def split_assumed(self, base: NodeState, admit: Admit) -> SplitPods:
+        """Split the assumed pods at the last end that the report's state `base` does not show.
+
+        If the report's pods are unknown, it may include any of them, so ends do not count.
+        """
+        is_matched = self._matched_method is not None
+        ended = [pod for pod in self.pods.values() if is_matched and pod.is_unreported_end]
+        return split_at_last_end(base, self.assumed_pods(), ended, admit)
+
     def cache_assumed_state(self, assumed_state: AssumedState) -> None:
         """Cache a result of assumed_state()."""
-        self._has_no_assumed = not assumed_state.shapes
-        self._assumed_state = assumed_state if assumed_state.shapes else None
+        self._has_no_assumed = not assumed_state.shapes and assumed_state.base is self.reported
+        self._assumed_state = None if self._has_no_assumed else assumed_state
 
     def state(self, admit: Admit) -> NodeState | None:
         """Return the node with its assumed pods: exhausted if these do not fit, None without a report."""

@@ -18,9 +18,9 @@ class Prediction(NamedTuple):
     at: float
     verdict: Verdict
     state: NodeState | None
-    """The node according to its report; None if the node had no report."""
+    """The node before these pods, as AssumedState.base; None if the node had no report."""
     assumed: tuple[PodShape, ...]
-    """The node's assumed pods before this pod."""
+    """The node's assumed pods before this pod, as AssumedState.shapes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +39,10 @@ class PodState:
     held_until: float = 0.0
     """Time before which the pod does not expire while it is assumed and not bound."""
     bound: bool = False
+    arrival: int = 0
+    """Number of the pod's binding in the order of the node's bindings and ends; 0: not bound."""
+    end: int = 0
+    """Number of the pod's end in the same order; 0: not ended."""
     started: float | None = None
     """Stamp of the kubelet's admission of the pod, or a little earlier."""
     confirmed: float | None = None
@@ -50,7 +54,7 @@ class PodState:
     covered: bool = False
     """True if the numbers of the current report include the pod."""
     was_covered: bool = False
-    """True if the numbers of this report or of an earlier one included the pod."""
+    """True if the numbers of this report or of an earlier one included the pod, or lacked it because of its end."""
 
     def note_start(self, pod: BoundPod, at: float) -> None:
         """Record the start of the pod, if it has started; stamps of later status changes may be later."""
@@ -71,6 +75,11 @@ class PodState:
     def is_assumed(self) -> bool:
         """Return whether the pod must be subtracted from the report (the rules are in node_ledger.py)."""
         return not self.covered and self.removed_at is None
+
+    @property
+    def is_unreported_end(self) -> bool:
+        """Return whether the pod was bound and has ended, and no report has shown it yet or shown its release."""
+        return self.removed_at is not None and not self.covered and not self.was_covered
 
     def is_tracked(self, at: float, timeouts: LedgerTimeouts) -> bool:
         """Return whether the ledger must still remember the pod (the rules are in node_ledger.py)."""

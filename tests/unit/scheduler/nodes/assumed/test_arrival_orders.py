@@ -79,7 +79,7 @@ def test_pods_assumed_before(state: NodeState, pods: list[PodShape]) -> None:
 
 @given(st.sampled_from(STATES), st.lists(shapes(), min_size=1, max_size=4))
 def test_states_after_all_pods(state: NodeState, pods: list[PodShape]) -> None:
-    orders = initial_orders(state)
+    orders = initial_orders((state,))
     for shape in pods:
         extended = extend_orders(orders, shape, admit)
         if isinstance(extended, str):
