@@ -81,11 +81,19 @@ def find_node_failures(
     return NodeFailures(changes, min((at for at in failing.values() if at > now), default=None))
 
 
-def avoids_node(workload: Workload, pod_set: str, health: NodeHealth) -> bool:
-    """Return whether the pods of a pod set avoid a node because of one of its conditions. A single pod avoids none."""
+def avoids_node(
+    workload: Workload,
+    pod_set: str,
+    health: NodeHealth,
+    flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
+) -> bool:
+    """Return whether the pods of a pod set avoid a node because of one of its conditions. A single pod avoids none.
+
+    `flavor_tolerations`: as in find_node_failures.
+    """
     admissions = () if workload.admission is None else workload.admission.pod_sets
     return any(
-        not _tolerates(health.avoided, _tolerations(workload, admission, {}))
+        not _tolerates(health.avoided, _tolerations(workload, admission, flavor_tolerations or {}))
         for admission in admissions
         if admission.name == pod_set
     )

@@ -17,10 +17,12 @@ from zonewise_scheduler.nodes.node.node_info import read_node_info
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from zonewise_common.k8s.taints import Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
+    from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import Workload
 
 
@@ -58,6 +60,7 @@ class NodeView:
         self._infos: dict[str, NodeInfo | None] = {}
         """Nodes that were read, without their pods; None: a field is invalid."""
         self._checked_revision = -1
+        self._checked_flavors: tuple[ResourceFlavor, ...] | None = None
         self._placed: dict[str, PlacedPodSets] = {}
         """Placements by workload, with the hostnames of their nodes."""
         self._placements_changed = False
@@ -138,16 +141,23 @@ class NodeView:
 
     def unhealthy_nodes(self, feed: PlannerFeed, now: float) -> dict[str, tuple[str, ...]]:
         """Return the new list of unhealthy nodes, as hostnames, by key of each workload whose list must change."""
-        revision = self.tracker.health_revision
-        if revision == self._checked_revision and not self._placements_changed and now < self.failures_due_at:
+        revision, flavors = self.tracker.health_revision, feed.state.configuration.flavors
+        is_checked = revision == self._checked_revision and flavors is self._checked_flavors
+        if is_checked and not self._placements_changed and now < self.failures_due_at:
             return {}
-        self._checked_revision, self._placements_changed = revision, False
+        self._checked_revision, self._checked_flavors, self._placements_changed = revision, flavors, False
         self._avoided = {
             key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(key, nodes))
         }
         health = {self._hostnames.get(name, name): each for name, each in self.tracker.health.items()}
         avoided = {key: {self._hostnames.get(name, name) for name in names} for key, names in self._avoided.items()}
-        failures = find_node_failures(health, self._placed_workloads(feed), now, avoided=avoided)
+        failures = find_node_failures(
+            health,
+            self._placed_workloads(feed),
+            now,
+            flavor_tolerations=_flavor_tolerations(feed),
+            avoided=avoided,
+        )
         self.failures_due_at = inf if failures.next_at is None else failures.next_at
         return failures.unhealthy_nodes
 
@@ -156,7 +166,7 @@ class NodeView:
         health, running = self.tracker.health.get(node), feed.state.running.get(workload)
         if health is None or not health.avoided or running is None:
             return False
-        return avoids_node(running.workload, pod_set, health)
+        return avoids_node(running.workload, pod_set, health, _flavor_tolerations(feed))
 
     def avoid(self, workload: str, node: str) -> None:
         """Count a node as failed for a workload that avoids it, as long as the node has the condition."""
@@ -172,3 +182,7 @@ class NodeView:
     def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:
         running = feed.state.running
         return [running[key].workload for key in self._placed if key in running]
+
+
+def _flavor_tolerations(feed: PlannerFeed) -> Mapping[str, tuple[Toleration, ...]]:
+    return {flavor.name: flavor.tolerations for flavor in feed.state.configuration.flavors or ()}

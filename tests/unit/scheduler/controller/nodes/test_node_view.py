@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.queue_objects import cluster_queue_spec
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
@@ -19,6 +20,9 @@ from zonewise_scheduler.tas.cluster_nodes import ClusterNodes
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.types import TrackedNode
+
+
+Json = dict[str, Any]
 
 
 def node(name: str, hostname: str = "") -> bytes:
@@ -121,6 +125,13 @@ def test_a_condition_that_gangs_avoid_does_not_affect_placed_pods() -> None:
     assert info.taints == ()
 
 
+def placed_gang() -> Workload:
+    """Return a workload of flavor `all` with a pod on each of two nodes."""
+    domains = tuple(TopologyDomainAssignment((name,), 1) for name in "ab")
+    admission = PodSetAdmission("main", {"cpu": "all"}, {}, 2, TopologyAssignment((HOSTNAME,), domains))
+    return Workload("ns", "w", (PodSet("main", 2),), admission=Admission("queue", (admission,)))
+
+
 def suspect(name: str, status: str = "True") -> TrackedNode:
     node = json.loads(ready_node(name, "4"))
     node["status"]["conditions"].append({"type": "GPUHardwareFault", "status": status, "reason": "XID79"})
@@ -130,9 +141,7 @@ def suspect(name: str, status: str = "True") -> TrackedNode:
 def test_a_gang_avoids_a_suspect_node_until_the_condition_ends() -> None:
     """The node is checked at once; it counts as failed while the workload is placed there and the condition holds."""
     view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
-    domains = tuple(TopologyDomainAssignment((name,), 1) for name in "ab")
-    admission = PodSetAdmission("main", {"cpu": "all"}, {}, 2, TopologyAssignment((HOSTNAME,), domains))
-    gang = Workload("ns", "w", (PodSet("main", 2),), admission=Admission("queue", (admission,)))
+    gang = placed_gang()
     feed.state.running_workloads.add(gang)
     view.set_placement(gang.key, gang)
     view.observe_node("a", suspect("a"))
@@ -150,6 +159,45 @@ def test_a_gang_avoids_a_suspect_node_until_the_condition_ends() -> None:
     feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
     view.observe_node("a", suspect("a", "False"))
     assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ()}
+
+
+TOLERATE_ALL = {"tolerations": [{"operator": "Exists"}]}
+
+
+def set_flavor(feed: PlannerFeed, spec: Json) -> None:
+    """Configure the flavor `all` of the only queue."""
+    flavor = {"metadata": {"name": "all"}, "spec": spec}
+    queue = {"metadata": {"name": "queue"}, "spec": cluster_queue_spec({"cpu": "9"}, "all")}
+    lists: dict[str, list[Json]] = {"cohorts": [], "localQueues": [], "topologies": []}
+    feed.configure({**lists, "clusterQueues": [queue], "resourceFlavors": [flavor]}, {})
+
+
+def test_the_tolerations_of_a_flavor_count_for_taints_of_nodes() -> None:
+    """The pods get them at the start, so a taint that they tolerate ends no pod. A changed flavor counts at once."""
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    set_flavor(feed, TOLERATE_ALL)
+    taint = {"key": "dedicated", "value": "training", "effect": "NoExecute"}
+    gang = placed_gang()
+    feed.state.running_workloads.add(gang)
+    view.set_placement(gang.key, gang)
+    for name in "ab":
+        view.observe_node(name, decode_node(ready_node(name, "4", taints=[taint])))
+    assert view.unhealthy_nodes(feed, 1.0) == {}
+    set_flavor(feed, {})
+    assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ("a", "b")}
+
+
+def test_the_tolerations_of_a_flavor_count_for_avoided_conditions() -> None:
+    """The planner places the gang on the node, so its pods start there."""
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    set_flavor(feed, {})
+    gang = placed_gang()
+    feed.state.running_workloads.add(gang)
+    view.set_placement(gang.key, gang)
+    view.observe_node("a", suspect("a"))
+    assert view.avoids(feed, gang.key, "main", "a")
+    set_flavor(feed, TOLERATE_ALL)
+    assert not view.avoids(feed, gang.key, "main", "a")
 
 
 @pytest.mark.parametrize("node_first", [False, True])
