@@ -17,7 +17,7 @@ from zonewise_scheduler.tas.snapshot.assignment_failure import TopologyAssignmen
 from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
 from zonewise_scheduler.tas.types import TASFeatureGates
 from zonewise_scheduler.tas.zones.admission_trial import PodsOnNodes
-from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, SINGLE_ZONE, fill_node, predict_admission
+from zonewise_scheduler.tas.zones.node_filling import ANY_ZONE, MAX_PODS, SINGLE_ZONE, fill_node, predict_admission
 from zonewise_scheduler.tas.zones.zone_level import ZONE_LEVEL, requests_zones
 
 if TYPE_CHECKING:
@@ -125,13 +125,16 @@ def _bound_pod_set(
     pod_set: TASPodSetRequests,
     zone_slice_size: int,
 ) -> TASPodSetRequests:
-    """Return the pod set, bounded by the number of pods that each host admits."""
+    """Return the pod set, bounded by the number of pods that each host admits.
+
+    A host that admits all pods has no bound. Its free capacity then decides how well it fits, as in Kueue.
+    """
     shape = request.pod_set.shape
     if shape is None:
         return pod_set
     limit = min(pod_set.pod_count, int(search.flavor_topology.nodes.available("pods").max(initial=0)))
-    max_pods_by_row = trial.max_pods(shape, limit, zone_slice_size)
-    return pod_set._replace(max_pods=max_pods_by_row[search.flavor_topology.leaf_rows])
+    max_pods = trial.max_pods(shape, limit, zone_slice_size)[search.flavor_topology.leaf_rows]
+    return pod_set._replace(max_pods=np.where(max_pods < limit, max_pods, MAX_PODS))
 
 
 def _new_pods_on_nodes(
@@ -172,9 +175,9 @@ def _bound_beside_leader(
     short = np.isin(leaf_rows, [row for _, row in shortfalls])
     others = np.flatnonzero(~checked & ~short & (leader.max_pods > 0) & (max_pods > 0))[:_CHECKED_HOSTS]
     for leaf in (*np.flatnonzero(short).tolist(), *others.tolist()):
-        bounds[leaf] = trial.max_pods_with_leader(
-            leader_shape, shape, int(max_pods[leaf]), zone_slice_size, int(leaf_rows[leaf])
-        )
+        limit = min(int(max_pods[leaf]), workers.pod_count)
+        admitted = trial.max_pods_with_leader(leader_shape, shape, limit, zone_slice_size, int(leaf_rows[leaf]))
+        bounds[leaf] = admitted if admitted < limit else max_pods[leaf]
     checked[short] = checked[others] = True
     for (_, row), admitted in shortfalls.items():
         bounds[leaf_rows == row] = np.minimum(bounds[leaf_rows == row], admitted)
@@ -208,7 +211,7 @@ def explain_failure(
     state = trial.node_state(row)
     if state is None:
         return explanation
-    filled = fill_node(state, shape, int(max_pods[leaf]), zone_slice_size)
+    filled = fill_node(state, shape, min(int(max_pods[leaf]), result.pod_sets[i].pod_count), zone_slice_size)
     if zone_slice_size == SINGLE_ZONE:
         zones = [str(zone) for zone in state.kind.zones if filled.zones >> zone & 1]
         explanation = explanation._replace(level=ZONE_LEVEL, domain=(*failure.domain, *zones))

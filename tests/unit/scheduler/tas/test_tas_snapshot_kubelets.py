@@ -28,7 +28,7 @@ from zonewise_scheduler.quota.api.workload_types import Admission, PodSetAdmissi
 from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest, TopologyPlacementFailure
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
 from zonewise_scheduler.tas.tas_snapshot import TASSnapshot
-from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates
+from zonewise_scheduler.tas.zones.kubelet_states import KubeletStates, build_kubelet_states
 from zonewise_scheduler.tas.zones.reported_node import ReportedNode
 
 if TYPE_CHECKING:
@@ -113,6 +113,46 @@ def test_leader_on_the_host_that_fits_its_workers(
         for state in states_with_leader
     )
     assert isinstance(find_hosts(zoned_cluster(states), job("one", *pod_sets)), TopologyPlacementFailure) is not fits
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from("xy")), min_size=1, max_size=6),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    REQUESTS,
+    st.booleans(),
+)
+def test_hosts_without_reports_are_chosen_as_without_kubelets(
+    hosts: list[tuple[int, str]], cpus: int, pod_count: int, request: PodSetTopologyRequest, has_leader: bool
+) -> None:
+    """Their free capacity decides which of them fits best, even if each of them fits all pods."""
+    topologies = flavor_topologies([Host(f"h{i}", rack, free * 1000) for i, (free, rack) in enumerate(hosts)])
+    shape = pod(container(cpus=cpus, gib=1))
+    pod_sets = [pods_of_shape(shape, pod_count, request, "workers", "g" if has_leader else "")]
+    if has_leader:
+        pod_sets.append(pods_of_shape(shape, 1, request, "leader", "g"))
+    pod_sets = [pod_set._replace(requests={"cpu": cpus * 1000}) for pod_set in pod_sets]
+    requests = {"all": [PlacementRequest(pod_set, pod_set.pods, "all") for pod_set in pod_sets]}
+    unknown, unreported = (
+        TASSnapshot(topologies, kubelet_states=states) for states in (None, KubeletStates([None] * len(hosts)))
+    )
+    workload = job("one", *pod_sets)
+    assert unreported.find_topology_assignments(workload, requests, empty=False) == unknown.find_topology_assignments(
+        workload, requests, empty=False
+    )
+
+
+def test_the_host_with_the_least_capacity_that_suffices_is_chosen() -> None:
+    """Each of the kubelets admits all pods, so that the capacity decides."""
+    topologies = flavor_topologies([Host("h0", "x", 16_000), Host("h1", "x", 8000), Host("h2", "x", 12_000)])
+    states = {f"h{row}": node(2, cores, **STRICT) for row, cores in enumerate((4, 2, 3))}
+    snapshot = TASSnapshot(topologies, kubelet_states=build_kubelet_states(topologies[0].nodes, states))
+    pod_set = pods_of_shape(pod(container(cpus=4, gib=1)), 2, HOST)._replace(requests={"cpu": 4000})
+    requests = {"all": [PlacementRequest(pod_set, 2, "all")]}
+    assignments = snapshot.find_topology_assignments(job("one", pod_set), requests, empty=False)
+    assert not isinstance(assignments, TopologyPlacementFailure)
+    assert [domain.values[-1] for domain in assignments["main"].domains] == ["h1"]
 
 
 @settings(max_examples=60)
