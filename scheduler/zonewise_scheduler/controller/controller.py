@@ -29,6 +29,7 @@ from zonewise_scheduler.controller.planning.workload_planner import WorkloadPlan
 from zonewise_scheduler.controller.pods.pod_binder import BIND
 from zonewise_scheduler.controller.pods.pod_context import PodContext
 from zonewise_scheduler.controller.pods.pod_reconciler import PodReconciler
+from zonewise_scheduler.controller.pods.stray_pods import END_STRAY
 from zonewise_scheduler.controller.pods.ungate import UNGATE
 from zonewise_scheduler.controller.reconcile.job import JobContext
 from zonewise_scheduler.controller.reconcile.job_reconciler import JobReconciler
@@ -180,7 +181,7 @@ class QueueController:
         version = self._gate.end(write)
         if outcome.result == "rejected":
             log.error("object=%s write=%s rejected: %s", write.key, write.purpose, outcome.message)
-        if write.purpose in {UNGATE, BIND}:
+        if write.purpose in {UNGATE, BIND, END_STRAY}:
             self._pods.end_write(write, now, done=outcome.result == "done")
             self._mark_dirty(write.key)  # a stop may have waited for the end of this write
             return

@@ -1,4 +1,4 @@
-"""The writes that ungate and bind the pods of admitted workloads as pods and Workloads change."""
+"""The writes that ungate, bind and end the pods of admitted workloads as pods and Workloads change."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zonewise_scheduler.controller.pods.node_pin import pinned_node
 from zonewise_scheduler.controller.pods.pod_binder import BIND, PodBinder
 from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
 from zonewise_scheduler.controller.pods.predicted_admissions import with_predictions
+from zonewise_scheduler.controller.pods.stray_pods import end_stray_pod, find_stray_pods
 from zonewise_scheduler.controller.pods.unevaluated import unevaluated_pod_sets
 from zonewise_scheduler.controller.pods.ungate import UngateContext, find_ungatings, ungate_write
 from zonewise_scheduler.controller.workloads.queue_annotations import binds_pods
@@ -42,6 +43,10 @@ class PodReconciler:
         """UID and workload key of each managed pod, by namespace and name."""
         self._gate = ArrivalGate(self._pods)
         self._dirty: dict[str, None] = {}
+        self._may_have_strays: set[str] = set()
+        """Workloads that have changed, or with a pod that a scheduler may bind since the last check."""
+        self._ending: set[str] = set()
+        """UIDs of the stray pods that are being ended."""
         self._failed: dict[str, set[str]] = {}
         """UIDs of the pods with a failed write, by workload. They remain held until a change, or for PAUSE."""
         self._retry_times: dict[str, float] = {}
@@ -55,10 +60,14 @@ class PodReconciler:
             self._pods.remove(uid)
             self._gate.forget(uid)
             self.binder.remove(uid)
+            self._ending.discard(uid)
             self._retry(workload, uid)
         if pod is not None:
             self._uids[namespace, name] = pod.uid, pod.workload_key
-            is_rejected = self.rejections.observe(self._pods.observed(pod.uid), pod)
+            old = self._pods.observed(pod.uid)
+            is_rejected = self.rejections.observe(old, pod)
+            if pod.spec is not None and (old is None or old.spec is None):
+                self._may_have_strays.add(pod.workload_key)
             self._pods.observe(pod)
             self.binder.observe(pod)
             self._retry(pod.workload_key, pod.uid)
@@ -80,6 +89,7 @@ class PodReconciler:
             self._failed.pop(key, None)
             self._retry_times.pop(key, None)
             self._dirty[key] = None
+            self._may_have_strays.add(key)
             self.binder.mark_workload(key)
 
     def mark_nodes(self, nodes: Iterable[str], now: float) -> None:
@@ -91,10 +101,11 @@ class PodReconciler:
     def forget_marks(self) -> None:
         """Drop pending checks and counted rejections, because this replica does not lead."""
         self._dirty.clear()
+        self._may_have_strays.clear()
         self.rejections.clear()
 
     def writes(self, context: PodContext) -> list[Write]:
-        """Return the patches of the pods to ungate now. From then on these pods count as ungated."""
+        """Return the patches of the pods to end or to ungate now. From then on, the latter count as ungated."""
         self.mark_dirty([key for key, at in self._retry_times.items() if at <= context.now])
         dirty, self._dirty = self._dirty, {}
         writes: list[Write] = []
@@ -108,9 +119,15 @@ class PodReconciler:
         return writes
 
     def _writes_of(self, key: str, context: PodContext) -> Iterator[Write]:
-        """Yield the patches of a workload's pods to ungate now. Raises FieldError."""
+        """Yield the patches of a workload's pods to end or to ungate now. Raises FieldError."""
         workload, pods = context.workloads.get(key), self._pods.of_workload(key)
-        if workload is None or not any(pod.is_held for pod in pods):
+        may_have_strays = key in self._may_have_strays
+        self._may_have_strays.discard(key)
+        if workload is None:
+            return
+        if may_have_strays:
+            yield from self._end_strays(key, workload, pods, context)
+        if not any(pod.is_held for pod in pods):
             return
         ungatings = find_ungatings(workload, pods, UngateContext(context.node_names))
         ungatings = [each for each in ungatings if each.pod.uid not in self._failed.get(key, ())]
@@ -119,6 +136,12 @@ class PodReconciler:
             if self._gate.lets_pass(ungating, context):
                 self._pods.assume(ungating)
                 yield ungate_write(ungating)
+
+    def _end_strays(self, key: str, workload: Json, pods: Sequence[ManagedPod], context: PodContext) -> Iterator[Write]:
+        for pod in find_stray_pods(workload, pods, context.node_names):
+            if pod.uid not in self._ending and pod.uid not in self._failed.get(key, ()):
+                self._ending.add(pod.uid)
+                yield end_stray_pod(pod, context.now)
 
     def take_avoided(self) -> set[tuple[str, str]]:
         """Return the workloads whose pods were held since the last call to avoid a node, each with that node."""
@@ -131,6 +154,7 @@ class PodReconciler:
             self.binder.end_write(write, done=done)
         elif not done:
             self._pods.forget(write.uid)
+            self._ending.discard(write.uid)
             self._failed.setdefault(write.workload, set()).add(write.uid)
             self._retry_times[write.workload] = now + PAUSE
 

@@ -112,7 +112,7 @@ def find_ungatings(workload: Json, pods: Sequence[ManagedPod], context: UngateCo
 def assigned_nodes(workload: Json, node_names: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """Return by pod set the healthy nodes that its topology assignment names.
 
-    A pod set whose lowest level is above nodes has none. Raises FieldError for an invalid admission.
+    A pod set whose lowest level is above nodes is left out. Raises FieldError for an invalid admission.
     """
     unhealthy = _unhealthy_nodes(workload)
     pins = {
@@ -121,12 +121,11 @@ def assigned_nodes(workload: Json, node_names: Mapping[str, str]) -> dict[str, f
             for domain in pod_set.assignment.domains
         ]
         for pod_set in _assigned_pod_sets(workload)
+        if pod_set.assignment.levels[-1] == HOSTNAME
     }
     return {
         name: frozenset(
-            pin.node
-            for pin, hostname in of_pod_set
-            if pin is not None and pin.node and unhealthy.isdisjoint((pin.node, hostname))
+            pin.node for pin, hostname in of_pod_set if pin is not None and unhealthy.isdisjoint((pin.node, hostname))
         )
         for name, of_pod_set in pins.items()
     }

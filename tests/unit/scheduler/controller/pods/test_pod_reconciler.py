@@ -10,6 +10,8 @@ import pytest
 from support.held_pods import assigned_workload, held_pod, managed, pinned
 from zonewise_scheduler.controller.pods.pod_context import PodContext
 from zonewise_scheduler.controller.pods.pod_reconciler import PAUSE, PodReconciler
+from zonewise_scheduler.controller.pods.stray_pods import END_STRAY
+from zonewise_scheduler.controller.pods.ungate import UNGATE
 
 if TYPE_CHECKING:
     from zonewise_scheduler.controller.types import Write
@@ -132,3 +134,46 @@ def test_a_pod_follows_its_gang_to_a_node_that_it_avoids(phase: str, starts: set
     add_pods(reconciler, {**first, "status": {"phase": phase}}, held_pod("b", index=1), other)
     assert ungated(reconciler, avoiding("node-1")) == starts
     assert reconciler.take_avoided() == (set() if starts else {("ns/w", "node-1")})
+
+
+# --- pods that wait for a failed node
+
+
+def stray_context(**nodes: int) -> PodContext:
+    """Return the context of a workload that is assigned to these nodes."""
+    return PodContext({"ns/w": assigned_workload(nodes, indexed=False)}, {"h1": "node-1", "h2": "node-2"})
+
+
+def test_a_pod_whose_node_is_replaced_is_ended_once() -> None:
+    """Its patch may be observed before or after the new assignment."""
+    reconciler = PodReconciler()
+    add_pods(reconciler, pinned(held_pod("a"), "node-1"))
+    assert reconciler.writes(stray_context(h1=1)) == []
+    reconciler.mark_dirty(["ns/w"])
+    [write] = reconciler.writes(stray_context(h2=1))
+    assert (write.purpose, write.key.name) == (END_STRAY, "a")
+    reconciler.mark_dirty(["ns/w"])
+    assert reconciler.writes(stray_context(h2=1)) == []
+    reconciler.end_write(write, 0.0, done=False)
+    assert reconciler.writes(stray_context(h2=1)) == []
+    reconciler.mark_dirty(["ns/w"])
+    assert reconciler.writes(stray_context(h2=1)) == [write]
+
+
+def test_a_pod_that_is_ungated_while_its_node_is_replaced_is_ended() -> None:
+    reconciler = PodReconciler()
+    add_pods(reconciler, held_pod("a"))
+    [ungating] = reconciler.writes(stray_context(h1=1))
+    reconciler.mark_dirty(["ns/w"])
+    assert reconciler.writes(stray_context(h2=1)) == []
+    reconciler.end_write(ungating, 0.0, done=True)
+    add_pods(reconciler, pinned(held_pod("a"), "node-1"))
+    assert [write.purpose for write in reconciler.writes(stray_context(h2=1))] == [END_STRAY]
+
+
+def test_the_replacement_of_an_ended_pod_gets_the_new_node() -> None:
+    reconciler = PodReconciler()
+    add_pods(reconciler, pinned(held_pod("a"), "node-1"), held_pod("b"))
+    context = stray_context(h2=1)
+    writes = reconciler.writes(context)
+    assert {write.key.name: write.purpose for write in writes} == {"a": END_STRAY, "b": UNGATE}
