@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.live_cluster import LiveCluster, simulated_live_cluster
+from support.live_cluster import PODS, LiveCluster, simulated_live_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.pods.managed_pod import read_managed_pod
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
@@ -23,3 +23,16 @@ def test_pods_that_wait_for_a_failed_node_are_replaced() -> None:
         eventually(lambda: nodes_of_active_pods(cluster, "job") == ["node-0", "node-0"])
         cluster.api.delete("/api/v1/nodes/node-0").ok()
         eventually(lambda: nodes_of_active_pods(cluster, "job") == ["node-1", "node-1"])
+
+
+def test_the_pods_of_a_drained_node_are_replaced() -> None:
+    """A drain cordons the node, and then evicts its pods one after the other."""
+    with simulated_live_cluster() as cluster, cluster.controller():
+        cluster.add_nodes(2, cpus=4)
+        cluster.add_queue(16, topology=True)
+        cluster.submit("job", 2, pods=2, backoffLimit=6)
+        eventually(lambda: len(cluster.running_pods("job")) == 2)
+        cluster.api.patch("/api/v1/nodes/node-0", {"spec": {"unschedulable": True}}).ok()
+        for pod in cluster.running_pods("job"):
+            cluster.api.delete(f"{PODS}/{pod['metadata']['name']}").ok()
+        eventually(lambda: [pod["spec"]["nodeName"] for pod in cluster.running_pods("job")] == ["node-1", "node-1"])

@@ -315,6 +315,7 @@ class QueueController:
             self.configuration.find,
             nodes.node_info,
             partial(nodes.avoids, self.feed),
+            partial(nodes.is_closed, self.feed),
         )
         writes = self._pods.writes(context)
         for workload, node in self._pods.take_avoided():

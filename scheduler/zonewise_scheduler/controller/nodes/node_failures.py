@@ -5,14 +5,15 @@ The planner replaces the pods of a single unhealthy node, and evicts a workload 
 - once it is deleted, or has no condition Ready;
 - once it has not been Ready for a delay;
 - for a pod set that does not tolerate one of its taints with the effect NoExecute;
+- for a workload to which it is closed (is_closed_to), once a pod is to start there and none runs there any more;
 - for a gang that avoids one of its conditions, once a pod of the gang is to start there and none is there yet.
 
 Taints that only reflect the condition Ready do not count: the node controller sets them at once, before the delay
 (pkg/controller/nodelifecycle). A node that recovers is removed from the list.
 
 Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeDueToNotReadyOverFixedTime and
-TASReplaceNodeOnNodeTaints. Unlike in Kueue, taints with the effect NoSchedule do not fail a node, because its pods
-continue to run. Kueue has no conditions that gangs avoid.
+TASReplaceNodeOnNodeTaints. As there, taints with the effect NoSchedule do not fail a node while its pods continue to
+run. Kueue has no conditions that gangs avoid.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.k8s.taints import tolerations_tolerate_taint
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
+from zonewise_scheduler.controller.nodes.types import READINESS_TAINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Set
@@ -34,8 +36,6 @@ NODE_FAILURE_DELAY = 30.0
 
 MAX_UNHEALTHY_NODES = 8
 """Maximum number of unhealthy nodes of a workload (apis/kueue/v1beta2 WorkloadStatus.unhealthyNodes)."""
-
-_READINESS_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class NodeFailures(NamedTuple):
@@ -91,9 +91,31 @@ def avoids_node(
 
     `flavor_tolerations`: as in find_node_failures.
     """
+    return not _pod_set_tolerates(workload, pod_set, health.avoided, flavor_tolerations or {})
+
+
+def is_closed_to(
+    workload: Workload,
+    pod_set: str,
+    health: NodeHealth,
+    flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
+) -> bool:
+    """Return whether no further pod of a pod set may be bound to a node, because of a taint or because it is cordoned.
+
+    `flavor_tolerations`: as in find_node_failures.
+    """
+    return not _pod_set_tolerates(workload, pod_set, health.no_schedule, flavor_tolerations or {})
+
+
+def _pod_set_tolerates(
+    workload: Workload,
+    pod_set: str,
+    taints: tuple[Taint, ...],
+    flavor_tolerations: Mapping[str, tuple[Toleration, ...]],
+) -> bool:
     admissions = () if workload.admission is None else workload.admission.pod_sets
-    return any(
-        not _tolerates(health.avoided, _tolerations(workload, admission, flavor_tolerations or {}))
+    return all(
+        _tolerates(taints, _tolerations(workload, admission, flavor_tolerations))
         for admission in admissions
         if admission.name == pod_set
     )
@@ -107,7 +129,7 @@ def _fails_at(health: NodeHealth, delay: float) -> float | None:
 
 
 def _evicting_taints(health: NodeHealth) -> tuple[Taint, ...]:
-    return tuple(taint for taint in health.no_execute if taint.key not in _READINESS_TAINTS)
+    return tuple(taint for taint in health.no_execute if taint.key not in READINESS_TAINTS)
 
 
 def _nodes_of(workload: Workload) -> Iterator[tuple[PodSetAdmission, frozenset[str]]]:

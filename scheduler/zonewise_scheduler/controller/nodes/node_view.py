@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.nodes.node_failures import avoids_node, find_node_failures
+from zonewise_scheduler.controller.nodes.node_failures import avoids_node, find_node_failures, is_closed_to
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import placement_of
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
@@ -168,16 +168,27 @@ class NodeView:
             return False
         return avoids_node(running.workload, pod_set, health, _flavor_tolerations(feed))
 
+    def is_closed(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
+        """Return whether no further pod of a workload with quota may be bound to a node that is tainted or cordoned."""
+        health, running = self.tracker.health.get(node), feed.state.running.get(workload)
+        if health is None or not health.no_schedule or running is None:
+            return False
+        return is_closed_to(running.workload, pod_set, health, _flavor_tolerations(feed))
+
     def avoid(self, workload: str, node: str) -> None:
-        """Count a node as failed for a workload that avoids it, as long as the node has the condition."""
+        """Count a node as failed for a workload that avoids it, as long as the node has a condition or taint for it."""
         nodes = self._avoided.setdefault(workload, set())
         if node not in nodes:
             nodes.add(node)
             self.failures_due_at = 0.0
 
     def _still_avoided(self, workload: str, nodes: set[str]) -> set[str]:
-        health = self.tracker.health
-        return {name for name in nodes if workload in self._placed and name in health and health[name].avoided}
+        known = {name: health for name in nodes if (health := self.tracker.health.get(name)) is not None}
+        return {
+            name
+            for name, health in known.items()
+            if workload in self._placed and (health.avoided or health.no_schedule)
+        }
 
     def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:
         running = feed.state.running

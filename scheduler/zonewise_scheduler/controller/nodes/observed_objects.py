@@ -13,8 +13,14 @@ import msgspec
 
 from zonewise_common.k8s.feature_groups import recorded_groups
 from zonewise_common.k8s.fields import FieldError, object_in, objects_in, string_in
-from zonewise_common.k8s.taints import read_taints
-from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod, TrackedReport
+from zonewise_common.k8s.taints import UNSCHEDULABLE, read_taints
+from zonewise_scheduler.controller.nodes.types import (
+    READINESS_TAINTS,
+    NodeHealth,
+    TrackedNode,
+    TrackedPod,
+    TrackedReport,
+)
 from zonewise_scheduler.controller.pods.pod_names import POD_SET_LABEL, WORKLOAD_ANNOTATION
 from zonewise_scheduler.controller.workloads.conditions import transition_time
 from zonewise_scheduler.nodes.node.avoided_conditions import KEY as AVOIDED_CONDITION
@@ -25,6 +31,7 @@ from zonewise_scheduler.quota.topology.types import HOSTNAME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from zonewise_common.k8s.taints import Taint
     from zonewise_scheduler.admission.node import Resource
     from zonewise_scheduler.controller.types import Json
 
@@ -153,8 +160,9 @@ def read_node(node: Mapping[str, Any]) -> TrackedNode:
     health = NodeHealth(
         ready is not None and ready.get("status") == "True",
         None if ready is None else transition_time(ready) or 0.0,
-        tuple(taint for taint in taints if taint.effect == "NoExecute"),
-        tuple(taint for taint in taints if taint.key == AVOIDED_CONDITION),
+        no_execute=tuple(taint for taint in taints if taint.effect == "NoExecute"),
+        no_schedule=tuple(filter(_closes_node, (*taints, UNSCHEDULABLE) if slim["spec"]["unschedulable"] else taints)),
+        avoided=tuple(taint for taint in taints if taint.key == AVOIDED_CONDITION),
     )
     name = slim["metadata"]["name"]
     hostname = string_in(object_in(slim["metadata"], "labels", "metadata."), HOSTNAME, "metadata.labels.") or name
@@ -183,6 +191,10 @@ def slim_node(node: Mapping[str, Any]) -> Json:
             },
         },
     }
+
+
+def _closes_node(taint: Taint) -> bool:
+    return taint.effect == "NoSchedule" and taint.key not in {*READINESS_TAINTS, AVOIDED_CONDITION}
 
 
 def _ready_condition(node: Mapping[str, Any]) -> Json | None:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import Resource
 
 
+READINESS_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Keys of the taints that only reflect the condition Ready (pkg/controller/nodelifecycle)."""
+
+
 class TrackedPod(msgspec.Struct, frozen=True, gc=False):
     """The tracked fields of a pod."""
 
@@ -35,6 +39,8 @@ class NodeHealth(NamedTuple):
     """When the condition Ready last changed, seconds since 1970; 0: unknown; None: there is no such condition."""
     no_execute: tuple[Taint, ...] = ()
     """Taints with the effect NoExecute."""
+    no_schedule: tuple[Taint, ...] = ()
+    """Taints with the effect NoSchedule, and the one that stands for a cordoned node; none that follow from Ready."""
     avoided: tuple[Taint, ...] = ()
     """Conditions that gangs avoid, represented as taints (nodes/node/avoided_conditions.py)."""
 

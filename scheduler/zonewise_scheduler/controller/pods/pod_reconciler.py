@@ -161,18 +161,23 @@ class PodReconciler:
     def _without_avoided(
         self, key: str, ungatings: Sequence[Ungating], pods: Sequence[ManagedPod], context: PodContext
     ) -> list[Ungating]:
-        """Return ungatings without those to nodes that the gang avoids and on which it has no pod. Raises FieldError.
+        """Return ungatings without those to closed nodes, and to avoided nodes without a pod. Raises FieldError.
 
-        The pods left out are checked again in each step, until the planner chooses another node or the condition ends.
+        No scheduler binds further pods to a closed node, which is replaced once no pod of the workload runs there. The
+        pods left out are checked again in each step, until the planner chooses another node or the condition ends.
         """
         nodes = {(each.pod.pod_set, each.pin.node) for each in ungatings if each.pin.node}
+        closed = {node for pod_set, node in nodes if context.is_closed(key, pod_set, node)}
         avoided = {node for pod_set, node in nodes if context.avoids(key, pod_set, node)}
-        if avoided:
-            avoided -= {pinned_node(pod) for pod in pods if not pod.is_held and not pod.is_terminated}
-        if avoided:
-            self._avoided |= {(key, node) for node in avoided}
+        if not closed and not avoided:
+            return list(ungatings)
+        active = [pod for pod in pods if not pod.is_held and not pod.is_terminated]
+        avoided -= {pinned_node(pod) for pod in active}
+        deserted = closed - {pod.node for pod in active if not pod.terminating}
+        if avoided or closed:
+            self._avoided |= {(key, node) for node in avoided | deserted}
             self._dirty[key] = None
-        return [each for each in ungatings if each.pin.node not in avoided]
+        return [each for each in ungatings if each.pin.node not in avoided | closed]
 
     def _retry(self, workload: str, uid: str) -> None:
         """Check a pod in the next step, even if one of its writes has failed."""

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from zonewise_common.k8s.taints import Taint, Toleration
-from zonewise_scheduler.controller.nodes.node_failures import MAX_UNHEALTHY_NODES, avoids_node, find_node_failures
+from zonewise_scheduler.controller.nodes.node_failures import (
+    MAX_UNHEALTHY_NODES,
+    avoids_node,
+    find_node_failures,
+    is_closed_to,
+)
 from zonewise_scheduler.controller.nodes.types import NodeHealth
 from zonewise_scheduler.nodes.node.avoided_conditions import KEY, SINGLE_POD
 from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSetAdmission, Workload
@@ -103,3 +108,13 @@ def test_gangs_avoid_a_condition_but_single_pods_do_not() -> None:
     assert not avoids_node(workload("ab"), "absent", suspect)
     assert not avoids_node(workload("a", tolerations=(SINGLE_POD,)), "main", suspect)
     assert not avoids_node(Workload("ns", "w", ()), "main", suspect)
+
+
+def test_a_taint_closes_a_node_to_pods_that_do_not_tolerate_it() -> None:
+    tainted = READY._replace(no_schedule=(Taint("maintenance", "", "NoSchedule"),))
+    tolerations = (Toleration("maintenance", "Exists"),)
+    assert is_closed_to(workload("a"), "main", tainted)
+    assert not is_closed_to(workload("a"), "main", READY)
+    assert not is_closed_to(workload("a", tolerations=tolerations), "main", tainted)
+    assert not is_closed_to(workload("a"), "main", tainted, {"all": tolerations})
+    assert find_node_failures({"a": tainted}, [workload("a")], 0.0).unhealthy_nodes == {}, "its pods continue to run"

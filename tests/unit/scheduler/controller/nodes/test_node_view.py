@@ -161,6 +161,25 @@ def test_a_gang_avoids_a_suspect_node_until_the_condition_ends() -> None:
     assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ()}
 
 
+def test_a_cordoned_node_fails_for_a_workload_without_pods_there_until_it_is_open_again() -> None:
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    gang = placed_gang()
+    feed.state.running_workloads.add(gang)
+    view.set_placement(gang.key, gang)
+    view.observe_node("a", decode_node(ready_node("a", "4", unschedulable=True)))
+    view.observe_node("b", decode_node(ready_node("b", "4")))
+    closed = [view.is_closed(feed, gang.key, "main", name) for name in ("a", "b", "unknown")]
+    assert closed == [True, False, False]
+    assert not view.is_closed(feed, "ns/unknown", "main", "a")
+    assert view.unhealthy_nodes(feed, 1.0) == {}
+    view.avoid(gang.key, "a")
+    assert view.unhealthy_nodes(feed, 1.0) == {gang.key: ("a",)}
+    feed.state.running_workloads.remove(gang.key)
+    feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
+    view.observe_node("a", decode_node(ready_node("a", "4")))
+    assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ()}
+
+
 TOLERATE_ALL = {"tolerations": [{"operator": "Exists"}]}
 
 

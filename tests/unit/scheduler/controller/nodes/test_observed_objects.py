@@ -12,7 +12,7 @@ from support.extender import NAMESPACE, build_nrt, build_pod
 from support.fit_nodes import container, node
 from support.fit_nodes import pod as shape
 from zonewise_common.k8s.fields import FieldError
-from zonewise_common.k8s.taints import Taint
+from zonewise_common.k8s.taints import UNSCHEDULABLE, Taint
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import read_nrt
 from zonewise_scheduler.controller.nodes.observed_objects import decode_node, decode_pod, decode_report
@@ -128,13 +128,30 @@ def test_tracked_node_keeps_the_fields_that_the_planner_reads() -> None:
     tracked = decode_node(raw(NODE))
     assert read_node_info(json.loads(tracked.content)) == read_node_info(NODE)
     assert tracked.health == NodeHealth(
-        ready=False, ready_since=1767225600.0, no_execute=(Taint("k", "", "NoExecute"),)
+        ready=False,
+        ready_since=1767225600.0,
+        no_execute=(Taint("k", "", "NoExecute"),),
+        no_schedule=(Taint("k", "", "NoSchedule"),),
     )
     later = json.loads(json.dumps(NODE))
     later["status"]["conditions"][1]["lastHeartbeatTime"] = "2026-01-01T00:05:09Z"
     later["metadata"]["resourceVersion"] = "9"
     assert decode_node(raw(later)) == tracked
     assert decode_node(raw({"metadata": {"name": "a"}})).health == NodeHealth(ready=False, ready_since=None)
+
+
+def test_a_node_is_closed_by_its_cordon_and_by_taints_that_keep_pods_off() -> None:
+    """Taints that follow from the condition Ready do not count, nor do effects that end pods or only discourage."""
+    taints = [
+        {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+        {"key": "soft", "effect": "PreferNoSchedule"},
+        {"key": "end", "effect": "NoExecute"},
+    ]
+    tainted = decode_node(raw({"metadata": {"name": "a"}, "spec": {"taints": taints}}))
+    assert tainted.health.no_schedule == (Taint("gpu", "yes", "NoSchedule"),)
+    cordoned = decode_node(raw({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))
+    assert cordoned.health.no_schedule == (UNSCHEDULABLE,)
 
 
 def test_the_hostname_is_that_of_the_label_or_the_name() -> None:

@@ -136,6 +136,50 @@ def test_a_pod_follows_its_gang_to_a_node_that_it_avoids(phase: str, starts: set
     assert reconciler.take_avoided() == (set() if starts else {("ns/w", "node-1")})
 
 
+# --- closed nodes
+
+
+def closed_context(*nodes: str) -> PodContext:
+    """Return the context of a gang of three pods, two of them on node-1, to which the given nodes are closed."""
+
+    def is_closed(workload: str, pod_set: str, node: str) -> bool:
+        assert (workload, pod_set) == ("ns/w", "main")
+        return node in nodes
+
+    return avoiding()._replace(is_closed=is_closed)
+
+
+def test_pods_of_a_closed_node_are_held_until_it_is_replaced_or_open_again() -> None:
+    reconciler = PodReconciler()
+    add_pods(reconciler, *(held_pod(name, index=i) for i, name in enumerate("abc")))
+    assert ungated(reconciler, closed_context("node-1")) == {"c"}
+    assert reconciler.take_avoided() == {("ns/w", "node-1")}
+    assert ungated(reconciler, closed_context("node-1")) == set()
+    assert reconciler.take_avoided() == {("ns/w", "node-1")}
+    assert ungated(reconciler, closed_context()) == {"a", "b"}
+    assert reconciler.take_avoided() == set()
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_replaced"),
+    [
+        (pinned(held_pod("a", index=0, nodeName="node-1"), "node-1"), False),
+        (pinned(held_pod("a", index=0), "node-1"), True),
+    ],
+    ids=["bound", "waits"],
+)
+def test_a_closed_node_is_not_replaced_while_a_pod_runs_there(pod: Json, is_replaced: bool) -> None:
+    """A drain ends the pods of a node one after the other. No scheduler binds a replacement to that node."""
+    reconciler = PodReconciler()
+    add_pods(reconciler, pod, held_pod("b", index=1), pinned(held_pod("c", index=2), "node-2"))
+    assert ungated(reconciler, closed_context("node-1")) == set()
+    assert reconciler.take_avoided() == ({("ns/w", "node-1")} if is_replaced else set())
+    deleted = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    add_pods(reconciler, {**pod, "metadata": deleted})
+    assert ungated(reconciler, closed_context("node-1")) == set()
+    assert reconciler.take_avoided() == {("ns/w", "node-1")}
+
+
 # --- pods that wait for a failed node
 
 
