@@ -13,13 +13,13 @@ from zonewise_scheduler.controller.pods.node_pin import pinned_node
 from zonewise_scheduler.controller.pods.pod_binder import BIND, PodBinder
 from zonewise_scheduler.controller.pods.pod_rejections import PodRejections
 from zonewise_scheduler.controller.pods.predicted_admissions import with_predictions
-from zonewise_scheduler.controller.pods.stray_pods import end_stray_pod, find_stray_pods
+from zonewise_scheduler.controller.pods.stray_pods import end_stray_pod, find_stray_pods, waiting_pods
 from zonewise_scheduler.controller.pods.unevaluated import unevaluated_pod_sets
 from zonewise_scheduler.controller.pods.ungate import UngateContext, find_ungatings, ungate_write
 from zonewise_scheduler.controller.workloads.queue_annotations import binds_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence, Set
 
     from zonewise_scheduler.controller.pods.managed_pod import ManagedPod
     from zonewise_scheduler.controller.pods.pod_context import PodContext
@@ -96,6 +96,9 @@ class PodReconciler:
         """Check the pods that wait for these nodes, which have changed."""
         names = list(nodes)
         self.binder.mark_nodes(names)
+        waiting = {pod.workload_key for name in names for pod in self._pods.on_node(name) if pod.spec is not None}
+        self._may_have_strays |= waiting
+        self._dirty.update(dict.fromkeys(waiting))
         self._dirty.update(dict.fromkeys(self._gate.take_due(names, now)))
 
     def forget_marks(self) -> None:
@@ -138,10 +141,17 @@ class PodReconciler:
                 yield ungate_write(ungating)
 
     def _end_strays(self, key: str, workload: Json, pods: Sequence[ManagedPod], context: PodContext) -> Iterator[Write]:
-        for pod in find_stray_pods(workload, pods, context.node_names):
+        """Yield the patches that end stray pods, and note closed nodes for which pods wait. Raises FieldError."""
+        waiting = waiting_pods(workload, pods)
+        if not waiting:
+            return
+        for pod in find_stray_pods(workload, waiting, context.node_names):
             if pod.uid not in self._ending and pod.uid not in self._failed.get(key, ()):
                 self._ending.add(pod.uid)
                 yield end_stray_pod(pod, context.now)
+        self._note_deserted(
+            key, _closed_nodes(key, ((pod.pod_set, pinned_node(pod)) for pod in waiting), context), pods
+        )
 
     def take_avoided(self) -> set[tuple[str, str]]:
         """Return the workloads whose pods were held since the last call to avoid a node, each with that node."""
@@ -167,17 +177,21 @@ class PodReconciler:
         pods left out are checked again in each step, until the planner chooses another node or the condition ends.
         """
         nodes = {(each.pod.pod_set, each.pin.node) for each in ungatings if each.pin.node}
-        closed = {node for pod_set, node in nodes if context.is_closed(key, pod_set, node)}
+        closed = _closed_nodes(key, nodes, context)
         avoided = {node for pod_set, node in nodes if context.avoids(key, pod_set, node)}
         if not closed and not avoided:
             return list(ungatings)
-        active = [pod for pod in pods if not pod.is_held and not pod.is_terminated]
-        avoided -= {pinned_node(pod) for pod in active}
-        deserted = closed - {pod.node for pod in active if not pod.terminating}
+        avoided -= {pinned_node(pod) for pod in pods if not pod.is_held and not pod.is_terminated}
         if avoided or closed:
-            self._avoided |= {(key, node) for node in avoided | deserted}
+            self._avoided |= {(key, node) for node in avoided}
+            self._note_deserted(key, closed, pods)
             self._dirty[key] = None
         return [each for each in ungatings if each.pin.node not in avoided | closed]
+
+    def _note_deserted(self, key: str, closed: Set[str], pods: Sequence[ManagedPod]) -> None:
+        """Let closed nodes on which no pod of a workload runs be replaced."""
+        occupied = {pod.node for pod in pods if not pod.is_terminated and not pod.terminating}
+        self._avoided |= {(key, node) for node in closed - occupied}
 
     def _retry(self, workload: str, uid: str) -> None:
         """Check a pod in the next step, even if one of its writes has failed."""
@@ -187,6 +201,11 @@ class PodReconciler:
             if not failed:
                 del self._failed[workload]
                 del self._retry_times[workload]
+
+
+def _closed_nodes(key: str, nodes: Iterable[tuple[str, str]], context: PodContext) -> set[str]:
+    """Return the nodes that are closed to the pod sets of a workload with which they are paired."""
+    return {node for pod_set, node in nodes if context.is_closed(key, pod_set, node)}
 
 
 def _annotated(

@@ -29,14 +29,17 @@ END_STRAY = "end a pod of a failed node"
 _REASON = "NodeFailures"
 
 
-def find_stray_pods(workload: Json, pods: Sequence[ManagedPod], node_names: Mapping[str, str]) -> list[ManagedPod]:
-    """Return the pods that a scheduler may bind only to a node that failed, or that is no longer assigned to them.
+def waiting_pods(workload: Json, pods: Sequence[ManagedPod]) -> list[ManagedPod]:
+    """Return the pods that wait for a scheduler to bind them; none if the workload may not run."""
+    waiting = [pod for pod in pods if pod.spec is not None and not pod.is_terminated]
+    return waiting if waiting and may_run(workload) else []
+
+
+def find_stray_pods(workload: Json, waiting: Sequence[ManagedPod], node_names: Mapping[str, str]) -> list[ManagedPod]:
+    """Return the waiting pods whose only node has failed, or is no longer assigned to them.
 
     `node_names`: names of nodes by hostname. Raises FieldError for an invalid admission or affinity.
     """
-    waiting = [pod for pod in pods if pod.spec is not None and not pod.is_terminated]
-    if not waiting or not may_run(workload):
-        return []
     nodes = assigned_nodes(workload, node_names)
     return [
         pod for pod in waiting if pod.pod_set in nodes and (node := pinned_node(pod)) and node not in nodes[pod.pod_set]

@@ -180,6 +180,20 @@ def test_a_closed_node_is_not_replaced_while_a_pod_runs_there(pod: Json, is_repl
     assert reconciler.take_avoided() == {("ns/w", "node-1")}
 
 
+def test_a_node_that_closes_before_its_pods_are_bound_is_replaced() -> None:
+    """No pod is held any more. The change of the node is enough to check the pods that wait for it."""
+    reconciler = PodReconciler()
+    add_pods(reconciler, *(pinned(held_pod(name, index=i), f"node-{i + 1}") for i, name in enumerate("ab")))
+    assert ungated(reconciler, closed_context()) == set()
+    reconciler.mark_nodes(["node-1"], 0.0)
+    assert ungated(reconciler, closed_context("node-1")) == set()
+    assert reconciler.take_avoided() == {("ns/w", "node-1")}
+    add_pods(reconciler, pinned(held_pod("a", index=0, nodeName="node-1"), "node-1"))
+    reconciler.mark_nodes(["node-1"], 0.0)
+    assert ungated(reconciler, closed_context("node-1")) == set()
+    assert reconciler.take_avoided() == set()
+
+
 # --- pods that wait for a failed node
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.held_pods import assigned_workload, held_pod, managed, pinned
-from zonewise_scheduler.controller.pods.stray_pods import end_stray_pod, find_stray_pods
+from zonewise_scheduler.controller.pods.stray_pods import end_stray_pod, find_stray_pods, waiting_pods
 
 Json = dict[str, Any]
 
@@ -16,7 +16,8 @@ WORKLOAD = assigned_workload({"h1": 1, "h2": 1})
 
 
 def strays(*pods: Json, workload: Json = WORKLOAD, names: dict[str, str] = NAMES) -> list[str]:
-    return [pod.name for pod in find_stray_pods(workload, [managed(pod) for pod in pods], names)]
+    waiting = waiting_pods(workload, [managed(pod) for pod in pods])
+    return [pod.name for pod in find_stray_pods(workload, waiting, names)]
 
 
 def with_status(**status: Any) -> Json:
