@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from support.live_cluster import PODS, LiveCluster, simulated_live_cluster
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.live_cluster import PODS, LiveCluster, real_live_cluster, simulated_live_cluster
+from support.live_clusters import cluster, real_cluster, simulated_cluster
 from support.waiting import eventually
 from zonewise_scheduler.controller.pods.managed_pod import read_managed_pod
 from zonewise_scheduler.controller.pods.node_pin import pinned_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+__all__ = ["cluster", "real_cluster", "simulated_cluster"]
 
 
 def nodes_of_active_pods(cluster: LiveCluster, job: str) -> list[str]:
@@ -14,9 +25,12 @@ def nodes_of_active_pods(cluster: LiveCluster, job: str) -> list[str]:
     return sorted(pinned_node(pod) for pod in pods if not pod.is_terminated)
 
 
-def test_pods_that_wait_for_a_failed_node_are_replaced() -> None:
+@pytest.mark.parametrize("start", [simulated_live_cluster, real_live_cluster], ids=["simulated", "real"])
+def test_pods_that_wait_for_a_failed_node_are_replaced(
+    start: Callable[..., AbstractContextManager[LiveCluster]],
+) -> None:
     """No scheduler has bound them yet. Their replacements are placed on another node."""
-    with simulated_live_cluster(scheduled=False) as cluster, cluster.controller():
+    with start(scheduled=False) as cluster, cluster.controller():
         cluster.add_nodes(2)
         cluster.add_queue(16, topology=True)
         cluster.submit("job", 2, pods=2, backoffLimit=6)
@@ -25,11 +39,11 @@ def test_pods_that_wait_for_a_failed_node_are_replaced() -> None:
         eventually(lambda: nodes_of_active_pods(cluster, "job") == ["node-1", "node-1"])
 
 
-def test_the_pods_of_a_drained_node_are_replaced() -> None:
+def test_the_pods_of_a_drained_node_are_replaced(cluster: LiveCluster) -> None:
     """A drain cordons the node, and then evicts its pods one after the other."""
-    with simulated_live_cluster() as cluster, cluster.controller():
-        cluster.add_nodes(2, cpus=4)
-        cluster.add_queue(16, topology=True)
+    cluster.add_nodes(2, cpus=4)
+    cluster.add_queue(16, topology=True)
+    with cluster.controller():
         cluster.submit("job", 2, pods=2, backoffLimit=6)
         eventually(lambda: len(cluster.running_pods("job")) == 2)
         cluster.api.patch("/api/v1/nodes/node-0", {"spec": {"unschedulable": True}}).ok()
