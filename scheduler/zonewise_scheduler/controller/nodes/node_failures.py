@@ -5,7 +5,8 @@ The planner replaces the pods of a single unhealthy node, and evicts a workload 
 - once it is deleted, or has no condition Ready;
 - once it has not been Ready for a delay;
 - for a pod set that does not tolerate one of its taints with the effect NoExecute;
-- for a workload to which it is closed (is_closed_to), once a pod is to start there and none runs there any more;
+- for a workload that does not tolerate its taints with the effect NoSchedule, or the one that stands for a cordoned
+  node, once a pod is to start there and none runs there any more;
 - for a gang that avoids one of its conditions, once a pod of the gang is to start there and none is there yet.
 
 Taints that only reflect the condition Ready do not count: the node controller sets them at once, before the delay
@@ -81,41 +82,19 @@ def find_node_failures(
     return NodeFailures(changes, min((at for at in failing.values() if at > now), default=None))
 
 
-def avoids_node(
+def tolerates_taints(
     workload: Workload,
     pod_set: str,
-    health: NodeHealth,
+    taints: Iterable[Taint],
     flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
 ) -> bool:
-    """Return whether the pods of a pod set avoid a node because of one of its conditions. A single pod avoids none.
+    """Return whether the pods of a pod set tolerate all of these taints; a workload without quota has no such pods.
 
     `flavor_tolerations`: as in find_node_failures.
     """
-    return not _pod_set_tolerates(workload, pod_set, health.avoided, flavor_tolerations or {})
-
-
-def is_closed_to(
-    workload: Workload,
-    pod_set: str,
-    health: NodeHealth,
-    flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
-) -> bool:
-    """Return whether no further pod of a pod set may be bound to a node, because of a taint or because it is cordoned.
-
-    `flavor_tolerations`: as in find_node_failures.
-    """
-    return not _pod_set_tolerates(workload, pod_set, health.no_schedule, flavor_tolerations or {})
-
-
-def _pod_set_tolerates(
-    workload: Workload,
-    pod_set: str,
-    taints: tuple[Taint, ...],
-    flavor_tolerations: Mapping[str, tuple[Toleration, ...]],
-) -> bool:
     admissions = () if workload.admission is None else workload.admission.pod_sets
     return all(
-        _tolerates(taints, _tolerations(workload, admission, flavor_tolerations))
+        _tolerates(taints, _tolerations(workload, admission, flavor_tolerations or {}))
         for admission in admissions
         if admission.name == pod_set
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.nodes.node_failures import avoids_node, find_node_failures, is_closed_to
+from zonewise_scheduler.controller.nodes.node_failures import find_node_failures, tolerates_taints
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import placement_of
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
@@ -17,7 +17,7 @@ from zonewise_scheduler.nodes.node.node_info import read_node_info
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zonewise_common.k8s.taints import Toleration
+    from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
     from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
@@ -162,18 +162,23 @@ class NodeView:
         return failures.unhealthy_nodes
 
     def avoids(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
-        """Return whether the pods of a workload with quota avoid a node because of one of its current conditions."""
-        health, running = self.tracker.health.get(node), feed.state.running.get(workload)
-        if health is None or not health.avoided or running is None:
-            return False
-        return avoids_node(running.workload, pod_set, health, _flavor_tolerations(feed))
+        """Return whether the pods of a workload with quota avoid a node because of one of its current conditions.
+
+        A single pod avoids none.
+        """
+        health = self.tracker.health.get(node)
+        return health is not None and not self._tolerates(feed, workload, pod_set, health.avoided)
 
     def is_closed(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
         """Return whether no further pod of a workload with quota may be bound to a node that is tainted or cordoned."""
-        health, running = self.tracker.health.get(node), feed.state.running.get(workload)
-        if health is None or not health.no_schedule or running is None:
-            return False
-        return is_closed_to(running.workload, pod_set, health, _flavor_tolerations(feed))
+        health = self.tracker.health.get(node)
+        return health is not None and not self._tolerates(feed, workload, pod_set, health.no_schedule)
+
+    def _tolerates(self, feed: PlannerFeed, workload: str, pod_set: str, taints: tuple[Taint, ...]) -> bool:
+        running = feed.state.running.get(workload)
+        if not taints or running is None:
+            return True
+        return tolerates_taints(running.workload, pod_set, taints, _flavor_tolerations(feed))
 
     def avoid(self, workload: str, node: str) -> None:
         """Count a node as failed for a workload that avoids it, as long as the node has a condition or taint for it."""

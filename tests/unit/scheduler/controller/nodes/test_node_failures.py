@@ -9,9 +9,8 @@ import pytest
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.controller.nodes.node_failures import (
     MAX_UNHEALTHY_NODES,
-    avoids_node,
     find_node_failures,
-    is_closed_to,
+    tolerates_taints,
 )
 from zonewise_scheduler.controller.nodes.types import NodeHealth
 from zonewise_scheduler.nodes.node.avoided_conditions import KEY, SINGLE_POD
@@ -102,19 +101,21 @@ def test_an_avoided_node_fails_only_for_the_workload_that_avoids_it() -> None:
 
 
 def test_gangs_avoid_a_condition_but_single_pods_do_not() -> None:
-    suspect = READY._replace(avoided=(Taint(KEY, "GPUHardwareFault XID79", "NoSchedule"),))
-    assert avoids_node(workload("ab"), "main", suspect)
-    assert not avoids_node(workload("ab"), "main", READY)
-    assert not avoids_node(workload("ab"), "absent", suspect)
-    assert not avoids_node(workload("a", tolerations=(SINGLE_POD,)), "main", suspect)
-    assert not avoids_node(Workload("ns", "w", ()), "main", suspect)
+    suspect = (Taint(KEY, "GPUHardwareFault XID79", "NoSchedule"),)
+    assert not tolerates_taints(workload("ab"), "main", suspect)
+    assert tolerates_taints(workload("ab"), "main", ())
+    assert tolerates_taints(workload("ab"), "absent", suspect)
+    assert tolerates_taints(workload("a", tolerations=(SINGLE_POD,)), "main", suspect)
+    assert tolerates_taints(Workload("ns", "w", ()), "main", suspect)
 
 
-def test_a_taint_closes_a_node_to_pods_that_do_not_tolerate_it() -> None:
+def test_pods_or_their_flavors_tolerate_a_taint() -> None:
+    taints, tolerations = (Taint("maintenance", "", "NoSchedule"),), (Toleration("maintenance", "Exists"),)
+    assert not tolerates_taints(workload("a"), "main", taints)
+    assert tolerates_taints(workload("a", tolerations=tolerations), "main", taints)
+    assert tolerates_taints(workload("a"), "main", taints, {"all": tolerations})
+
+
+def test_running_pods_keep_a_node_that_is_closed_to_further_ones() -> None:
     tainted = READY._replace(no_schedule=(Taint("maintenance", "", "NoSchedule"),))
-    tolerations = (Toleration("maintenance", "Exists"),)
-    assert is_closed_to(workload("a"), "main", tainted)
-    assert not is_closed_to(workload("a"), "main", READY)
-    assert not is_closed_to(workload("a", tolerations=tolerations), "main", tainted)
-    assert not is_closed_to(workload("a"), "main", tainted, {"all": tolerations})
     assert find_node_failures({"a": tainted}, [workload("a")], 0.0).unhealthy_nodes == {}, "its pods continue to run"
