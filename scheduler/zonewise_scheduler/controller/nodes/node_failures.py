@@ -5,8 +5,7 @@ The planner replaces the pods of a single unhealthy node, and evicts a workload 
 - once it is deleted, or has no condition Ready;
 - once it has not been Ready for a delay;
 - for a pod set that does not tolerate one of its taints with the effect NoExecute;
-- for a workload that does not tolerate its taints with the effect NoSchedule, or the one that stands for a cordoned
-  node, once a pod is to start there and none runs there any more;
+- for a workload to which NodeView.is_closed applies, once a pod is to start there and none runs there any more;
 - for a gang that avoids one of its conditions, once a pod of the gang is to start there and none is there yet.
 
 Taints that only reflect the condition Ready do not count: the node controller sets them at once, before the delay
