@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
+from zonewise_common.k8s.dates import LAST_TIME
 from zonewise_scheduler.backfill.recording import RecordingHeader, read_header
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ Json = dict[str, Any]
 
 _FieldTypes = dict[str, type | tuple[type, ...]]
 _NUMBER = (int, float)
-_MAX_TIME = 253_402_300_800
-"""The year 10000, in seconds since 1970; no date can represent it."""
 _WORKLOAD: _FieldTypes = {"workload": dict}
 _KEY: _FieldTypes = {"key": str}
 _FIELDS: dict[str, _FieldTypes] = {
@@ -143,6 +142,6 @@ def _entry(number: int, document: Json) -> RecordedEntry:
         value = document.get(field)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise DamagedRecordingError(number, f"{name}: {field}: invalid: {value!r:.80}")
-    if name == "pass" and not 0 <= document["at"] < _MAX_TIME:
+    if name == "pass" and not 0 <= document["at"] < LAST_TIME + 1:
         raise DamagedRecordingError(number, f"pass: at: not from 1970 to 9999: {document['at']!r:.80}")
     return RecordedEntry(number, document)
