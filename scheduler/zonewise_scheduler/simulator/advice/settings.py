@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY
+from zonewise_scheduler.admission.resource_names import CPU, EPHEMERAL_STORAGE, is_memory
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, policy_named
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource, ResourceQuota, resource_quotas
@@ -160,7 +160,7 @@ class NominalQuota(NamedTuple):
     def _unit(self) -> int:
         """Return the step of the search: one CPU, GiB or device."""
         resource = self.target.key.resource
-        is_size = resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGEPAGES_PREFIX)
+        is_size = is_memory(resource) or resource == EPHEMERAL_STORAGE
         return _MILLI if resource == CPU else _GIB if is_size else 1
 
     def value(self, position: int) -> float:
