@@ -31,8 +31,8 @@ def input_files(arguments: Namespace) -> dict[str, bytes]:
     if arguments.inputs is not None:
         return {}
     files: dict[str, bytes] = {}
-    for name in sources(arguments):
-        if (path := _existing(arguments, name)) is not None:
+    for name, text in sources(arguments).items():
+        if (path := _existing(text)) is not None:
             files |= {f"{name}/{file.relative_to(path.parent)}": content for file, content in _contents(path)}
     size = sum(map(len, files.values()))
     if size > MAX_INPUT_BYTES:
@@ -83,17 +83,16 @@ def _pairs(arguments: Namespace) -> Iterator[str]:
 
 def _remote(arguments: Namespace, name: str) -> str | None:
     """Return the path of an argument's file in a pod; None if the argument names no file."""
-    path = _existing(arguments, name)
+    path = _existing(sources(arguments).get(name, ""))
     if path is None:
         return None
     return f"{INPUTS}/{name}/{path.name}" if arguments.inputs is None else f"{arguments.inputs}/{path.name}"
 
 
-def _existing(arguments: Namespace, name: str) -> Path | None:
-    """Return the path of an argument's file or directory, which ends in its name; that of a link is its own."""
-    text = sources(arguments).get(name)
-    path = None if text is None else Path(text)
-    if path is None or not path.exists():
+def _existing(text: str) -> Path | None:
+    """Return the path of a file or directory, which ends in its name; that of a link is its own."""
+    path = Path(text)
+    if not text or not path.exists():
         return None
     return path.resolve() if path.name in ("", "..") else path
 
