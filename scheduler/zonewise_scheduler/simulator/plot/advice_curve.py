@@ -15,7 +15,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from zonewise_scheduler.simulator.plot import style
-from zonewise_scheduler.simulator.plot.figure import DPI, LINE, WIDTH, caption_lines, save_figure, title_line
+from zonewise_scheduler.simulator.plot.figure import (
+    DPI,
+    LINE,
+    WIDTH,
+    caption_lines,
+    draw_caption,
+    save_figure,
+    title_line,
+)
 from zonewise_scheduler.simulator.plot.time_units import axis_unit
 
 if TYPE_CHECKING:
@@ -42,8 +50,7 @@ def write_advice_figure(curve: AdviceCurve, path: Path, file_format: str) -> Non
         figure = Figure(figsize=(WIDTH, height), dpi=DPI)
         FigureCanvasAgg(figure)
         figure.text(_LEFT, 1 - 0.32 / height, title, size=14, weight="bold")
-        for index, line in enumerate(lines):
-            figure.text(_LEFT, 1 - (0.6 + LINE * index) / height, line, color=style.DIM)
+        draw_caption(figure, _LEFT, lines)
         _draw_curve(figure.add_axes((_LEFT, _FOOT / height, _WIDTH, _CURVE / height)), curve)
         save_figure(figure, path, file_format, title)
 

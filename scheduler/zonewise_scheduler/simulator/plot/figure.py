@@ -96,6 +96,12 @@ def caption_lines(caption: str) -> list[str]:
     return [style.printable(line) for line in wrap(caption, _CAPTION)]
 
 
+def draw_caption(figure: Figure, left: float, lines: Sequence[str]) -> None:
+    """Draw the lines of a caption below the title; `left`: their left edge, as a share of the figure."""
+    for index, line in enumerate(lines):
+        figure.text(left, 1 - (0.6 + LINE * index) / figure.get_figheight(), line, color=style.DIM)
+
+
 def save_figure(figure: Figure, path: Path, file_format: str, title: str) -> None:
     """Write a figure as svg or png; the bytes are deterministic."""
     if file_format == "svg":
@@ -208,8 +214,7 @@ def _stacked_axes(head: float, heights: Sequence[float], gaps: Sequence[float]) 
 def _draw_headline(figure: Figure, spec: FigureSpec, handles: Sequence[Line2D], columns: int) -> None:
     figure_height, left = figure.get_figheight(), _LEFT / WIDTH
     figure.text(left, 1 - 0.36 / figure_height, spec.title, size=14, weight="bold")
-    for index, line in enumerate(spec.caption):
-        figure.text(left, 1 - (0.6 + LINE * index) / figure_height, line, color=style.DIM)
+    draw_caption(figure, left, spec.caption)
     if handles:
         corner = (left, 1 - (0.5 + LINE * max(len(spec.caption), 1)) / figure_height)
         _draw_policy_legend(figure, handles, columns, corner)
