@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.pool.job import Job
 from zonewise_scheduler.backfill.pool.packed_amounts import ResourcePacking
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision
 from zonewise_scheduler.simulator.pool_simulation import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolState
+    from zonewise_scheduler.backfill.pool.pool_state import PoolPolicy, PoolState
 
 CPUS = ResourcePacking(("cpu",))
 TWO = ResourcePacking(("cpu", "gpu"))
@@ -37,6 +38,13 @@ def task(serial: int, cpus: int, limit: float, submitted: float = 0, run: float 
 def cpus(free: int) -> int:
     """Return packed available CPUs."""
     return CPUS.pack_available({"cpu": free})
+
+
+def start_job(state: PoolState, one: Job, now: float) -> None:
+    """Let a job run from now on; the next decision is as the first one of a policy."""
+    state.submit(one)
+    state.apply(PoolDecision((one,)), now)
+    state.must_rebuild = state.must_retry = True
 
 
 class PoolCase(NamedTuple):

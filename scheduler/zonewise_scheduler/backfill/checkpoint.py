@@ -54,17 +54,17 @@ class CheckpointPodSet(TypedDict):
 
 
 class CheckpointReservation(TypedDict):
-    """A reservation; workloads are identified by key, jobs of a pool by name."""
+    """A reservation; workloads are identified by key."""
 
     workload: str
     queue: str
-    """ClusterQueue, or "" for a pool."""
+    """The ClusterQueue."""
     start: float | None
     pod_sets: list[CheckpointPodSet]
     waits_for: list[str]
     victims: list[str]
     requirements: NotRequired[str]
-    """Digest of the workload's requirements (same_requirements); absent for pools and in older checkpoints."""
+    """Digest of the workload's requirements (same_requirements); absent in older checkpoints."""
 
 
 class CheckpointUsage(TypedDict):

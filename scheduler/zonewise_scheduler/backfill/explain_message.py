@@ -57,6 +57,7 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
             if len(explanation.failed_checks) > 1
             else f"its admission check {checks} has failed"
         ]
+    queue = f"ClusterQueue {explanation.queue}"
     clauses = [_unsuitable_flavor(flavor) for flavor in explanation.unsuitable_flavors]
     clauses += [_quota_shortage(shortage) for shortage in explanation.shortages]
     if explanation.placement_failure is not None:
@@ -68,10 +69,10 @@ def _reasons(explanation: Explanation, when: Callable[[float, float], str]) -> l
     if (delayed := explanation.delayed_reservation) is not None:
         clauses.append(f"would delay {delayed.key}, which is reserved to start {when(delayed.start, explanation.now)}")
     if explanation.blocked_by:
-        clauses.append(f"{explanation.blocked_by} is before it in {_queue(explanation)} and must start first")
+        clauses.append(f"{explanation.blocked_by} is before it in {queue} and must start first")
     if clauses:
         return clauses
-    return [f"is number {explanation.position} in {_queue(explanation)}; the next scheduling pass decides"]
+    return [f"is number {explanation.position} in {queue}; the next scheduling pass decides"]
 
 
 def _start(explanation: Explanation, when: Callable[[float, float], str]) -> list[str]:
@@ -86,8 +87,7 @@ def _start(explanation: Explanation, when: Callable[[float, float], str]) -> lis
 
 
 def _quota_shortage(shortage: QuotaShortage) -> str:
-    flavor = f" of flavor {shortage.flavor}" if shortage.flavor else ""
-    needs = f"needs {_amount(shortage.resource, shortage.requested)}{flavor}"
+    needs = f"needs {_amount(shortage.resource, shortage.requested)} of flavor {shortage.flavor}"
     limit = milli_count(shortage.resource, shortage.limit_amount)
     available = milli_count(shortage.resource, shortage.available)
     if shortage.limit_kind == "borrowing":
@@ -103,8 +103,6 @@ def _quota_shortage(shortage: QuotaShortage) -> str:
 
 
 def _limiting_node(shortage: QuotaShortage) -> str:
-    if not shortage.limiting_node:
-        return "the pool"
     return f"{'cohort' if shortage.limit_kind == 'cohort' else 'ClusterQueue'} {shortage.limiting_node}"
 
 
@@ -119,10 +117,6 @@ def _placement_failure(failure: TopologyPlacementFailure) -> str:
     if failure.domain and failure.level:
         message += f"; most capacity is in {failure.level} {'/'.join(failure.domain)}"
     return f"{message}; on node {failure.node} it {failure.kubelet_reason}" if failure.kubelet_reason else message
-
-
-def _queue(explanation: Explanation) -> str:
-    return f"ClusterQueue {explanation.queue}" if explanation.queue else "the pool"
 
 
 def _workloads(keys: Sequence[str]) -> str:

@@ -18,7 +18,6 @@ class QuotaShortage(NamedTuple):
     """A shortage of one resource of one flavor; all quantities are amounts."""
 
     flavor: str
-    """"" for the resource of a pool."""
     resource: str
     requested: int
     available: int
@@ -26,7 +25,7 @@ class QuotaShortage(NamedTuple):
     limit_kind: LimitKind
     """Kind of the limit that applies."""
     limiting_node: str
-    """ClusterQueue or Cohort that has the limit; "" for a pool."""
+    """ClusterQueue or Cohort that has the limit."""
     limit_amount: int
     """Size of the whole limit."""
     not_lent: int = 0
@@ -49,7 +48,7 @@ class Explanation(NamedTuple):
 
     key: str
     queue: str
-    """ClusterQueue, or "" for a pool."""
+    """The ClusterQueue."""
     position: int
     """Position in the order of its queue, starting at 1; 0 if it is in no pending queue."""
     now: float

@@ -16,8 +16,7 @@ Proof.
 A job that must wait for others without a walltime has no known start. Its amounts are withheld from all later jobs
 until those others have ended.
 
-After an unexpected event (an overrun, a smaller capacity), each reservation that still fits keeps its start. The others
-move to the earliest possible starts.
+After an overrun, each reservation that still fits keeps its start. The others move to the earliest possible starts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolReserv
 from zonewise_scheduler.backfill.pool.profile import AvailabilityProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_scheduler.backfill.pool.job import Job
     from zonewise_scheduler.backfill.pool.pool_state import PoolState
@@ -63,30 +62,12 @@ class ConservativeBackfill:
         """A job that does not fit gets its reservation on arrival."""
         return True
 
-    @property
-    def reserved_starts(self) -> Mapping[Job, float]:
-        """The reserved starts; infinite if unknown."""
-        return self._starts
-
     def fork(self) -> ConservativeBackfill:
         """Return an independent copy of the reservations, for a copy of the state."""
         other = ConservativeBackfill(self._policy)
         other._reserved_jobs, other._starts = self._reserved_jobs[:], self._starts.copy()
         other._profile, other._freed_until = self._profile.copy(), self._freed_until
         return other
-
-    def resume(self, starts: Mapping[Job, float], now: float, state: PoolState) -> None:
-        """Restore the reservations of pending jobs; if they do not all fit, the next decision moves some."""
-        profile = self._profile = AvailabilityProfile(now, state.available, state.running)
-        self._reserved_jobs, self._starts = sorted(starts, key=queue_order), dict(starts)
-        self._freed_until = inf
-        feasible = True
-        for job in sorted(starts, key=self._starts.__getitem__):  # unknown starts last: they need not fit
-            start, end = max(starts[job], now), starts[job] + job.walltime
-            feasible &= start == inf or profile.fits(job, start)
-            profile.add(now if start == inf else start, end, -job.request)
-        state.must_rebuild = not feasible
-        state.new_jobs = [job for job in state.new_jobs if job not in starts]
 
     def decide(self, now: float, state: PoolState) -> PoolDecision:
         """Return the jobs that start now; make reservations for others."""
@@ -102,14 +83,7 @@ class ConservativeBackfill:
 
     def reservations(self, now: float, state: PoolState) -> list[PoolReservation]:  # noqa: ARG002 -- as of the decision
         """Return the reservations, in the order of the queue."""
-        jobs_by_end: dict[float, list[Job]] = {}
-        for deadline, _, job in state.running:
-            jobs_by_end.setdefault(deadline, []).append(job)
-        for job, start in self._starts.items():
-            if start < inf:
-                jobs_by_end.setdefault(start + job.walltime, []).append(job)
-        reserved = ((job, self._starts[job]) for job in self._reserved_jobs)
-        return [PoolReservation(job, start, tuple(jobs_by_end.get(start, ()))) for job, start in reserved]
+        return [PoolReservation(job, self._starts[job]) for job in self._reserved_jobs]
 
     # --- changes since the last decision
 
@@ -119,15 +93,12 @@ class ConservativeBackfill:
             return self._rebuild(now, state)
         profile = self._profile
         profile.advance(now)
-        freed = bool(state.withdrawn)
+        freed = False
         for job, deadline in state.ended:
             if deadline > now:
                 profile.add(now, deadline, job.request)
                 self._freed_until = max(self._freed_until, deadline)
                 freed = True
-        for job in state.withdrawn:
-            if job in self._starts:
-                self._freed_until = max(self._freed_until, self._release(job, now, profile))
         if freed:
             self._compress(now, profile)
         return profile
@@ -136,8 +107,7 @@ class ConservativeBackfill:
         """Rebuild the profile; reservations that still fit keep their starts."""
         profile = self._profile = AvailabilityProfile(now, state.available, state.running)
         moved: list[Job] = []
-        old_starts = self._starts
-        jobs = [job for job in self._reserved_jobs if job not in state.withdrawn and state.fits_capacity(job)]
+        jobs, old_starts = self._reserved_jobs, self._starts
         self._reserved_jobs, self._starts = [], {}
         for job in jobs:
             start = max(old_starts[job], now)
@@ -200,7 +170,7 @@ class ConservativeBackfill:
         for job in self._without_reservation(now, state):
             if len(self._reserved_jobs) >= self._policy.depth:
                 return
-            if job in self._starts or job in started or not state.fits_capacity(job):
+            if job in self._starts or job in started:
                 continue
             start = profile.earliest(job)
             if start <= now and (available - job.request) & job.guards == job.guards:
@@ -248,13 +218,6 @@ class ConservativeBackfill:
         """Set a job's start and remove its amounts from the profile, from now on if the start is unknown."""
         self._starts[job] = start
         profile.add(now if start == inf else start, start + job.walltime, -job.request)
-
-    def _release(self, job: Job, now: float, profile: AvailabilityProfile) -> float:
-        """Remove a reservation; return the time until which this adds to the profile."""
-        self._reserved_jobs.remove(job)
-        start = self._starts.pop(job)
-        profile.add(now if start == inf else max(start, now), start + job.walltime, job.request)
-        return start + job.walltime
 
 
 def _due_jobs(now: float, pending: Sequence[Job], policy: BackfillPolicy) -> Iterator[Job]:

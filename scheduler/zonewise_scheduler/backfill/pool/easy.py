@@ -92,7 +92,7 @@ class EasyBackfill(NamedTuple):
             if (available - job.request) & job.guards == job.guards:
                 starts.append(job)
                 available -= job.request
-            elif state.fits_capacity(job):
+            else:
                 latest = self.policy.latest_start(now, job.submitted)
                 if latest == inf or _shadow(job, now, available, state, starts).time <= latest:
                     return starts, job, available

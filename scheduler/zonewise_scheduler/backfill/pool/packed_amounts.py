@@ -65,11 +65,6 @@ class ResourcePacking:
         """Return a packed request (PackedRequest.amount) by resource."""
         return {name: request >> shift & self._field_mask for name, shift in self._shifts.items()}
 
-    def insufficient_resources(self, available: int, request: int, guards: int) -> tuple[str, ...]:
-        """Return the resources of which less is available than requested."""
-        negative = guards & ~(available - request)
-        return tuple(name for name, shift in self._shifts.items() if negative >> shift & self._bias)
-
     def _shift(self, name: str, size: int, least: int) -> int:
         if name not in self._shifts:
             raise ValueError(f"{name}: no such resource; there are {', '.join(self.names)}")

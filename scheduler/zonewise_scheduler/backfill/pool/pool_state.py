@@ -40,9 +40,6 @@ class PoolReservation(NamedTuple):
     start: float
     """The job starts at this time or earlier if running jobs end within their walltimes; infinite if some declare
     none."""
-    waits_for: tuple[Job, ...] = ()
-    """Jobs that end exactly at the start; they are running or hold an earlier reservation. If the start is infinite:
-    those without a walltime."""
 
 
 class PoolPolicy(Protocol):
@@ -75,7 +72,7 @@ class PoolState:
 
     __slots__ = (
         "_order", "_unordered", "available", "capacity", "ended", "must_rebuild", "must_retry", "new_jobs", "pending",
-        "reserved_job", "run_spans", "running", "withdrawn",
+        "reserved_job", "run_spans", "running",
     )  # fmt: skip
 
     def __init__(self, capacity: int) -> None:
@@ -93,10 +90,8 @@ class PoolState:
         """Pending jobs that arrived after the last decision."""
         self.ended: list[tuple[Job, float]] = []
         """Jobs that have ended since the last decision, with their deadlines."""
-        self.withdrawn: list[Job] = []
-        """Jobs that were withdrawn since the last decision."""
         self.must_rebuild = True
-        """Whether something unexpected has happened: an overrun, a start without a decision, another capacity."""
+        """Whether a job has overrun its walltime since the last decision, or there was no decision yet."""
         self.must_retry = True
         """Whether jobs that did not fit may fit now."""
         self._order: PendingOrder | None = None
@@ -119,39 +114,17 @@ class PoolState:
         other.available = self.available
         other.pending, other.running, other.run_spans = self.pending[:], self.running[:], self.run_spans.copy()
         other.reserved_job = self.reserved_job
-        other.new_jobs, other.ended, other.withdrawn = self.new_jobs[:], self.ended[:], self.withdrawn[:]
+        other.new_jobs, other.ended = self.new_jobs[:], self.ended[:]
         other.must_rebuild, other.must_retry = self.must_rebuild, self.must_retry
         other._order, other._unordered = None if self._order is None else self._order.copy(), self._unordered[:]
         return other
 
     def submit(self, job: Job) -> None:
-        """Add a pending job."""
+        """Add a pending job; it must fit into the empty pool."""
         insort(self.pending, job, key=queue_order)
         self.new_jobs.append(job)
         if self._order is not None:
             self._unordered.append(job)
-
-    def withdraw(self, job: Job) -> None:
-        """Remove a pending job; raise ValueError if it is not pending."""
-        self.pending.remove(job)
-        self._remove_from_order((job,))
-        if job in self.new_jobs:
-            self.new_jobs.remove(job)
-        if self.reserved_job is job:
-            self.reserved_job = None
-        self.withdrawn.append(job)
-        self.must_retry = True
-
-    def start(self, job: Job, now: float) -> None:
-        """Add a job that runs without a decision, regardless of what is available."""
-        self._run(job, now)
-        self.must_rebuild = True
-
-    def _run(self, job: Job, now: float) -> None:
-        self.available -= job.request
-        deadline = now + job.walltime
-        insort(self.running, (deadline, job.serial, job))
-        self.run_spans[job] = (now, deadline)
 
     def end(self, job: Job) -> None:
         """Remove a running job, at its deadline or earlier; raise KeyError if it is not running."""
@@ -170,14 +143,6 @@ class PoolState:
             insort(self.running, (deadline, serial, job))
             self.run_spans[job] = (started_at, deadline)
             self.must_rebuild = self.must_retry = True
-
-    def set_capacity(self, capacity: int) -> None:
-        """Change the pool's capacity, packed, after nodes or quotas were added or removed."""
-        self.available += capacity - self.capacity
-        self.capacity = capacity
-        self.must_rebuild = self.must_retry = True
-        if self.reserved_job is not None and not self.fits_capacity(self.reserved_job):
-            self.reserved_job = None
 
     def fits_capacity(self, job: Job) -> bool:
         """Return whether a job fits into the empty pool."""
@@ -198,15 +163,16 @@ class PoolState:
                 self.pending.remove(job)
         self._remove_from_order(starts)
         for job in starts:
-            self._run(job, now)
+            deadline = now + job.walltime
+            self.available -= job.request
+            insort(self.running, (deadline, job.serial, job))
+            self.run_spans[job] = (now, deadline)
         self.reserved_job = decision.reserved_job
         self.must_retry = self.must_rebuild = False
         if self.new_jobs:
             self.new_jobs = []
         if self.ended:
             self.ended = []
-        if self.withdrawn:
-            self.withdrawn = []
 
     def _remove_from_order(self, jobs: Iterable[Job]) -> None:
         if self._order is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.backfill.pool.pool_state import PoolReservation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from zonewise_scheduler.backfill.pool.job import Job
 
@@ -37,8 +37,7 @@ def shadow_time(job: Job, now: float, available: int, running: Iterable[tuple[fl
 
 
 def earliest_reservation(
-    job: Job, now: float, available: int, running: Sequence[tuple[float, int, Job]]
+    job: Job, now: float, available: int, running: Iterable[tuple[float, int, Job]]
 ) -> PoolReservation:
     """Return the reservation of a job at its shadow time."""
-    start = shadow_time(job, now, available, running).time
-    return PoolReservation(job, start, tuple(running_job for deadline, _, running_job in running if deadline == start))
+    return PoolReservation(job, shadow_time(job, now, available, running).time)

@@ -49,8 +49,8 @@ def test_a_placement_failure_names_the_fullest_domain_and_a_node(failure: Topolo
             "needs 1 CPU of flavor all; ClusterQueue team has 0 of its 8 left",
         ),
         (
-            QuotaShortage("", "cpu", 4000, 2000, "nominal", "", 2000, exceeds_max_quota=True),
-            "needs 4 CPUs; the pool has 2",
+            QuotaShortage("all", "cpu", 4000, 2000, "nominal", "team", 2000, exceeds_max_quota=True),
+            "needs 4 CPUs of flavor all; ClusterQueue team has 2",
         ),
         (
             QuotaShortage("all", "cpu", 4000, 2000, "borrowing", "team", 3000),
@@ -73,15 +73,15 @@ def test_a_quota_shortage_names_what_limits_the_quota(shortage: QuotaShortage, w
 @pytest.mark.parametrize(
     ("resource", "size", "words"),
     [
-        ("cpu", 500, "needs 0.5 CPUs; the pool has 0.5"),
-        ("cpu", 1000, "needs 1 CPU; the pool has 1"),
-        ("accelerator", 1000, "needs 1000 accelerator; the pool has 1000"),
-        ("nvidia.com/gpu", 2, "needs 2 nvidia.com/gpu; the pool has 2"),
+        ("cpu", 500, "needs 0.5 CPUs of flavor all; ClusterQueue team has 0.5"),
+        ("cpu", 1000, "needs 1 CPU of flavor all; ClusterQueue team has 1"),
+        ("accelerator", 1000, "needs 1000 accelerator of flavor all; ClusterQueue team has 1000"),
+        ("nvidia.com/gpu", 2, "needs 2 nvidia.com/gpu of flavor all; ClusterQueue team has 2"),
     ],
 )
 def test_only_cpus_are_counted_in_thousandths(resource: str, size: int, words: str) -> None:
     """The name of the resource may be a separate object, as a JSON decoder creates it."""
-    lack = QuotaShortage("", "".join(list(resource)), size, size, "nominal", "", size, exceeds_max_quota=True)
+    lack = QuotaShortage("all", "".join(list(resource)), size, size, "nominal", "team", size, exceeds_max_quota=True)
     assert sentence(shortages=(lack,)) == words
 
 
@@ -109,7 +109,6 @@ def test_a_duration_has_its_largest_unit_and_whole_units_of_the_next(seconds: fl
     ("facts", "words"),
     [
         ({}, "is number 3 in ClusterQueue team; the next scheduling pass decides"),
-        ({"queue": ""}, "is number 3 in the pool; the next scheduling pass decides"),
         ({"queue_message": "the queue is stopped", "failed_checks": ("a",)}, "the queue is stopped"),
         ({"failed_checks": ("a",)}, "its admission check a has failed"),
         ({"failed_checks": ("a", "b")}, "its admission checks a and b have failed"),

@@ -51,40 +51,6 @@ def occupied() -> Pool:
     return pool
 
 
-def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
-    """Jobs either run or hold a reservation. A job without a walltime makes the start unknown."""
-    pool = Pool()
-    jobs = [(5, 10), (3, 10), (8, 5), (7, 2), (1, 7), (8, inf), (8, 1)]
-    for serial, (size, walltime) in enumerate(jobs):
-        pool.state.submit(job(serial, size, walltime))
-    pool.decide(0)
-    reservations = pool.policy.reservations(0, pool.state)
-    assert [(one.job.serial, one.start, [other.serial for other in one.waits_for]) for one in reservations] == [
-        (2, 10, [0, 1]),
-        (3, 15, [2]),
-        (4, 15, [2]),
-        (5, 22, [4]),
-        (6, inf, [5]),
-    ]
-
-
-@pytest.mark.parametrize("withdrawn_at", [0, 4, 9])
-def test_the_amounts_of_a_withdrawn_reservation_are_available_only_until_its_deadline(withdrawn_at: int) -> None:
-    """The next job moves forward; the jobs behind it get only the amounts that are left."""
-    pool = occupied()
-    jobs = [job(serial, 8, walltime) for serial, walltime in ((1, 5), (2, 7), (3, 6))]
-    for one in jobs:
-        pool.state.submit(one)
-    pool.decide(0)
-    assert pool.starts() == {1: 10, 2: 15, 3: 22}
-    pool.state.withdraw(jobs[0])
-    pool.decide(withdrawn_at)
-    assert pool.starts() == {2: 10, 3: 17}
-    pool.state.submit(job(4, 1, 1))
-    pool.decide(withdrawn_at)
-    assert pool.starts() == {2: 10, 3: 17, 4: 23}
-
-
 @pytest.mark.parametrize("now", [10, 10.5, 25])
 def test_a_job_that_starts_late_uses_its_amounts_for_its_whole_walltime(now: float) -> None:
     """The next job that needs all CPUs starts after it; a small job beside it may run for the same time."""
@@ -99,55 +65,6 @@ def test_a_job_that_starts_late_uses_its_amounts_for_its_whole_walltime(now: flo
     assert (pool.running(), pool.starts()) == ([1, 3], {2: now + 10})
 
 
-@pytest.mark.parametrize("now", [3, 10, 12])
-def test_a_restored_reservation_holds_its_amounts_only_until_its_deadline(now: int) -> None:
-    """The amounts are held even after the reserved start: the running job outlives its walltime of 10 s."""
-    pool = occupied()
-    pool.state.extend_overrun(now)
-    reserved = job(1, 8, 7)
-    pool.state.submit(reserved)
-    pool.policy.resume({reserved: 10}, now, pool.state)
-    assert pool.state.must_rebuild == (now >= 10)
-    pool.state.submit(job(2, 8, 5))
-    pool.decide(now)
-    start = 10 if now < 10 else now + OVERRUN_EXTENSION
-    assert pool.starts() == {1: start, 2: start + 7}
-
-
-def test_a_restored_reservation_holds_nothing_before_its_start() -> None:
-    """Until 10 s, a job of 3 CPUs may run beside the running one of 5. Another job starts after the reserved one."""
-    pool = Pool()
-    pool.submit(job(0, 5, 10))
-    pool.decide(0)
-    reserved = job(1, 8, 7)
-    pool.submit(reserved)
-    pool.policy.resume({reserved: 10}, 0, pool.state)
-    pool.submit(job(2, 3, 10), job(3, 1, 1))
-    pool.decide(0)
-    assert (pool.running(), pool.starts()) == ([0, 2], {1: 10, 3: 17})
-
-
-def test_a_restored_reservation_with_an_unknown_start_need_not_fit() -> None:
-    pool = Pool()
-    pool.submit(job(0, 4, inf))
-    pool.decide(0)
-    blocked = job(1, 6, 5)
-    pool.submit(blocked)
-    pool.policy.resume({blocked: float("inf")}, 0, pool.state)
-    assert not pool.state.must_rebuild
-
-
-def test_more_reservations_than_the_depth_are_restored_but_no_new_one_is_made() -> None:
-    pool = Pool(BackfillPolicy(depth=1, eager=True))
-    pool.submit(job(0, 8, 10))
-    pool.decide(0)
-    jobs = [job(serial, 8, 5) for serial in (1, 2, 3)]
-    pool.submit(*jobs)
-    pool.policy.resume({jobs[0]: 10, jobs[1]: 15}, 0, pool.state)
-    pool.decide(0)
-    assert pool.starts() == {1: 10, 2: 15}
-
-
 def test_a_job_that_is_not_due_may_overtake_and_be_overtaken() -> None:
     """Under a policy that reserves after 5 s, no job has a reservation before then, and the shortest job is first."""
     pool = Pool(BackfillPolicy(reserve_after=5, depth=UNLIMITED_DEPTH, shortest_first=True))
@@ -156,23 +73,6 @@ def test_a_job_that_is_not_due_may_overtake_and_be_overtaken() -> None:
     assert (pool.running(), pool.starts()) == ([0, 3], {})
     pool.decide(5)
     assert pool.starts() == {1: 20, 2: 30, 4: 30}
-
-
-@pytest.mark.parametrize("restored", [False, True])
-def test_a_withdrawn_job_with_an_unknown_start_releases_all_its_amounts(*, restored: bool) -> None:
-    pool = Pool()
-    blocked, small = job(1, 6, 5), job(2, 4, 5)
-    pool.state.submit(job(0, 4, inf))
-    pool.state.submit(blocked)
-    pool.state.submit(small)
-    pool.decide(0)
-    if restored:
-        pool.policy.resume({blocked: float("inf"), small: float("inf")}, 0, pool.state)
-        pool.decide(0)
-    assert pool.starts() == {1: inf, 2: inf}
-    pool.state.withdraw(blocked)
-    pool.decide(3)
-    assert (pool.starts(), small in pool.state.run_spans) == ({}, True)
 
 
 def test_a_reservation_that_has_to_move_precedes_those_of_new_jobs() -> None:
@@ -202,7 +102,7 @@ def test_a_reservation_that_still_fits_still_precedes_those_that_have_to_move() 
 
 
 def test_a_reservation_with_an_unknown_start_moves_after_those_that_still_fit() -> None:
-    """A job of higher priority waits for one without a walltime. Once that one ends, the other job keeps its start."""
+    """A job of higher priority waits for one without a walltime. That one ends, and another overruns its walltime."""
     pool = Pool()
     pool.submit(job(0, 4, inf), job(1, 4, 10), job(2, 4, 10))
     pool.decide(0)
@@ -210,9 +110,9 @@ def test_a_reservation_with_an_unknown_start_moves_after_those_that_still_fit() 
     pool.decide(0)
     assert pool.starts() == {3: inf, 2: 10}
     pool.state.end(pool.state.running[-1][2])
-    pool.state.set_capacity(cpus(8))
-    pool.decide(1)
-    assert (pool.running(), pool.starts()) == ([1, 2], {3: 20})
+    pool.state.extend_overrun(10)
+    pool.decide(10)
+    assert (pool.running(), pool.starts()) == ([1, 2], {3: 10 + OVERRUN_EXTENSION})
 
 
 @pytest.mark.parametrize("now", [10, 12])

@@ -23,9 +23,8 @@ def test_a_job_fits_if_enough_of_every_requested_resource_is_available(data: st.
     packing = ResourcePacking(NAMES, bits)
     free, asked = data.draw(sizes(-1, bits)), data.draw(sizes(0, bits))
     available, demand = packing.pack_available(free), packing.pack_request(asked)
-    short = tuple(name for name in NAMES if asked[name] and free[name] < asked[name])
-    assert packing.insufficient_resources(available, demand.amount, demand.guards) == short
-    assert ((available - demand.amount) & demand.guards == demand.guards) is not bool(short)
+    fits = all(free[name] >= asked[name] for name in NAMES if asked[name])
+    assert ((available - demand.amount) & demand.guards == demand.guards) is fits
     assert packing.unpack_available(available) == free
     assert packing.unpack_request(demand.amount) == asked
     assert packing.unpack_available(available - demand.amount + demand.amount) == free

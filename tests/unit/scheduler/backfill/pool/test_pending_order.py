@@ -13,7 +13,7 @@ from zonewise_scheduler.backfill.policies import DEFAULT_POLICY, BackfillPolicy,
 from zonewise_scheduler.backfill.pool.easy import backfilled
 from zonewise_scheduler.backfill.pool.job import queue_order
 from zonewise_scheduler.backfill.pool.pending_order import PendingOrder
-from zonewise_scheduler.backfill.pool.pool_state import PoolState
+from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolState
 from zonewise_scheduler.backfill.pool.shadow import Shadow
 
 if TYPE_CHECKING:
@@ -135,15 +135,14 @@ def test_a_state_reuses_the_order_across_decisions() -> None:
     """A decision adds only the jobs that were submitted since the last one; each policy has its own order."""
     state = PoolState(cpus(8))
     for serial in range(3):
-        state.submit(job(serial, 8, HOUR))
+        state.submit(job(serial, 2, HOUR))
     order = state.pending_order(POLICIES[0])
-    late = job(3, 8, HOUR)
-    state.submit(late)
-    state.withdraw(state.pending[0])
+    state.submit(job(3, 2, HOUR))
+    state.apply(PoolDecision((state.pending[0],)), 0.0)
     assert state.pending_order(POLICIES[0]) is order
     assert everything(order) == everything(PendingOrder(POLICIES[0], state.pending))
-    state.submit(job(4, 8, HOUR))
-    state.withdraw(state.pending[-1])
+    state.submit(job(4, 2, HOUR))
+    state.apply(PoolDecision((state.pending[-1],)), 0.0)
     assert everything(state.pending_order(POLICIES[0])) == everything(PendingOrder(POLICIES[0], state.pending))
     assert state.pending_order(POLICIES[1]) is not order
     for policy in (POLICIES[0], POLICIES[1]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from support.pool_jobs import PoolCase, cpus, job, pool_cases
+from support.pool_jobs import PoolCase, cpus, job, pool_cases, start_job
 from support.pool_runs import PoolRun, run_pool
 from zonewise_scheduler.backfill.arrival_history import DAY, ArrivalHistory
 from zonewise_scheduler.backfill.forecast_inputs import ForecastInputs
@@ -46,7 +46,7 @@ def running(*jobs: tuple[int, int, float]) -> PoolState:
     """Return a pool of 8 CPUs on which jobs of ann have run since 0."""
     state = PoolState(cpus(8))
     for serial, size, limit in jobs:
-        state.start(job(serial, size, limit, history_keys=ANN), 0)
+        start_job(state, job(serial, size, limit, history_keys=ANN), 0)
     return state
 
 
@@ -145,7 +145,7 @@ def test_the_jobs_of_the_previous_day_arrive_again() -> None:
         history.arrivals.observe_end(earlier, 60)
     now = DAY * 1.5 - 100
     state = PoolState(cpus(8))
-    state.start(job(100, 8, 200), now)
+    start_job(state, job(100, 8, 200), now)
     state.submit(job(101, 8, 300, now))
     state.submit(job(102, 8, 10, now))
     sampled = sample_starts(now, state, pool_policy_named(DEFAULT_POLICY), history)
@@ -156,7 +156,7 @@ def test_the_jobs_of_the_previous_day_arrive_again() -> None:
     }
     now += 100
     later = PoolState(cpus(8))
-    later.start(job(100, 8, 200), now)
+    start_job(later, job(100, 8, 200), now)
     later.submit(job(101, 8, 300, now))
     sampled = sample_starts(now, later, pool_policy_named(DEFAULT_POLICY), history)
     assert {start - now for starts in sampled.values() for start in starts} == {200 + 9 * 60}
@@ -171,7 +171,7 @@ def test_a_job_that_arrives_again_starts_once_it_fits_but_not_before_its_arrival
         history.arrivals.observe_end(earlier, 100)
     now = DAY + 50 - 1e-9
     state = PoolState(cpus(8))
-    state.start(job(100, 6, 100), now - 50)
+    start_job(state, job(100, 6, 100), now - 50)
     state.submit(job(101, 8, 10, now))
     history.arrivals.observe("first", job(9, 9, 1), 0.0)
     sampled = sample_starts(now, state, pool_policy_named("greedy"), history)
@@ -243,7 +243,7 @@ def test_an_arrival_needs_a_decision_if_it_fits_or_gets_a_reservation(
     if run_time is not None:
         history.arrivals.observe_end("again", run_time)
     state = PoolState(cpus(8))
-    state.start(job(100, 6, 100), DAY)
+    start_job(state, job(100, 6, 100), DAY)
     state.submit(job(101, 8, 10, DAY))
     times = Counter[float]()
     sample_starts(DAY, state, Noted(pool_policy_named(policy), times), history)

@@ -1,4 +1,4 @@
-"""Worked examples of the policies: which jobs start when, and why the others wait."""
+"""Worked examples of the policies: which jobs start when."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.pool_jobs import CPUS, cpus, job, starts, task, watch_reservations
+from support.pool_jobs import CPUS, cpus, job, start_job, starts, task, watch_reservations
 from support.pool_jobs import PoolCase as Machine
-from zonewise_scheduler.backfill.explain_message import explanation_message
-from zonewise_scheduler.backfill.explanation import Explanation, QuotaShortage
 from zonewise_scheduler.backfill.policies import DEFAULT_POLICY
-from zonewise_scheduler.backfill.pool.pool_explain import explain_job
 from zonewise_scheduler.backfill.pool.pool_policies import pool_policy_named
 from zonewise_scheduler.backfill.pool.pool_state import PoolDecision, PoolPolicy, PoolReservation, PoolState
-from zonewise_scheduler.backfill.types import ReservedStart
 
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.pool.job import Job
@@ -121,7 +117,7 @@ def test_without_walltimes_the_reserved_job_is_next(name: str) -> None:
     state = waiting(8, job(0, 5), job(1, 6, 10), job(2, 3, 1), job(3, 3))
     policy = pool_policy_named(name, 0.0)
     assert [one.serial for one in decide(policy, 0, state)] == [0]
-    assert policy.reservations(0, state)[0] == PoolReservation(state.pending[0], inf, (state.running[0][2],))
+    assert policy.reservations(0, state)[0] == PoolReservation(state.pending[0], inf)
     state.end(state.running[0][2])
     assert decide(policy, 5, state)[0].serial == 1
 
@@ -133,44 +129,11 @@ def test_a_job_with_walltime_may_start_before_an_unknown_reservation(name: str) 
     policy = pool_policy_named(name, 0.0)
     assert [one.serial for one in decide(policy, 0, state)] == [0, 2]
     passing, unknown = (one for _, _, one in state.running)
-    assert policy.reservations(0, state)[0] == PoolReservation(state.pending[0], inf, (unknown,))
+    assert policy.reservations(0, state)[0] == PoolReservation(state.pending[0], inf)
     state.end(passing)
     assert decide(policy, 1, state) == []
     state.end(unknown)
     assert decide(policy, 5, state)[0].serial == 1
-
-
-@pytest.mark.parametrize("name", RESERVING)
-def test_a_job_that_never_fits_blocks_no_other(name: str) -> None:
-    """It starts once the pool is large enough."""
-    state = waiting(8, job(0, 9, 10), job(1, 8, 10))
-    policy = pool_policy_named(name)
-    assert [one.serial for one in decide(policy, 0, state)] == [1]
-    state.end(state.running[0][2])
-    state.set_capacity(cpus(12))
-    assert [one.serial for one in decide(policy, 1, state)] == [0]
-
-
-@pytest.mark.parametrize(("size", "reserved"), [(9, [1]), (8, [1]), (7, [])])
-def test_the_reserved_job_keeps_its_reservation_while_it_fits_the_capacity(size: int, reserved: list[int]) -> None:
-    """A job of higher priority that arrives later does not overtake it."""
-    state = waiting(8, job(0, 5, 10), job(1, 8, 10))
-    policy = pool_policy_named("easy")
-    decide(policy, 0, state)
-    state.submit(job(2, 8, 10, 1, priority=1))
-    state.set_capacity(cpus(size))
-    assert [one.job.serial for one in policy.reservations(1, state)] == reserved
-    decide(policy, 1, state)
-    assert [one.job.serial for one in policy.reservations(1, state)] == reserved
-
-
-@pytest.mark.parametrize("name", RESERVING)
-def test_the_next_job_gets_the_reservation_of_a_withdrawn_one(name: str) -> None:
-    state = waiting(8, job(0, 5, 10), job(1, 8, 10), job(2, 3, 20))
-    policy = pool_policy_named(name)
-    assert [one.serial for one in decide(policy, 0, state)] == [0]
-    state.withdraw(state.pending[0])
-    assert [one.serial for one in decide(policy, 1, state)] == [2]
 
 
 @pytest.mark.parametrize("name", RESERVING)
@@ -214,24 +177,6 @@ def test_only_the_deadlines_that_have_passed_are_extended() -> None:
     assert {one.serial: span for one, span in state.run_spans.items()} == {0: (0, 72), 1: (0, 100)}
 
 
-@pytest.mark.parametrize("name", ["depth-2", "conservative"])
-def test_feasible_reservations_are_kept_under_a_smaller_capacity(name: str) -> None:
-    """A job that exceeds the capacity loses its reservation; the others are as early as possible at no other's cost."""
-    state = waiting(8, job(0, 6, 10), job(1, 8, 10), job(2, 6, 10), job(3, 3, 10))
-    policy = pool_policy_named(name)
-    decide(policy, 0, state)
-    assert [(reservation.job.serial, reservation.start) for reservation in policy.reservations(0, state)][:2] == [
-        (1, 10),
-        (2, 20),
-    ]
-    state.set_capacity(cpus(7))
-    decide(policy, 1, state)
-    assert [(reservation.job.serial, reservation.start) for reservation in policy.reservations(1, state)] == [
-        (2, 10),
-        (3, 20),
-    ]
-
-
 def test_a_late_reservation_keeps_its_whole_walltime() -> None:
     """A timer fires late, and the next decision uses the actual time."""
     state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
@@ -241,16 +186,6 @@ def test_a_late_reservation_keeps_its_whole_walltime() -> None:
     assert [one.serial for one in decide(policy, 10.5, state)] == [1]
     assert [reservation.start for reservation in policy.reservations(10.5, state)] == [20.0]
     assert state.running[0][0] == 20.5
-
-
-def test_reservations_behind_a_withdrawn_one_are_brought_forward() -> None:
-    state = waiting(8, job(0, 8, 10), job(1, 8, 10), job(2, 8, 10))
-    policy = pool_policy_named("conservative")
-    decide(policy, 0, state)
-    assert [reservation.start for reservation in policy.reservations(0, state)] == [10, 20]
-    state.withdraw(state.pending[0])
-    decide(policy, 1, state)
-    assert [(one.job.serial, one.start) for one in policy.reservations(1, state)] == [(2, 10)]
 
 
 @pytest.mark.parametrize("name", ["depth-1", "conservative"])
@@ -275,46 +210,6 @@ def test_the_next_job_gets_the_one_reservation_when_the_first_starts() -> None:
     assert [(one.job.serial, one.start) for one in policy.reservations(10, state)] == [(2, 20)]
 
 
-# --- explanations
-
-
-def test_an_explanation_names_shortages_and_jobs_that_must_end() -> None:
-    policy = pool_policy_named("easy")
-    state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 3, 20), job(3, 4, 20), job(4, 9))
-    decide(policy, 0, state)
-    running = state.running[0][2]
-    reservations = policy.reservations(0, state)
-    assert reservations == [PoolReservation(state.pending[0], 10, (running,))]
-    reasons = [explain_job(one, 0, state, CPUS, reservations) for one in state.pending]
-    assert reasons == [
-        Explanation("job-1", "", 1, 0, shortages=(short(6, 3),), waits_for=("job-0",), start=10, reserved=True),
-        Explanation("job-2", "", 2, 0, delayed_reservation=ReservedStart("job-1", 10), start=20),
-        Explanation("job-3", "", 3, 0, shortages=(short(4, 3),), waits_for=("job-0",), start=20),
-        Explanation("job-4", "", 4, 0, shortages=(short(9, 8, exceeds_max_quota=True),), never_fits=True),
-    ]
-    in_10_s, in_20_s = "start in 10 s at the latest", "start in 20 s at the latest"
-    assert [explanation_message(reason) for reason in reasons] == [
-        f"needs 0.006 CPUs; the pool has 0.003 of its 0.008 left; waits for job-0 to end; is reserved to {in_10_s}",
-        f"would delay job-1, which is reserved to {in_10_s}; could {in_20_s}",
-        f"needs 0.004 CPUs; the pool has 0.003 of its 0.008 left; waits for job-0 to end; could {in_20_s}",
-        "needs 0.009 CPUs; the pool has 0.008; cannot start even when all other workloads have ended",
-    ]
-
-
-def short(requested: int, available: int, *, exceeds_max_quota: bool = False) -> QuotaShortage:
-    return QuotaShortage("", "cpu", requested, available, "nominal", "", 8, exceeds_max_quota=exceeds_max_quota)
-
-
-def test_an_explanation_without_reasons() -> None:
-    """FIFO starts no job before the head, even if it fits."""
-    policy = pool_policy_named("fifo")
-    state = waiting(8, job(0, 5, 10), job(1, 6, 10), job(2, 1, 1))
-    decide(policy, 0, state)
-    assert explain_job(state.pending[1], 0, state, CPUS, policy.reservations(0, state)) == Explanation(
-        "job-2", "", 2, 0
-    )
-
-
 def test_an_empty_decision_changes_nothing() -> None:
     state = waiting(8)
     state.apply(PoolDecision(), 0)
@@ -324,20 +219,9 @@ def test_an_empty_decision_changes_nothing() -> None:
 @pytest.mark.parametrize("name", ["conservative", "depth-2"])
 def test_no_decision_is_due_again_at_a_reserved_start_that_has_come(name: str) -> None:
     """Job 0 must end at 10 but has not. The next decision without an event is due at the reserved start after that."""
-    policy, state = pool_policy_named(name), waiting(0, job(1, 8, 5), job(2, 8, 5))
-    state.capacity = cpus(8)
-    state.available = cpus(8)
-    state.start(job(0, 8, 10), 0)
+    policy, state = pool_policy_named(name), waiting(8, job(1, 8, 5), job(2, 8, 5))
+    start_job(state, job(0, 8, 10), 0)
     assert policy.decide(0, state).wake_at == 10
     state.apply(PoolDecision(), 0)
     late = policy.decide(10, state)
     assert (late.starts, late.wake_at) == ([], 15)
-
-
-def test_a_reservation_waits_for_the_jobs_that_end_right_at_its_start() -> None:
-    policy, state = pool_policy_named("easy"), waiting(8, job(9, 6, 5))
-    running = [job(0, 2, 5), job(1, 2, 10), job(2, 2, 10), job(3, 2, 20)]
-    for each in running:
-        state.start(each, 0)
-    state.apply(policy.decide(0, state), 0)
-    assert policy.reservations(0, state) == [PoolReservation(state.pending[0], 10, (running[1], running[2]))]
