@@ -19,7 +19,7 @@ from support.e2e.published import observing
 from support.e2e.settings import Settings
 from support.trees import GIB
 from zonewise.kubelet.podresources.client import PodResourcesClient
-from zonewise.kubelet.state import read_state
+from zonewise.kubelet.state import StateReader
 from zonewise.kubelet.types import KubeletReport
 from zonewise.usage.node_usage import node_usage
 from zonewise.usage.types import Usage
@@ -113,7 +113,7 @@ def test_the_reconcile_period_clears_only_cpus() -> None:
 
 def entries(directory: Path) -> tuple[int, int]:
     """Return the numbers of pods in cpu_manager_state and memory_manager_state."""
-    files = read_state(str(directory)).files
+    files = StateReader(str(directory)).read().files
     assert files.cpu is not None
     assert files.memory is not None
     return len(files.cpu.entries), len(files.memory.entries)
@@ -163,7 +163,7 @@ def starts(kubelet: SimulatedKubelet, name: str, wants: tuple[Want, ...]) -> boo
 
 def usage_of(kubelet: SimulatedKubelet, client: PodResourcesClient, observer: Observer) -> Usage:
     """Return the usage of the simulated kubelet."""
-    files = read_state(str(kubelet.directory)).files
+    files = StateReader(str(kubelet.directory)).read().files
     usage = node_usage(observer.machine, KubeletReport(client.list(), client.allocatable(), observer.config, files))
     assert isinstance(usage, Usage)
     return usage

@@ -40,11 +40,6 @@ def device_checkpoint_path(directory: str) -> str:
     return os.path.join(directory, DEVICE_PLUGINS, DEVICE_CHECKPOINT)
 
 
-def read_state(directory: str) -> StateReading:
-    """Read the state files of a kubelet with this root directory; see StateReader."""
-    return StateReader(directory).read()
-
-
 class StateReader:
     """Reads the state files of one kubelet repeatedly.
 

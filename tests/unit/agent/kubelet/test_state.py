@@ -19,7 +19,7 @@ from zonewise.kubelet.cpu_manager_state import parse_cpu_manager_state
 from zonewise.kubelet.device_checkpoint import parse_device_checkpoint
 from zonewise.kubelet.dra_manager_state import parse_dra_manager_state
 from zonewise.kubelet.memory_manager_state import parse_memory_manager_state
-from zonewise.kubelet.state import StateReader, read_state
+from zonewise.kubelet.state import StateReader
 from zonewise.kubelet.types import (
     ClaimedDevice,
     ClaimInfoState,
@@ -277,8 +277,8 @@ def write(directory: Path, name: str, content: bytes, age: float = 10.0) -> Path
 
 def test_files_that_are_absent_are_no_problem(tmp_path: Path) -> None:
     """Disabled managers write no file, and the kubelet's directory may not exist yet."""
-    assert read_state(str(tmp_path)) == (StateFiles(), ())
-    assert read_state(str(tmp_path / "later")) == (StateFiles(), ())
+    assert StateReader(str(tmp_path)).read() == (StateFiles(), ())
+    assert StateReader(str(tmp_path / "later")).read() == (StateFiles(), ())
 
 
 def test_all_files(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_all_files(tmp_path: Path) -> None:
     write(tmp_path, "memory_manager_state", encoded({"policyName": "None", "machineState": {}}))
     write(tmp_path, "device-plugins/kubelet_internal_checkpoint", encoded({"Data": {"PodDeviceEntries": None}}))
     write(tmp_path, "dra_manager_state", wrapped({"ClaimInfoStateList": []}))
-    assert read_state(str(tmp_path)) == (
+    assert StateReader(str(tmp_path)).read() == (
         StateFiles(
             CpuManagerState("static", CpuSet([0, 4, 5, 6, 7]), {}),
             MemoryManagerState("None", {}, {}),
@@ -302,7 +302,7 @@ def test_an_unreadable_file_is_a_problem_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "cpu_manager_state").mkdir()
     write(tmp_path, "memory_manager_state", b"")
     write(tmp_path, "dra_manager_state", wrapped({"ClaimInfoStateList": []}))
-    state = read_state(str(tmp_path))
+    state = StateReader(str(tmp_path)).read()
     assert state.files == StateFiles(claims=())
     assert state.problems == (
         f"{tmp_path}/cpu_manager_state: cannot be read: Is a directory",
@@ -314,7 +314,7 @@ def test_a_file_that_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
     """Permission may be missing. Here, the file is a link to itself, which even root cannot open."""
     (tmp_path / "cpu_manager_state").symlink_to("cpu_manager_state")
     problem = f"{tmp_path}/cpu_manager_state: cannot be read: Too many levels of symbolic links"
-    assert read_state(str(tmp_path)) == (StateFiles(), (problem,))
+    assert StateReader(str(tmp_path)).read() == (StateFiles(), (problem,))
 
 
 def settled(path: Path) -> None:
