@@ -1,11 +1,11 @@
-"""Functions that build, merge and truncate topology assignments, and resolve them to node selectors.
+"""Functions that build, merge and truncate topology assignments.
 
-pkg/util/tas/tas_assignment.go; pkg/cache/scheduler/tas_flavor_snapshot.go; pkg/controller/tas/topology_ungater.go.
+pkg/util/tas/tas_assignment.go; pkg/cache/scheduler/tas_flavor_snapshot.go.
 """
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +13,6 @@ import numpy as np
 from zonewise_scheduler.quota.topology.types import TopologyAssignment, TopologyDomainAssignment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
@@ -66,14 +64,3 @@ def delete_domain(assignment: TopologyAssignment, node: str) -> tuple[TopologyAs
     """Return the assignment without a node, and the number of pods removed; the lowest level must be the hostname."""
     domains = tuple(domain for domain in assignment.domains if domain.values[-1] != node)
     return assignment._replace(domains=domains), assignment.pod_count - sum(domain.pods for domain in domains)
-
-
-def node_selectors_by_rank(assignment: TopologyAssignment) -> tuple[Mapping[str, str], ...]:
-    """Return the node selector of each pod by its rank; consecutive ranks get neighbouring domains.
-
-    A pod's rank is its completion index. In a job of a JobSet, the job's index times the job's size is added.
-    """
-    selectors = (
-        repeat(dict(zip(assignment.levels, domain.values, strict=True)), domain.pods) for domain in assignment.domains
-    )
-    return tuple(chain.from_iterable(selectors))
