@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from zonewise_scheduler.quota.api.workload_types import Amounts, DelayedTopologyRequest, Usage
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import PlacementRequest
-    from zonewise_scheduler.quota.preemption.preemption_oracle import PreemptionPossibility
     from zonewise_scheduler.quota.topology.types import TopologyAssignment
 
 NoFitReason = Literal["", "InUse", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
@@ -61,8 +60,6 @@ class ConsideredFlavor(NamedTuple):
 
     flavor: str
     mode: FlavorAssignmentMode
-    borrowing: int = 0
-    preemption_possibility: PreemptionPossibility | None = None
     statuses: tuple[FlavorStatus, ...] = ()
 
     @property

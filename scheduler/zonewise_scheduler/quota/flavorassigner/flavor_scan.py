@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 _PREEMPTION_MODE: dict[PreemptionPossibility, PreemptionMode] = {
     "NoCandidates": PreemptionMode.NO_CANDIDATES, "Preempt": PreemptionMode.PREEMPT, "Reclaim": PreemptionMode.RECLAIM,
 }  # fmt: skip
-_PREEMPTION_POSSIBILITY: dict[PreemptionMode, PreemptionPossibility] = {
-    mode: possibility for possibility, mode in _PREEMPTION_MODE.items()
-}
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ def find_flavor_for_pod_sets(
         problem = _mismatch(assigner, specs, name, group)
         if problem:
             statuses.append(FlavorStatus("NoMatchingFlavor", name, message=problem))
-            considered_flavors.append(ConsideredFlavor(name, FlavorAssignmentMode.NO_FIT, statuses=(statuses[-1],)))
+            considered_flavors.append(ConsideredFlavor(name, FlavorAssignmentMode.NO_FIT, (statuses[-1],)))
             continue
         evaluated = _evaluate(assigner, pod_sets, name, group_requests, assignment_usage)
         considered_flavors.append(evaluated.considered)
@@ -197,13 +194,7 @@ def _evaluate(
         if is_preferred(worst, mode, assigner.queue.spec.flavor_fungibility):
             worst = mode
         flavors[resource] = FlavorAssignment(name, mode.preemption_mode.flavor_assignment_mode, mode.borrowing_level)
-    considered = ConsideredFlavor(
-        name,
-        worst.preemption_mode.flavor_assignment_mode,
-        max(flavor.borrowing for flavor in flavors.values()),
-        _PREEMPTION_POSSIBILITY.get(worst.preemption_mode),
-        tuple(statuses),
-    )
+    considered = ConsideredFlavor(name, worst.preemption_mode.flavor_assignment_mode, tuple(statuses))
     return _EvaluatedFlavor(worst, flavors, considered)
 
 

@@ -19,8 +19,6 @@ class FlavorAssignmentMode(Enum):
     NO_FIT = auto()
     PREEMPT = auto()
     """There is enough quota, but it is currently in use."""
-    DEFERRED_FIT = auto()
-    """The workload fits once the preemptions under way have finished."""
     FIT = auto()
 
 

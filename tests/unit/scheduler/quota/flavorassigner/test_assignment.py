@@ -8,7 +8,6 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorResource
 from zonewise_scheduler.quota.flavorassigner.assignment import (
     Assignment,
     AssignmentClusterQueueState,
-    ConsideredFlavor,
     FlavorAssignment,
     FlavorStatus,
     PodSetAssignment,
@@ -40,10 +39,10 @@ def test_flavors_are_pending_until_the_scan_has_reached_the_end(
 
 def test_a_flavor_without_further_values_borrows_nothing_and_was_the_last_one() -> None:
     """The next scan starts at the first flavor, as for a resource that no scan has reached."""
-    flavor, considered = FlavorAssignment("any", FIT), ConsideredFlavor("any", FIT)
+    flavor = FlavorAssignment("any", FIT)
     pod_sets = (PodSetAssignment("main", 1, {}, {"cpu": flavor}),)
     state = AssignmentClusterQueueState(Assignment(pod_sets, {}).last_tried_flavor_idx)
-    assert (flavor.borrowing, considered.borrowing, FlavorStatus("InUse").missing) == (0, 0, 0)
+    assert (flavor.borrowing, FlavorStatus("InUse").missing) == (0, 0)
     assert not state.pending_flavors
     assert [state.next_flavor_to_try(name, "cpu") for name in ("main", "other")] == [0, 0]
 
