@@ -1,11 +1,13 @@
 """CPUs in use under churn on real kubelets: `python -m benchmarks.churn [--seconds 150] [--seed 1]`.
 
 Four kubelets have 120 CPUs in zones of 14 and 16. 34 pods of 1 to 16 CPUs are running or waiting; every second, a
-random one is deleted and another is created. The same sequence runs under kube-scheduler without, then with the
-extender. A pod that its kubelet rejects is replaced, as a controller would do. An ideal scheduler without delays gives
-the bound.
+random one is deleted and another is created. The same sequence runs under kube-scheduler alone, with the plugin
+NodeResourceTopologyMatch, and with the extender. A pod that its kubelet rejects is replaced, as a controller would do.
+An ideal scheduler without delays gives the bound.
 
-The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed.
+The binaries of kube-apiserver, etcd, kubelet and kube-scheduler are needed. A build of scheduler-plugins' cmd/scheduler
+is looked up next to them as `scheduler-plugins`; without it, its rows are left out. The plugin reads the reports of our
+agents, which contain all that it needs, and uses the cache that its README recommends under churn.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import random
 import statistics
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.agent_testbed import PROJECT
@@ -22,7 +25,8 @@ from benchmarks.churn_ideal import Change, ideal_mean
 from benchmarks.targets import Row, show, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from support.e2e.cluster import Cluster
 
@@ -40,6 +44,15 @@ SAMPLE_PERIOD = 0.25
 WARM_UP = 15.0
 """Seconds that do not count, while the first pods start."""
 _TERMINAL = ("Succeeded", "Failed")
+_PLUGIN_PROGRAM = "scheduler-plugins"
+_PLUGIN = "NodeResourceTopologyMatch"
+_PLUGIN_PROFILE = {
+    "plugins": {"multiPoint": {"enabled": [{"name": _PLUGIN}]}},
+    "pluginConfig": [
+        {"name": _PLUGIN, "args": {"scoringStrategy": {"type": "LeastAllocated"}, "cacheResyncPeriodSeconds": 5}}
+    ],
+}
+"""pkg/noderesourcetopology/README.md of scheduler-plugins; 5 s is the shortest period that it recommends."""
 
 
 class ChurnResult(NamedTuple):
@@ -123,35 +136,75 @@ class _Churn:
 
 def main(arguments: Sequence[str]) -> int:
     """Run all measurements and print the table; return 1 if a target is missed, 2 if a binary is absent."""
-    from support.e2e.cluster import extending, running_cluster, scheduling, skip_reason
+    from support.e2e.cluster import running_cluster, skip_reason
     from support.e2e.settings import Settings
+    from support.programs import find_program, missing_program
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.churn", description=__doc__)
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=("alone", "extender"), help="measure one of the two schedulers")
+    parser.add_argument("--only", choices=_SCHEDULERS, help="measure one of the schedulers")
     options = parser.parse_args(arguments)
     if reason := skip_reason():
         return skip(reason)
+    absent = {"plugin"} if find_program(_PLUGIN_PROGRAM) is None else set[str]()
+    if options.only in absent:
+        return skip(missing_program(_PLUGIN_PROGRAM))
+    names = [options.only] if options.only else [name for name in _SCHEDULERS if name not in absent]
     kubelets = {
         f"node-{index}": Settings(topology=policy)
         for index, policy in enumerate(("single-numa-node", "restricted") * 2)
     }
     rows: list[Row] = []
-    alone: ChurnResult | None = None
+    results: dict[str, ChurnResult] = {}
     with running_cluster(kubelets) as cluster:
-        if options.only != "extender":
-            with scheduling(cluster):
-                alone = _Churn(cluster, options.seed).run(options.seconds)
+        for name in names:
+            with _SCHEDULERS[name].running(cluster):
+                results[name] = _Churn(cluster, options.seed).run(options.seconds)
                 cluster.clear()
-            rows += _rows("kube-scheduler alone", alone)
-        if options.only != "alone":
-            with extending(cluster) as extender, scheduling(cluster, extender=extender):
-                ours = _Churn(cluster, options.seed).run(options.seconds)
-                cluster.clear()
-            rows += _rows("with the extender", ours)
-            rows += _comparison(ours, alone)
+            rows += _rows(_SCHEDULERS[name].title, results[name])
+    if "extender" in results:
+        rows += _comparison(results)
     return show(rows)
+
+
+@contextmanager
+def _plugin(cluster: Cluster) -> Generator[None]:
+    from support.e2e.cluster import running_scheduler
+
+    profiles = [{"schedulerName": "default-scheduler", **_PLUGIN_PROFILE}]
+    with running_scheduler(cluster.kubeconfig, cluster.directory, program=_PLUGIN_PROGRAM, profiles=profiles):
+        yield
+
+
+@contextmanager
+def _alone(cluster: Cluster) -> Generator[None]:
+    from support.e2e.cluster import scheduling
+
+    with scheduling(cluster):
+        yield
+
+
+@contextmanager
+def _extender(cluster: Cluster) -> Generator[None]:
+    from support.e2e.cluster import extending, scheduling
+
+    with extending(cluster) as extender, scheduling(cluster, extender=extender):
+        yield
+
+
+class _Scheduler(NamedTuple):
+    """A way to schedule the pods of a cluster."""
+
+    title: str
+    running: Callable[[Cluster], AbstractContextManager[None]]
+
+
+_SCHEDULERS = {
+    "alone": _Scheduler("kube-scheduler alone", _alone),
+    "plugin": _Scheduler(f"with {_PLUGIN}", _plugin),
+    "extender": _Scheduler("with the extender", _extender),
+}
 
 
 def _rows(title: str, result: ChurnResult) -> list[Row]:
@@ -164,7 +217,8 @@ def _rows(title: str, result: ChurnResult) -> list[Row]:
     ]
 
 
-def _comparison(ours: ChurnResult, alone: ChurnResult | None) -> list[Row]:
+def _comparison(results: Mapping[str, ChurnResult]) -> list[Row]:
+    ours = results["extender"]
     mean = statistics.mean(ours.cpus)
     lag = statistics.median(ours.end_lags)
     ideal = ideal_mean(ours.changes, ZONES, lag, ours.times)
@@ -173,9 +227,10 @@ def _comparison(ours: ChurnResult, alone: ChurnResult | None) -> list[Row]:
         Row("CPUs in use / an ideal scheduler's", f"{mean:.1f} / {ideal:.1f} = {mean / ideal:.3f}", ">= 0.98",
             mean >= 0.98 * ideal),
     ]  # fmt: skip
-    if alone is not None:
-        peer = statistics.mean(alone.cpus)
-        rows.append(Row("... / kube-scheduler's alone", f"{mean / peer:.2f}", ">= 1", mean >= peer))
+    for name, result in results.items():
+        if result is not ours:
+            peer = statistics.mean(result.cpus)
+            rows.append(Row(f"... / those {_SCHEDULERS[name].title}", f"{mean / peer:.2f}", ">= 1", mean >= peer))
     return rows
 
 

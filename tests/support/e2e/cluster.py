@@ -172,9 +172,17 @@ def scheduling(
 
 @contextlib.contextmanager
 def running_scheduler(
-    kubeconfig: Path, directory: Path, *, name: str = "kube-scheduler", **fields: object
+    kubeconfig: Path,
+    directory: Path,
+    *,
+    name: str = "kube-scheduler",
+    program: str = "kube-scheduler",
+    **fields: object,
 ) -> Generator[RestartableProcess]:
-    """Run kube-scheduler with more fields in its configuration; `name`: of its log file in the directory."""
+    """Run kube-scheduler, or a build with other plugins, with more fields in its configuration.
+
+    `name`: of its log file in the directory; by default, that of the program.
+    """
     config: Object = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -185,9 +193,9 @@ def running_scheduler(
     file = directory / "scheduler.json"
     file.write_text(json.dumps(config))
     access = [f"--{purpose}-kubeconfig={kubeconfig}" for purpose in ("authentication", "authorization")]
-    log = directory / f"{name}.log"
+    log = directory / f"{name or program}.log"
     command = [
-        str(find_program("kube-scheduler")),
+        str(find_program(program)),
         f"--config={file}",
         "--bind-address=127.0.0.1",
         "--secure-port=0",
