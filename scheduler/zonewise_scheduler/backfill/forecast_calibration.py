@@ -9,7 +9,8 @@ therefore corrects any error of the sampled waits, as long as the next forecasts
 
 Errors change over time, and a score is known only once a workload has started. Therefore each start outside its
 interval raises the level of the upper quantile, and each other start lowers it (adaptive conformal inference; Gibbs and
-Candes, NeurIPS 2021).
+Candes, NeurIPS 2021). In the same way, the starts after long waits steer the level of long likely waits. As many long
+waits are therefore longer than likely as shorter.
 
 A score based on the distance from the median, in units of the range on its side, ignores where the samples lie in
 between. With ranks, intervals were up to 11 % narrower and covered as many starts.
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 CLAIMED_COVERAGE = 0.9
 """Intended share of starts that lie within the interval, and the first level of the upper quantile."""
+LIKELY_LEVEL = 0.5
+"""Level of the likely start, and its first level if the wait is long."""
 WINDOW = 500
 """Number of scores that a group keeps."""
 FIRST_SCORES = (
@@ -42,8 +45,14 @@ MAX_GROUPS = 1000
 """Maximum number of groups with their own scores; workloads of further groups use the scores of all groups."""
 MAX_OPEN = 20_000
 """Maximum number of forecasts whose workloads have not started; beyond it, the oldest are forgotten."""
-_LOW, _LIKELY = 0.0, 0.5
-"""Levels of the other quantiles. Waits are skewed, so an interval that begins at the lowest score is short."""
+_LOWER_LEVEL = 0.0
+"""Level of the lower quantile. Waits are skewed, so an interval that begins at the lowest score is short."""
+_LONG_WAIT, _LONG_LIKELY_WAIT = 7200.0, 3600.0
+"""Waits from which a start steers the level of the likely start, and likely waits from which that level counts."""
+_LIKELY_STEP = 0.01
+"""Change of that level per start."""
+_MIN_LIKELY_LEVEL, _MAX_LIKELY_LEVEL = 0.35, 0.6
+"""Bounds of that level."""
 _STEP = 0.01
 """Change of the level of the upper quantile per start: by 0.9 of it upwards, or by 0.1 of it downwards."""
 _MIN_UPPER_LEVEL, _MAX_UPPER_LEVEL = 0.85, 0.995
@@ -136,19 +145,21 @@ class CalibrationState(NamedTuple):
     scores: tuple[GroupScores, ...]
     upper_level: float = CLAIMED_COVERAGE
     """Level of the upper quantile."""
+    likely_level: float = LIKELY_LEVEL
+    """Level of the likely start if the wait is long."""
 
 
 class ForecastCalibration:
     """The scores of earlier forecasts, by group (the name of a queue)."""
 
-    __slots__ = ("_open", "_scores", "_upper_level")
+    __slots__ = ("_likely_level", "_open", "_scores", "_upper_level")
 
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenForecast] = {}
         """The forecasts of workloads that have not started, by workload."""
         self._scores: dict[Hashable, _Scores] = {_ALL: _Scores(FIRST_SCORES)}
-        self._upper_level = CLAIMED_COVERAGE
-        """Level of the upper quantile."""
+        self._upper_level, self._likely_level = CLAIMED_COVERAGE, LIKELY_LEVEL
+        """Levels of the upper quantile, and of the likely start if the wait is long."""
 
     def forecast(
         self, key: Hashable, group: Hashable, now: float, starts: Sequence[float], bound: float = inf
@@ -165,7 +176,11 @@ class ForecastCalibration:
             return Forecast(now, bound, bound)
         sampled = _sampled_waits(group, now, samples)
         scores = self._scores_of(group)
-        low, likely, high = (sampled.wait(scores.quantile(level)) for level in (_LOW, _LIKELY, self._upper_level))
+        low, likely, high = (
+            sampled.wait(scores.quantile(level)) for level in (_LOWER_LEVEL, LIKELY_LEVEL, self._upper_level)
+        )
+        if likely >= _LONG_LIKELY_WAIT:
+            likely = sampled.wait(scores.quantile(self._likely_level))
         starts_by_level = (now + floor(low), now + likely, now + ceil(high))
         forecast = Forecast(*(min(start, bound) for start in starts_by_level))
         scored = self._open.get(key)
@@ -183,8 +198,12 @@ class ForecastCalibration:
         is_outside = not scored.earliest <= now <= scored.latest
         level = self._upper_level + _STEP * (is_outside - (1 - CLAIMED_COVERAGE))
         self._upper_level = min(max(level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
-        sampled = _SampledWaits(scored.group, scored.time, scored.logarithms)
-        score = sampled.score(max(now - sampled.time, 0.0))
+        sampled, wait = _SampledWaits(scored.group, scored.time, scored.logarithms), max(now - scored.time, 0.0)
+        score = sampled.score(wait)
+        if wait >= _LONG_WAIT:
+            is_late = score > self._scores_of(scored.group).quantile(self._likely_level)
+            level = self._likely_level + (_LIKELY_STEP if is_late else -_LIKELY_STEP)
+            self._likely_level = min(max(level, _MIN_LIKELY_LEVEL), _MAX_LIKELY_LEVEL)
         self._scores[_ALL].add(score)
         if sampled.group in self._scores or len(self._scores) <= MAX_GROUPS:
             self._scores.setdefault(sampled.group, _Scores()).add(score)
@@ -198,7 +217,7 @@ class ForecastCalibration:
         other = ForecastCalibration()
         other._open = dict(self._open)
         other._scores = {group: scores.copy() for group, scores in self._scores.items()}
-        other._upper_level = self._upper_level
+        other._upper_level, other._likely_level = self._upper_level, self._likely_level
         return other
 
     def state(self, share: float = 1.0) -> CalibrationState:
@@ -212,6 +231,7 @@ class ForecastCalibration:
                 if (newest := scores.newest(int(share * len(scores))))
             ),
             self._upper_level,
+            self._likely_level,
         )
 
     @classmethod
@@ -223,6 +243,7 @@ class ForecastCalibration:
             for score in scores:
                 calibration._scores.setdefault(group, _Scores()).add(score)
         calibration._upper_level = min(max(state.upper_level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
+        calibration._likely_level = min(max(state.likely_level, _MIN_LIKELY_LEVEL), _MAX_LIKELY_LEVEL)
         return calibration
 
     def _scores_of(self, group: Hashable) -> _Scores:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 from zonewise_scheduler.backfill.forecast_calibration import (
     CLAIMED_COVERAGE,
+    LIKELY_LEVEL,
     CalibrationState,
     ForecastCalibration,
     GroupScores,
@@ -63,6 +64,8 @@ class ForecastDocument(TypedDict):
     """Scores by queue; None for all queues. Older scores, which were not ranks, have other names and are not read."""
     upper_level: NotRequired[float]
     """Level of the upper quantile; absent in older documents."""
+    likely_level: NotRequired[float]
+    """Level of the likely start if the wait is long; absent in older documents."""
 
 
 def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> ForecastDocument:
@@ -105,6 +108,7 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
             for group, scores in state.scores
         ],
         "upper_level": round(state.upper_level, 4),
+        "likely_level": round(state.likely_level, 4),
     }
 
 
@@ -134,6 +138,7 @@ def read_forecast_document(document: ForecastDocument) -> ForecastHistory:
             ),
             tuple(GroupScores(group, tuple(scores)) for group, scores in document.get("rank_scores", ())),
             document.get("upper_level", CLAIMED_COVERAGE),
+            document.get("likely_level", LIKELY_LEVEL),
         )
     )
     return history

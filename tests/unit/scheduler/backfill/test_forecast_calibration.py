@@ -95,19 +95,26 @@ def test_a_forecast_equals_its_definition(seed: int) -> None:
     """The definition takes quantiles of the ranks of earlier waits; a start before its forecast is no wait.
 
     The level of the upper quantile rises by 0.009 with each start outside its interval, and falls by 0.001 otherwise.
+    That of a likely wait from an hour on moves by 0.01 to the side of each start that comes after two hours or more.
     """
     random = Random(seed)
     earlier = [(drawn_samples(random), random.lognormvariate(8, 4) - 40) for _ in range(random.randint(10, 20))]
     samples, bound = drawn_samples(random), random.choice([inf, random.lognormvariate(8, 4)])
     calibration = ForecastCalibration()
-    scores, level = list(FIRST_SCORES), 0.9
+    scores, level, likely_level = list(FIRST_SCORES), 0.9, 0.5
     for index, (sampled, wait) in enumerate(earlier):
         given = calibration.forecast(index, "q", 1000, [1000 + sample for sample in sampled])
         calibration.started(index, 1000 + wait)
         level += -0.001 if given.earliest <= 1000 + wait <= given.latest else 0.009
         level = min(max(level, 0.85), 0.995)
-        scores.append(Ranks(sampled).rank(wait))
-    low, likely, high = (Ranks(samples).wait(rank) for rank in np.quantile(scores, (0, 0.5, level)))
+        rank = Ranks(sampled).rank(wait)
+        if wait >= 7200:
+            likely_level += 0.01 if rank > np.quantile(scores, likely_level) else -0.01
+            likely_level = min(max(likely_level, 0.35), 0.6)
+        scores.append(rank)
+    ranks = np.quantile(scores, (0, 0.5, likely_level, level))
+    low, likely, long_likely, high = (Ranks(samples).wait(rank) for rank in ranks)
+    likely = long_likely if likely >= 3600 else likely
     forecast = calibration.forecast("new", "q", 1000, [1000 + sample for sample in samples], 1000 + bound)
     near = 1e-6 * (1 + high)
     assert forecast.likely == pytest.approx(min(1000 + likely, 1000 + bound), abs=near)
@@ -323,6 +330,62 @@ def test_the_level_of_the_upper_quantile_has_bounds(wait: float, levels: list[fl
     assert [*seen[:2], seen[-1]] == pytest.approx(levels)
     assert ForecastCalibration.from_state(calibration.state()).state().upper_level == seen[-1]
     assert calibration.copy().state().upper_level == seen[-1]
+
+
+@pytest.mark.parametrize(("wait", "levels"), [(7200.0, [0.49, 0.48, 0.35]), (1e9, [0.51, 0.52, 0.6])])
+def test_the_level_of_long_likely_waits_has_bounds(wait: float, levels: list[float]) -> None:
+    """Each start of a long wait moves the level to its side of the likely start. A restart preserves it."""
+    calibration = from_scores({None: (0.5,) * WINDOW})
+    seen: list[float] = []
+    for index in range(40):
+        calibration.forecast(index, "q", 0, [8000.0])
+        calibration.started(index, wait * 2**index if wait > 8000 else wait)
+        seen.append(calibration.state().likely_level)
+    assert [*seen[:2], seen[-1]] == pytest.approx(levels)
+    assert ForecastCalibration.from_state(calibration.state()).state().likely_level == seen[-1]
+    assert calibration.copy().state().likely_level == seen[-1]
+
+
+@pytest.mark.parametrize("level", [-1.0, 0.0, 1.0, 2.0])
+def test_a_saved_level_of_long_likely_waits_is_limited_to_its_bounds(level: float) -> None:
+    state = CalibrationState((), (), likely_level=level)
+    assert ForecastCalibration.from_state(state).state().likely_level == (0.35 if level < 0.5 else 0.6)
+
+
+@pytest.mark.parametrize(("wait", "level"), [(7199.0, 0.5), (7200.0, 0.49)])
+def test_a_short_wait_does_not_change_the_level_of_long_likely_waits(wait: float, level: float) -> None:
+    calibration = from_scores({None: (0.5,) * WINDOW})
+    calibration.forecast("new", "q", 0, [8000.0])
+    calibration.started("new", wait)
+    assert calibration.state().likely_level == pytest.approx(level)
+
+
+@pytest.mark.parametrize(("wait", "is_later"), [(3500.0, False), (3700.0, True)])
+def test_the_level_of_long_likely_waits_is_used_from_an_hour_on(wait: float, *, is_later: bool) -> None:
+    """Scores from 0 to 1 make the level visible: at 0.6, the likely start is later than the median."""
+    scores = tuple(index / WINDOW for index in range(WINDOW))
+    samples = [wait * 0.5, wait, wait * 2]
+    median = from_scores({None: scores}).forecast("new", "q", 0, samples).likely
+    steered = ForecastCalibration.from_state(CalibrationState((), (GroupScores(None, scores),), likely_level=0.6))
+    assert (steered.forecast("new", "q", 0, samples).likely > median) is is_later
+
+
+def test_the_likely_start_is_late_enough_for_half_of_the_long_waits() -> None:
+    """Among waits of 2 h and more, most exceed the median of the samples, since the others turned out shorter."""
+    random = Random(1)
+    calibration = ForecastCalibration()
+    exceeding, exceeding_median = list[bool](), list[bool]()
+    for index in range(3000):
+        centre = 3600 * random.lognormvariate(1, 0.7)
+        samples = sorted(centre * random.lognormvariate(0, 0.3) for _ in range(16))
+        forecast = calibration.forecast(index, "q", 0, samples)
+        wait = centre * random.lognormvariate(0, 0.3)
+        calibration.started(index, wait)
+        if wait >= 7200 and index >= 500:
+            exceeding.append(wait > forecast.likely)
+            exceeding_median.append(wait > centre)
+    assert sum(exceeding_median) / len(exceeding) > 0.55
+    assert sum(exceeding) / len(exceeding) == pytest.approx(0.5, abs=0.03)
 
 
 def test_a_start_before_the_interval_raises_the_level_too() -> None:
