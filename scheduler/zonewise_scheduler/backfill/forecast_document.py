@@ -108,7 +108,7 @@ def make_forecast_document(history: ForecastHistory, share: float = 1.0) -> Fore
             for group, scores in state.scores
         ],
         "upper_level": round(state.upper_level, 4),
-        "likely_level": round(state.likely_level, 4),
+        "likely_level": round(state.likely_level, 2),
     }
 
 

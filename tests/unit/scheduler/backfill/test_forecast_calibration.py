@@ -352,8 +352,9 @@ def test_a_saved_level_of_long_likely_waits_is_limited_to_its_bounds(level: floa
     assert ForecastCalibration.from_state(state).state().likely_level == (0.35 if level < 0.5 else 0.6)
 
 
-@pytest.mark.parametrize(("wait", "level"), [(7199.0, 0.5), (7200.0, 0.49)])
+@pytest.mark.parametrize(("wait", "level"), [(7199.0, 0.5), (7200.0, 0.49), (8000.0, 0.49), (8001.0, 0.51)])
 def test_a_short_wait_does_not_change_the_level_of_long_likely_waits(wait: float, level: float) -> None:
+    """A start at its likely time is not late."""
     calibration = from_scores({None: (0.5,) * WINDOW})
     calibration.forecast("new", "q", 0, [8000.0])
     calibration.started("new", wait)

@@ -109,7 +109,7 @@ def test_waits_and_scores_are_rounded_to_a_thousandth() -> None:
     restored = read_forecast_document(through_json(make_forecast_document(history)))
     assert restored.calibration.state().open
     assert restored.calibration.state().upper_level == round(history.calibration.state().upper_level, 4)
-    assert restored.calibration.state().likely_level == round(history.calibration.state().likely_level, 4)
+    assert restored.calibration.state().likely_level == round(history.calibration.state().likely_level, 2)
     for before, after in zip(history.calibration.state().open, restored.calibration.state().open, strict=True):
         assert after.logarithms == tuple(round(logarithm, 3) for logarithm in before.logarithms)
         assert after.time == 1.3
