@@ -210,7 +210,7 @@ class QueueController:
             self._workload_reconciler.mark(keys_with_pending_checks(self.feed.state))
             self._workload_reconciler.mark(keys_after_stops(self.feed.state))
             self._pods.binder.mark_all()
-        self._pods.mark_nodes(self._nodes.tracker.take_relieved(), now)
+        self._pods.mark_nodes(self._nodes.take_changed(now), now)
         self._workload_reconciler.mark(self._planner.sync(now))
         if self._nodes.feed(self.feed):
             self._planner.note_change()
@@ -229,7 +229,7 @@ class QueueController:
         """Return when the next step is due if nothing changes. The end of a write counts as a change."""
         due = [self._planner.wake_at(self._now, leads=self._leads), self._gate.pause_ends_at]
         if self._leads:
-            due += [self._workload_reconciler.limit_at, self._nodes.failures_due_at, self._plain_pods.index.recheck_at]
+            due += [self._workload_reconciler.limit_at, self._nodes.check_at, self._plain_pods.index.recheck_at]
             due.append(self._pods.retry_at)
         return min(due)
 
@@ -315,7 +315,7 @@ class QueueController:
             self.configuration.find,
             nodes.node_info,
             partial(nodes.avoids, self.feed),
-            partial(nodes.is_closed, self.feed),
+            partial(nodes.is_closed, self.feed, self._now),
         )
         writes = self._pods.writes(context)
         for workload, node in self._pods.take_avoided():

@@ -3,22 +3,22 @@
 The planner replaces the pods of a single unhealthy node, and evicts a workload with several. A node has failed
 
 - once it is deleted, or has no condition Ready;
-- once it has not been Ready for a delay;
 - for a pod set that does not tolerate one of its taints with the effect NoExecute;
 - for a workload to which NodeView.is_closed applies, once a pod is to start there and none runs there any more;
 - for a gang that avoids one of its conditions, once a pod of the gang is to start there and none is there yet.
 
+A node that is not Ready closes after a delay. Its pods may still run, and it often recovers before they are evicted.
 Taints that only reflect the condition Ready do not count: the node controller sets them at once, before the delay
 (pkg/controller/nodelifecycle). A node that recovers is removed from the list.
 
-Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeDueToNotReadyOverFixedTime and
-TASReplaceNodeOnNodeTaints. As there, taints with the effect NoSchedule do not fail a node while its pods continue to
-run. Kueue has no conditions that gangs avoid.
+Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeOnPodTermination and
+TASReplaceNodeOnNodeTaints. As there, a node that is not Ready, or has a taint with the effect NoSchedule, does not fail
+while its pods continue to run. Kueue has neither a delay nor conditions that gangs avoid.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.taints import tolerations_tolerate_taint
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
@@ -31,38 +31,26 @@ if TYPE_CHECKING:
     from zonewise_scheduler.controller.nodes.types import NodeHealth
     from zonewise_scheduler.quota.api.workload_types import PodSetAdmission, Workload
 
-NODE_FAILURE_DELAY = 30.0
-"""Delay in seconds (Kueue's pkg/controller/tas/constants.go NodeFailureDelay)."""
+CLOSING_DELAY = 30.0
+"""Seconds until a node that is not Ready is closed (Kueue's pkg/controller/tas/constants.go NodeFailureDelay)."""
 
 MAX_UNHEALTHY_NODES = 8
 """Maximum number of unhealthy nodes of a workload (apis/kueue/v1beta2 WorkloadStatus.unhealthyNodes)."""
 
 
-class NodeFailures(NamedTuple):
-    """What must be written, and when to check again."""
-
-    unhealthy_nodes: dict[str, tuple[str, ...]]
-    """New sorted list for each workload whose list must change, by key."""
-    next_at: float | None
-    """When the delay of the next node ends, seconds since 1970; None: no delay is running."""
-
-
 def find_node_failures(
     nodes: Mapping[str, NodeHealth],
     workloads: Iterable[Workload],
-    now: float,
-    delay: float = NODE_FAILURE_DELAY,
     flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
     avoided: Mapping[str, Set[str]] | None = None,
-) -> NodeFailures:
-    """Return the lists of unhealthy nodes that differ from those of the workloads, which must have quota.
+) -> dict[str, tuple[str, ...]]:
+    """Return the sorted lists of unhealthy nodes that differ from those of the workloads, which must have quota.
 
     `nodes`: by hostname, as in placements, and observed completely: a missing node counts as deleted.
     `flavor_tolerations`: by flavor, added to those of the pods. `avoided`: by key of a workload, hostnames of nodes on
     which none of its pods may start (NodeView.avoid).
     """
-    failing = {name: at for name, health in nodes.items() if (at := _fails_at(health, delay)) is not None}
-    failed = {name for name, at in failing.items() if at <= now}
+    failed = {name for name, health in nodes.items() if health.ready_since is None}
     tainted = {name: taints for name, health in nodes.items() if (taints := _evicting_taints(health))}
     healthy = nodes.keys() - failed - tainted.keys()
     changes: dict[str, tuple[str, ...]] = {}
@@ -78,7 +66,12 @@ def find_node_failures(
         names = tuple(sorted(unhealthy)[:MAX_UNHEALTHY_NODES])
         if names != tuple(sorted(workload.unhealthy_nodes)):
             changes[workload.key] = names
-    return NodeFailures(changes, min((at for at in failing.values() if at > now), default=None))
+    return changes
+
+
+def closes_at(health: NodeHealth) -> float | None:
+    """Return when a node closes because it is not Ready, seconds since 1970; None: it is Ready, or fails at once."""
+    return None if health.ready or health.ready_since is None else health.ready_since + CLOSING_DELAY
 
 
 def tolerates_taints(
@@ -97,13 +90,6 @@ def tolerates_taints(
         for admission in admissions
         if admission.name == pod_set
     )
-
-
-def _fails_at(health: NodeHealth, delay: float) -> float | None:
-    """Return when a node fails because of its condition Ready; None: it is ready."""
-    if health.ready_since is None:
-        return 0.0
-    return None if health.ready else health.ready_since + delay
 
 
 def _evicting_taints(health: NodeHealth) -> tuple[Taint, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldError
-from zonewise_scheduler.controller.nodes.node_failures import find_node_failures, tolerates_taints
+from zonewise_scheduler.controller.nodes.node_failures import closes_at, find_node_failures, tolerates_taints
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
 from zonewise_scheduler.controller.nodes.placements import placement_of
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
     from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
-    from zonewise_scheduler.controller.nodes.types import TrackedNode, TrackedPod
+    from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -53,8 +53,6 @@ class NodeView:
     def __init__(self) -> None:
         self.tracker = NodeTracker()
         self.names_by_hostname: dict[str, str] = {}
-        self.failures_due_at = inf
-        """When the delay of the next node that is not ready ends."""
         self._hostnames: dict[str, str] = {}
         self._nodes: dict[str, TrackedNode] = {}
         self._infos: dict[str, NodeInfo | None] = {}
@@ -66,6 +64,9 @@ class NodeView:
         self._placements_changed = False
         self._avoided: dict[str, set[str]] = {}
         """By workload, the nodes on which none of its pods may start."""
+        self._avoided_changed = False
+        self._closing: dict[str, float] = {}
+        """When nodes that are not Ready close, in seconds since 1970."""
 
     def observe_node(self, name: str, node: TrackedNode | None) -> None:
         """Record a Node; None: it was deleted."""
@@ -74,10 +75,13 @@ class NodeView:
         known = self._nodes.get(name)
         if known is not None and (node is None or known.content != node.content):
             self._infos.pop(name, None)
+        self._closing.pop(name, None)
         if node is None:
             self._nodes.pop(name, None)
         else:
             self._nodes[name] = node
+            if (at := closes_at(node.health)) is not None:
+                self._closing[name] = at
 
     def _set_hostname(self, name: str, hostname: str | None) -> None:
         """Set the hostname by which placements identify a node: its label, which may differ from its name."""
@@ -139,27 +143,32 @@ class NodeView:
             feed.change_nodes(changes)
         return bool(changes)
 
+    @property
+    def check_at(self) -> float:
+        """Return when nodes must be checked again if nothing changes; infinite: never."""
+        return 0.0 if self._avoided_changed else min(self._closing.values(), default=inf)
+
+    def take_changed(self, now: float) -> set[str]:
+        """Return the nodes that have closed since the last call, or have changed so that they may take more pods."""
+        closed = {name for name, at in self._closing.items() if at <= now}
+        for name in closed:
+            del self._closing[name]
+        return self.tracker.take_relieved() | closed
+
     def unhealthy_nodes(self, feed: PlannerFeed, now: float) -> dict[str, tuple[str, ...]]:
         """Return the new list of unhealthy nodes, as hostnames, by key of each workload whose list must change."""
         revision, flavors = self.tracker.health_revision, feed.state.configuration.flavors
         is_checked = revision == self._checked_revision and flavors is self._checked_flavors
-        if is_checked and not self._placements_changed and now < self.failures_due_at:
+        if is_checked and not self._placements_changed and not self._avoided_changed:
             return {}
-        self._checked_revision, self._checked_flavors, self._placements_changed = revision, flavors, False
+        self._checked_revision, self._checked_flavors = revision, flavors
+        self._placements_changed = self._avoided_changed = False
         self._avoided = {
-            key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(key, nodes))
+            key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(key, nodes, now))
         }
         health = {self._hostnames.get(name, name): each for name, each in self.tracker.health.items()}
         avoided = {key: {self._hostnames.get(name, name) for name in names} for key, names in self._avoided.items()}
-        failures = find_node_failures(
-            health,
-            self._placed_workloads(feed),
-            now,
-            flavor_tolerations=_flavor_tolerations(feed),
-            avoided=avoided,
-        )
-        self.failures_due_at = inf if failures.next_at is None else failures.next_at
-        return failures.unhealthy_nodes
+        return find_node_failures(health, self._placed_workloads(feed), _flavor_tolerations(feed), avoided)
 
     def avoids(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
         """Return whether the pods of a workload with quota avoid a node because of one of its current conditions.
@@ -169,10 +178,15 @@ class NodeView:
         health = self.tracker.health.get(node)
         return health is not None and not self._tolerates(feed, workload, pod_set, health.avoided)
 
-    def is_closed(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
-        """Return whether no further pod of a workload with quota may be bound to a node that is tainted or cordoned."""
+    def is_closed(self, feed: PlannerFeed, now: float, workload: str, pod_set: str, node: str) -> bool:
+        """Return whether no further pod of a workload with quota may be bound to a node.
+
+        The node is tainted or cordoned, or has not been Ready for a while.
+        """
         health = self.tracker.health.get(node)
-        return health is not None and not self._tolerates(feed, workload, pod_set, health.no_schedule)
+        if health is None:
+            return False
+        return _is_unready(health, now) or not self._tolerates(feed, workload, pod_set, health.no_schedule)
 
     def _tolerates(self, feed: PlannerFeed, workload: str, pod_set: str, taints: tuple[Taint, ...]) -> bool:
         running = feed.state.running.get(workload)
@@ -181,23 +195,32 @@ class NodeView:
         return tolerates_taints(running.workload, pod_set, taints, _flavor_tolerations(feed))
 
     def avoid(self, workload: str, node: str) -> None:
-        """Count a node as failed for a workload that avoids it, as long as the node has a condition or taint for it."""
+        """Count a node as failed for a workload that avoids it, as long as the node has a condition or taint for it.
+
+        The same applies while a node is not Ready.
+        """
         nodes = self._avoided.setdefault(workload, set())
         if node not in nodes:
             nodes.add(node)
-            self.failures_due_at = 0.0
+            self._avoided_changed = True
 
-    def _still_avoided(self, workload: str, nodes: set[str]) -> set[str]:
+    def _still_avoided(self, workload: str, nodes: set[str], now: float) -> set[str]:
         known = {name: health for name in nodes if (health := self.tracker.health.get(name)) is not None}
         return {
             name
             for name, health in known.items()
-            if workload in self._placed and (health.avoided or health.no_schedule)
+            if workload in self._placed and (health.avoided or health.no_schedule or _is_unready(health, now))
         }
 
     def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:
         running = feed.state.running
         return [running[key].workload for key in self._placed if key in running]
+
+
+def _is_unready(health: NodeHealth, now: float) -> bool:
+    """Return whether a node has not been Ready for so long that it is closed."""
+    at = closes_at(health)
+    return at is not None and at <= now
 
 
 def _flavor_tolerations(feed: PlannerFeed) -> Mapping[str, tuple[Toleration, ...]]:

@@ -35,4 +35,4 @@ class PodContext(NamedTuple):
     avoids: Callable[[str, str, str], bool] = lambda _workload, _pod_set, _node: False
     """Returns whether the pods of a workload's pod set avoid a node because of one of its conditions."""
     is_closed: Callable[[str, str, str], bool] = lambda _workload, _pod_set, _node: False
-    """Returns whether no further pod of a workload's pod set may be bound to a node that is tainted or cordoned."""
+    """Returns whether no further pod of a workload's pod set may be bound to a node (NodeView.is_closed)."""

@@ -9,7 +9,7 @@ A pod is ungated as late as possible, since its pin cannot be changed:
 | whole gangs are required, a pod is missing  | remain held, unless pods of the workload already run              |
 | the domain's node is unhealthy or unknown   | remain held: the planner replaces the domain                      |
 | the gang avoids the node and has no pod there | remain held: the node becomes unhealthy (pod_reconciler.py)     |
-| the node is cordoned or tainted             | remain held: it becomes unhealthy once none of them runs there    |
+| the node is cordoned, tainted or not Ready  | remain held: it becomes unhealthy once none of them runs there    |
 | others must arrive at the node first        | remain held, for a limited time (arrival_gate.py)                 |
 | otherwise                                   | are ungated if their domain still lacks pods (domains.py)         |
 """

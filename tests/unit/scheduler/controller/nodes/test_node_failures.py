@@ -8,7 +8,9 @@ import pytest
 
 from zonewise_common.k8s.taints import Taint, Toleration
 from zonewise_scheduler.controller.nodes.node_failures import (
+    CLOSING_DELAY,
     MAX_UNHEALTHY_NODES,
+    closes_at,
     find_node_failures,
     tolerates_taints,
 )
@@ -18,6 +20,8 @@ from zonewise_scheduler.quota.api.workload_types import Admission, PodSet, PodSe
 from zonewise_scheduler.quota.topology.types import HOSTNAME, TopologyAssignment, TopologyDomainAssignment
 
 READY = NodeHealth(ready=True, ready_since=0.0)
+GONE = NodeHealth(ready=False, ready_since=None)
+"""A node without the condition Ready."""
 MAINTENANCE = Taint("maintenance", "", "NoExecute")
 
 
@@ -33,33 +37,28 @@ def not_ready(since: float) -> NodeHealth:
     return NodeHealth(ready=False, ready_since=since)
 
 
-def test_node_fails_after_the_delay() -> None:
-    """A node that is not Ready fails 30 s later. Until then, the function returns when to check again."""
+def test_a_node_that_is_not_ready_closes_after_the_delay() -> None:
+    """It does not fail, since its pods may still run."""
     nodes = {"a": READY, "b": not_ready(100.0)}
-    assert find_node_failures(nodes, [workload("ab")], 129.9) == ({}, 130.0)
-    assert find_node_failures(nodes, [workload("ab")], 130.0) == ({"ns/w": ("b",)}, None)
-    assert find_node_failures(nodes, [workload("a")], 130.0) == ({}, None)
-    assert find_node_failures(nodes, [workload("ab")], 100.0, delay=0.0) == ({"ns/w": ("b",)}, None)
+    assert find_node_failures(nodes, [workload("ab")]) == {}
+    assert [closes_at(nodes[name]) for name in "ab"] == [None, 100.0 + CLOSING_DELAY]
+    assert closes_at(GONE) is None, "it fails at once"
 
 
-@pytest.mark.parametrize("nodes", [{}, {"a": NodeHealth(ready=False, ready_since=None)}])
+@pytest.mark.parametrize("nodes", [{}, {"a": GONE}])
 def test_deleted_node_fails_at_once(nodes: dict[str, NodeHealth]) -> None:
     """A node without the Ready condition also fails at once."""
-    assert find_node_failures(nodes, [workload("a")], 0.0).unhealthy_nodes == {"ns/w": ("a",)}
+    assert find_node_failures(nodes, [workload("a")]) == {"ns/w": ("a",)}
 
 
 def test_the_list_follows_the_nodes() -> None:
     """A node that recovered, or that the placement lacks, leaves the list; an unchanged list is not written again."""
-    failed = {"a": READY, "b": not_ready(0.0), "c": not_ready(0.0)}
-    assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("c", "b"))], 99.0).unhealthy_nodes == {}
-    assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("b",))], 99.0).unhealthy_nodes == {
-        "ns/w": ("b", "c")
-    }
-    assert find_node_failures({"a": READY}, [workload("a", unhealthy_nodes=("a",))], 99.0).unhealthy_nodes == {
-        "ns/w": ()
-    }
+    failed = {"a": READY, "b": GONE, "c": GONE}
+    assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("c", "b"))]) == {}
+    assert find_node_failures(failed, [workload("abc", unhealthy_nodes=("b",))]) == {"ns/w": ("b", "c")}
+    assert find_node_failures({"a": READY}, [workload("a", unhealthy_nodes=("a",))]) == {"ns/w": ()}
     many = "abcdefghijkl"
-    listed = find_node_failures({}, [workload(many)], 0.0).unhealthy_nodes["ns/w"]
+    listed = find_node_failures({}, [workload(many)])["ns/w"]
     assert listed == tuple(many[:MAX_UNHEALTHY_NODES])
 
 
@@ -67,37 +66,35 @@ def test_untolerated_taint_fails_a_node() -> None:
     """A NoExecute taint fails the node for pod sets that do not tolerate it, themselves or through their flavor."""
     nodes = {"a": READY._replace(no_execute=(MAINTENANCE,))}
     tolerations = (Toleration("maintenance", "Exists"),)
-    assert find_node_failures(nodes, [workload("a")], 0.0).unhealthy_nodes == {"ns/w": ("a",)}
-    assert find_node_failures(nodes, [workload("a", tolerations=tolerations)], 0.0).unhealthy_nodes == {}
+    assert find_node_failures(nodes, [workload("a")]) == {"ns/w": ("a",)}
+    assert find_node_failures(nodes, [workload("a", tolerations=tolerations)]) == {}
     by_flavor = {"all": tolerations}
-    assert find_node_failures(nodes, [workload("a")], 0.0, flavor_tolerations=by_flavor).unhealthy_nodes == {}
-    unready = {"a": NodeHealth(ready=False, ready_since=0.0, no_execute=(MAINTENANCE,))}
-    assert find_node_failures(unready, [workload("a", tolerations=tolerations)], 99.0).unhealthy_nodes == {
-        "ns/w": ("a",)
-    }
+    assert find_node_failures(nodes, [workload("a")], flavor_tolerations=by_flavor) == {}
+    gone = {"a": GONE._replace(no_execute=(MAINTENANCE,))}
+    assert find_node_failures(gone, [workload("a", tolerations=tolerations)]) == {"ns/w": ("a",)}
 
 
-def test_taints_for_unready_nodes_wait_for_the_delay() -> None:
-    """The node controller taints a node as soon as it is not Ready; only the delay counts."""
+def test_taints_for_unready_nodes_do_not_count() -> None:
+    """The node controller taints a node as soon as it is not Ready."""
     taint = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
     nodes = {"a": not_ready(100.0)._replace(no_execute=(taint,))}
-    assert find_node_failures(nodes, [workload("a")], 101.0) == ({}, 130.0)
+    assert find_node_failures(nodes, [workload("a")]) == {}
 
 
 def test_placements_above_the_node_name_no_nodes() -> None:
     """A workload that is placed on racks has no unhealthy nodes."""
-    assert find_node_failures({}, [workload("a", level="rack"), Workload("ns", "idle", ())], 0.0) == ({}, None)
+    assert find_node_failures({}, [workload("a", level="rack"), Workload("ns", "idle", ())]) == {}
 
 
 def test_an_avoided_node_fails_only_for_the_workload_that_avoids_it() -> None:
     """The list is empty again once the workload no longer avoids the node."""
     nodes = {"a": READY, "b": READY}
     placed, avoided = [workload("ab")], {"ns/w": {"b", "c"}}
-    assert find_node_failures(nodes, placed, 0.0, avoided=avoided).unhealthy_nodes == {"ns/w": ("b",)}
-    assert find_node_failures(nodes, placed, 0.0, avoided={"ns/other": {"a"}}).unhealthy_nodes == {}
+    assert find_node_failures(nodes, placed, avoided=avoided) == {"ns/w": ("b",)}
+    assert find_node_failures(nodes, placed, avoided={"ns/other": {"a"}}) == {}
     listed = [workload("ab", unhealthy_nodes=("b",))]
-    assert find_node_failures(nodes, listed, 0.0, avoided=avoided).unhealthy_nodes == {}
-    assert find_node_failures(nodes, listed, 0.0).unhealthy_nodes == {"ns/w": ()}
+    assert find_node_failures(nodes, listed, avoided=avoided) == {}
+    assert find_node_failures(nodes, listed) == {"ns/w": ()}
 
 
 def test_gangs_avoid_a_condition_but_single_pods_do_not() -> None:
@@ -118,4 +115,4 @@ def test_pods_or_their_flavors_tolerate_a_taint() -> None:
 
 def test_running_pods_keep_a_node_that_is_closed_to_further_ones() -> None:
     tainted = READY._replace(no_schedule=(Taint("maintenance", "", "NoSchedule"),))
-    assert find_node_failures({"a": tainted}, [workload("a")], 0.0).unhealthy_nodes == {}, "its pods continue to run"
+    assert find_node_failures({"a": tainted}, [workload("a")]) == {}, "its pods continue to run"

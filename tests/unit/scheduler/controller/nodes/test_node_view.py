@@ -150,11 +150,11 @@ def test_a_gang_avoids_a_suspect_node_until_the_condition_ends() -> None:
     assert not view.avoids(feed, "ns/unknown", "main", "a")
     assert view.unhealthy_nodes(feed, 1.0) == {}
     view.avoid(gang.key, "a")
-    assert view.failures_due_at <= 1.0
+    assert view.check_at <= 1.0
     assert view.unhealthy_nodes(feed, 1.0) == {gang.key: ("a",)}
-    assert view.failures_due_at > 1e9
+    assert view.check_at > 1e9
     view.avoid(gang.key, "a")
-    assert view.failures_due_at > 1e9
+    assert view.check_at > 1e9
     feed.state.running_workloads.remove(gang.key)
     feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
     view.observe_node("a", suspect("a", "False"))
@@ -168,9 +168,9 @@ def test_a_cordoned_node_fails_for_a_workload_without_pods_there_until_it_is_ope
     view.set_placement(gang.key, gang)
     view.observe_node("a", decode_node(ready_node("a", "4", unschedulable=True)))
     view.observe_node("b", decode_node(ready_node("b", "4")))
-    closed = [view.is_closed(feed, gang.key, "main", name) for name in ("a", "b", "unknown")]
+    closed = [view.is_closed(feed, 1.0, gang.key, "main", name) for name in ("a", "b", "unknown")]
     assert closed == [True, False, False]
-    assert not view.is_closed(feed, "ns/unknown", "main", "a")
+    assert not view.is_closed(feed, 1.0, "ns/unknown", "main", "a")
     assert view.unhealthy_nodes(feed, 1.0) == {}
     view.avoid(gang.key, "a")
     assert view.unhealthy_nodes(feed, 1.0) == {gang.key: ("a",)}
@@ -178,6 +178,36 @@ def test_a_cordoned_node_fails_for_a_workload_without_pods_there_until_it_is_ope
     feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
     view.observe_node("a", decode_node(ready_node("a", "4")))
     assert view.unhealthy_nodes(feed, 2.0) == {gang.key: ()}
+
+
+def unready_node(name: str, since: str) -> TrackedNode:
+    node = json.loads(ready_node(name, "4"))
+    node["status"]["conditions"] = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]
+    return decode_node(json.dumps(node).encode())
+
+
+def test_a_node_that_is_not_ready_closes_once() -> None:
+    """Pods that wait for it are checked then. It counts as failed for a workload that avoids it until it is Ready."""
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    gang = placed_gang()
+    feed.state.running_workloads.add(gang)
+    view.set_placement(gang.key, gang)
+    view.observe_node("a", unready_node("a", "1970-01-01T00:01:40Z"))
+    view.observe_node("b", decode_node(ready_node("b", "4")))
+    assert view.take_changed(101.0) == {"a", "b"}
+    assert (view.check_at, view.take_changed(129.0)) == (130.0, set())
+    assert not view.is_closed(feed, 129.0, gang.key, "main", "a")
+    assert view.take_changed(130.0) == {"a"}
+    assert view.take_changed(131.0) == set()
+    assert view.check_at > 1e9
+    assert view.is_closed(feed, 130.0, gang.key, "main", "a")
+    assert view.unhealthy_nodes(feed, 130.0) == {}
+    view.avoid(gang.key, "a")
+    assert view.unhealthy_nodes(feed, 130.0) == {gang.key: ("a",)}
+    feed.state.running_workloads.remove(gang.key)
+    feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
+    view.observe_node("a", decode_node(ready_node("a", "4")))
+    assert view.unhealthy_nodes(feed, 140.0) == {gang.key: ()}
 
 
 TOLERATE_ALL = {"tolerations": [{"operator": "Exists"}]}
