@@ -164,7 +164,7 @@ class NodeView:
         self._checked_revision, self._checked_flavors = revision, flavors
         self._placements_changed = self._avoided_changed = False
         self._avoided = {
-            key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(key, nodes, now))
+            key: names for key, nodes in self._avoided.items() if (names := self._still_avoided(feed, now, key, nodes))
         }
         health = {self._hostnames.get(name, name): each for name, each in self.tracker.health.items()}
         avoided = {key: {self._hostnames.get(name, name) for name in names} for key, names in self._avoided.items()}
@@ -195,21 +195,21 @@ class NodeView:
         return tolerates_taints(running.workload, pod_set, taints, _flavor_tolerations(feed))
 
     def avoid(self, workload: str, node: str) -> None:
-        """Count a node as failed for a workload that avoids it, as long as the node has a condition or taint for it.
-
-        The same applies while a node is not Ready.
-        """
+        """Count a node as failed for a workload until its pods there neither avoid the node nor find it closed."""
         nodes = self._avoided.setdefault(workload, set())
         if node not in nodes:
             nodes.add(node)
             self._avoided_changed = True
 
-    def _still_avoided(self, workload: str, nodes: set[str], now: float) -> set[str]:
-        known = {name: health for name in nodes if (health := self.tracker.health.get(name)) is not None}
+    def _still_avoided(self, feed: PlannerFeed, now: float, workload: str, nodes: set[str]) -> set[str]:
+        placement = self._placed.get(workload)
+        placed = {} if placement is None else self._by_name(placement).nodes
         return {
-            name
-            for name, health in known.items()
-            if workload in self._placed and (health.avoided or health.no_schedule or _is_unready(health, now))
+            node
+            for node in nodes
+            for pod_set, names in placed.items()
+            if node in (names or ())
+            if self.avoids(feed, workload, pod_set, node) or self.is_closed(feed, now, workload, pod_set, node)
         }
 
     def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:

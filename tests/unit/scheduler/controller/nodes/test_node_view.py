@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.queue_objects import cluster_queue_spec
+from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.backfill.planner_feed import PlannerFeed
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.controller.nodes.node_view import NodeView
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 
 Json = dict[str, Any]
+
+
+GPU = {"key": "gpu", "value": "present", "effect": "NoSchedule"}
 
 
 def node(name: str, hostname: str = "") -> bytes:
@@ -208,6 +212,21 @@ def test_a_node_that_is_not_ready_closes_once() -> None:
     feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
     view.observe_node("a", decode_node(ready_node("a", "4")))
     assert view.unhealthy_nodes(feed, 140.0) == {gang.key: ()}
+
+
+def test_a_node_that_is_open_again_is_used_although_it_has_a_tolerated_taint() -> None:
+    """Nodes with GPUs often have a taint that all pods with GPUs tolerate."""
+    view, feed = NodeView(), PlannerFeed(BackfillPolicy(), DEFAULT_SETTINGS, ClusterNodes())
+    pod_set = PodSet("main", 2, tolerations=(Toleration("gpu", "Exists"),))
+    gang = replace(placed_gang(), pod_sets=(pod_set,))
+    feed.state.running_workloads.add(gang)
+    view.set_placement(gang.key, gang)
+    for name in "ab":
+        view.observe_node(name, decode_node(ready_node(name, "4", taints=[GPU], unschedulable=name == "a")))
+    view.avoid(gang.key, "a")
+    assert view.unhealthy_nodes(feed, 1.0) == {gang.key: ("a",)}
+    view.observe_node("a", decode_node(ready_node("a", "4", taints=[GPU])))
+    assert view.unhealthy_nodes(feed, 2.0) == {}
 
 
 TOLERATE_ALL = {"tolerations": [{"operator": "Exists"}]}
