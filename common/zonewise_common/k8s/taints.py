@@ -37,6 +37,8 @@ class Toleration(NamedTuple):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    is_temporary: bool = False
+    """Whether it has tolerationSeconds: pods are evicted once they have run for so long on a node with the taint."""
 
     def tolerates_taint(self, taint: Taint) -> bool:
         """Return whether the toleration matches a taint; Gt and Lt match numbers above and below its value."""
@@ -65,6 +67,11 @@ def tolerations_tolerate_taint(taint: Taint, tolerations: tuple[Toleration, ...]
     return any(toleration.tolerates_taint(taint) for toleration in tolerations)
 
 
+def lasting_tolerations(tolerations: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """Return the tolerations that never expire."""
+    return tuple(toleration for toleration in tolerations if not toleration.is_temporary)
+
+
 def read_taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
     """Return the taints of a node's spec, in their order; raise FieldError for fields of the wrong type."""
     path = "spec.taints."
@@ -87,6 +94,7 @@ def read_tolerations(spec: Mapping[str, Any], *, comparisons: bool) -> tuple[Tol
             string_in(item, "operator", path) or "Equal",
             string_in(item, "value", path),
             string_in(item, "effect", path),
+            item.get("tolerationSeconds") is not None,
         )
         for item in objects_in(spec, "tolerations", "spec.")
     )

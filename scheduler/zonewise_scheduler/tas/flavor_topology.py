@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zonewise_common.k8s.taints import lasting_tolerations
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
 from zonewise_scheduler.tas.zones.zone_level import host_levels
@@ -28,8 +29,8 @@ class FlavorTopology:
         self.nodes = nodes
         self.leaf_rows: NDArray[np.int64] = tree.rows[tree.leaf_offsets]
         """(leaves,): row of each leaf's node, if leaves are nodes."""
-        self.empty_snapshot = NodeTASFlavorSnapshot(tree, nodes, tolerations=flavor.tolerations)
-        """The snapshot without TAS usage; pods get the flavor's tolerations in addition to their own."""
+        self.empty_snapshot = NodeTASFlavorSnapshot(tree, nodes, tolerations=lasting_tolerations(flavor.tolerations))
+        """The snapshot without TAS usage; pods get the flavor's lasting tolerations in addition to their own."""
 
     def with_nodes(self, nodes: NodeInfoTable) -> FlavorTopology:
         """Return the same tree over a copy of its nodes; the two share no cache."""

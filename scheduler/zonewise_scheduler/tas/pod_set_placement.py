@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zonewise_common.k8s.taints import lasting_tolerations
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.quota.topology.types import TopologyAssignment
 from zonewise_scheduler.tas.tree.topology_assignments import delete_domain
@@ -41,13 +42,12 @@ def requested_topology(pod_set: PodSet) -> PodSetTopologyRequest | None:
 def tas_pod_set_requests(request: PlacementRequest, *, strict: bool = True) -> tuple[TASPodSetRequests, int]:
     """Return a placement request in terms of hosts, and its zone slice size (zones/node_filling.py).
 
-    `strict`: a preferred zone is treated as required.
+    Pods are placed only where they can remain. `strict`: a preferred zone is treated as required.
     """
     pod_set, topology = request.pod_set, request.pod_set.topology
     host_request, zone_slice_size = as_host_request(requested_topology(pod_set), strict=strict)
-    constraints = Constraints(
-        tolerations=pod_set.tolerations, selector=pod_set.node_selector, terms=pod_set.required_terms
-    )
+    tolerations = lasting_tolerations(pod_set.tolerations)
+    constraints = Constraints(tolerations=tolerations, selector=pod_set.node_selector, terms=pod_set.required_terms)
     tas_requests = TASPodSetRequests(
         pod_set.name,
         request.pods,

@@ -3,7 +3,7 @@
 The planner replaces the pods of a single unhealthy node, and evicts a workload with several. A node has failed
 
 - once it is deleted, or has no condition Ready;
-- for a pod set that does not tolerate one of its taints with the effect NoExecute;
+- for a pod set that does not tolerate one of its taints with the effect NoExecute, not even temporarily;
 - for a workload to which NodeView.is_closed applies, once a pod is to start there and none runs there any more;
 - for a gang that avoids one of its conditions, once a pod of the gang is to start there and none is there yet.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise_common.k8s.taints import tolerations_tolerate_taint
+from zonewise_common.k8s.taints import lasting_tolerations, tolerations_tolerate_taint
 from zonewise_scheduler.controller.nodes.placements import nodes_by_pod_set
 from zonewise_scheduler.controller.nodes.types import READINESS_TAINTS
 
@@ -80,13 +80,13 @@ def tolerates_taints(
     taints: Iterable[Taint],
     flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
 ) -> bool:
-    """Return whether the pods of a pod set tolerate all of these taints; a workload without quota has no such pods.
+    """Return whether the pods of a pod set always tolerate these taints; a workload without quota has no such pods.
 
     `flavor_tolerations`: as in find_node_failures.
     """
     admissions = () if workload.admission is None else workload.admission.pod_sets
     return all(
-        _tolerates(taints, _tolerations(workload, admission, flavor_tolerations or {}))
+        _tolerates(taints, lasting_tolerations(_tolerations(workload, admission, flavor_tolerations or {})))
         for admission in admissions
         if admission.name == pod_set
     )

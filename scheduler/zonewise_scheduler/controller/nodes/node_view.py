@@ -186,7 +186,7 @@ class NodeView:
         health = self.tracker.health.get(node)
         if health is None:
             return False
-        return _is_unready(health, now) or not self._tolerates(feed, workload, pod_set, health.no_schedule)
+        return _is_unready(health, now) or not self._tolerates(feed, workload, pod_set, health.closing)
 
     def _tolerates(self, feed: PlannerFeed, workload: str, pod_set: str, taints: tuple[Taint, ...]) -> bool:
         running = feed.state.running.get(workload)

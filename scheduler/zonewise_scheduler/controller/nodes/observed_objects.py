@@ -161,7 +161,7 @@ def read_node(node: Mapping[str, Any]) -> TrackedNode:
         ready is not None and ready.get("status") == "True",
         None if ready is None else transition_time(ready) or 0.0,
         no_execute=tuple(taint for taint in taints if taint.effect == "NoExecute"),
-        no_schedule=tuple(filter(_closes_node, (*taints, UNSCHEDULABLE) if slim["spec"]["unschedulable"] else taints)),
+        closing=tuple(filter(_closes_node, (*taints, UNSCHEDULABLE) if slim["spec"]["unschedulable"] else taints)),
         avoided=tuple(taint for taint in taints if taint.key == AVOIDED_CONDITION),
     )
     name = slim["metadata"]["name"]
@@ -194,7 +194,7 @@ def slim_node(node: Mapping[str, Any]) -> Json:
 
 
 def _closes_node(taint: Taint) -> bool:
-    return taint.effect == "NoSchedule" and taint.key not in {*READINESS_TAINTS, AVOIDED_CONDITION}
+    return taint.effect in {"NoSchedule", "NoExecute"} and taint.key not in {*READINESS_TAINTS, AVOIDED_CONDITION}
 
 
 def _ready_condition(node: Mapping[str, Any]) -> Json | None:

@@ -39,8 +39,8 @@ class NodeHealth(NamedTuple):
     """When the condition Ready last changed, seconds since 1970; 0: unknown; None: there is no such condition."""
     no_execute: tuple[Taint, ...] = ()
     """Taints with the effect NoExecute."""
-    no_schedule: tuple[Taint, ...] = ()
-    """Taints with the effect NoSchedule, and the one that stands for a cordoned node; none that follow from Ready."""
+    closing: tuple[Taint, ...] = ()
+    """Taints that keep further pods away, and the one that stands for a cordoned node; none that follow from Ready."""
     avoided: tuple[Taint, ...] = ()
     """Conditions that gangs avoid, represented as taints (nodes/node/avoided_conditions.py)."""
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zonewise_common.k8s.taints import Taint, Toleration, find_matching_untolerated_taint
+from zonewise_common.k8s.taints import (
+    Taint,
+    Toleration,
+    find_matching_untolerated_taint,
+    lasting_tolerations,
+    read_tolerations,
+)
 from zonewise_scheduler.nodes.filters.constraints import read_constraints
 from zonewise_scheduler.nodes.filters.filter_plugins import node_unschedulable, taint_toleration
 from zonewise_scheduler.nodes.node.node_info import read_node_info
@@ -85,6 +91,14 @@ def test_an_unschedulable_node_accepts_pods_that_tolerate_its_taint(toleration: 
     node = read_node_info({"spec": {"unschedulable": True}})
     assert (node_unschedulable(read_constraints({"spec": {"tolerations": [toleration]}}), node) is None) is expected
     assert node_unschedulable(read_constraints({"spec": {}}), node) is not None
+
+
+def test_a_toleration_with_seconds_is_temporary() -> None:
+    lasting = {"key": "gpu", "operator": "Exists"}
+    temporary = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+    tolerations = read_tolerations({"tolerations": [temporary, lasting]}, comparisons=False)
+    assert [toleration.is_temporary for toleration in tolerations] == [True, False]
+    assert lasting_tolerations(tolerations) == tolerations[1:]
 
 
 @given(st.integers(), st.integers())

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.controller_stories import ControllerStory
 from support.placed_cluster import PlacedCluster
-from zonewise_common.kube.resources import JOBS, NODES
+from zonewise_common.kube.resources import NODES
 from zonewise_scheduler.controller.types import ObjectKey
+
+Json = dict[str, Any]
+
+MAINTENANCE = {"key": "maintenance", "effect": "NoExecute"}
+FOR_A_MINUTE = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+
+
+def submit(cluster: PlacedCluster, name: str, toleration: Json) -> ObjectKey:
+    """Create a Job of two pods with a toleration."""
+    job = cluster.submit(name, 1, pods=2)
+    cluster.change(job, {"spec": {"template": {"spec": {"tolerations": [toleration]}}}})
+    return job
+
+
+def test_pods_evicted_after_their_toleration_has_expired_go_to_another_node() -> None:
+    """They run until then. Further pods are placed elsewhere from the beginning."""
+    cluster = PlacedCluster(nodes=2)
+    story = ControllerStory(cluster)
+    job = submit(cluster, "j", FOR_A_MINUTE)
+    story.settle()
+    cluster.change(ObjectKey(NODES, "", "n0"), {"spec": {"taints": [MAINTENANCE]}})
+    story.settle()
+    assert cluster.nodes_of(job) == ["n0", "n0"]
+    other = submit(cluster, "other", FOR_A_MINUTE)
+    story.settle()
+    assert cluster.nodes_of(other) == ["n1", "n1"]
+    for pod in cluster.pods(job):
+        cluster.delete(pod)
+    story.settle_until(lambda: cluster.nodes_of(job) == ["n1", "n1"])
+    assert cluster.starts == {"j": 1, "other": 1}, "none is evicted"
 
 
 def test_a_drained_node_takes_the_pods_back_once_it_is_open_again() -> None:
@@ -15,9 +47,7 @@ def test_a_drained_node_takes_the_pods_back_once_it_is_open_again() -> None:
     for node in nodes:
         cluster.change(node, {"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}})
     story = ControllerStory(cluster)
-    job = cluster.submit("j", 1, pods=2)
-    tolerations = [{"key": "gpu", "operator": "Exists"}]
-    cluster.change(ObjectKey(JOBS, "ns", "j"), {"spec": {"template": {"spec": {"tolerations": tolerations}}}})
+    job = submit(cluster, "j", {"key": "gpu", "operator": "Exists"})
     story.settle()
     assert cluster.nodes_of(job) == ["n0", "n0"]
     for drained, other in (nodes, nodes[::-1]):

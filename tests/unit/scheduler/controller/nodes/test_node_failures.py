@@ -113,6 +113,14 @@ def test_pods_or_their_flavors_tolerate_a_taint() -> None:
     assert tolerates_taints(workload("a"), "main", taints, {"all": tolerations})
 
 
+def test_a_node_whose_taint_is_tolerated_for_a_time_closes_but_does_not_fail() -> None:
+    """Its pods run until they are evicted. Others would be evicted too."""
+    placed = workload("a", tolerations=(Toleration("maintenance", "Exists", is_temporary=True),))
+    assert find_node_failures({"a": READY._replace(no_execute=(MAINTENANCE,))}, [placed]) == {}
+    assert not tolerates_taints(placed, "main", (MAINTENANCE,))
+    assert tolerates_taints(placed, "main", (MAINTENANCE,), {"all": (Toleration("maintenance", "Exists"),)})
+
+
 def test_running_pods_keep_a_node_that_is_closed_to_further_ones() -> None:
-    tainted = READY._replace(no_schedule=(Taint("maintenance", "", "NoSchedule"),))
+    tainted = READY._replace(closing=(Taint("maintenance", "", "NoSchedule"),))
     assert find_node_failures({"a": tainted}, [workload("a")]) == {}, "its pods continue to run"

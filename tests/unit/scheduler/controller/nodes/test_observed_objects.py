@@ -131,7 +131,7 @@ def test_tracked_node_keeps_the_fields_that_the_planner_reads() -> None:
         ready=False,
         ready_since=1767225600.0,
         no_execute=(Taint("k", "", "NoExecute"),),
-        no_schedule=(Taint("k", "", "NoSchedule"),),
+        closing=(Taint("k", "", "NoExecute"), Taint("k", "", "NoSchedule")),
     )
     later = json.loads(json.dumps(NODE))
     later["status"]["conditions"][1]["lastHeartbeatTime"] = "2026-01-01T00:05:09Z"
@@ -141,17 +141,18 @@ def test_tracked_node_keeps_the_fields_that_the_planner_reads() -> None:
 
 
 def test_a_node_is_closed_by_its_cordon_and_by_taints_that_keep_pods_off() -> None:
-    """Taints that follow from the condition Ready do not count, nor do effects that end pods or only discourage."""
+    """Taints that follow from the condition Ready do not count, nor does an effect that only discourages."""
     taints = [
         {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
         {"key": "soft", "effect": "PreferNoSchedule"},
         {"key": "end", "effect": "NoExecute"},
     ]
     tainted = decode_node(raw({"metadata": {"name": "a"}, "spec": {"taints": taints}}))
-    assert tainted.health.no_schedule == (Taint("gpu", "yes", "NoSchedule"),)
+    assert tainted.health.closing == (Taint("gpu", "yes", "NoSchedule"), Taint("end", "", "NoExecute"))
     cordoned = decode_node(raw({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))
-    assert cordoned.health.no_schedule == (UNSCHEDULABLE,)
+    assert cordoned.health.closing == (UNSCHEDULABLE,)
 
 
 def test_the_hostname_is_that_of_the_label_or_the_name() -> None:
