@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -18,6 +19,8 @@ from support.api import Api, Json
 from support.cli_runner import CliRunner
 from support.waiting import eventually
 from zonewise.cli import main
+from zonewise_common.kube.client import Client
+from zonewise_common.kube.errors import TransportError
 from zonewise_sandbox.apiserver import ApiServer
 from zonewise_sandbox.jobcontroller import JobController
 from zonewise_scheduler.commands import cluster_sweep, sweep
@@ -185,6 +188,32 @@ def test_a_pod_that_waits_for_its_image_is_named_once(
     thread.join(60)
     assert gathered == [0]
     assert ("".join(printed) + capsys.readouterr().err).count("ImagePullBackOff") == 1
+
+
+def test_results_are_awaited_through_an_outage(
+    simulating: CliRunner, cluster: Api, containers: Containers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs end after the second failed request. The outage is reported once."""
+    sweep = (*MIX, "--policy", "easy", "--seed", 17)
+    local = simulating.run(*sweep)
+    name = applied(simulating, cluster, *sweep)
+    list_objects, requests = Client.list, itertools.count()
+
+    def failing_list(client: Client, *arguments: Any, **options: Any) -> Any:
+        number = next(requests)
+        if number in {1, 2}:
+            raise TransportError("connection refused")
+        if number == 3:
+            containers.run(name, 2)
+        return list_objects(client, *arguments, **options)
+
+    monkeypatch.setattr(Client, "list", failing_list)
+    gathered = simulating.run(*sweep, "--gather", "--api-server", cluster.url)
+    assert (gathered.status, gathered.out) == (0, local.out)
+    assert gathered.err.splitlines() == [
+        "zonewise: note: the API server: connection refused; waiting until it responds",
+        "zonewise: note: the API server responds again",
+    ]
 
 
 def test_a_failed_run_is_an_error_with_its_last_output(simulating: CliRunner, cluster: Api) -> None:

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from zonewise_common.cli.redraw import show
+from zonewise_scheduler.client.outage import OutageTolerance
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -19,30 +20,19 @@ def show_text(
 ) -> None:
     """Write a text once; with --watch, whenever it changes, until an exception ends the loop. Raises KubeError.
 
-    After the first text, a server that fails or does not respond is reported once, and the last text remains. The same
-    holds for credentials that cannot be renewed. `wait` defaults to time.sleep.
+    During an outage after the first text, the last text remains. `wait` defaults to time.sleep.
     """
-    from zonewise_common.kube.errors import ConfigError, ServerError, TooManyRequests, TransportError
-
-    last: str | None = None
-    is_out = False
+    last = ""
+    rendering = OutageTolerance(
+        render,
+        lambda note: sys.stderr.write(f"zonewise: {note}\n"),
+        "the output shows the last known state until it responds",
+    )
 
     def text() -> str:
-        nonlocal last, is_out
-        try:
-            last = render()
-        except (ConfigError, ServerError, TooManyRequests, TransportError) as error:
-            if last is None:
-                raise
-            if not is_out:
-                sys.stderr.write(
-                    f"zonewise: the API server: {error}; the output shows the last known state until it responds\n"
-                )
-            is_out = True
-        else:
-            if is_out:
-                sys.stderr.write("zonewise: the API server responds again\n")
-            is_out = False
+        nonlocal last
+        current = rendering.result()
+        last = last if current is None else current
         return last
 
     show(text, terminal, watch=arguments.watch, interval=arguments.interval, wait=wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -15,6 +15,7 @@ from zonewise_common.cli.output import STANDARD_OUTPUT, write
 from zonewise_common.k8s.yaml_dumper import kubectl_dumper
 from zonewise_common.kube.errors import NotFound
 from zonewise_common.kube.resources import CONFIG_MAPS, JOBS, PODS
+from zonewise_scheduler.client.outage import OutageTolerance
 from zonewise_scheduler.client.session import open_session
 from zonewise_scheduler.commands.part_arguments import input_files, part_arguments
 from zonewise_scheduler.commands.sweep import RunProgress, prepare_sweep, simulate_run, write_sweep
@@ -89,27 +90,45 @@ def _apply(client: Client, job: SweepJob) -> None:
     )
 
 
+class _Observation(NamedTuple):
+    """The Job of a sweep, and its pods, which may end later than the Job."""
+
+    state: str
+    """The condition that ended the Job, or ""."""
+    pods: Sequence[dict[str, Any]]
+
+
 def _gather(client: Client, job: SweepJob, runs: Sequence[SweepRun], progress: RunProgress) -> list[RunResult]:
-    """Return the results of all runs, once there are all. Raises CommandError for the first run that fails."""
+    """Return the results of all runs, once there are all. Raises CommandError for the first run that fails.
+
+    Raises KubeError, but not for an outage of a server that has responded before.
+    """
+    observing = OutageTolerance(lambda: _observe(client, job), progress.note, "waiting until it responds")
     is_noted = False
     try:
         with progress:
             while True:
-                state = _job_state(client, job)  # before the pods: what ended it is among them
-                selector = f"{SWEEP_LABEL}={job.name}"
-                pods = client.list(PODS, namespace=job.namespace, label_selector=selector).items
-                done = read_pods(pods, runs)
-                progress.show(len(done.results))
-                if not is_noted and (problem := image_problem(pods)):
-                    is_noted = True
-                    progress.note(f"{problem}; --image names another one")
-                if len(done.results) == len(runs):
-                    return [done.results[index] for index in range(len(runs))]
-                if state:
-                    raise CommandError(_lost_run(done, runs, state))
+                observation = observing.result()
+                if observation is not None:
+                    done = read_pods(observation.pods, runs)
+                    progress.show(len(done.results))
+                    if not is_noted and (problem := image_problem(observation.pods)):
+                        is_noted = True
+                        progress.note(f"{problem}; --image names another one")
+                    if len(done.results) == len(runs):
+                        return [done.results[index] for index in range(len(runs))]
+                    if observation.state:
+                        raise CommandError(_lost_run(done, runs, observation.state))
                 time.sleep(_PERIOD)
     except PartError as error:
         raise CommandError(str(error)) from error
+
+
+def _observe(client: Client, job: SweepJob) -> _Observation:
+    """Return the current state. Raises CommandError if the Job does not exist, and KubeError."""
+    state = _job_state(client, job)  # before the pods: what ended it is among them
+    selector = f"{SWEEP_LABEL}={job.name}"
+    return _Observation(state, client.list(PODS, namespace=job.namespace, label_selector=selector).items)
 
 
 def _lost_run(done: PodResults, runs: Sequence[SweepRun], state: str) -> str:
