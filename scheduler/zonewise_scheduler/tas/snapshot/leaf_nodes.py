@@ -14,7 +14,7 @@ import numpy as np
 from zonewise_common.k8s.taints import find_matching_untolerated_taint
 from zonewise_scheduler.nodes.filters.constraints import Constraints
 from zonewise_scheduler.nodes.filters.info_table import OUTCOMES
-from zonewise_scheduler.nodes.node.avoided_conditions import KEY, describe_condition
+from zonewise_scheduler.nodes.node.avoided_conditions import KEY, SINGLE_POD, describe_condition
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
 
@@ -46,7 +46,7 @@ class MatchingLeaves(NamedTuple):
 class LeafNodes:
     """The nodes of each leaf of a tree.
 
-    If a leaf is a group of nodes, their capacities are summed, and the filters do not apply.
+    If a leaf is a group of nodes, their capacities are summed, and the leaf passes a filter if any of them does.
     """
 
     def __init__(self, tree: TopologyTree, nodes: NodeInfoTable, tolerations: Sequence[Toleration] = ()) -> None:
@@ -84,31 +84,43 @@ class LeafNodes:
     def _find_matching_leaves(
         self, constraints: Constraints, preferences: tuple[PreferredSchedulingTerm, ...]
     ) -> MatchingLeaves:
-        leaf_count = self.tree.leaf_count
-        if not self.tree.is_lowest_level_node:
-            return MatchingLeaves(
-                np.ones(leaf_count, np.bool_), np.zeros(leaf_count, np.int64), ExclusionStats(leaf_count)
-            )
-        rows = self.tree.rows[self.tree.leaf_offsets]
         constraints = Constraints(
             NO_RESOURCES,
             tolerations=constraints.tolerations + self._tolerations,
             selector=constraints.selector,
             terms=constraints.terms,
         )
+        if not self.tree.is_lowest_level_node:
+            return self._find_matching_groups(constraints)
+        rows = self.tree.rows[self.tree.leaf_offsets]
         codes = self._nodes.filter_codes(constraints)[rows]
         tainted, unselected = codes == _TAINTS, codes == _AFFINITY
         fails_selector = self._nodes.filter_codes(constraints._replace(terms=None))[rows] == _AFFINITY
         mask = ~(tainted | unselected)
         taints, avoided = self._count_taints(rows[tainted], constraints)
         exclusions = ExclusionStats(
-            leaf_count,
+            self.tree.leaf_count,
             int(fails_selector.sum()),
             int((unselected & ~fails_selector).sum()),
             taints=taints,
             avoided=avoided,
         )
         return MatchingLeaves(mask, np.where(mask, self._score(preferences, constraints, rows), 0), exclusions)
+
+    def _find_matching_groups(self, constraints: Constraints) -> MatchingLeaves:
+        """Return the groups of nodes in which any node passes. Preferences and conditions to avoid do not apply."""
+        rows, offsets, group_count = self.tree.rows, self.tree.leaf_offsets, self.tree.leaf_count
+        constraints = constraints._replace(tolerations=(*constraints.tolerations, SINGLE_POD))
+        codes = self._nodes.filter_codes(constraints)[rows]
+        selector_codes = self._nodes.filter_codes(constraints._replace(terms=None))[rows]
+        excluded = np.logical_and.reduceat((codes == _TAINTS) | (codes == _AFFINITY), offsets)
+        unselected = excluded & np.logical_or.reduceat(codes == _AFFINITY, offsets)
+        fails_selector = unselected & np.logical_or.reduceat(selector_codes == _AFFINITY, offsets)
+        taints, _ = self._count_taints(rows[offsets][excluded & ~unselected], constraints)
+        exclusions = ExclusionStats(
+            group_count, int(fails_selector.sum()), int((unselected & ~fails_selector).sum()), taints=taints
+        )
+        return MatchingLeaves(~excluded, np.zeros(group_count, np.int64), exclusions)
 
     def _count_taints(self, rows: NDArray[np.int64], constraints: Constraints) -> tuple[dict[str, int], dict[str, int]]:
         """Return how many nodes are excluded by each taint, and by each condition that gangs avoid."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from support.tas_trees import all_rows, node_object, node_table
 from zonewise_common.k8s.taints import Toleration
 from zonewise_scheduler.nodes.filters.constraints import Constraints, read_constraints
+from zonewise_scheduler.nodes.node.avoided_conditions import KEY
 from zonewise_scheduler.quota.topology.request_reader import read_preferred_terms
 from zonewise_scheduler.quota.topology.types import HOSTNAME, PodSetTopologyRequest
 from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, find_topology_assignments_for_flavor
@@ -65,6 +68,31 @@ def test_filters_apply_to_nodes_only() -> None:
     pod_set = TASPodSetRequests("p", 1, {"cpu": 1000}, PodSetTopologyRequest(required="rack"), Constraints())
     assert fill_leaf_counts(snapshot, pod_set, None, {})[0].pod_count.tolist() == [2]
     assert fill_leaf_counts(snapshot, pod_set, None, {"cpu": np.array([2500])})[0].pod_count.tolist() == [0]
+
+
+def test_a_rack_without_a_suitable_node_is_excluded() -> None:
+    """Its pods would wait forever: they are pinned to the labels of the rack. A condition to avoid does not count."""
+    gpu, suspect = ({"key": key, "value": "v", "effect": "NoSchedule"} for key in ("gpu", KEY))
+    nodes = node_table(
+        node_object("n1", {"rack": "a", "disk": "ssd"}, taints=[gpu]),
+        node_object("n2", {"rack": "a", "disk": "hdd"}),
+        node_object("n3", {"rack": "b", "disk": "ssd"}, taints=[suspect]),
+        node_object("n4", {"rack": "c", "disk": "ssd"}, taints=[gpu]),
+        node_object("n5", {"rack": "d", "disk": "ssd"}),
+        node_object("n6", {"rack": "d", "disk": "hdd"}, taints=[gpu]),
+    )
+    snapshot = NodeTASFlavorSnapshot(topology_tree_from_nodes("t", ["rack"], nodes, all_rows(nodes)), nodes)
+
+    def racks(spec: dict[str, Any]) -> tuple[list[bool], str]:
+        pod_set = TASPodSetRequests("p", 1, {"cpu": 500}, None, read_constraints({"spec": spec}))
+        counts, exclusions = fill_leaf_counts(snapshot, pod_set, None, {})
+        return (counts.pod_count > 0).tolist(), str(exclusions)
+
+    assert racks({}) == ([True, True, False, True], 'Total nodes: 4; excluded: taint "gpu=v:NoSchedule": 1')
+    assert racks({"nodeSelector": {"rack": "b"}}) == (
+        [False, True, False, False],
+        'Total nodes: 4; excluded: nodeSelector: 2, taint "gpu=v:NoSchedule": 1',
+    )
 
 
 def test_leader_needs_its_own_matching_leaf() -> None:
