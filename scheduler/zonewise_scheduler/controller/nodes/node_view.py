@@ -197,20 +197,23 @@ class NodeView:
     def avoid(self, workload: str, node: str) -> None:
         """Count a node as failed for a workload until its pods there neither avoid the node nor find it closed."""
         nodes = self._avoided.setdefault(workload, set())
-        if node not in nodes:
+        if node not in nodes and self._pod_sets_on(workload, node):
             nodes.add(node)
             self._avoided_changed = True
 
     def _still_avoided(self, feed: PlannerFeed, now: float, workload: str, nodes: set[str]) -> set[str]:
-        placement = self._placed.get(workload)
-        placed = {} if placement is None else self._by_name(placement).nodes
         return {
             node
             for node in nodes
-            for pod_set, names in placed.items()
-            if node in (names or ())
+            for pod_set in self._pod_sets_on(workload, node)
             if self.avoids(feed, workload, pod_set, node) or self.is_closed(feed, now, workload, pod_set, node)
         }
+
+    def _pod_sets_on(self, workload: str, node: str) -> list[str]:
+        """Return the pod sets of a workload that the planner has placed on a node."""
+        placement = self._placed.get(workload)
+        placed = {} if placement is None else self._by_name(placement).nodes
+        return [pod_set for pod_set, names in placed.items() if node in (names or ())]
 
     def _placed_workloads(self, feed: PlannerFeed) -> Iterable[Workload]:
         running = feed.state.running

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -212,6 +213,18 @@ def test_a_node_that_is_not_ready_closes_once() -> None:
     feed.state.running_workloads.add(replace(gang, unhealthy_nodes=("a",)))
     view.observe_node("a", decode_node(ready_node("a", "4")))
     assert view.unhealthy_nodes(feed, 140.0) == {gang.key: ()}
+
+
+def test_a_node_outside_the_placement_needs_no_further_check() -> None:
+    """A pod may still wait for a node that the planner has replaced, or its workload may be invalid."""
+    view = NodeView()
+    gang = placed_gang()
+    view.avoid(gang.key, "a")
+    view.set_placement(gang.key, gang)
+    view.avoid(gang.key, "c")
+    assert view.check_at == inf
+    view.avoid(gang.key, "a")
+    assert view.check_at == 0.0
 
 
 def test_a_node_that_is_open_again_is_used_although_it_has_a_tolerated_taint() -> None:
