@@ -130,9 +130,7 @@ class Ledger:
             self.forget(uid, at)
             return
         node_ledger = self._node_ledgers[tracked.node]
-        tracked.removed_at, tracked.end = at, node_ledger.next_event()
-        node_ledger.invalidate()
-        node_ledger.retry_match()
+        node_ledger.end_pod(tracked, at)
         self._touched.add(tracked.node)
         self._settle(tracked.node, node_ledger, at)
 

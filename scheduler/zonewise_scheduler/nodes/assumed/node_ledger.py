@@ -60,7 +60,7 @@ from zonewise_scheduler.nodes.assumed.exclusive_resources import (
     holds_resources,
 )
 from zonewise_scheduler.nodes.assumed.fingerprint_match import FingerprintMatcher
-from zonewise_scheduler.nodes.assumed.unreported_ends import SplitPods, split_at_last_end
+from zonewise_scheduler.nodes.assumed.unreported_ends import NodeHistory, SplitPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,12 +86,14 @@ class NodeLedger:
         "_fingerprints",
         "_has_no_assumed",
         "_held",
+        "_history",
         "_in_admission",
         "_match_pending",
         "_matched_method",
         "_matchers",
         "_published_at",
         "_report_version",
+        "_split_pods",
         "holdings",
         "is_polled",
         "last_state",
@@ -118,6 +120,8 @@ class NodeLedger:
         self._matchers: dict[str, FingerprintMatcher] = {}  # by method
         self._matched_method: str | None = None  # method of the fingerprint that matched a set of pods
         self._match_pending = False  # the report has not been matched with the pods yet
+        self._history: NodeHistory | None = None
+        self._split_pods: SplitPods | None = None
         self._assumed_state: AssumedState | None = None
         self._has_no_assumed = False  # no pod is assumed, the state is the report's, and no state is cached
         self._events = 0  # bindings and ends of pods
@@ -165,14 +169,23 @@ class NodeLedger:
     def add(self, pod: PodState) -> None:
         """Add a pod."""
         self.pods[pod.uid] = pod
-        self.invalidate()
+        self._invalidate_state()
+
+    def end_pod(self, pod: PodState, at: float) -> None:
+        """Record the end of a pod."""
+        pod.removed_at, pod.end = at, self.next_event()
+        self._invalidate_state()
+        self.retry_match()
 
     def remove(self, pod: PodState) -> None:
         """Remove a pod."""
         del self.pods[pod.uid]
         if any(remaining.hash == pod.hash for remaining in self.pods.values()):
             self._match_pending = True  # of two pods with one hash, the older one was covered
-        self.invalidate()
+        if pod.removed_at is None:
+            self.invalidate()
+        else:
+            self._invalidate_state()
 
     def next_event(self) -> int:
         """Return the number of the next binding or end of a pod."""
@@ -180,7 +193,13 @@ class NodeLedger:
         return self._events
 
     def invalidate(self) -> None:
-        """Drop the cached state because the report or the pods have changed."""
+        """Drop the cached state because the report, its set of pods, or a pod that has arrived has changed."""
+        self._history = None
+        self._invalidate_state()
+
+    def _invalidate_state(self) -> None:
+        """Drop the cached state because pods have been added or have ended."""
+        self._split_pods = None
         self._assumed_state = None
         self._has_no_assumed = False
 
@@ -200,6 +219,7 @@ class NodeLedger:
         if not self._match_pending or self.reported is None:
             return []
         self._match_pending = False
+        self.invalidate()
         kind = self.reported.kind
         for method in (ALL_PODS, EXCLUSIVE_PODS):
             if method not in self._fingerprints:
@@ -334,9 +354,12 @@ class NodeLedger:
 
         If the report's pods are unknown, it may include any of them, so ends do not count.
         """
-        is_matched = self._matched_method is not None
-        ended = [pod for pod in self.pods.values() if is_matched and pod.is_unreported_end]
-        return split_at_last_end(base, self.assumed_pods(), ended, admit)
+        if self._split_pods is None:
+            is_matched = self._matched_method is not None
+            ended = [pod for pod in self.pods.values() if is_matched and pod.is_unreported_end]
+            self._history = self._history or NodeHistory(base)
+            self._split_pods = self._history.split(self.assumed_pods(), ended, admit)
+        return self._split_pods
 
     def cache_assumed_state(self, assumed_state: AssumedState) -> None:
         """Cache a result of assumed_state()."""

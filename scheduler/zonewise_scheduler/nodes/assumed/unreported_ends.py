@@ -1,10 +1,10 @@
-"""The states to which pods lead that have ended before any report has shown them.
+"""The states of a node after ends of pods that its report does not show.
 
 Such a pod held its zones when the pods after it arrived, so these got other zones, which they keep after its end.
 
 1. A kubelet receives pods in the order of their bindings, and the ledger observes the bindings in the same order.
 2. The ledger observes the end of a pod after it happened. A pod that it observes to be bound later arrived later.
-3. A pod whose start was observed END_DELAY before an end arrived before this end.
+3. A pod whose start, or else its end, was observed END_DELAY before an end arrived before this end.
 4. A pod between these two arrived before the end or after it. Both are possible, so there may be several states.
 """
 
@@ -17,7 +17,7 @@ from zonewise_scheduler.admission.node import NO_ZONE
 from zonewise_scheduler.nodes.preemption.release import memory_zones, release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.assumed.pod_state import PodState
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 
 END_DELAY = 1.0
 """Seconds by which a kubelet may write the end of a pod later than a start that happened after it."""
-_MAX_ENDS = 16
-"""Maximum ends that count, the latest first: together with _MAX_STATES, a bound on the time per event."""
-_MAX_STATES = 8
-"""Maximum states that count, the likeliest first."""
+_MAX_STATES = 32
+"""Maximum states that count, the likeliest first: a bound on the time per event."""
 
 
 class SplitPods(NamedTuple):
-    """The assumed pods of a node, split at the last end that matters for their zones."""
+    """The assumed pods of a node, split at the last end of a pod that no report has shown."""
 
     bases: tuple[NodeState, ...]
     """The possible states of the node after this end, the likeliest first."""
@@ -40,73 +38,72 @@ class SplitPods(NamedTuple):
     """The pods that arrive after this end, in their order."""
 
 
-def split_at_last_end(
-    reported: NodeState, assumed: list[PodState], ended: Iterable[PodState], admit: Admit
-) -> SplitPods:
-    """Split the assumed pods of a node. Without an end that matters, the only base is the report's state.
+class NodeHistory:
+    """The possible states of a node since its report.
 
-    The same holds if no possible order admits all assumed pods.
+    A later end cannot precede an arrival that is settled by rule 3. So the states up to such an arrival are computed
+    once, and the time per event does not depend on the age of the report.
     """
-    overlapping = _overlapping(assumed, ended)
-    if not overlapping:
-        return SplitPods((reported,), assumed)
-    last_end = max(pod.end for pod in overlapping)
-    earlier = [pod for pod in assumed if 0 < pod.arrival < last_end]
-    bases = _states_after([*overlapping, *earlier], reported, admit)
-    if not bases:
-        return SplitPods((reported,), assumed)
-    return SplitPods(bases, [pod for pod in assumed if pod not in earlier])
 
+    def __init__(self, reported: NodeState) -> None:
+        self._reported = reported
+        self._moments = [_Moment(reported)]
+        self._settled = 0  # number of the last arrival of these moments
 
-def _overlapping(assumed: Sequence[PodState], ended: Iterable[PodState]) -> list[PodState]:
-    """Return the ended pods that were on the node together with assumed pods, or with other pods that were."""
-    overlapping: list[PodState] = []
-    first_arrival = min((pod.arrival for pod in assumed if pod.arrival), default=None)
-    for pod in sorted(ended, key=lambda pod: -pod.end):
-        if first_arrival is not None and pod.end > first_arrival:
-            overlapping.append(pod)
-            first_arrival = min(first_arrival, pod.arrival)
-    return overlapping[:_MAX_ENDS]
+    def split(self, assumed: list[PodState], ended: Sequence[PodState], admit: Admit) -> SplitPods:
+        """Split the assumed pods of the node. Without ended pods, the only base is the report's state.
+
+        The same holds if no possible order admits all assumed pods.
+        """
+        reported_zones = self._reported.memory_assigned
+        last_event = max((pod.end for pod in ended), default=self._settled)
+        last_time = max((pod.removed_at or 0.0 for pod in ended), default=0.0)
+        arriving = [pod for pod in (*ended, *assumed) if self._settled < pod.arrival < last_event]
+        moments, is_settled = self._moments, True
+        for pod in sorted(arriving, key=lambda pod: pod.arrival):
+            moments = _after_arrival(moments, pod, reported_zones, admit)
+            is_settled = is_settled and bool(moments) and not _may_arrive_after(pod, last_time)
+            if is_settled:
+                self._moments, self._settled = moments, pod.arrival
+        bases = tuple(dict.fromkeys(_after_ends(moment, reported_zones).state for moment in moments))
+        if not bases:
+            return SplitPods((self._reported,), assumed)
+        return SplitPods(bases, [pod for pod in assumed if not 0 < pod.arrival <= last_event])
 
 
 class _Moment(NamedTuple):
     """A possible state of the node between two events."""
 
     state: NodeState
-    reported_zones: int
-    """The zones in which pods of the report hold memory."""
     resident: tuple[tuple[PodState, Holdings], ...] = ()
     """The pods that have arrived since the report, with what they hold."""
 
 
-def _states_after(pods: Sequence[PodState], reported: NodeState, admit: Admit) -> tuple[NodeState, ...]:
-    """Return the possible states after the arrivals and ends of pods; none if each rejects a pod that has not ended."""
-    moments = [_Moment(reported, reported.memory_assigned)]
-    arrivals = {pod.arrival: pod for pod in pods}
-    ends = {pod.end: pod for pod in pods if pod.end}
-    for event in sorted((*arrivals, *ends)):
-        if event in ends:
-            after = [_end(moment, ends[event]) for moment in moments]
-        else:
-            before = _with_early_ends(moments, arrivals[event])
-            after = [arrived for moment in before if (arrived := _arrive(moment, arrivals[event], admit)) is not None]
-        moments = list(dict.fromkeys(after))[:_MAX_STATES]
-    return tuple(dict.fromkeys(moment.state for moment in moments))
+def _after_arrival(moments: Sequence[_Moment], pod: PodState, reported_zones: int, admit: Admit) -> list[_Moment]:
+    """Return the possible moments after the arrival of a pod; none if each rejects it although it has not ended."""
+    before = [_after_ends(moment, reported_zones, before=pod.arrival) for moment in moments]
+    possible = _with_early_ends(before, pod, reported_zones)
+    after = [arrived for moment in possible if (arrived := _arrive(moment, pod, admit)) is not None]
+    return list(dict.fromkeys(after))[:_MAX_STATES]
 
 
-def _with_early_ends(moments: Sequence[_Moment], arriving: PodState) -> list[_Moment]:
+def _with_early_ends(moments: Sequence[_Moment], arriving: PodState, reported_zones: int) -> list[_Moment]:
     """Return the moments, and those after further ends that may precede the arrival of a pod."""
     possible = list(moments)
     for moment in possible:  # it grows: several pods may have ended
         if len(possible) < _MAX_STATES:
-            possible += [_end(moment, pod) for pod, _ in moment.resident if _may_precede(pod, arriving)]
+            possible += [
+                _without(moment, {pod}, reported_zones)
+                for pod, _ in moment.resident
+                if pod.removed_at is not None and _may_arrive_after(arriving, pod.removed_at)
+            ]
     return possible
 
 
-def _may_precede(ended: PodState, arriving: PodState) -> bool:
-    """Return whether a pod may have ended before another one arrived, although its end was observed later."""
-    start = arriving.observed_start
-    return ended.removed_at is not None and (start is None or start + END_DELAY > ended.removed_at)
+def _may_arrive_after(pod: PodState, end: float) -> bool:
+    """Return whether a pod may have arrived after an end that was observed at a time."""
+    start = pod.observed_start if pod.observed_start is not None else pod.removed_at
+    return start is None or start + END_DELAY > end
 
 
 def _arrive(moment: _Moment, pod: PodState, admit: Admit) -> _Moment | None:
@@ -114,17 +111,23 @@ def _arrive(moment: _Moment, pod: PodState, admit: Admit) -> _Moment | None:
     after = admit(moment.state, pod.shape).after
     if after is None:
         return moment if pod.end else None
-    return moment._replace(state=after, resident=(*moment.resident, (pod, _taken(moment.state, after))))
+    return _Moment(after, (*moment.resident, (pod, _taken(moment.state, after))))
 
 
-def _end(moment: _Moment, pod: PodState) -> _Moment:
-    """Return the moment after the end of a pod, which may have happened already."""
-    freed = [held for resident, held in moment.resident if resident is pod]
-    remaining = tuple(entry for entry in moment.resident if entry[0] is not pod)
-    held_zones = moment.reported_zones
+def _after_ends(moment: _Moment, reported_zones: int, before: int | None = None) -> _Moment:
+    """Return the moment after all ends of its residents, or after those before an event."""
+    ended = {pod for pod, _ in moment.resident if pod.end and (before is None or pod.end < before)}
+    return _without(moment, ended, reported_zones) if ended else moment
+
+
+def _without(moment: _Moment, ended: Set[PodState], reported_zones: int) -> _Moment:
+    """Return the moment after some residents have ended."""
+    remaining = tuple(entry for entry in moment.resident if entry[0] not in ended)
+    held_zones = reported_zones
     for _, held in remaining:
         held_zones |= memory_zones(held)
-    return moment._replace(state=release(moment.state, freed, held_zones), resident=remaining)
+    freed = [held for pod, held in moment.resident if pod in ended]
+    return _Moment(release(moment.state, freed, held_zones), remaining)
 
 
 def _taken(before: NodeState, after: NodeState) -> Holdings:

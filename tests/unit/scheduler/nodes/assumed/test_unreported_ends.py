@@ -170,6 +170,19 @@ def test_no_pod_is_rejected_if_all_ends_before_its_admission_were_known(kind: No
             ledger.remove_pod(uid, at)
 
 
+def test_short_pods_do_not_hide_an_earlier_end() -> None:
+    """Pod b keeps zone 1 however many pods end after a, and however long ago a has ended."""
+    kubelet = Kubelet("n1", idle_node(KIND))
+    ledger = ledger_after_end(kubelet)
+    for index in range(20):
+        at = 20.0 + 10 * index
+        bind(ledger, kubelet, f"p{index}", at)
+        assert ledger.state("n1") == kubelet.state
+        end(ledger, kubelet, f"p{index}", at + 5)
+        ledger.tick(at + 6)
+        assert ledger.state("n1") == kubelet.state
+
+
 def test_ends_do_not_count_if_the_pods_of_the_report_are_unknown() -> None:
     """Its numbers may include the pods that have ended and the pods after them."""
     kubelet = Kubelet("n1", idle_node(KIND), methods=())
