@@ -68,9 +68,13 @@ def match_fingerprint(number: int, pods: Sequence[PodState], flipped: int = MAX_
 
 
 def _likely_texts(pods: Sequence[PodState]) -> Iterator[bytes]:
-    """Yield the likeliest sets: a report may lack the pods added last, and include pods that were removed."""
+    """Yield the likeliest sets: a report may lack the pods added last, and include pods that were removed.
+
+    It includes all removed pods, or only those that the report before covered, which may also be the same report.
+    """
     covered, uncovered, removed = _hashes(pods)
-    for late_removed in ([], removed) if removed else ([],):
+    removed_covered = [pod.hash for pod in pods if pod.covered and pod.removed_at is not None]
+    for late_removed in dict.fromkeys(((), tuple(removed_covered), tuple(removed))):
         present = sorted((*covered, *uncovered, *late_removed))
         text = b"".join(map(pack_hash, present))
         yield text

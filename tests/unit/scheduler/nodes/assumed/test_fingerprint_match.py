@@ -63,6 +63,15 @@ def test_many_pods(
     assert match_fingerprint(fingerprint_number(without_a_pod), covered + removed + new) == uids(without_a_pod)
 
 
+def test_the_current_report_matches_again() -> None:
+    """While an agent is down, its report still covers pods that have ended, however many pods have come and gone."""
+    covered = [pod_state(index, covered=True, removed=True) for index in range(10)]
+    short = [pod_state(100 + index, removed=True) for index in range(30)]
+    new = [pod_state(200 + index) for index in range(10)]
+    assert match_fingerprint(fingerprint_number(covered), covered + short + new) == uids(covered)
+    assert match_fingerprint(fingerprint_number(covered + new[:3]), covered + short + new) == uids(covered + new[:3])
+
+
 def test_unknown_pods() -> None:
     """No set of pods matches a fingerprint that covers an unknown pod."""
     pods = [pod_state(index) for index in range(30)]
