@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zonewise_common.k8s.cpuset import CpuSet
+from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
 from zonewise_common.nrt.podfingerprint import fingerprint
 from zonewise_scheduler.admission.admit import admit
 from zonewise_scheduler.admission.cpu_topology import CpuTopology
@@ -90,6 +92,8 @@ class Kubelet:
     """The number of published reports."""
     ended: int = -1
     """The number of reports published before a pod last ended."""
+    lists_holdings: bool = False
+    """Whether its reports have the holdings of each pod."""
 
     def decide(self, pod: PendingPod) -> Verdict:
         """Admit or reject a pod."""
@@ -140,9 +144,23 @@ class Kubelet:
     def report(self) -> NodeReport:
         """Return the report that the agent publishes now."""
         self.reports += 1
-        return node_report(
+        report = node_report(
             self.node, self.state, list(self.pods.values()), self.reports, methods=self.methods, hidden=self.hidden
         )
+        return report._replace(holdings=self.holdings()) if self.lists_holdings else report
+
+    def holdings(self) -> tuple[tuple[int, str], ...]:
+        """Return the holdings of each pod, as in a report."""
+        kind = self.state.kind
+        held: list[tuple[str, Holdings]] = []
+        for uid, pod in self.pods.items():
+            cpus, memory, devices = self.held[uid]
+            amounts = [
+                *((GPU, device.zones, count) for device, count in zip(kind.devices, devices, strict=True) if count),
+                *(("memory", 1 << zone, row[0]) for zone, row in zip(kind.zones, memory, strict=False) if row[0]),
+            ]
+            held.append((holdings_key(pod.namespace, pod.name), Holdings(cpus, tuple(sorted(amounts)))))
+        return tuple(write_holdings(held, {zone: CpuSet.from_bits(cpus) for zone, cpus in kind.cpus.zones}).items())
 
 
 def fresh(methods: tuple[str, ...] = (ALL, EXCLUSIVE), *, hidden: bool = False) -> Kubelet:

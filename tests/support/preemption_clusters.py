@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.extender_caches import KIND, LARGE_NODE, DirectCluster
+from support.extender_caches import LARGE_NODE, DirectCluster
 from support.ledger_kubelets import pod_shape
-from zonewise_common.k8s.cpuset import CpuSet
-from zonewise_common.nrt.holdings import Holdings, holdings_key, write_holdings
 from zonewise_scheduler.extender.fallback_policy import FallbackPolicy
-from zonewise_scheduler.extender.objects.api_objects import PublishedReport
 from zonewise_scheduler.extender.objects.disruption_budgets import DisruptionBudgets
 from zonewise_scheduler.extender.objects.running_pods import VictimFields
 from zonewise_scheduler.extender.preemption.preemption_planner import PreemptionPlanner
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
     from zonewise_scheduler.admission.pod import PodShape
 
 FIVE, SIX = pod_shape((5, 0)), pod_shape((6, 0))
-ZONES = {zone: CpuSet.from_bits(bits) for zone, bits in KIND.cpus.zones}
 
 
 class PreemptionCluster(DirectCluster):
@@ -28,17 +24,11 @@ class PreemptionCluster(DirectCluster):
 
     def __init__(self, *names: str, allocatable: Resource = LARGE_NODE) -> None:
         super().__init__(*names, allocatable=allocatable)
+        for name, kubelet in self.kubelets.items():
+            kubelet.lists_holdings = True
+            self.report(name)
         self.budgets = DisruptionBudgets(self.clock)
         self.planner = PreemptionPlanner(self.cache.state, self.budgets, FallbackPolicy())
-
-    def report(self, name: str) -> None:
-        kubelet = self.kubelets[name]
-        held = (
-            (holdings_key(pod.namespace, pod.name), Holdings(kubelet.held[uid].cpus))
-            for uid, pod in kubelet.pods.items()
-        )
-        texts = tuple(write_holdings(held, ZONES).items())
-        self.cache.update_report(None, PublishedReport(kubelet.report()._replace(holdings=texts), self.clock()))
 
     def run(self, name: str, shape: PodShape, node: str, priority: int = 0, **fields: bool) -> None:
         """Run a pod on a node and publish the node's report."""

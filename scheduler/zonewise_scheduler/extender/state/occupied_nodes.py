@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zonewise_common.nrt.holdings import UNATTRIBUTED, Holdings, holdings_key, read_holdings
+from zonewise_common.nrt.holdings import UNATTRIBUTED, Holdings, holdings_key
 from zonewise_scheduler.nodes.assumed.exclusive_resources import holds_resources
 from zonewise_scheduler.nodes.node.node_info import available
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
@@ -13,7 +12,7 @@ from zonewise_scheduler.nodes.preemption.release import memory_zones
 from zonewise_scheduler.nodes.preemption.types import OccupiedNode, RunningPod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from zonewise_scheduler.admission.node import NodeKind, Resource
     from zonewise_scheduler.extender.objects.running_pods import NodePod, RunningPods
@@ -43,9 +42,9 @@ class OccupiedNodes:
         `budgets_of` returns the PodDisruptionBudgets of a pod, by namespace, name and labels.
         """
         occupancy = self._ledger.occupancy(name)
-        held = _read(occupancy.holdings) if occupancy is not None else None
-        if occupancy is None or held is None:
+        if occupancy is None:
             return None
+        held = occupancy.holdings
         assumed = {assumed_uid: shape for assumed_uid, shape in occupancy.assumed if assumed_uid != uid}
         if len(assumed) != len(occupancy.assumed):
             return None  # the pod is being bound to this node
@@ -76,7 +75,7 @@ class OccupiedNodes:
 
 def _running_pods(
     observed: Iterable[NodePod],
-    held: dict[str, Holdings],
+    held: Mapping[str, Holdings],
     kind: NodeKind,
     budgets_of: Callable[[str, str, tuple[tuple[str, str], ...]], tuple[str, ...]] | None,
 ) -> Iterable[RunningPod]:
@@ -95,15 +94,7 @@ def _running_pods(
         )  # fmt: skip
 
 
-def _leaving(observed: Iterable[NodePod], held: dict[str, Holdings]) -> Iterable[Holdings]:
+def _leaving(observed: Iterable[NodePod], held: Mapping[str, Holdings]) -> Iterable[Holdings]:
     """Yield the report's holdings of pods that are gone from the API: its next version lacks them."""
     known = {holdings_key(each.pod.namespace, each.pod.name) for each in observed}
     yield from (holdings for key, holdings in held.items() if key not in known and key != UNATTRIBUTED)
-
-
-@lru_cache(maxsize=1 << 13)
-def _read(texts: tuple[tuple[int, str], ...]) -> dict[str, Holdings] | None:
-    try:
-        return read_holdings(texts)
-    except ValueError:
-        return None

@@ -320,7 +320,8 @@ class Ledger:
         if node_ledger is None:
             return None
         self._match_report(node, node_ledger)
-        reported, holdings, state = node_ledger.reported, node_ledger.holdings, node_ledger.state(self._admit)
+        reported, holdings = node_ledger.reported, node_ledger.remaining_holdings()
+        state = node_ledger.state(self._admit)
         if reported is None or holdings is None or state is None or node_ledger.is_blocked(self._admit):
             return None
         bases, later = node_ledger.split_assumed(reported, self._admit)

@@ -38,34 +38,31 @@ State machine. A rejection by the kubelet removes a pod in any state. "-" means 
 | assumed, bound   | covered            | -               | ended, uncovered | covered (rule 2) |
 | covered          | -                  | assumed again   | ended, covered   | -                |
 | assumed again    | covered            | -               | removed          | covered (rule 2) |
-| ended, covered   | -                  | removed         | -                | removed          |
+| ended, covered   | -                  | removed         | -                | removed (rule 3) |
 | ended, uncovered | ended, covered     | - (rule 3)      | -                | removed          |
 
-An ended pod is remembered for LedgerTimeouts.report_lag, since a late report may still include it.
+An ended pod is remembered for LedgerTimeouts.report_lag, since a late report may still include it. If the report shows
+its holdings, it is remembered until a report lacks it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from zonewise_common.nrt import podfingerprint
-from zonewise_common.nrt.holdings import Holdings, holdings_key, read_holdings
 from zonewise_common.nrt.names import ALL_PODS, EXCLUSIVE_PODS
 from zonewise_scheduler.nodes.assumed.assumed_state import AssumedState, exhausted
-from zonewise_scheduler.nodes.assumed.exclusive_resources import (
-    admitted_holdings,
-    has_exclusive_resources,
-    holds_resources,
-)
+from zonewise_scheduler.nodes.assumed.exclusive_resources import has_exclusive_resources, holds_resources
 from zonewise_scheduler.nodes.assumed.fingerprint_match import FingerprintMatcher
-from zonewise_scheduler.nodes.assumed.unreported_ends import NodeHistory, SplitPods
+from zonewise_scheduler.nodes.assumed.reported_holdings import ReportedHoldings
+from zonewise_scheduler.nodes.assumed.unreported_ends import Ends, NodeHistory, SplitPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zonewise_scheduler.admission.node import NodeState
+    from zonewise_common.nrt.holdings import Holdings
+    from zonewise_scheduler.admission.node import NodeKind, NodeState
     from zonewise_scheduler.admission.report.node_report import NodeReport
     from zonewise_scheduler.nodes.assumed.pod_state import PodState
     from zonewise_scheduler.nodes.assumed.types import Admit, LedgerTimeouts
@@ -85,16 +82,16 @@ class NodeLedger:
         "_events",
         "_fingerprints",
         "_has_no_assumed",
-        "_held",
         "_history",
+        "_holdings",
         "_in_admission",
         "_match_pending",
         "_matched_method",
         "_matchers",
         "_published_at",
+        "_report_event",
         "_report_version",
         "_split_pods",
-        "holdings",
         "is_polled",
         "last_state",
         "pods",
@@ -106,8 +103,6 @@ class NodeLedger:
         """The node according to its last report; None without a report."""
         self.pods: dict[str, PodState] = {}
         """Pods by UID, in the order in which they are subtracted from the report."""
-        self.holdings: tuple[tuple[int, str], ...] | None = None
-        """Holdings of each pod according to the last report (NodeReport.holdings)."""
         self.last_state: NodeState | None = None
         """The state that Ledger.changed_nodes() last compared."""
         self.is_polled = False
@@ -115,7 +110,7 @@ class NodeLedger:
         self._report_version = -1
         self._published_at = 0.0
         self._fingerprints: dict[str, int] = {}  # by method
-        self._held: dict[str, Holdings] | None = None  # by key; None: not read yet
+        self._holdings = ReportedHoldings(None)
         self._in_admission: set[str] = set()  # pods of the fingerprint that the report shows only partly
         self._matchers: dict[str, FingerprintMatcher] = {}  # by method
         self._matched_method: str | None = None  # method of the fingerprint that matched a set of pods
@@ -125,6 +120,7 @@ class NodeLedger:
         self._assumed_state: AssumedState | None = None
         self._has_no_assumed = False  # no pod is assumed, the state is the report's, and no state is cached
         self._events = 0  # bindings and ends of pods
+        self._report_event = 0  # the last of them before the report arrived
 
     # --- events
 
@@ -142,8 +138,8 @@ class NodeLedger:
         self._published_at = published
         self.is_polled = report.is_polled
         self.reported = report.state
-        self.holdings = report.holdings
-        self._held = None
+        self._report_event = self._events
+        self._holdings = ReportedHoldings(report.holdings)
         self._in_admission.clear()
         self._fingerprints = dict(_fingerprint_numbers(report))
         self._matched_method = None
@@ -160,7 +156,7 @@ class NodeLedger:
     def drop_report(self) -> None:
         """Remove the report, but not the pods."""
         self.reported = None
-        self.holdings = None
+        self._holdings = ReportedHoldings(None)
         self._report_version = -1
         self._fingerprints = {}
         self._matched_method = None
@@ -229,7 +225,7 @@ class NodeLedger:
             covered_uids = matcher.match(self._fingerprints[method], self._predecessors_last(pods))
             if covered_uids is not None:
                 self._matched_method = method
-                return self._set_covered(pods, covered_uids)
+                return self._set_covered(pods, covered_uids, kind)
         self._matched_method = None
         return []
 
@@ -244,11 +240,11 @@ class NodeLedger:
     def _is_before_report(self, stamp: float | None) -> bool:
         return stamp is not None and stamp + STAMP_UNIT <= self._published_at
 
-    def _set_covered(self, pods: Sequence[PodState], covered_uids: frozenset[str]) -> list[PodState]:
+    def _set_covered(self, pods: Sequence[PodState], covered_uids: frozenset[str], kind: NodeKind) -> list[PodState]:
         newly: list[PodState] = []
         for pod in pods:
             if pod.uid in covered_uids:
-                if not pod.was_covered and self._is_in_admission(pod):
+                if not pod.was_covered and self._holdings.lack_part_of(pod, kind):
                     self._in_admission.add(pod.uid)
                     continue
                 if not pod.covered:
@@ -284,23 +280,6 @@ class NodeLedger:
             self.invalidate()
         return ended
 
-    def _is_in_admission(self, pod: PodState) -> bool:
-        """Return whether the report shows less of a pod's CPUs, memory or devices than the pod requests."""
-        if self.reported is None or self.holdings is None:
-            return False
-        if self._held is None:
-            try:
-                self._held = read_holdings(self.holdings)
-            except ValueError:  # damaged: the reader of reports has reported it
-                self._held, self.holdings = {}, None
-                return False
-        held = self._held.get(holdings_key(pod.namespace, pod.name), Holdings())
-        cpus, amounts = admitted_holdings(self.reported.kind, pod.shape)
-        shown = Counter[str]()
-        for resource, _, amount in held.amounts:
-            shown[resource] += amount
-        return held.cpus.bit_count() < cpus or any(shown[resource] < amount for resource, amount in amounts)
-
     def presume_covered(self, at: float, stamp: float, timeouts: LedgerTimeouts) -> list[PodState]:
         """Cover and return the pods that the report must include by rule 2 of the module.
 
@@ -328,8 +307,10 @@ class NodeLedger:
         return self._matched_method is None or not has_exclusive_resources(state.kind, pod.shape)
 
     def expired_pods(self, at: float, timeouts: LedgerTimeouts) -> list[PodState]:
-        """Return the pods to remove: released, deleted for long enough, or assumed for too long."""
-        return [pod for pod in self.pods.values() if not pod.is_tracked(at, timeouts)]
+        """Return the pods to remove: missing in the report, ended for long enough, or assumed for too long."""
+        expired = [pod for pod in self.pods.values() if not pod.is_tracked(at, timeouts)]
+        released = self._reported_ends() if expired else {}
+        return [pod for pod in expired if pod not in released]
 
     # --- the resulting state
 
@@ -339,6 +320,13 @@ class NodeLedger:
         return [
             pod for pod in self.pods.values() if pod.is_assumed and (kind is None or holds_resources(kind, pod.shape))
         ]
+
+    def remaining_holdings(self) -> dict[str, Holdings] | None:
+        """Return by key what pods hold by the report, without pods whose end the ledger knows; None if unknown."""
+        return self._holdings.without(self._reported_ends())
+
+    def _reported_ends(self) -> dict[PodState, Holdings]:
+        return self._holdings.of_ended(self.pods.values(), self._report_event)
 
     def assumed_state(self, base: NodeState, admit: Admit) -> AssumedState:
         """Return the report's state `base` with the assumed pods."""
@@ -352,13 +340,16 @@ class NodeLedger:
     def split_assumed(self, base: NodeState, admit: Admit) -> SplitPods:
         """Split the assumed pods at the last end that the report's state `base` does not show.
 
-        If the report's pods are unknown, it may include any of them, so ends do not count.
+        If the report's pods are unknown, it may include any of them, so ends that it does not cover do not count.
         """
         if self._split_pods is None:
             is_matched = self._matched_method is not None
-            ended = [pod for pod in self.pods.values() if is_matched and pod.is_unreported_end]
+            unreported = [pod for pod in self.pods.values() if is_matched and pod.is_unreported_end]
+            reported = self._reported_ends()
+            remaining = self._holdings.without(reported) or {}
+            ends = Ends(unreported, reported, remaining.values())
             self._history = self._history or NodeHistory(base)
-            self._split_pods = self._history.split(self.assumed_pods(), ended, admit)
+            self._split_pods = self._history.split(self.assumed_pods(), ends, admit)
         return self._split_pods
 
     def cache_assumed_state(self, assumed_state: AssumedState) -> None:

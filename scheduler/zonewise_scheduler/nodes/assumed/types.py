@@ -4,9 +4,10 @@ Times are in seconds, from two clocks. `at` and the ledger's own times are from 
 are from the API server's clock, and are called stamps. The nodes' clocks are not used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from zonewise_common.nrt.holdings import Holdings
 from zonewise_scheduler.admission.node import NodeState
 from zonewise_scheduler.admission.pod import PodShape
 from zonewise_scheduler.admission.verdict import Verdict
@@ -76,13 +77,13 @@ class NodeOccupancy(NamedTuple):
     """A node and the holdings of each of its pods."""
 
     reported: NodeState
-    """The node according to its report."""
+    """The node before its assumed pods, as AssumedState.base."""
     state: NodeState
     """The node with its assumed pods."""
-    holdings: tuple[tuple[int, str], ...]
-    """The texts of nrt.holdings in the report."""
+    holdings: Mapping[str, Holdings]
+    """What pods hold by the report, by key of nrt.holdings; pods whose end is known to `reported` are left out."""
     assumed: tuple[tuple[str, PodShape], ...]
-    """UID and shape of each assumed pod, in their order; the report includes all other pods."""
+    """UID and shape of each assumed pod, in their order; `reported` includes all other pods."""
 
 
 class Misprediction(NamedTuple):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_common.nrt.holdings import Holdings
 from zonewise_scheduler.admission.node import NO_ZONE
-from zonewise_scheduler.nodes.preemption.release import memory_zones, release
+from zonewise_scheduler.nodes.preemption.release import memory_zones, release, without_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.nodes.assumed.pod_state import PodState
@@ -29,8 +29,19 @@ _MAX_STATES = 32
 """Maximum states that count, the likeliest first: a bound on the time per event."""
 
 
+class Ends(NamedTuple):
+    """The ended pods whose ends a report does not show."""
+
+    unreported: Sequence[PodState]
+    """Pods that no report has shown."""
+    reported: Mapping[PodState, Holdings]
+    """Pods that the report shows, with what they hold."""
+    remaining: Iterable[Holdings]
+    """What the other pods of the report hold."""
+
+
 class SplitPods(NamedTuple):
-    """The assumed pods of a node, split at the last end of a pod that no report has shown."""
+    """The assumed pods of a node, split at the last end of a pod that the report does not show."""
 
     bases: tuple[NodeState, ...]
     """The possible states of the node after this end, the likeliest first."""
@@ -49,16 +60,19 @@ class NodeHistory:
         self._reported = reported
         self._moments = [_Moment(reported)]
         self._settled = 0  # number of the last arrival of these moments
+        self._ended: set[PodState] = set()  # pods of the report that are resident in these moments
 
-    def split(self, assumed: list[PodState], ended: Sequence[PodState], admit: Admit) -> SplitPods:
-        """Split the assumed pods of the node. Without ended pods, the only base is the report's state.
+    def split(self, assumed: list[PodState], ends: Ends, admit: Admit) -> SplitPods:
+        """Split the assumed pods of the node. Without ends, the only base is the report's state.
 
         The same holds if no possible order admits all assumed pods.
         """
-        reported_zones = self._reported.memory_assigned
+        self._add_residents(ends.reported)
+        reported_zones = _reported_zones(self._reported, ends)
+        ended = (*ends.unreported, *ends.reported)
         last_event = max((pod.end for pod in ended), default=self._settled)
         last_time = max((pod.removed_at or 0.0 for pod in ended), default=0.0)
-        arriving = [pod for pod in (*ended, *assumed) if self._settled < pod.arrival < last_event]
+        arriving = [pod for pod in (*ends.unreported, *assumed) if self._settled < pod.arrival < last_event]
         moments, is_settled = self._moments, True
         for pod in sorted(arriving, key=lambda pod: pod.arrival):
             moments = _after_arrival(moments, pod, reported_zones, admit)
@@ -70,13 +84,27 @@ class NodeHistory:
             return SplitPods((self._reported,), assumed)
         return SplitPods(bases, [pod for pod in assumed if not 0 < pod.arrival <= last_event])
 
+    def _add_residents(self, reported: Mapping[PodState, Holdings]) -> None:
+        """Let pods of the report that have ended be residents, which leave at their end."""
+        new = tuple(entry for entry in reported.items() if entry[0] not in self._ended)
+        if new:
+            self._moments = [moment._replace(resident=(*moment.resident, *new)) for moment in self._moments]
+            self._ended.update(reported)
+
+
+def _reported_zones(reported: NodeState, ends: Ends) -> int:
+    """Return the zones in which pods of the report that have not ended hold memory."""
+    if not ends.reported:
+        return reported.memory_assigned
+    return without_pods(reported, ends.reported.values(), ends.remaining).memory_assigned
+
 
 class _Moment(NamedTuple):
     """A possible state of the node between two events."""
 
     state: NodeState
     resident: tuple[tuple[PodState, Holdings], ...] = ()
-    """The pods that have arrived since the report, with what they hold."""
+    """The ended pods of the report, and the pods that have arrived since the report, with what they hold."""
 
 
 def _after_arrival(moments: Sequence[_Moment], pod: PodState, reported_zones: int, admit: Admit) -> list[_Moment]:

@@ -31,6 +31,20 @@ def release(state: NodeState, ended: Iterable[Holdings], held_zones: int) -> Nod
     )
 
 
+def without_pods(state: NodeState, ended: Iterable[Holdings], remaining: Iterable[Holdings]) -> NodeState:
+    """Return the state after pods have ended; zones whose memory is not entirely free remain assigned.
+
+    `remaining`: what the other pods hold, as far as it is known.
+    """
+    freed = release(state, ended, -1)
+    held_zones = 0
+    for holdings in remaining:
+        held_zones |= memory_zones(holdings)
+    rows = zip(state.kind.zones, freed.memory_free, state.kind.allocatable, strict=False)
+    held_zones |= sum(1 << zone for zone, free, allocatable in rows if free != allocatable)
+    return release(freed, (), held_zones)
+
+
 def memory_zones(holdings: Holdings | None) -> int:
     """Return the zones in which a pod holds memory, or all zones if its holdings are unknown."""
     if holdings is None:

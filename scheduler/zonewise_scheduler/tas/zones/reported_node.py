@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_common.nrt.holdings import read_holdings
 from zonewise_scheduler.admission.resource_names import is_memory
 from zonewise_scheduler.nodes.assumed.exclusive_resources import admitted_holdings
-from zonewise_scheduler.nodes.preemption.release import memory_zones, release
+from zonewise_scheduler.nodes.preemption.release import without_pods
 from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ def reported_node(
     held = _read(texts)
     ended = [held.pop(key) for key, pod_set in queue_pods.items() if pod_set is None and key in held]
     if ended:
-        state = _released(state, ended, held.values())
+        state = without_pods(state, ended, held.values())
     base, pods = state, dict[PodSetKey, tuple[Allocation, ...]]()
     for key, pod_set in sorted(queue_pods.items()):
         if pod_set is not None and key in held:
             holdings = held.pop(key)
-            before, base = base, _released(base, [holdings], held.values())
+            before, base = base, without_pods(base, [holdings], held.values())
             pods[pod_set] = (*pods.get(pod_set, ()), _allocation(before, base, holdings))
     return ReportedNode(base, state, pods)
 
@@ -80,17 +80,6 @@ def _read(texts: Iterable[tuple[int, str]] | None) -> dict[str, Holdings]:
         return {} if texts is None else read_holdings(texts)
     except ValueError:  # damaged: the reader of reports has reported it
         return {}
-
-
-def _released(state: NodeState, ended: Iterable[Holdings], remaining: Iterable[Holdings]) -> NodeState:
-    """Return the state after pods have ended; zones whose memory is not entirely free remain assigned."""
-    freed = release(state, ended, -1)
-    held_zones = 0
-    for holdings in remaining:
-        held_zones |= memory_zones(holdings)
-    rows = zip(state.kind.zones, freed.memory_free, state.kind.allocatable, strict=False)
-    held_zones |= sum(1 << zone for zone, free, allocatable in rows if free != allocatable)
-    return release(freed, (), held_zones)
 
 
 def _allocation(before: NodeState, after: NodeState, holdings: Holdings) -> Allocation:

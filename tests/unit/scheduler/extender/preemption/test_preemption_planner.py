@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from support.extender_caches import LARGE_NODE, candidates
+from support.extender_caches import LARGE_NODE, DirectCluster, candidates
 from support.ledger_kubelets import pod_shape
 from support.preemption_clusters import FIVE, SIX, PreemptionCluster, fragmented
 from zonewise_common.k8s.labels import Requirement
@@ -56,6 +56,20 @@ def test_pods_that_end() -> None:
     assert cluster.planner.plan(preemptor, ["n", "m"]).waiting_for == "n"
     cluster.delete("b")
     assert cluster.planner.plan(preemptor, ["n", "m"]).waiting_for == "n"
+
+
+def test_the_zone_of_an_ended_pod_is_released_once() -> None:
+    """While the agent is down, a pod takes the zone of an ended pod. The zone is then not free for a preemptor."""
+    cluster = fragmented()
+    cluster.run("small", pod_shape((1, 0)), "n", 3)
+    DirectCluster.end(cluster, "b")  # without a report
+    cluster.create("next", SIX)
+    cluster.bound["next"] = cluster.filter("next").node
+    assert cluster.bound["next"] == "n"
+    assert cluster.arrive("next")
+    DirectCluster.end(cluster, "small")
+    preemptor = cluster.wait("high", SIX)
+    assert names(cluster.planner.plan(preemptor, ["n"])) == ("a",)
 
 
 @pytest.mark.parametrize("reason", ["stale report", "backoff"])

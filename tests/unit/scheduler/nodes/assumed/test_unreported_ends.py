@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.ledger_kubelets import ALL, SINGLE, Kubelet, bound_pod, fresh, node_kind, pod, pod_shape, reported
+from zonewise_common.nrt.holdings import holdings_key
 from zonewise_scheduler.admission.node import Policies, idle_node
 from zonewise_scheduler.nodes.assumed.ledger import Ledger
 from zonewise_scheduler.nodes.assumed.types import BLOCKED_BY_ASSUMED
@@ -17,11 +18,14 @@ from zonewise_scheduler.nodes.assumed.unreported_ends import END_DELAY
 
 if TYPE_CHECKING:
     from zonewise_scheduler.admission.node import NodeKind
+    from zonewise_scheduler.admission.report.node_report import NodeReport
     from zonewise_scheduler.nodes.assumed.types import PendingPod
 
 _TWO_ZONES = node_kind(SINGLE)
 KIND = replace(_TWO_ZONES, devices=_TWO_ZONES.devices[1:])
 """Only zone 1 has GPUs."""
+KIND_OF_ZONE_0 = replace(_TWO_ZONES, devices=_TWO_ZONES.devices[:1])
+"""Only zone 0 has GPUs."""
 KINDS = [
     KIND,
     node_kind(SINGLE._replace(scope="pod"), zones=3, cpus=6),
@@ -73,7 +77,7 @@ def test_a_pod_keeps_its_zone_after_the_end_of_an_earlier_pod() -> None:
 @pytest.mark.parametrize(("started", "admitted"), [(10.0 - END_DELAY, True), (9.9, False), (None, False)])
 def test_a_pod_may_arrive_before_an_end_that_is_observed_later(started: float | None, admitted: bool) -> None:
     """Pod b got zone 1, or zone 0 if a had ended before. So a pod for zone 0 waits, unless b surely arrived before."""
-    kubelet = Kubelet("n1", idle_node(replace(_TWO_ZONES, devices=_TWO_ZONES.devices[:1])))
+    kubelet = Kubelet("n1", idle_node(KIND_OF_ZONE_0))
     ledger = reported(kubelet)
     bind(ledger, kubelet, "a", 1.0)
     bind(ledger, kubelet, "b", started or 9.9, start=started is not None)
@@ -168,6 +172,98 @@ def test_no_pod_is_rejected_if_all_ends_before_its_admission_were_known(kind: No
         for uid in [uid for uid, since in unseen.items() if action == "observe" or since + END_DELAY / 2 <= at]:
             del unseen[uid]
             ledger.remove_pod(uid, at)
+
+
+@given(st.sampled_from(KINDS), st.data())
+def test_reported_pods_end_while_the_agent_is_down(kind: NodeKind, data: st.DataObject) -> None:
+    """A report shows some pods, perhaps late. Without another report, the state is the kubelet's after each event."""
+    kubelet = Kubelet("n1", idle_node(kind), lists_holdings=True)
+    ledger = reported(kubelet)
+    late: list[NodeReport] = []
+    at = 0.0
+    for index in range(data.draw(st.integers(2, 12))):
+        at += 2 * END_DELAY
+        living = sorted(kubelet.pods)
+        action = data.draw(st.sampled_from(["end", "bind", "bind", "report", "late report"]))
+        if action == "end" and living:
+            end(ledger, kubelet, data.draw(st.sampled_from(living)).removeprefix("uid-"), at)
+        elif action == "bind":
+            pending = pod(f"p{index}", data.draw(st.sampled_from(SHAPES)))
+            if ledger.assume(pending, "n1", at).admitted:
+                assert kubelet.decide(pending).admitted
+                ledger.add_pod(bound_pod(pending, "n1", started=at, confirmed=at), at)
+        elif action == "report":
+            late.append(kubelet.report())
+        elif action == "late report" and late:
+            ledger.update_report(late.pop(), at, published=at - END_DELAY)
+            late.clear()
+        assert ledger.state("n1") == kubelet.state
+
+
+def full_node() -> tuple[Kubelet, Ledger]:
+    """Return a node that is full according to its report."""
+    kubelet = Kubelet("n1", idle_node(KIND), lists_holdings=True)
+    ledger = Ledger()
+    for name in "ab":
+        kubelet.decide(pod(name))
+        ledger.add_pod(bound_pod(pod(name), "n1", started=0.0), 0.0)
+    ledger.update_report(kubelet.report(), 1.0)
+    return kubelet, ledger
+
+
+def test_a_full_node_does_not_remain_full_while_its_agent_is_down() -> None:
+    """The API shows the end of a reported pod; hours later, its zone is still available, and given away once."""
+    kubelet, ledger = full_node()
+    assert not ledger.assume(pod("c"), "n1", 2.0).admitted
+    end(ledger, kubelet, "a", 3.0)
+    assert ledger.changed_nodes() == {"n1"}
+    for at in (4.0, 7200.0):
+        ledger.tick(at)
+        assert ledger.state("n1") == kubelet.state
+    bind(ledger, kubelet, "c", 7201.0)
+    assert not ledger.assume(pod("d"), "n1", 7202.0).admitted
+    occupancy = ledger.occupancy("n1")
+    assert occupancy is not None
+    assert (occupancy.state, list(occupancy.holdings)) == (kubelet.state, [holdings_key("jobs", "b")])
+
+
+def test_a_pod_that_is_in_flight_at_the_end_of_a_reported_pod() -> None:
+    """It got the only free zone, or the zone of the ended pod, so no pod is sent that needs one of the two."""
+    kubelet = Kubelet("n1", idle_node(KIND_OF_ZONE_0), lists_holdings=True)
+    ledger = Ledger()
+    kubelet.decide(pod("a"))
+    ledger.add_pod(bound_pod(pod("a"), "n1", started=0.0), 0.0)
+    ledger.update_report(kubelet.report(), 1.0)
+    bind(ledger, kubelet, "b", 2.0, start=False)
+    end(ledger, kubelet, "a", 2.1)
+    assert ledger.assume(pod("c", NEEDS_GPU), "n1", 2.2).reason == BLOCKED_BY_ASSUMED
+    assert ledger.assume(pod("d"), "n1", 2.3).admitted
+
+
+def test_a_report_with_a_successor_of_an_ended_pod() -> None:
+    """If a report may show either of two pods of one name, nothing is released before the first one is forgotten."""
+    kubelet, ledger = full_node()
+    end(ledger, kubelet, "a", 3.0)
+    successor = pod("a", uid="new")
+    assert ledger.assume(successor, "n1", 4.0).admitted
+    kubelet.decide(successor)
+    ledger.add_pod(bound_pod(successor, "n1"), 4.0)
+    assert ledger.state("n1") == kubelet.state
+    ledger.update_report(kubelet.report(), 5.0, published=5.0)
+    assert not ledger.assume(pod("c", pod_shape((3, 0))), "n1", 6.0).admitted
+    ledger.tick(94.0)
+    assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (kubelet.state, ())
+
+
+@pytest.mark.parametrize("holdings", [None, ((0, "damaged"),)])
+def test_unknown_holdings_are_released_by_the_next_report(holdings: tuple[tuple[int, str], ...] | None) -> None:
+    kubelet, ledger = full_node()
+    full = kubelet.report()
+    ledger.update_report(full._replace(holdings=holdings), 2.0)
+    end(ledger, kubelet, "a", 3.0)
+    assert ledger.state("n1") == full.state
+    ledger.update_report(kubelet.report(), 4.0)
+    assert ledger.state("n1") == kubelet.state
 
 
 def test_short_pods_do_not_hide_an_earlier_end() -> None:
