@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from zonewise_scheduler.tas.zones.node_filling import assigned_zones
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zonewise_scheduler.admission.node import NodeState
     from zonewise_scheduler.admission.verdict import ContainerAssignment, Verdict
 
@@ -38,15 +40,21 @@ class Allocation(NamedTuple):
 
 def pod_allocation(state: NodeState, verdict: Verdict) -> Allocation:
     """Return the allocation of an admitted pod; `state`: the node before the admission."""
-    after = verdict.after or state
     memory_groups = {share.zones for container in verdict.assignments for share in container.memory}
+    zones = assigned_zones(state.kind, verdict)
+    return allocation_between(state, verdict.after or state, memory_groups, zones)._replace(
+        assignments=verdict.assignments
+    )
+
+
+def allocation_between(without: NodeState, state: NodeState, memory_groups: Iterable[int], zones: int) -> Allocation:
+    """Return the allocation of a pod as the difference between the node without the pod and with it."""
     return Allocation(
-        state.free_cpus & ~after.free_cpus,
-        _subtract(state.memory_free, after.memory_free),
-        tuple(old - new for old, new in zip(state.device_free, after.device_free, strict=True)),
+        without.free_cpus & ~state.free_cpus,
+        _subtract(without.memory_free, state.memory_free),
+        tuple(old - new for old, new in zip(without.device_free, state.device_free, strict=True)),
         tuple(sorted(memory_groups)),
-        assigned_zones(state.kind, verdict),
-        verdict.assignments,
+        zones,
     )
 
 

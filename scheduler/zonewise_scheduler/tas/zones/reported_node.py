@@ -16,7 +16,7 @@ from zonewise_common.nrt.holdings import read_holdings
 from zonewise_scheduler.admission.resource_names import is_memory
 from zonewise_scheduler.nodes.assumed.exclusive_resources import admitted_holdings
 from zonewise_scheduler.nodes.preemption.release import without_pods
-from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey
+from zonewise_scheduler.tas.zones.pod_allocation import Allocation, PodSetKey, allocation_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,16 +82,12 @@ def _read(texts: Iterable[tuple[int, str]] | None) -> dict[str, Holdings]:
         return {}
 
 
-def _allocation(before: NodeState, after: NodeState, holdings: Holdings) -> Allocation:
+def _allocation(state: NodeState, without: NodeState, holdings: Holdings) -> Allocation:
     """Return a pod's holdings: the difference between the states after and before its end."""
-    cpus = after.free_cpus & ~before.free_cpus
-    devices = tuple(a - b for a, b in zip(after.device_free, before.device_free, strict=True))
-    memory = tuple(
-        tuple(a - b for a, b in zip(*rows, strict=True))
-        for rows in zip(after.memory_free, before.memory_free, strict=True)
-    )
-    groups = {zones for resource, zones, _ in holdings.amounts if is_memory(resource) and any(map(any, memory))}
-    zones = sum(1 << zone for zone, zone_cpus in before.kind.cpus.zones if zone_cpus & cpus)
+    has_memory = state.memory_free != without.memory_free
+    groups = {zones for resource, zones, _ in holdings.amounts if is_memory(resource) and has_memory}
+    cpus = without.free_cpus & ~state.free_cpus
+    zones = sum(1 << zone for zone, zone_cpus in state.kind.cpus.zones if zone_cpus & cpus)
     for _, amount_zones, _ in holdings.amounts:
         zones |= amount_zones
-    return Allocation(cpus, memory, devices, tuple(sorted(groups)), zones)
+    return allocation_between(without, state, groups, zones)
