@@ -8,12 +8,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.kubelet_reports import CONFIG, NodeHistory, node_histories
+from support.ledger_kubelets import SHARED
 from zonewise.objects.nrt import machine_to_nrt
 from zonewise.usage.node_usage import node_usage
 from zonewise.usage.types import Usage
 from zonewise_common.nrt.holdings import UNATTRIBUTED, holdings_key, read_holdings
 from zonewise_scheduler.admission.report.interning import KindInterner
 from zonewise_scheduler.admission.report.node_report import read_nrt
+from zonewise_scheduler.nodes.assumed.ledger import Ledger
+from zonewise_scheduler.nodes.assumed.types import BoundPod
 from zonewise_scheduler.nodes.preemption.release import memory_zones, release
 
 if TYPE_CHECKING:
@@ -28,23 +31,29 @@ def report_of(history: NodeHistory) -> NodeReport:
     return read_nrt(machine_to_nrt(history.machine, "n", usage, CONFIG), KINDS)
 
 
+def draw_ending(history: NodeHistory, data: st.DataObject) -> set[str]:
+    """Draw the UIDs of pods that end next."""
+    alive = [record for record in history.records if record.alive]
+    # CPUs identify a pod's entry in the checkpoints; an entry without CPUs may belong to any pod, also an ended one
+    assume(all(any(container.cpus for container in record.pod.containers) for record in alive))
+    return set(data.draw(st.lists(st.sampled_from([record.uid for record in alive]), unique=True)) if alive else [])
+
+
+def after_ends(history: NodeHistory, ending: set[str]) -> NodeHistory:
+    return history._replace(
+        records=tuple(
+            record._replace(alive=False, reconciled=True) if record.uid in ending else record
+            for record in history.records
+        )
+    )
+
+
 @given(node_histories(), st.data())
 def test_the_end_of_pods_frees_their_holdings(history: NodeHistory, data: st.DataObject) -> None:
     """A report and the holdings of some pods determine the report's state after these pods have ended."""
     alive = [record for record in history.records if record.alive]
-    # CPUs identify a pod's entry in the checkpoints; an entry without CPUs could belong to any of the other pods
-    known = [record.uid for record in alive if any(container.cpus for container in record.pod.containers)]
-    assume(len(known) >= len(alive) - 1)
-    ending = set(data.draw(st.lists(st.sampled_from(known), unique=True)) if known else [])
-    before = report_of(history)
-    after = report_of(
-        history._replace(
-            records=tuple(
-                record._replace(alive=False, reconciled=True) if record.uid in ending else record
-                for record in history.records
-            )
-        )
-    )
+    ending = draw_ending(history, data)
+    before, after = report_of(history), report_of(after_ends(history, ending))
     assert before.holdings is not None
     assert before.state is not None
     held = read_holdings(before.holdings)
@@ -54,6 +63,20 @@ def test_the_end_of_pods_frees_their_holdings(history: NodeHistory, data: st.Dat
     for each in held.values():
         staying |= memory_zones(each)
     assert release(before.state, ended, staying) == after.state
+
+
+@given(node_histories(), st.data())
+def test_the_ledger_predicts_the_report_after_the_end_of_pods(history: NodeHistory, data: st.DataObject) -> None:
+    """The API shows ends while the agent is down: the ledger has the state that the next report will have."""
+    ending = draw_ending(history, data)
+    ledger = Ledger()
+    for record in history.records:
+        if record.alive:
+            ledger.add_pod(BoundPod(record.uid, record.pod.namespace, record.pod.name, SHARED, "n", 1.0, 1.0), 1.0)
+    ledger.update_report(report_of(history), 2.0, published=2.0)
+    for uid in sorted(ending):
+        ledger.remove_pod(uid, 3.0)
+    assert ledger.state("n") == report_of(after_ends(history, ending)).state
 
 
 @given(node_histories())
