@@ -43,13 +43,13 @@ class ReportedHoldings:
         They are also unknown if the report may show another pod of the same name, which was bound before it.
         `last_event`: the number of the last binding or end before the report arrived.
         """
-        reported: dict[PodState, Holdings] = {}
-        for pod in pods:
-            held = self._get(pod) if pod.removed_at is not None and pod.covered else None
-            namesakes = (other for other in pods if other.hash == pod.hash and other is not pod)
-            if held is not None and not any(0 < other.arrival <= last_event for other in namesakes):
-                reported[pod] = held
-        return reported
+        possible = Counter(pod.hash for pod in pods if pod.covered or 0 < pod.arrival <= last_event)
+        return {
+            pod: held
+            for pod in pods
+            if pod.removed_at is not None and pod.covered and possible[pod.hash] == 1
+            if (held := self._get(pod)) is not None
+        }
 
     def lack_part_of(self, pod: PodState, kind: NodeKind) -> bool:
         """Return whether the report shows less of a pod's CPUs, memory or devices than the pod requests."""
