@@ -327,6 +327,26 @@ def test_unschedulable_pods_are_bound(site: Site) -> None:
     site.extender.until(lambda: site.extender.metric('zonewise_direct_bindings_total{result="bound"}') == 1)
 
 
+def test_pods_that_were_tried_before_the_start() -> None:
+    """The extender requeues one of them. Once kube-scheduler has filtered it, the extender binds the other one."""
+    with new_cluster() as world:
+        kubelet = Kubelet("n", idle_node(KIND))
+        world.add_node("n")
+        world.report(kubelet)
+        tried = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        pods = [world.create(build_pod(name, HALF)) for name in ("v", "w")]
+        for pod in pods:
+            world.set_status(pod, conditions=[tried])
+        with running_extender("--api-server", world.server.url) as extender:
+            site = Site(world, extender, {"n": kubelet})
+            with contextlib.closing(site.caller):
+                eventually(lambda: sum(bool(conditions(site, name)) for name in ("v", "w")) == 1)
+                requeued, other = pods if conditions(site, "v") else reversed(pods)
+                assert site.select(requeued) == "n"
+                eventually(lambda: world.pod(other["metadata"]["name"])["spec"].get("nodeName") == "n")
+                extender.close()
+
+
 def test_pods_that_only_kube_scheduler_can_place(site: Site) -> None:
     """A pod with a volume claim is requeued through kube-scheduler."""
     holder = _with_a_full_node(site)

@@ -68,6 +68,7 @@ class ExtenderCache:
         self._gangs = GangScheduler(self._state, self._placer, self._judging, direct_binding=direct_binding)
         self._units = UnitPlacer(self._state, self._placer, self._gangs)
         self._rejections = RejectionCache()
+        self._resumed: list[PendingPod] = []
         self._view = CacheView(self._state, self._placer, self._judging, clock, fallback)
 
     # --- events
@@ -108,6 +109,16 @@ class ExtenderCache:
             self._placer.clear_settled_rejections(self._clock())
             self._gangs.tick(self._clock())
         self.changed.set()
+
+    def resume(self) -> None:
+        """After a start, requeue a pod of each scheduler: those that call the filter thereby become known again.
+
+        Passes then place the other pods that a scheduler had tried before the start. Otherwise these pods would wait
+        until the scheduler tries one of them by itself, which takes up to five minutes.
+        """
+        if self._direct_binding:
+            with self._state.lock:
+                self._resumed = self._state.waiting.of_unknown_schedulers()
 
     # --- placing pods
 
@@ -228,7 +239,10 @@ class ExtenderCache:
         return self._state.reserve(uid, waiting.spec.constraints, node)
 
     def pods_to_requeue(self) -> list[PendingPod]:
-        """Return unschedulable pods that a changed node may admit; an exponential backoff delays each repetition."""
+        """Return unschedulable pods that a changed node may admit, and those of resume().
+
+        An exponential backoff delays each repetition.
+        """
         state = self._state
         with self._gangs_lock, self._judging:
             self._placer.refresh()
@@ -242,7 +256,8 @@ class ExtenderCache:
                 self._gangs.place_before(None, self._clock())
             with state.lock:
                 pods = state.unschedulable.pop_due(self._clock(), changes, self._is_bindable)
-            return [*self._gangs.take_requeued(), *pods]
+                resumed, self._resumed = self._resumed, []
+            return [*resumed, *self._gangs.take_requeued(), *pods]
 
     # --- queries
 

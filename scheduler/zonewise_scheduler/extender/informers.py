@@ -101,6 +101,7 @@ class Informers:
         while self.unsynced and not self._stopping.wait(0.1):
             pass
         gc.freeze()  # a collection over all these objects takes up to half a second and finds no garbage
+        self._cache.resume()
         while not self._stopping.wait(TICK_PERIOD):
             try:
                 self._cache.set_view_age(max(self.ages.values()))

@@ -6,6 +6,8 @@ the agent reports it. Since kube-scheduler does not watch reports, the pod would
 The requeuer therefore sets a condition on the pod. With queueing hints (on since Kubernetes 1.32), any change of a pod
 is such an event for it.
 
+After a start, it requeues one pod of each scheduler, which shows which schedulers call the filter.
+
 While the API server is unavailable, due pods remain due: the cache returns each only once until its backoff is over.
 """
 

@@ -136,6 +136,19 @@ class WaitingPods:
         """The names of the schedulers that have called the filter."""
         return self._schedulers
 
+    def of_unknown_schedulers(self) -> list[PendingPod]:
+        """Return the youngest pod of each scheduler that has tried pods but not called the filter.
+
+        Pods that a scheduler may not bind yet, or that no kubelet aligns, do not count.
+        """
+        youngest: dict[str, WaitingPod] = {}
+        for waiting in self._pods.values():
+            spec = waiting.spec
+            if spec.unschedulable and not spec.gated and may_be_aligned(waiting.pod.shape):
+                other = youngest.setdefault(spec.scheduler, waiting)
+                youngest[spec.scheduler] = max(other, waiting, key=lambda each: each.spec.created)
+        return [waiting.pod for scheduler, waiting in youngest.items() if scheduler not in self._schedulers]
+
     def tried(self) -> Iterator[WaitingPod]:
         """Yield the pods that kube-scheduler has tried."""
         return filter(self._is_requested, self._pods.values())

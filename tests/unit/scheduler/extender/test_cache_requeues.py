@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.cache_harness import WHOLE, CacheHarness, pod
-from support.extender_caches import candidates
+from support.extender_caches import DirectCluster, candidates
 from support.ledger_kubelets import pod_shape
 from support.preemption_clusters import SIX, fragmented
 from zonewise_scheduler.extender.state.nominations import SETTLE
@@ -142,3 +142,19 @@ def test_a_nomination_ends(event: str) -> None:
     cluster.cache.tick()
     assert low in cluster.cache.pods_to_requeue()
     assert cluster.cache.select_and_assume(low, candidates([victims.node])).node == victims.node
+
+
+@pytest.mark.parametrize("direct_binding", [True, False])
+def test_pods_that_were_tried_before_the_start(direct_binding: bool) -> None:
+    """One pod of each scheduler is requeued once. If its scheduler filters it, passes place the other ones."""
+    cluster = DirectCluster("n", direct_binding=direct_binding)
+    for name, scheduler in (("a", "ours"), ("b", "ours"), ("c", "foreign")):
+        cluster.create(name, pod_shape((4, 0)), unschedulable=True, scheduler=scheduler)
+        cluster.clock.advance(1)
+    cluster.cache.resume()
+    assert cluster.run_pass() == {}
+    requeued = [pending.name for pending in cluster.cache.pods_to_requeue()]
+    assert requeued == (["b", "c"] if direct_binding else [])
+    assert cluster.cache.pods_to_requeue() == []
+    assert cluster.filter("b").node == "n"
+    assert cluster.run_pass() == ({"a": "n"} if direct_binding else {})

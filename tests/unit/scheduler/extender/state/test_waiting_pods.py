@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.ledger_kubelets import pod_shape
+from support.ledger_kubelets import SHARED, pod_shape
 from zonewise_common.k8s.labels import Requirement
 from zonewise_scheduler.extender.objects.scheduling_spec import SchedulingSpec
 from zonewise_scheduler.extender.state.waiting_pods import REQUEST_LIFETIME, WaitingPods
@@ -68,6 +68,21 @@ def test_a_pod_that_kube_scheduler_rejects_with_its_own_filters() -> None:
     assert names(pods) == ["b"], "its condition is the old one"
     pods.request("a", 3.0)
     assert names(pods) == ["a", "b"]
+
+
+def test_schedulers_that_have_tried_pods_before_the_start() -> None:
+    """The youngest pod of each is returned, until the scheduler calls the filter."""
+    tried = SPEC._replace(unschedulable=True)
+    pods = WaitingPods()
+    pods.observe(pod("old"), tried, 0.0)
+    pods.observe(pod("young"), tried._replace(created=5.0), 0.0)
+    pods.observe(pod("gated"), tried._replace(created=6.0, gated=True), 0.0)
+    pods.observe(pod("shared")._replace(shape=SHARED), tried._replace(created=7.0), 0.0)
+    pods.observe(pod("untried"), SPEC._replace(created=8.0), 0.0)
+    pods.observe(pod("other"), tried._replace(scheduler="other"), 0.0)
+    assert [each.name for each in pods.of_unknown_schedulers()] == ["young", "other"]
+    pods.request("old", 1.0)
+    assert [each.name for each in pods.of_unknown_schedulers()] == ["other"]
 
 
 def test_a_pod_that_is_filtered_before_it_is_observed() -> None:
