@@ -99,7 +99,7 @@ class Ledger:
     def add_pod(self, pod: BoundPod, at: float) -> None:
         """Add a pod that is bound to a node, or update it; must be called for every change of the pod."""
         tracked = self._pods.get(pod.uid)
-        if tracked is not None and tracked.node != pod.node and tracked.removed_at is None:
+        if tracked is not None and tracked.node != pod.node:
             self._counts["forgotten"] += not tracked.bound
             self._remove(tracked)
             tracked = None
@@ -109,8 +109,9 @@ class Ledger:
             self._pods[pod.uid] = tracked
             node_ledger.add(tracked)
             node_ledger.retry_match()
-        elif tracked.shape != pod.shape:
+        elif tracked.shape != pod.shape or tracked.removed_at is not None:
             tracked.shape = pod.shape
+            tracked.removed_at, tracked.end = None, 0  # etcd was restored from a backup, so a deleted pod is back
             node_ledger.invalidate()
         if not tracked.bound:
             tracked.bound, tracked.arrival = True, node_ledger.next_event()

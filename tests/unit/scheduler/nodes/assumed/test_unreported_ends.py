@@ -227,6 +227,21 @@ def test_a_full_node_does_not_remain_full_while_its_agent_is_down() -> None:
     assert (occupancy.state, list(occupancy.holdings)) == (kubelet.state, [holdings_key("jobs", "b")])
 
 
+def test_a_pod_that_a_restored_api_server_shows_again() -> None:
+    """The pod had seemed to be deleted, but its kubelet still runs it. So it holds its zone, in the report or not."""
+    kubelet, ledger = full_node()
+    full = ledger.state("n1")
+    ledger.remove_pod("uid-a", 3.0)
+    assert ledger.state("n1") != full
+    ledger.add_pod(bound_pod(pod("a"), "n1", started=0.0), 4.0)
+    assert (ledger.node_of("uid-a"), ledger.state("n1")) == ("n1", full)
+    end(ledger, kubelet, "a", 5.0)
+    bind(ledger, kubelet, "c", 6.0)
+    ledger.remove_pod("uid-c", 7.0)
+    ledger.add_pod(bound_pod(pod("c"), "n1", started=6.0), 8.0)
+    assert ledger.state("n1") == kubelet.state
+
+
 def test_a_pod_that_is_in_flight_at_the_end_of_a_reported_pod() -> None:
     """It got the only free zone, or the zone of the ended pod, so no pod is sent that needs one of the two."""
     kubelet = Kubelet("n1", idle_node(KIND_OF_ZONE_0), lists_holdings=True)
