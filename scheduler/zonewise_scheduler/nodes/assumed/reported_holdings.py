@@ -40,10 +40,12 @@ class ReportedHoldings:
     def of_ended(self, pods: Collection[PodState], last_event: int) -> dict[PodState, Holdings]:
         """Return what the ended pods hold that the report covers; pods with unknown holdings are left out.
 
-        They are also unknown if the report may show another pod of the same name, which was bound before it.
+        They are also unknown if the report may show a living pod of the same name, which was bound before it.
         `last_event`: the number of the last binding or end before the report arrived.
         """
-        possible = Counter(pod.hash for pod in pods if pod.covered or 0 < pod.arrival <= last_event)
+        possible = Counter(
+            pod.hash for pod in pods if pod.covered or (pod.removed_at is None and 0 < pod.arrival <= last_event)
+        )
         return {
             pod: held
             for pod in pods

@@ -255,8 +255,9 @@ def test_a_pod_that_is_in_flight_at_the_end_of_a_reported_pod() -> None:
     assert ledger.assume(pod("d"), "n1", 2.3).admitted
 
 
-def test_a_report_with_a_successor_of_an_ended_pod() -> None:
-    """If a report may show either of two pods of one name, nothing is released before the first one is forgotten."""
+@pytest.mark.parametrize("successor_ends", [False, True])
+def test_a_report_with_a_successor_of_an_ended_pod(successor_ends: bool) -> None:
+    """If it may show either of two pods of one name, nothing is released before both end, or the first is forgotten."""
     kubelet, ledger = full_node()
     end(ledger, kubelet, "a", 3.0)
     successor = pod("a", uid="new")
@@ -266,7 +267,11 @@ def test_a_report_with_a_successor_of_an_ended_pod() -> None:
     assert ledger.state("n1") == kubelet.state
     ledger.update_report(kubelet.report(), 5.0, published=5.0)
     assert not ledger.assume(pod("c", pod_shape((3, 0))), "n1", 6.0).admitted
-    ledger.tick(94.0)
+    if successor_ends:
+        kubelet.end_pod("new")
+        ledger.remove_pod("new", 7.0)
+    else:
+        ledger.tick(94.0)
     assert (ledger.state("n1"), ledger.assumed_pods("n1")) == (kubelet.state, ())
 
 
