@@ -175,8 +175,8 @@ def running_scheduler(
     kubeconfig: Path,
     directory: Path,
     *,
-    name: str = "kube-scheduler",
     program: str = "kube-scheduler",
+    name: str = "",
     **fields: object,
 ) -> Generator[RestartableProcess]:
     """Run kube-scheduler, or a build with other plugins, with more fields in its configuration.
