@@ -17,7 +17,7 @@ import random
 import statistics
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.agent_testbed import PROJECT
@@ -25,8 +25,7 @@ from benchmarks.churn_ideal import Change, ideal_mean
 from benchmarks.targets import Row, show, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Mapping, Sequence
 
     from support.e2e.cluster import Cluster
 
@@ -53,6 +52,8 @@ _PLUGIN_PROFILE = {
     ],
 }
 """pkg/noderesourcetopology/README.md of scheduler-plugins; 5 s is the shortest period that it recommends."""
+_SCHEDULERS = {"alone": "kube-scheduler alone", "plugin": f"with {_PLUGIN}", "extender": "with the extender"}
+"""The schedulers in the order in which they run, with their titles."""
 
 
 class ChurnResult(NamedTuple):
@@ -159,52 +160,30 @@ def main(arguments: Sequence[str]) -> int:
     results: dict[str, ChurnResult] = {}
     with running_cluster(kubelets) as cluster:
         for name in names:
-            with _SCHEDULERS[name].running(cluster):
+            with _scheduling(cluster, name):
                 results[name] = _Churn(cluster, options.seed).run(options.seconds)
                 cluster.clear()
-            rows += _rows(_SCHEDULERS[name].title, results[name])
+            rows += _rows(_SCHEDULERS[name], results[name])
     if "extender" in results:
         rows += _comparison(results)
     return show(rows)
 
 
 @contextmanager
-def _plugin(cluster: Cluster) -> Generator[None]:
-    from support.e2e.cluster import running_scheduler
+def _scheduling(cluster: Cluster, name: str) -> Generator[None]:
+    """Run one of the schedulers."""
+    from support.e2e.cluster import extending, running_scheduler, scheduling
 
-    profiles = [{"schedulerName": "default-scheduler", **_PLUGIN_PROFILE}]
-    with running_scheduler(cluster.kubeconfig, cluster.directory, program=_PLUGIN_PROGRAM, profiles=profiles):
+    with ExitStack() as stack:
+        if name == "plugin":
+            profiles = [{"schedulerName": "default-scheduler", **_PLUGIN_PROFILE}]
+            stack.enter_context(
+                running_scheduler(cluster.kubeconfig, cluster.directory, program=_PLUGIN_PROGRAM, profiles=profiles)
+            )
+        else:
+            extender = stack.enter_context(extending(cluster)) if name == "extender" else None
+            stack.enter_context(scheduling(cluster, extender=extender))
         yield
-
-
-@contextmanager
-def _alone(cluster: Cluster) -> Generator[None]:
-    from support.e2e.cluster import scheduling
-
-    with scheduling(cluster):
-        yield
-
-
-@contextmanager
-def _extender(cluster: Cluster) -> Generator[None]:
-    from support.e2e.cluster import extending, scheduling
-
-    with extending(cluster) as extender, scheduling(cluster, extender=extender):
-        yield
-
-
-class _Scheduler(NamedTuple):
-    """A way to schedule the pods of a cluster."""
-
-    title: str
-    running: Callable[[Cluster], AbstractContextManager[None]]
-
-
-_SCHEDULERS = {
-    "alone": _Scheduler("kube-scheduler alone", _alone),
-    "plugin": _Scheduler(f"with {_PLUGIN}", _plugin),
-    "extender": _Scheduler("with the extender", _extender),
-}
 
 
 def _rows(title: str, result: ChurnResult) -> list[Row]:
@@ -230,7 +209,7 @@ def _comparison(results: Mapping[str, ChurnResult]) -> list[Row]:
     for name, result in results.items():
         if result is not ours:
             peer = statistics.mean(result.cpus)
-            rows.append(Row(f"... / those {_SCHEDULERS[name].title}", f"{mean / peer:.2f}", ">= 1", mean >= peer))
+            rows.append(Row(f"... / those {_SCHEDULERS[name]}", f"{mean / peer:.2f}", ">= 1", mean >= peer))
     return rows
 
 
