@@ -346,7 +346,7 @@ class NodeLedger:
             is_matched = self._matched_method is not None
             unreported = [pod for pod in self.pods.values() if is_matched and pod.is_unreported_end]
             reported = self._reported_ends()
-            remaining = self._holdings.without(reported) or {}
+            remaining = (self._holdings.without(reported) or {}) if reported else {}
             ends = Ends(unreported, reported, remaining.values())
             self._history = self._history or NodeHistory(base)
             self._split_pods = self._history.split(self.assumed_pods(), ends, admit)

@@ -43,15 +43,13 @@ class ReportedHoldings:
         They are also unknown if the report may show a living pod of the same name, which was bound before it.
         `last_event`: the number of the last binding or end before the report arrived.
         """
+        ended = [pod for pod in pods if pod.removed_at is not None and pod.covered]
+        if not ended:
+            return {}
         possible = Counter(
             pod.hash for pod in pods if pod.covered or (pod.removed_at is None and 0 < pod.arrival <= last_event)
         )
-        return {
-            pod: held
-            for pod in pods
-            if pod.removed_at is not None and pod.covered and possible[pod.hash] == 1
-            if (held := self._get(pod)) is not None
-        }
+        return {pod: held for pod in ended if possible[pod.hash] == 1 and (held := self._get(pod)) is not None}
 
     def lack_part_of(self, pod: PodState, kind: NodeKind) -> bool:
         """Return whether the report shows less of a pod's CPUs, memory or devices than the pod requests."""
