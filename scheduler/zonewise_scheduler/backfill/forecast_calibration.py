@@ -51,11 +51,11 @@ _LONG_WAIT, _LONG_LIKELY_WAIT = 7200.0, 3600.0
 """Waits from which a start steers the level of the likely start, and likely waits from which that level counts."""
 _LIKELY_STEP = 0.01
 """Change of that level per start."""
-_MIN_LIKELY_LEVEL, _MAX_LIKELY_LEVEL = 0.35, 0.6
+_LIKELY_LEVELS = (0.35, 0.6)
 """Bounds of that level."""
 _STEP = 0.01
 """Change of the level of the upper quantile per start: by 0.9 of it upwards, or by 0.1 of it downwards."""
-_MIN_UPPER_LEVEL, _MAX_UPPER_LEVEL = 0.85, 0.995
+_UPPER_LEVELS = (0.85, 0.995)
 """Bounds of the level of the upper quantile."""
 _SOFTENING = 60.0
 """Seconds added to waits, so that the logarithms of very short waits differ little."""
@@ -197,13 +197,13 @@ class ForecastCalibration:
             return
         is_outside = not scored.earliest <= now <= scored.latest
         level = self._upper_level + _STEP * (is_outside - (1 - CLAIMED_COVERAGE))
-        self._upper_level = min(max(level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
+        self._upper_level = _within(level, _UPPER_LEVELS)
         sampled, wait = _SampledWaits(scored.group, scored.time, scored.logarithms), max(now - scored.time, 0.0)
         score = sampled.score(wait)
         if wait >= _LONG_WAIT:
             is_late = score > self._scores_of(scored.group).quantile(self._likely_level)
             level = self._likely_level + (_LIKELY_STEP if is_late else -_LIKELY_STEP)
-            self._likely_level = min(max(level, _MIN_LIKELY_LEVEL), _MAX_LIKELY_LEVEL)
+            self._likely_level = _within(level, _LIKELY_LEVELS)
         self._scores[_ALL].add(score)
         if sampled.group in self._scores or len(self._scores) <= MAX_GROUPS:
             self._scores.setdefault(sampled.group, _Scores()).add(score)
@@ -242,14 +242,20 @@ class ForecastCalibration:
         for group, scores in state.scores:
             for score in scores:
                 calibration._scores.setdefault(group, _Scores()).add(score)
-        calibration._upper_level = min(max(state.upper_level, _MIN_UPPER_LEVEL), _MAX_UPPER_LEVEL)
-        calibration._likely_level = min(max(state.likely_level, _MIN_LIKELY_LEVEL), _MAX_LIKELY_LEVEL)
+        calibration._upper_level = _within(state.upper_level, _UPPER_LEVELS)
+        calibration._likely_level = _within(state.likely_level, _LIKELY_LEVELS)
         return calibration
 
     def _scores_of(self, group: Hashable) -> _Scores:
         """Return the scores by which workloads of a group are forecast."""
         scores = self._scores.get(group)
         return self._scores[_ALL] if scores is None or len(scores) < MIN_GROUP_SCORES else scores
+
+
+def _within(level: float, bounds: tuple[float, float]) -> float:
+    """Return a level, or the bound that it exceeds."""
+    least, most = bounds
+    return min(max(level, least), most)
 
 
 def _sampled_waits(group: Hashable, now: float, starts: Sequence[float]) -> _SampledWaits:
