@@ -9,10 +9,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise_scheduler.quota.api.amount import minus, plus
 from zonewise_scheduler.quota.api.resource_quota import resource_quotas
@@ -26,6 +24,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.workload_types import Usage, Workload
 
 
+class Amounts(dict["FlavorResource", int]):
+    """Amounts by flavor resource; 0 for all that are not named. Unlike a Counter, it is copied fast."""
+
+    def __missing__(self, key: FlavorResource) -> int:
+        return 0
+
+
 class ResourceNode:
     """A node of the tree. Only `usage` changes once the tree is built."""
 
@@ -34,15 +39,16 @@ class ResourceNode:
         self.fair_weight = spec.fair_weight
         self.quotas: dict[FlavorResource, ResourceQuota] = dict(resource_quotas(spec.resource_groups))
         self.parent: CohortSnapshot | None = None
-        self.subtree_quota = Counter({key: quota.nominal for key, quota in self.quotas.items()})
+        self.subtree_quota = Amounts({key: quota.nominal for key, quota in self.quotas.items()})
         """The quota of the node and all nodes below it."""
-        self.usage: Counter[FlavorResource] = Counter()
+        self.usage = Amounts()
         """The usage that counts against `subtree_quota`."""
 
     def copy(self) -> Self:
         """Return a copy with its own usage, but with the original's parent and children."""
-        node = copy(self)
-        node.usage = self.usage.copy()
+        node = object.__new__(type(self))
+        node.__dict__.update(self.__dict__)  # reservations copy every node for each start, and copy.copy() is slow
+        node.usage = Amounts(self.usage)
         return node
 
     def path_parent_to_root(self) -> Iterator[CohortSnapshot]:
@@ -61,6 +67,12 @@ class ResourceNode:
             for key, quota in self.quotas.items()
             if quota.lending_limit is not None
         }
+
+    @cached_property
+    def _limited(self) -> frozenset[FlavorResource]:
+        """The flavor resources with a lending or borrowing limit; of others, as much is available as at the parent."""
+        limits = {key: (quota.lending_limit, quota.borrowing_limit) for key, quota in self.quotas.items()}
+        return frozenset(key for key, both in limits.items() if both != (None, None))
 
     def local_quota(self, key: FlavorResource) -> int:
         """Return the part of the subtree's quota that is not lent."""
@@ -96,11 +108,12 @@ class ResourceNode:
 
     def available(self, key: FlavorResource) -> int:
         """Return how much more can be used, including the quota of ancestors; may be negative."""
-        subtree_quota, usage = self.subtree_quota[key], self.usage[key]
         if self.parent is None:
-            return minus(subtree_quota, usage)
+            return minus(self.subtree_quota[key], self.usage[key])
         parent_available = self.parent.available(key)
-        local_quota = self.local_quota(key)
+        if key not in self._limited:
+            return parent_available
+        subtree_quota, usage, local_quota = self.subtree_quota[key], self.usage[key], self.local_quota(key)
         quota = self.quotas.get(key)
         if quota is not None and quota.borrowing_limit is not None:
             unused = minus(minus(subtree_quota, local_quota), max(0, minus(usage, local_quota)))
@@ -140,14 +153,19 @@ class ResourceNode:
             self.remove_amount(key, amount)
 
 
-class PriorityUsage:
-    """The number and usage of the running workloads of one priority in a queue."""
+class PriorityUsage(NamedTuple):
+    """The number and usage of the running workloads of one priority in a queue. Copies of the queue share it."""
 
-    __slots__ = ("count", "usage")
+    count: int
+    usage: Usage
 
-    def __init__(self, count: int = 0, usage: Usage | None = None) -> None:
-        self.count = count
-        self.usage: Counter[FlavorResource] = Counter(usage)
+    def changed(self, workload: Workload, sign: int) -> PriorityUsage:
+        """Return the result of adding a workload (sign 1) or removing it (sign -1)."""
+        more = {key: self.usage.get(key, 0) + sign * amount for key, amount in workload.usage.items()}
+        return PriorityUsage(self.count + sign, {**self.usage, **more})
+
+
+NO_USAGE = PriorityUsage(0, {})
 
 
 class ClusterQueueSnapshot(ResourceNode):
@@ -165,27 +183,21 @@ class ClusterQueueSnapshot(ResourceNode):
     def copy(self) -> Self:
         """Return a copy with its own usage, but with the original's parent."""
         node = super().copy()
-        node.priority_usage = {
-            priority: PriorityUsage(entry.count, entry.usage) for priority, entry in self.priority_usage.items()
-        }
+        node.priority_usage = dict(self.priority_usage)
         return node
 
     def count_workload(self, workload: Workload) -> None:
         """Count a workload that now runs in this queue. Its usage is added separately."""
-        entry = self.priority_usage.get(workload.priority)
-        if entry is None:
-            entry = self.priority_usage[workload.priority] = PriorityUsage()
-        entry.count += 1
-        entry.usage.update(workload.usage)
+        entry = self.priority_usage.get(workload.priority, NO_USAGE)
+        self.priority_usage[workload.priority] = entry.changed(workload, 1)
 
     def uncount_workload(self, workload: Workload) -> None:
         """Stop counting a workload that no longer runs in this queue."""
-        entry = self.priority_usage[workload.priority]
-        entry.count -= 1
-        if not entry.count:
+        entry = self.priority_usage[workload.priority].changed(workload, -1)
+        if entry.count:
+            self.priority_usage[workload.priority] = entry
+        else:
             del self.priority_usage[workload.priority]
-            return
-        entry.usage.subtract(workload.usage)
 
     @property
     def root(self) -> CohortSnapshot | None:

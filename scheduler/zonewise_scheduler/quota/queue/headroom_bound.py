@@ -160,4 +160,6 @@ def preemptible_usage(queue: ClusterQueueSnapshot, priority: int, key: FlavorRes
     if policy in {"Never", ""}:
         return 0
     limit = priority + (policy == "LowerOrNewerEqualPriority")
-    return sum(entry.usage[key] for running_priority, entry in queue.priority_usage.items() if running_priority < limit)
+    return sum(
+        entry.usage.get(key, 0) for running_priority, entry in queue.priority_usage.items() if running_priority < limit
+    )
