@@ -2,7 +2,7 @@
 
 The exact table copies the snapshot for each reserved start, and moves a copy through time for each reservation that may
 move forward. With thirty queues, this takes more than half the time of a play, which decides nothing. Instead, quota is
-counted over time (forecast_profile.py). The approximations are:
+counted over time (quota_profile.py). The approximations are:
 
 - A start is reserved if there is quota at that time. The placement of the pods is checked only when they start.
 - A reservation has no flavors; it counts the first of the alternatives that have quota earliest. For a workload with
@@ -17,7 +17,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.forecast_profile import QuotaProfile, UsageSpan, usage_requests
+from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.amount import UNLIMITED

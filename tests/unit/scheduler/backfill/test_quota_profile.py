@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.planner_stories import CPU, queue
 from unit.scheduler.backfill.test_reservation import NAMES, queue_lists
-from zonewise_scheduler.backfill.forecast_profile import QuotaProfile, UsageSpan
+from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan
 from zonewise_scheduler.quota.hierarchy.snapshot import Snapshot
 
 if TYPE_CHECKING:
