@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
 from zonewise_scheduler.backfill.reservation import ReservationTable
+from zonewise_scheduler.backfill.reservation_bound import running_spans
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.resource_quota import FlavorResource
@@ -189,12 +190,8 @@ class QuotaReservations(ReservationTable):
             profile.advance(now)
             return profile
         profile = self._profile = QuotaProfile(source.snapshot, now, self._grain)
-        victims = {victim.key for reservation in self._by_key.values() for victim in reservation.victims}
-        for run in source.running_workloads:
-            workload = run.workload
-            if run.deadline > now and workload.key not in victims:
-                requests = usage_requests(workload.usage.items())
-                self._count(workload.key, UsageSpan(_queue(workload), requests, now, run.deadline))
+        for key, span in running_spans(source, self._by_key.values(), now):
+            self._count(key, span)
         for key, reservation in self._by_key.items():
             self._count(key, self._reserved_span(reservation))
         return profile

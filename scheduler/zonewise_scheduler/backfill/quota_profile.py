@@ -53,16 +53,19 @@ class _Row(NamedTuple):
 class QuotaProfile:
     """Usage from now on."""
 
-    def __init__(self, snapshot: Snapshot, now: float, grain: float) -> None:
-        """Begin without usage. A boundary is merged with a later one within a `grain` of its time from now."""
+    def __init__(self, snapshot: Snapshot, now: float, grain: float, boundaries: Iterable[float] = ()) -> None:
+        """Begin without usage. A boundary is merged with a later one within a `grain` of its time from now.
+
+        `boundaries`: times after now at which steps begin; to add them later is slower.
+        """
         self.snapshot = snapshot
         self._grain = grain
-        self._times = [now, inf]
+        self._times = sorted({now, inf, *boundaries})
         """Start of each step; in the last step, workloads without a walltime have ended too."""
         self._rows: dict[tuple[str, FlavorResource], _Row] = {}
         """Rows of queues."""
         self._cohort_rows: dict[tuple[str, FlavorResource], _Row] = {}
-        self._usage = np.zeros((8, 2))
+        self._usage = np.zeros((8, len(self._times)))
         """Usage by row and step; some rows are spare."""
         self._least: dict[tuple[str, FlavorResource, float], list[float]] = {}
         """Cache of least_available: the least amount up to each step, by queue, key and start."""

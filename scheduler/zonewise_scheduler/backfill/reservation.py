@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from math import inf, nextafter
+from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.reservation_bound import quota_lacks_until
-from zonewise_scheduler.backfill.timeline import ending_at, has_capacity, is_running
+from zonewise_scheduler.backfill.reservation_bound import EarlierStarts
+from zonewise_scheduler.backfill.timeline import ends_by_time, has_capacity, is_running
 from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
@@ -202,21 +202,23 @@ class ReservationTable:
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
         """Move reservations to earlier starts that are now possible, in the order in which they were made."""
+        earlier: EarlierStarts | None = None
+        ends: Mapping[float, Sequence[str]] | None = None
+        headroom = HeadroomBound(source.snapshot, source.settings)
         for key, reservation in list(self._by_key.items()):
             if reservation.start <= now:
                 continue
-            others = [other for other in self._by_key.values() if other is not reservation]
-            if self._is_earliest(reservation, source, others):
-                waits_for = ending_at(reservation.start, now, source.running_workloads, others)
-                self._by_key[key] = reservation._replace(waits_for=waits_for)
-            else:
+            earlier = earlier or EarlierStarts(source, self._by_key, now)
+            alternatives = headroom.alternatives(reservation.head)
+            if not alternatives or earlier.may_exist(reservation, alternatives):
                 self.reserve(reservation.head, source, reservation.start)
-
-    def _is_earliest(self, reservation: Reservation, source: TimelineSource, others: Sequence[Reservation]) -> bool:
-        """Return whether a reserved start is certainly the earliest, since there is too little quota before it."""
-        alternatives = HeadroomBound(source.snapshot, source.settings).alternatives(reservation.head)
-        before = nextafter(reservation.start, -inf)
-        return bool(alternatives) and quota_lacks_until(before, reservation.queue, alternatives, source, others)
+                if self._by_key[key] is not reservation:
+                    earlier.move(self._by_key[key])
+                    ends = None
+            else:
+                ends = ends or ends_by_time(now, source.running_workloads, self._by_key.values())
+                waits_for = tuple(other for other in ends.get(reservation.start, ()) if other != key)
+                self._by_key[key] = reservation._replace(waits_for=waits_for)
 
 
 def _bound_time(bound: tuple[float, int]) -> float:

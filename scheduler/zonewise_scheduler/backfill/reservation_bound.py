@@ -1,16 +1,23 @@
-"""A lower bound on the reserved start of a workload, from quota alone.
+"""Lower bounds on the reserved starts of workloads, from quota alone.
 
 The search for a reserved start moves a copy of the snapshot through time. If a workload lacks quota at every time up to
 the latest start that may be reserved, the search is needless.
 
-Invariant: if quota_lacks_until() returns True, then Timeline.earliest_reservation() finds no start by `latest`.
+Invariant: if quota_lacks_until() returns True, or EarlierStarts.may_exist() returns False, then
+Timeline.earliest_reservation() finds no such start.
 
-Proof.
+Proof of the former.
 1. The timeline only removes running workloads at their deadlines and victims of reservations. Everything else that it
    does up to `latest` adds usage.
 2. At each node, the available amount grows by at most 1 for each 1 of removed usage. So it is at most the current
    amount plus the usage of the removed workloads of the tree.
 3. A reservation counts no preemptions of its own, and needs all requests of one of the flavor alternatives.
+
+Proof of the latter.
+1. The profile has the usage of the timeline at each time, except that it never counts victims of reservations.
+2. A start delays no reservation only if the workload has quota beside it. Between two reserved starts, usage shrinks.
+   So the workload has quota until its deadline.
+3. As above, it needs all requests of one of the flavor alternatives.
 """
 
 from __future__ import annotations
@@ -18,10 +25,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
 from zonewise_scheduler.quota.api.amount import plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise_scheduler.backfill.timeline import TimelineSource
     from zonewise_scheduler.backfill.types import Reservation
@@ -59,3 +67,49 @@ def _ended_by(latest: float, source: TimelineSource, reservations: Iterable[Rese
             yield run.workload
         elif not victims:
             return
+
+
+class EarlierStarts:
+    """Whether the reservations of a table may move to earlier starts, which all may while others end early."""
+
+    def __init__(self, source: TimelineSource, reservations: Mapping[str, Reservation], now: float) -> None:
+        """Count all usage from `now` on; `reservations`: by key of the workload."""
+        spans = dict(running_spans(source, reservations.values(), now))
+        spans |= {key: _reserved_span(reservation, now) for key, reservation in reservations.items()}
+        boundaries = {time for span in spans.values() for time in (span.start, span.end)}
+        self._now = now
+        self._profile = QuotaProfile(source.snapshot, now, 0.0, boundaries)
+        self._spans = {key: self._profile.add(span) for key, span in spans.items()}
+
+    def may_exist(self, reservation: Reservation, alternatives: FlavorAlternatives) -> bool:
+        """Return whether the workload of a reservation may have quota from an earlier start until its deadline."""
+        span = self._spans[reservation.workload.key]
+        self._profile.remove(span)
+        walltime = reservation.head.workload.max_duration
+        starts = (self._profile.earliest_start(reservation.queue, requests, walltime) for requests in alternatives)
+        earlier = any(start is not None and start < reservation.start for start in starts)
+        self._profile.add(span)
+        return earlier
+
+    def move(self, reservation: Reservation) -> None:
+        """Replace the reservation of a workload."""
+        key = reservation.workload.key
+        self._profile.remove(self._spans[key])
+        self._spans[key] = self._profile.add(_reserved_span(reservation, self._now))
+
+
+def running_spans(
+    source: TimelineSource, reservations: Iterable[Reservation], now: float
+) -> Iterator[tuple[str, UsageSpan]]:
+    """Yield the usage of the running workloads from `now` on, by key, without the victims of reservations."""
+    victims = {victim.key for reservation in reservations for victim in reservation.victims}
+    for run in source.running_workloads:
+        workload = run.workload
+        if run.deadline > now and workload.key not in victims and workload.admission is not None:
+            requests = usage_requests(workload.usage.items())
+            yield workload.key, UsageSpan(workload.admission.cluster_queue, requests, now, run.deadline)
+
+
+def _reserved_span(reservation: Reservation, now: float) -> UsageSpan:
+    start, requests = max(reservation.start, now), usage_requests(reservation.workload.usage.items())
+    return UsageSpan(reservation.queue, requests, start, start + reservation.workload.max_duration)

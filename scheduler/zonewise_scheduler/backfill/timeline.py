@@ -257,17 +257,18 @@ def _time(step: _Step) -> float:
     return step.time
 
 
-def ending_at(
-    time: float, now: float, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]
-) -> tuple[str, ...]:
-    """Return the keys of the workloads that end at a time after `now`: running ones, then those with a reservation."""
-    ends = [(run.deadline, run.workload.key) for run in running]
-    ends += [
-        (max(reservation.start, now) + reservation.workload.max_duration, reservation.workload.key)
-        for reservation in reservations
-        if reservation.start < inf
-    ]
-    return tuple(key for end, key in ends if end == time)
+def ends_by_time(
+    now: float, running: Iterable[RunningWorkload], reservations: Iterable[Reservation]
+) -> dict[float, list[str]]:
+    """Return the keys of the workloads that end at each time: running ones, then those with a reservation."""
+    ends: dict[float, list[str]] = {}
+    for run in running:
+        ends.setdefault(run.deadline, []).append(run.workload.key)
+    for reservation in reservations:
+        if reservation.start < inf:
+            end = max(reservation.start, now) + reservation.workload.max_duration
+            ends.setdefault(end, []).append(reservation.workload.key)
+    return ends
 
 
 def has_capacity(snapshot: Snapshot, workload: Workload) -> bool:

@@ -154,15 +154,16 @@ class ResourceNode:
 
 
 class PriorityUsage(NamedTuple):
-    """The number and usage of the running workloads of one priority in a queue. Copies of the queue share it."""
+    """The running workloads of one priority in a queue. Copies of the queue share it."""
 
-    count: int
+    workloads: int
+    """Their number."""
     usage: Usage
 
     def changed(self, workload: Workload, sign: int) -> PriorityUsage:
         """Return the result of adding a workload (sign 1) or removing it (sign -1)."""
         more = {key: self.usage.get(key, 0) + sign * amount for key, amount in workload.usage.items()}
-        return PriorityUsage(self.count + sign, {**self.usage, **more})
+        return PriorityUsage(self.workloads + sign, {**self.usage, **more})
 
 
 NO_USAGE = PriorityUsage(0, {})
@@ -194,7 +195,7 @@ class ClusterQueueSnapshot(ResourceNode):
     def uncount_workload(self, workload: Workload) -> None:
         """Stop counting a workload that no longer runs in this queue."""
         entry = self.priority_usage[workload.priority].changed(workload, -1)
-        if entry.count:
+        if entry.workloads:
             self.priority_usage[workload.priority] = entry
         else:
             del self.priority_usage[workload.priority]

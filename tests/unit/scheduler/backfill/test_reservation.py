@@ -169,7 +169,7 @@ def test_a_bound_on_quota_replaces_searches_without_effect(
         Story(make_planner(specs, policy), watch=watch).play(submissions)
         return states
 
-    with mock.patch(f"{ReservationTable.__module__}.quota_lacks_until", return_value=False):
+    with mock.patch(f"{ReservationTable.__module__}.EarlierStarts.may_exist", return_value=True):
         searched = played()
     assert played() == searched
 

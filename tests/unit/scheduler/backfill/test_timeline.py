@@ -12,7 +12,7 @@ from support.planner_stories import make_planner, make_workload, queue, submissi
 from zonewise_scheduler.backfill import events, timeline
 from zonewise_scheduler.backfill.policies import BackfillPolicy
 from zonewise_scheduler.backfill.scheduling_pass import schedule
-from zonewise_scheduler.backfill.timeline import RunningWorkload, Timeline, ending_at
+from zonewise_scheduler.backfill.timeline import RunningWorkload, Timeline, ends_by_time
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.configuration import DEFAULT_SETTINGS
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue
@@ -117,7 +117,7 @@ def test_an_unknown_start_waits_for_no_reserved_workload() -> None:
     assert (reservation.start, reservation.waits_for) == (inf, ("/running",))
 
 
-def test_the_workloads_that_end_at_a_time() -> None:
+def test_the_workloads_that_end_at_each_time() -> None:
     """A reservation whose start is in the past begins now; one with an unknown start never ends."""
     running = [RunningWorkload(end, 0, make_workload(f"runs-{end:g}", 1)) for end in (20.0, 30.0, inf)]
     reservations = [
@@ -125,6 +125,8 @@ def test_the_workloads_that_end_at_a_time() -> None:
         for start, walltime in ((5.0, 20.0), (10.0, 10.0), (13.0, 7.0), (20.0, inf), (inf, 10.0))
         for reserved in [make_workload(f"waits-{start:g}", 1, walltime)]
     ]
-    assert ending_at(20, 10, running, reservations) == ("ns/runs-20", "ns/waits-10", "ns/waits-13")
-    assert ending_at(30, 10, running, reservations) == ("ns/runs-30", "ns/waits-5")
-    assert ending_at(inf, 10, running, reservations) == ("ns/runs-inf", "ns/waits-20")
+    assert ends_by_time(10, running, reservations) == {
+        20: ["ns/runs-20", "ns/waits-10", "ns/waits-13"],
+        30: ["ns/runs-30", "ns/waits-5"],
+        inf: ["ns/runs-inf", "ns/waits-20"],
+    }

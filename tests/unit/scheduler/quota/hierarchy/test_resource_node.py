@@ -141,7 +141,7 @@ def test_priority_usage_is_that_of_the_running_workloads(snapshot: Snapshot, mor
     for tree in (snapshot, snapshot.copy()):
         for name, node in tree.cluster_queues.items():
             running = list(tree.workloads_by_queue[name].values())
-            assert {priority: entry.count for priority, entry in node.priority_usage.items()} == {
+            assert {priority: entry.workloads for priority, entry in node.priority_usage.items()} == {
                 priority: sum(workload.priority == priority for workload in running)
                 for priority in {workload.priority for workload in running}
             }
@@ -221,9 +221,9 @@ def test_workloads_are_counted_by_priority() -> None:
     workloads = [running_workload(f"w{i}", "q", CPU, 3, priority) for i, priority in enumerate((1, 1, 2))]
     for workload in workloads:
         queue.count_workload(workload)
-    counted = {priority: (entry.count, entry.usage) for priority, entry in queue.priority_usage.items()}
+    counted = {priority: (entry.workloads, entry.usage) for priority, entry in queue.priority_usage.items()}
     assert counted == {1: (2, {CPU: 6}), 2: (1, {CPU: 3})}
     for workload in workloads[1:]:
         queue.uncount_workload(workload)
-    counted = {priority: (entry.count, entry.usage) for priority, entry in queue.priority_usage.items()}
+    counted = {priority: (entry.workloads, entry.usage) for priority, entry in queue.priority_usage.items()}
     assert counted == {1: (1, {CPU: 3})}

@@ -70,7 +70,7 @@ def test_adding_and_removing_several_workloads_equals_doing_so_one_by_one() -> N
 
 def state_of(snapshot: Snapshot) -> object:
     counts = [
-        [(priority, entry.count) for priority, entry in sorted(queue.priority_usage.items())]
+        [(priority, entry.workloads) for priority, entry in sorted(queue.priority_usage.items())]
         for queue in snapshot.cluster_queues.values()
     ]
     return nonzero_usage(snapshot), snapshot.workloads_by_queue, counts
