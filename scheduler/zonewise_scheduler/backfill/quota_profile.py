@@ -16,7 +16,7 @@ import numpy as np
 from zonewise_scheduler.quota.api.amount import UNLIMITED, minus, plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
     Amounts = npt.NDArray[np.float64]
     """Amounts by step."""
+
+
+_PRECISION = 2.0**-40
+"""Relative error of a sum of up to some thousand amounts."""
 
 
 class UsageSpan(NamedTuple):
@@ -47,6 +51,8 @@ class _Row(NamedTuple):
     local_quota: float
     borrowable: float | None
     """Limit of the usage beyond the local quota; None: as much as the parent has."""
+    tolerance: float
+    """Bound on the rounding errors of amounts available to the node; sums of bytes may exceed 53 bits."""
     parent: _Row | None
 
 
@@ -95,7 +101,7 @@ class QuotaProfile:
         first, stop = self._step_at(start), bisect_left(self._times, end)
         stop = len(self._times) if last else stop
         return stop <= first or all(
-            bool((self._available(self._row(queue, key), first, stop) >= amount).all()) for key, amount in requests
+            bool(self._suffices(self._row(queue, key), first, stop, amount).all()) for key, amount in requests
         )
 
     def may_fit_before(self, queue: str, requests: FlavorRequests, start: float) -> bool:
@@ -115,14 +121,19 @@ class QuotaProfile:
 
     def earliest_start(self, queue: str, requests: FlavorRequests, walltime: float) -> float | None:
         """Return the earliest step start from which the requests fit for a walltime, in seconds; None if never."""
+        return next((first for first, _ in self.possible_starts(queue, requests, walltime)), None)
+
+    def possible_starts(self, queue: str, requests: FlavorRequests, walltime: float) -> Iterator[tuple[float, float]]:
+        """Yield the intervals of starts from which the requests fit for a walltime: first and last start, ascending."""
         times = self._times
         fitting = self._fitting(queue, requests, len(times))
-        start = 0
+        begin = 0
         for end in (*np.flatnonzero(~fitting).tolist(), len(times)):
-            if start < end and bisect_left(times, times[start] + walltime) <= end:
-                return times[start]
-            start = end + 1
-        return None
+            if begin < end:
+                until = times[end] if end < len(times) else inf
+                if times[begin] + walltime <= until:
+                    yield times[begin], inf if until == inf else until - walltime
+            begin = end + 1
 
     def _step_at(self, time: float) -> int:
         """Return the step at a time; for a time before now, the first step."""
@@ -132,8 +143,11 @@ class QuotaProfile:
         """Return, for each step, whether a queue may use the requests."""
         fitting = np.ones(stop, np.bool_)
         for key, amount in requests:
-            fitting &= self._available(self._row(queue, key), 0, stop) >= amount
+            fitting &= self._suffices(self._row(queue, key), 0, stop, amount)
         return fitting
+
+    def _suffices(self, row: _Row, first: int, stop: int, amount: int) -> npt.NDArray[np.bool_]:
+        return self._available(row, first, stop) >= amount - row.tolerance
 
     def _available(self, row: _Row, first: int, stop: int) -> Amounts:
         """Return the amounts available to a node, including its ancestors' (as ResourceNode.available())."""
@@ -197,7 +211,9 @@ class QuotaProfile:
         index = len(self._rows) + len(self._cohort_rows)
         if index >= len(self._usage):
             self._usage = np.vstack((self._usage, np.zeros_like(self._usage)))
-        return _Row(index, _number(subtree), _number(local), borrowable, parent)
+        finite = (amount for amount in (_number(subtree), borrowable) if amount is not None and amount < inf)
+        tolerance = max(finite, default=0.0) * _PRECISION + (0.0 if parent is None else parent.tolerance)
+        return _Row(index, _number(subtree), _number(local), borrowable, tolerance, parent)
 
 
 def usage_requests(usages: Iterable[tuple[FlavorResource, int]]) -> FlavorRequests:

@@ -24,15 +24,15 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from zonewise_scheduler.backfill.reservation_bound import EarlierStarts
-from zonewise_scheduler.backfill.timeline import ends_by_time, has_capacity, is_running
+from zonewise_scheduler.backfill.reservation_bound import PossibleStarts
+from zonewise_scheduler.backfill.timeline import ANY_START, ends_by_time, has_capacity, is_running
 from zonewise_scheduler.quota.api.amount import UNLIMITED, plus
 from zonewise_scheduler.quota.queue.headroom_bound import HeadroomBound, preemptible_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zonewise_scheduler.backfill.timeline import FutureState, TimelineSource
+    from zonewise_scheduler.backfill.timeline import FutureState, StartInterval, TimelineSource
     from zonewise_scheduler.backfill.types import Reservation
     from zonewise_scheduler.quota.api.resource_quota import FlavorResource
     from zonewise_scheduler.quota.api.workload_types import Workload
@@ -155,9 +155,15 @@ class ReservationTable:
         Returns the start, or one after `latest`; None if there is none. If no start is reserved, the head keeps its
         earlier reservation.
         """
+        return self._reserve_within(ANY_START, head, source, latest)
+
+    def _reserve_within(
+        self, starts: Sequence[StartInterval], head: Head, source: TimelineSource, latest: float
+    ) -> float | None:
+        """Do the same; `starts`: intervals that include all possible starts up to `latest`."""
         key = head.workload.key
         others = [reservation for other, reservation in self._by_key.items() if other != key]
-        reservation = source.timeline(others).earliest_reservation(head, source.settings, latest)
+        reservation = source.timeline(others).earliest_reservation(head, source.settings, latest, starts)
         if reservation is None:
             return None
         if reservation.start <= latest:
@@ -202,20 +208,21 @@ class ReservationTable:
 
     def bring_forward(self, source: TimelineSource, now: float) -> None:
         """Move reservations to earlier starts that are now possible, in the order in which they were made."""
-        earlier: EarlierStarts | None = None
+        possible: PossibleStarts | None = None
         ends: Mapping[float, Sequence[str]] | None = None
         headroom = HeadroomBound(source.snapshot, source.settings)
         for key, reservation in list(self._by_key.items()):
             if reservation.start <= now:
                 continue
-            earlier = earlier or EarlierStarts(source, self._by_key, now)
+            possible = possible or PossibleStarts(source, self._by_key, now)
             alternatives = headroom.alternatives(reservation.head)
-            if not alternatives or earlier.may_exist(reservation, alternatives):
-                self.reserve(reservation.head, source, reservation.start)
+            starts = possible.up_to_present(reservation, alternatives) if alternatives else ANY_START
+            if any(interval.first < reservation.start for interval in starts):
+                self._reserve_within(starts, reservation.head, source, reservation.start)
                 if self._by_key[key] is not reservation:
-                    earlier.move(self._by_key[key])
+                    possible.move(self._by_key[key])
                     ends = None
-            else:
+            elif starts:
                 ends = ends or ends_by_time(now, source.running_workloads, self._by_key.values())
                 waits_for = tuple(other for other in ends.get(reservation.start, ()) if other != key)
                 self._by_key[key] = reservation._replace(waits_for=waits_for)

@@ -3,8 +3,8 @@
 The search for a reserved start moves a copy of the snapshot through time. If a workload lacks quota at every time up to
 the latest start that may be reserved, the search is needless.
 
-Invariant: if quota_lacks_until() returns True, or EarlierStarts.may_exist() returns False, then
-Timeline.earliest_reservation() finds no such start.
+Invariant: if quota_lacks_until() returns True, then Timeline.earliest_reservation() finds no start by `latest`. A start
+that it finds before a reservation is in one of the intervals of PossibleStarts.
 
 Proof of the former.
 1. The timeline only removes running workloads at their deadlines and victims of reservations. Everything else that it
@@ -26,6 +26,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from zonewise_scheduler.backfill.quota_profile import QuotaProfile, UsageSpan, usage_requests
+from zonewise_scheduler.backfill.timeline import StartInterval
 from zonewise_scheduler.quota.api.amount import plus
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def _ended_by(latest: float, source: TimelineSource, reservations: Iterable[Rese
             return
 
 
-class EarlierStarts:
-    """Whether the reservations of a table may move to earlier starts, which all may while others end early."""
+class PossibleStarts:
+    """The starts that the reservations of a table may have, from quota alone."""
 
     def __init__(self, source: TimelineSource, reservations: Mapping[str, Reservation], now: float) -> None:
         """Count all usage from `now` on; `reservations`: by key of the workload."""
@@ -81,15 +82,19 @@ class EarlierStarts:
         self._profile = QuotaProfile(source.snapshot, now, 0.0, boundaries)
         self._spans = {key: self._profile.add(span) for key, span in spans.items()}
 
-    def may_exist(self, reservation: Reservation, alternatives: FlavorAlternatives) -> bool:
-        """Return whether the workload of a reservation may have quota from an earlier start until its deadline."""
+    def up_to_present(self, reservation: Reservation, alternatives: FlavorAlternatives) -> list[StartInterval]:
+        """Return intervals that include all possible starts of a reservation up to the present one."""
         span = self._spans[reservation.workload.key]
         self._profile.remove(span)
         walltime = reservation.head.workload.max_duration
-        starts = (self._profile.earliest_start(reservation.queue, requests, walltime) for requests in alternatives)
-        earlier = any(start is not None and start < reservation.start for start in starts)
+        intervals = [
+            StartInterval(first, min(last, reservation.start))
+            for requests in alternatives
+            for first, last in self._profile.possible_starts(reservation.queue, requests, walltime)
+            if first <= reservation.start
+        ]
         self._profile.add(span)
-        return earlier
+        return intervals
 
     def move(self, reservation: Reservation) -> None:
         """Replace the reservation of a workload."""

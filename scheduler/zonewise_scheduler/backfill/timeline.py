@@ -18,7 +18,7 @@ from zonewise_scheduler.quota.cycle.scheduling_cycle import with_admission
 from zonewise_scheduler.quota.hierarchy.snapshot import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zonewise_scheduler.backfill.cohort_index import CohortIndex
     from zonewise_scheduler.quota.api.configuration import QuotaSettings
@@ -63,6 +63,16 @@ class TimelineSource(Protocol):
     def timeline(self, reservations: Iterable[Reservation]) -> Timeline:
         """Return the timeline with these reservations."""
         ...
+
+
+class StartInterval(NamedTuple):
+    """All starts between two times, in seconds, both included."""
+
+    first: float
+    last: float
+
+
+ANY_START = (StartInterval(-inf, inf),)
 
 
 class FutureState(NamedTuple):
@@ -133,35 +143,48 @@ class Timeline:
                     infeasible.append(reservation)
         return infeasible
 
-    def earliest_reservation(self, head: Head, settings: QuotaSettings, latest: float = inf) -> Reservation | None:
-        """Return the earliest start at which a head delays no reservation before its deadline.
+    def earliest_reservation(
+        self,
+        head: Head,
+        settings: QuotaSettings,
+        latest: float = inf,
+        starts: Sequence[StartInterval] = ANY_START,
+    ) -> Reservation | None:
+        """Return the earliest start in one of the intervals at which a head delays no reservation before its deadline.
 
-        After `latest`, it is some start, not necessarily the earliest. None if the head cannot start even when all
-        workloads have ended.
+        After `latest`, it is some start, not necessarily the earliest. None if the head cannot start in the intervals
+        even when all workloads have ended.
         """
         candidate: Reservation | None = None
+        until = max(interval.last for interval in starts)
         self._end_workloads(self._steps[0])
-        while True:
+        while candidate is not None or self._steps[self._index].time <= until:
             candidate = self._start_reserved(self._steps[self._index], candidate)
             if candidate is None:
-                candidate = self._search(head, settings, latest)
+                candidate = self._search(head, settings, latest, starts)
             if self._index + 1 == len(self._steps):
                 return candidate
             if candidate is not None and candidate.deadline <= self._steps[self._index + 1].time:
                 return candidate
             self._move(self._index + 1)
+        return None
 
     # --- the search for the earliest start
 
-    def _search(self, head: Head, settings: QuotaSettings, latest: float) -> Reservation | None:
+    def _search(
+        self, head: Head, settings: QuotaSettings, latest: float, starts: Sequence[StartInterval]
+    ) -> Reservation | None:
         """Find the first step before the next reserved start at which a head fits.
 
         Until then, workloads only end, so a head that fits at one step fits at later ones. The search looks at some
         steps, then bisects. Without success, the snapshot is left at the last of these steps.
         """
-        low = self._index
+        low, last = self._index, self._last_before_start()
         candidate: Reservation | None = None
-        for high in self._steps_to_look_at(latest):
+        if not _overlap(starts, self._steps[low].time, self._steps[last].time):
+            self._move(last)
+            return None
+        for high in self._steps_to_look_at(latest, last):
             self._move(high)
             candidate = self._reservation_at_step(head, settings)
             if candidate is not None:
@@ -182,13 +205,13 @@ class Timeline:
         self._snapshot.add_workload(candidate.workload)
         return candidate
 
-    def _steps_to_look_at(self, latest: float) -> Iterator[int]:
+    def _steps_to_look_at(self, latest: float, last: int) -> Iterator[int]:
         """Yield some steps from the current one on, then the last step before the next reserved start.
 
         If there is a latest start, it is the last step by then: a head that does not fit there fits at no earlier step.
         Otherwise, each step is twice as far as the previous one.
         """
-        first, last = self._index, self._last_before_start()
+        first = self._index
         if latest < inf:
             steps = [bisect_right(self._steps, latest, first, last, key=_time) - 1]
         else:
@@ -198,8 +221,8 @@ class Timeline:
 
     def _last_before_start(self) -> int:
         """Return the last step before the next reserved start; earlier starts have been removed from their steps."""
-        starts = (index for index, step in enumerate(self._steps) if step.starts)
-        return next(starts, len(self._steps)) - 1
+        steps = range(self._index, len(self._steps))
+        return next((index for index in steps if self._steps[index].starts), len(self._steps)) - 1
 
     def _reservation_at_step(self, head: Head, settings: QuotaSettings) -> Reservation | None:
         """Return the reservation of a head at the current step; None if the head does not fit.
@@ -251,6 +274,11 @@ class Timeline:
         ended = [workload for workload in step.ends if is_running(self._snapshot, workload)]
         self._snapshot.remove_workloads(ended)
         self._ended.append(ended)
+
+
+def _overlap(intervals: Iterable[StartInterval], first: float, last: float) -> bool:
+    """Return whether some interval overlaps the time from `first` to `last`."""
+    return any(interval.first <= last and first <= interval.last for interval in intervals)
 
 
 def _time(step: _Step) -> float:

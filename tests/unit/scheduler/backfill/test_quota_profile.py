@@ -81,6 +81,9 @@ def test_the_profile_equals_the_quota_tree_at_each_time(
         assert profile.may_fit_before(name, requests, time) == any(
             available[each] >= cpus for each in times if each < time
         )
+    intervals = list(profile.possible_starts(name, requests, walltime))
+    assert [time for time in times if any(first <= time <= last for first, last in intervals)] == [*filter(fits, times)]
+    assert all(fits(start) for first, last in intervals for start in (first, min(last, first + 1)) if first < inf)
     expected = next((time for time in times if fits(time)), None)
     assert profile.earliest_start(name, requests, walltime) in ({None, inf} if expected is None else {expected})
 
@@ -143,3 +146,13 @@ def test_ends_that_are_close_together_are_merged(grain: float, steps: list[float
     assert profile.earliest_start("q", ((CPU, 3),), 1.0) == steps[0]
     profile.remove(earlier)
     assert profile.earliest_start("q", ((CPU, 3),), 1.0) == NOW
+
+
+def test_rounding_errors_rule_out_no_start() -> None:
+    """The last 5 bytes of a quota of 16 PiB are available, although the sum of all usage is not exact."""
+    total = (1 << 54) + 1
+    profile = QuotaProfile(Snapshot([queue("q", total)]), NOW, 0.0)
+    for bytes_used in (3, 3, total - 11):
+        profile.add(UsageSpan("q", ((CPU, bytes_used),), NOW, 20.0))
+    assert list(profile.possible_starts("q", ((CPU, 5),), 5.0)) == [(NOW, inf)]
+    assert not profile.fits("q", ((CPU, 1 << 20),), NOW, 20.0)

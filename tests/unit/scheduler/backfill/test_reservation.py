@@ -16,6 +16,7 @@ from zonewise_scheduler.backfill import events
 from zonewise_scheduler.backfill.policies import UNLIMITED_DEPTH, BackfillPolicy
 from zonewise_scheduler.backfill.reservation import ReservationTable
 from zonewise_scheduler.backfill.scheduling_pass import schedule
+from zonewise_scheduler.backfill.timeline import ANY_START
 from zonewise_scheduler.backfill.types import Reservation
 from zonewise_scheduler.quota.api.amount import UNLIMITED
 from zonewise_scheduler.quota.api.queue_types import ClusterQueue, ClusterQueuePreemption
@@ -169,7 +170,7 @@ def test_a_bound_on_quota_replaces_searches_without_effect(
         Story(make_planner(specs, policy), watch=watch).play(submissions)
         return states
 
-    with mock.patch(f"{ReservationTable.__module__}.EarlierStarts.may_exist", return_value=True):
+    with mock.patch(f"{ReservationTable.__module__}.PossibleStarts.up_to_present", return_value=ANY_START):
         searched = played()
     assert played() == searched
 
@@ -184,7 +185,23 @@ def test_a_reservation_is_not_searched_again_if_quota_is_missing_before_it() -> 
     schedule(planner, 1)
     assert [one.start for one in planner.reservations_by_start] == [100]
     events.finish(planner, "/small")
-    with mock.patch.object(planner.reservations, "reserve") as reserve:
+    with mock.patch.object(planner.reservations, "_reserve_within") as reserve:
+        schedule(planner, 10)
+    reserve.assert_not_called()
+
+
+def test_a_reservation_is_not_searched_again_if_the_hole_before_it_is_too_short() -> None:
+    """From 10 s on, 3 of 8 CPUs are free until a reservation at 60 s; the later one needs 2 of them for 55 s."""
+    planner = make_planner([queue("q", 8)], BackfillPolicy(depth=2))
+    for name, cpus, run in (("runs", 5, 60), ("small", 3, 50)):
+        events.submit(planner, submission(name, cpus, run).workload, "q")
+    schedule(planner, 0)
+    for name, cpus, run in (("early", 8, 10), ("later", 2, 55)):
+        events.submit(planner, submission(name, cpus, run, at=1).workload, "q")
+    schedule(planner, 1)
+    assert [one.start for one in planner.reservations_by_start] == [60, 70]
+    events.finish(planner, "/small")
+    with mock.patch.object(planner.reservations, "_reserve_within") as reserve:
         schedule(planner, 10)
     reserve.assert_not_called()
 
