@@ -209,6 +209,12 @@ def test_a_live_cluster_has_delays(simulating: Simulating) -> None:
     assert slow["readyMean"] > summary["readyMean"] + 1
 
 
+def test_true_run_times_leave_time_for_pods_to_start(simulating: Simulating) -> None:
+    delays = ("--exact", "--start-latency", "1-2s")
+    summary = simulating.json("hpc", "--nodes", "16x64", "--jobs", 20, *delays)["results"][0]["summary"]
+    assert (summary["jobs"], summary["failed"]) == (20, 0)
+
+
 def test_a_log_on_nodes(simulating: Simulating) -> None:
     table = simulating.table(simulating.log, "--nodes", "2x4", "--policy", "greedy")
     assert table[0].startswith("log.swf: 4 jobs, 8 cpu")

@@ -108,7 +108,8 @@ def _load_on(arguments: Namespace, width: str, count: int) -> Scenario:
     try:
         source = load_scenario(
             arguments.trace, f"{count}{width or 'x1'}", seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,
-            exact=bool(arguments.exact), whole_nodes=bool(arguments.whole_nodes),
+            exact=bool(arguments.exact), start_delay=run_options(arguments).latency.start_high,
+            whole_nodes=bool(arguments.whole_nodes),
         )  # fmt: skip
     except InputError as error:
         raise CommandError(str(error)) from error

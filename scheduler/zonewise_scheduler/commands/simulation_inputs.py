@@ -54,7 +54,8 @@ def load_trace(arguments: Namespace) -> SwfLog | Scenario:
     try:
         source = load_scenario(
             arguments.trace, arguments.nodes, seed=arguments.seed, jobs=arguments.jobs, load=arguments.load,
-            exact=bool(arguments.exact), whole_nodes=bool(arguments.whole_nodes),
+            exact=bool(arguments.exact), start_delay=run_options(arguments).latency.start_high,
+            whole_nodes=bool(arguments.whole_nodes),
         )  # fmt: skip
     except InputError as error:
         raise CommandError(str(error)) from error

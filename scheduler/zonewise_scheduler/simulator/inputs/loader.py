@@ -58,6 +58,7 @@ def load_scenario(
     jobs: int | None = None,
     load: float | None = None,
     exact: bool = False,
+    start_delay: float = 0.0,
     whole_nodes: bool = False,
 ) -> Scenario | SwfLog:
     """Return the contents of a file or directory, or a mix by name; a file precedes a mix with the same name.
@@ -66,6 +67,7 @@ def load_scenario(
     the mix. A log becomes an SwfLog if `nodes` is None or a number of processors, and a Scenario otherwise. `seed`
     applies to a mix or a job file. `jobs` is the number of jobs of a mix, or limits any other source to its first jobs.
     `load` applies to a mix. `exact`: all jobs declare their true run times; for an SwfLog, build_tasks() does this.
+    `start_delay`: seconds that pods may take to start; with `exact`, walltimes include them.
     `whole_nodes`: pods of a log are as wide as a node.
 
     Raises InputError with file, field and value for an invalid source.
@@ -76,7 +78,7 @@ def load_scenario(
         _check_whole_nodes(whole_nodes=whole_nodes)
         fleet = None if nodes is None else load_fleet(nodes)
         scenario = build_mix(source, fleet, jobs=jobs, load=load, seed=seed or 0)
-        return _with_true_run_times(scenario) if exact else scenario
+        return _with_true_run_times(scenario, start_delay) if exact else scenario
     if load is not None:
         raise InputError("--load", f"only a mix has a load: {load:g}")
     if not exists:
@@ -88,7 +90,7 @@ def load_scenario(
         _check_whole_nodes(whole_nodes=whole_nodes)
         scenario = _load_documents(contents, source_name(source), nodes, seed)
     scenario = scenario if jobs is None else _limit_jobs(scenario, jobs)
-    return _with_true_run_times(scenario) if exact and isinstance(scenario, Scenario) else scenario
+    return _with_true_run_times(scenario, start_delay) if exact and isinstance(scenario, Scenario) else scenario
 
 
 def load_fleet(text: str) -> Fleet:
@@ -207,10 +209,11 @@ def _limit_jobs(source: Scenario | SwfLog, jobs: int) -> Scenario | SwfLog:
     return source._replace(jobs=LoggedJobs(source.jobs[row] for row in source.jobs.by_submission()[:jobs]))
 
 
-def _with_true_run_times(scenario: Scenario) -> Scenario:
-    """Return a scenario with true run times as walltimes; a job of no length declares one second, as in a log."""
-    return scenario._replace(arrivals=[_with_true_run_time(arrival) for arrival in scenario.arrivals])
+def _with_true_run_times(scenario: Scenario, start_delay: float) -> Scenario:
+    """Return a scenario with true run times as walltimes, including the time in which the pods start."""
+    return scenario._replace(arrivals=[_with_true_run_time(arrival, start_delay) for arrival in scenario.arrivals])
 
 
-def _with_true_run_time(arrival: Arrival) -> Arrival:
-    return arrival._replace(workload=replace(arrival.workload, walltime=arrival.run_time or 1.0))
+def _with_true_run_time(arrival: Arrival, start_delay: float) -> Arrival:
+    """Return a job with its true run time as walltime; a job of no length declares one second, as in a log."""
+    return arrival._replace(workload=replace(arrival.workload, walltime=(arrival.run_time or 1.0) + start_delay))

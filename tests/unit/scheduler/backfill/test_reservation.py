@@ -191,7 +191,7 @@ def test_a_reservation_is_not_searched_again_if_quota_is_missing_before_it() -> 
 
 
 def test_a_reservation_is_not_searched_again_if_the_hole_before_it_is_too_short() -> None:
-    """From 10 s on, 3 of 8 CPUs are free until a reservation at 60 s; the later one needs 2 of them for 55 s."""
+    """From 10 s on, 3 of 8 CPUs are free until a reservation at 60 s. The later one needs 2 of them for 55 s."""
     planner = make_planner([queue("q", 8)], BackfillPolicy(depth=2))
     for name, cpus, run in (("runs", 5, 60), ("small", 3, 50)):
         events.submit(planner, submission(name, cpus, run).workload, "q")

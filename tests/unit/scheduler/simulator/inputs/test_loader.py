@@ -131,6 +131,11 @@ def test_exact_limits_are_the_true_run_times(file: Write) -> None:
     assert all(entry.workload.walltime == entry.run_time for entry in scenario("hpc", jobs=20, exact=True).arrivals)
 
 
+def test_exact_limits_include_the_time_in_which_pods_start() -> None:
+    delayed = scenario("hpc", jobs=20, exact=True, start_delay=2.5)
+    assert all(entry.workload.walltime == entry.run_time + 2.5 for entry in delayed.arrivals)
+
+
 def test_a_mix_is_selected_by_name_unless_there_is_a_file_of_this_name(
     file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
