@@ -74,7 +74,9 @@ def read_cluster_queue(obj: Mapping[str, Any]) -> ReadResult[ClusterQueue]:
     for reader in (scope, spec):
         reader.report_unknown()
     has_parent = spec.has("cohortName") or spec.has("cohort")
-    problems += check_quotas(queue.resource_groups, has_parent=has_parent, parent_field="spec.cohortName")
+    problems += check_quotas(
+        queue.resource_groups, has_parent=has_parent, parent_field="spec.cohortName", lends_nominal_only=True
+    )
     return queue, tuple(problems)
 
 
@@ -84,7 +86,10 @@ def read_cohort(obj: Mapping[str, Any]) -> ReadResult[Cohort]:
     _, name, spec = open_object(obj, problems)
     cohort = Cohort(name, spec.text("parentName"), _resource_groups(spec), _fair_weight(spec))
     spec.report_unknown()
-    problems += check_quotas(cohort.resource_groups, has_parent=spec.has("parentName"), parent_field="spec.parentName")
+    has_parent = spec.has("parentName")
+    problems += check_quotas(
+        cohort.resource_groups, has_parent=has_parent, parent_field="spec.parentName", lends_nominal_only=False
+    )
     return cohort, tuple(problems)
 
 

@@ -1,4 +1,7 @@
-"""Checks of quotas across fields, which a schema cannot express (pkg/webhooks/clusterqueue_webhook.go)."""
+"""Checks of quotas across fields, which a schema cannot express.
+
+Source: pkg/webhooks/clusterqueue_webhook.go, cohort_webhook.go.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
 
 
-def check_quotas(groups: tuple[ResourceGroup, ...], *, has_parent: bool, parent_field: str) -> Iterator[str]:
+def check_quotas(
+    groups: tuple[ResourceGroup, ...], *, has_parent: bool, parent_field: str, lends_nominal_only: bool
+) -> Iterator[str]:
     """Yield the problems in the resource groups of a ClusterQueue or Cohort.
 
-    `parent_field`: the field that names the parent, for messages.
+    `parent_field`: the field that names the parent, for messages. `lends_nominal_only`: a ClusterQueue lends only its
+    nominal quota. A Cohort also lends the quota of its subtree.
     """
     for name, count in _counts(name for group in groups for name in sorted(group.covered_resources)).items():
         if count > 1:
@@ -28,7 +34,7 @@ def check_quotas(groups: tuple[ResourceGroup, ...], *, has_parent: bool, parent_
         for field, limit in limits.items():
             if limit is not None and not has_parent:
                 yield f"spec.resourceGroups: {field} of {resource} in flavor {flavor} needs {parent_field}"
-        if quota.lending_limit is not None and quota.lending_limit > quota.nominal:
+        if lends_nominal_only and quota.lending_limit is not None and quota.lending_limit > quota.nominal:
             yield f"spec.resourceGroups: lendingLimit of {resource} in flavor {flavor} is above its nominalQuota"
 
 

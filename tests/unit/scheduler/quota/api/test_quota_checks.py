@@ -42,3 +42,8 @@ def test_contradictions(words: str, message: str) -> None:
 def test_cohorts() -> None:
     obj = {"metadata": {"name": "c"}, "spec": {"resourceGroups": [group(borrowingLimit=1)]}}
     assert "needs spec.parentName" in read_cohort(obj)[1][0]
+
+
+def test_a_cohort_may_lend_the_quota_of_its_subtree() -> None:
+    obj = {"metadata": {"name": "c"}, "spec": {"parentName": "all", "resourceGroups": [group(lendingLimit=5)]}}
+    assert read_cohort(obj)[1] == ()
