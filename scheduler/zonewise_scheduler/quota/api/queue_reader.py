@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from zonewise_common.k8s.fields import FieldReader, open_object
-from zonewise_common.k8s.labels import Requirement, read_label_selector
+from zonewise_common.k8s.labels import Requirement, is_label_value, is_qualified_name, read_label_selector
 from zonewise_common.k8s.quantity import parse_milli_value
 from zonewise_common.k8s.taints import read_taints, read_tolerations
 from zonewise_scheduler.quota.api.amount import amount_from_quantity
@@ -32,7 +32,7 @@ from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceGr
 from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 T = TypeVar("T")
 ReadResult = tuple[T, tuple[str, ...]]
@@ -107,7 +107,10 @@ def read_local_queue(obj: Mapping[str, Any]) -> ReadResult[LocalQueue]:
 
 
 def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
-    """Return a ResourceFlavor; if a taint or toleration is invalid, the flavor has none of them."""
+    """Return a ResourceFlavor; if a taint or toleration is invalid, the flavor has none of them.
+
+    Labels and tolerations that the API server would reject in a pod are reported, but remain.
+    """
     problems: list[str] = []
     _, name, spec = open_object(obj, problems)
     flavor = ResourceFlavor(
@@ -119,6 +122,7 @@ def read_resource_flavor(obj: Mapping[str, Any]) -> ReadResult[ResourceFlavor]:
     )
     spec.ignore("nodeTaints", "tolerations")
     spec.report_unknown()
+    problems += _invalid_labels(flavor)
     return flavor, tuple(problems)
 
 
@@ -157,6 +161,15 @@ def read_admission_check(obj: Mapping[str, Any]) -> ReadResult[AdmissionCheck]:
 
 
 # --- fields
+
+
+def _invalid_labels(flavor: ResourceFlavor) -> Iterator[str]:
+    for key, value in flavor.node_labels.items():
+        if not (is_qualified_name(key) and is_label_value(value)):
+            yield f"spec.nodeLabels: {key}: {value} is not a valid label"
+    for toleration in flavor.tolerations:
+        if toleration.key and not is_qualified_name(toleration.key):
+            yield f"spec.tolerations: {toleration.key} is not the key of a taint"
 
 
 def _resource_groups(spec: FieldReader) -> tuple[ResourceGroup, ...]:

@@ -206,6 +206,21 @@ def test_resource_flavor() -> None:
     assert len(problems) == 1
 
 
+def test_flavors_that_no_pod_can_have() -> None:
+    labels = {"team": "a b", "a b": "c", "example.com/pool": "x"}
+    obj = {
+        "metadata": {"name": "f"},
+        "spec": {"nodeLabels": labels, "tolerations": [{"key": "k e", "operator": "Exists"}]},
+    }
+    flavor, problems = read_resource_flavor(obj)
+    assert flavor.node_labels == labels
+    assert problems == (
+        "spec.nodeLabels: team: a b is not a valid label",
+        "spec.nodeLabels: a b: c is not a valid label",
+        "spec.tolerations: k e is not the key of a taint",
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "value", "problems"),
     [
