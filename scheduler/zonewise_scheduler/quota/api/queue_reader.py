@@ -27,7 +27,7 @@ from zonewise_scheduler.quota.api.queue_types import (
     StopPolicy,
     Topology,
 )
-from zonewise_scheduler.quota.api.quota_checks import check_quotas
+from zonewise_scheduler.quota.api.quota_checks import check_flavors_of_checks, check_quotas
 from zonewise_scheduler.quota.api.resource_quota import FlavorQuotas, ResourceGroup, ResourceQuota
 from zonewise_scheduler.quota.api.workload_types import WorkloadPriorityClass
 
@@ -77,6 +77,7 @@ def read_cluster_queue(obj: Mapping[str, Any]) -> ReadResult[ClusterQueue]:
     problems += check_quotas(
         queue.resource_groups, has_parent=has_parent, parent_field="spec.cohortName", lends_nominal_only=True
     )
+    problems += check_flavors_of_checks(queue.resource_groups, queue.admission_checks)
     return queue, tuple(problems)
 
 

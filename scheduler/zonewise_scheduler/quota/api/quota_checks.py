@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from zonewise_scheduler.quota.api.resource_quota import resource_quotas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from zonewise_scheduler.quota.api.queue_types import AdmissionCheckStrategyRule
     from zonewise_scheduler.quota.api.resource_quota import ResourceGroup
 
 
@@ -36,6 +37,16 @@ def check_quotas(
                 yield f"spec.resourceGroups: {field} of {resource} in flavor {flavor} needs {parent_field}"
         if lends_nominal_only and quota.lending_limit is not None and quota.lending_limit > quota.nominal:
             yield f"spec.resourceGroups: lendingLimit of {resource} in flavor {flavor} is above its nominalQuota"
+
+
+def check_flavors_of_checks(
+    groups: tuple[ResourceGroup, ...], rules: Iterable[AdmissionCheckStrategyRule]
+) -> Iterator[str]:
+    """Yield the problems of admission checks that a ClusterQueue requires for a flavor of which it has no quota."""
+    flavors = {name for group in groups for name in group.flavor_names}
+    for rule in rules:
+        for name in sorted(rule.on_flavors - flavors):
+            yield f"spec.admissionChecksStrategy: onFlavors of check {rule.name}: there is no quota of flavor {name}"
 
 
 def _counts(names: Iterator[str]) -> dict[str, int]:

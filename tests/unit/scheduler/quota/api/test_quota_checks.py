@@ -47,3 +47,12 @@ def test_cohorts() -> None:
 def test_a_cohort_may_lend_the_quota_of_its_subtree() -> None:
     obj = {"metadata": {"name": "c"}, "spec": {"parentName": "all", "resourceGroups": [group(lendingLimit=5)]}}
     assert read_cohort(obj)[1] == ()
+
+
+def test_admission_checks_of_flavors_without_quota() -> None:
+    def strategy(flavor: str) -> Any:
+        return {"admissionChecks": [{"name": "licence"}, {"name": "spot", "onFlavors": [flavor]}]}
+
+    message = "spec.admissionChecksStrategy: onFlavors of check spot: there is no quota of flavor b"
+    assert problems(group(), admissionChecksStrategy=strategy("b")) == message
+    assert problems(group(), admissionChecksStrategy=strategy("a")) == ""
