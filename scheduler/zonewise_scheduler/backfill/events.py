@@ -36,9 +36,10 @@ from zonewise_scheduler.backfill.queue_router import (
 if TYPE_CHECKING:
     from zonewise_scheduler.backfill.planner_state import PlannerState
     from zonewise_scheduler.backfill.queue_router import QueueConfiguration
-    from zonewise_scheduler.quota.api.workload_types import Eviction, Workload
+    from zonewise_scheduler.quota.api.workload_types import Admission, Eviction, Workload
     from zonewise_scheduler.quota.cycle.entry import Head
     from zonewise_scheduler.quota.hierarchy.topology_snapshot import TopologySnapshot
+    from zonewise_scheduler.quota.topology.types import TopologyAssignment
 
 
 def submit(state: PlannerState, workload: Workload, queue: str = "") -> None:
@@ -83,9 +84,9 @@ def withdraw(state: PlannerState, key: str) -> None:
 def update(state: PlannerState, workload: Workload) -> None:
     """Replace the state of a known workload; raise KeyError if it is unknown.
 
-    A running workload keeps its admission from the planner. Its new state may have fewer pods (reclaimable pods),
-    another priority, failed checks or unhealthy nodes, or be deactivated. If the new state has no admission, its
-    eviction predates the planner's admission and is ignored.
+    A running workload keeps its admission from the planner. Its new state may have fewer pods (reclaimable pods, or a
+    smaller placement), another priority, failed checks or unhealthy nodes, or be deactivated. If the new state has no
+    admission, its eviction predates the planner's admission and is ignored.
     """
     run = state.running.get(workload.key)
     if run is None:
@@ -95,7 +96,8 @@ def update(state: PlannerState, workload: Workload) -> None:
     old = run.workload
     new = state.router.with_default_walltime(workload, state.snapshot.cluster_queue_of(old).spec)
     eviction = None if workload.admission is None else workload.eviction
-    new = replace(new, admission=old.admission, eviction=old.eviction or eviction)
+    admission = _with_smaller_placements(old.admission, workload.admission)
+    new = replace(new, admission=admission, eviction=old.eviction or eviction)
     if not same_state(new, old):
         _replace_running(state, new)
 
@@ -205,6 +207,28 @@ def nodes_changed(state: PlannerState) -> None:
     """Record that nodes or their available resources may have changed within the same topologies."""
     state.freed_queues.update(state.pending_queues)
     state.must_check_reservations = state.must_retry = True
+
+
+def _with_smaller_placements(admission: Admission | None, observed: Admission | None) -> Admission | None:
+    """Return an admission without the places that an elastic job has given up since."""
+    if admission is None or observed is None:
+        return admission
+    placements = {pod_set.name: pod_set.topology_assignment for pod_set in observed.pod_sets}
+    pod_sets = tuple(
+        pod_set._replace(topology_assignment=placements[pod_set.name])
+        if _is_part(placements.get(pod_set.name), pod_set.topology_assignment)
+        else pod_set
+        for pod_set in admission.pod_sets
+    )
+    return admission._replace(pod_sets=pod_sets)
+
+
+def _is_part(part: TopologyAssignment | None, whole: TopologyAssignment | None) -> bool:
+    """Return whether an assignment consists of some of the pods of another one, but not of all."""
+    if part is None or whole is None or part == whole or part.levels != whole.levels:
+        return False
+    pods = dict(whole.domains)
+    return all(domain.pods <= pods.get(domain.values, 0) for domain in part.domains)
 
 
 def _with_new_defaults(state: PlannerState, configuration: QueueConfiguration) -> list[Workload]:

@@ -16,7 +16,7 @@
     held       Admitted                         start
     half       Admitted                         the next write of the stop: the quota was lost meanwhile
     stopped
-    runs       Admitted                         Workload: PodsReady, reclaimablePods
+    runs       Admitted                         Workload: PodsReady, reclaimablePods, its placement if it shrinks
 
 If the queue label of a job is removed, the job leaves the queue once it is held: its Workload is then deleted. Until
 then it continues in its queue, as Kueue's webhook requires (pkg/controller/jobframework/validation.go).
@@ -56,6 +56,7 @@ from zonewise_scheduler.controller.workloads.manifest import (
     declared_changes,
 )
 from zonewise_scheduler.controller.workloads.queue_annotations import queues_of
+from zonewise_scheduler.controller.workloads.shrunk_placement import shrink_placement
 from zonewise_scheduler.controller.workloads.status import (
     finish,
     finish_for,
@@ -195,7 +196,8 @@ def _with_workload(
         return follow
     ready = set_pods_ready(workload, context.now, ready=state.adapter.pods_ready(state.job))
     reclaimable = set_reclaimable_pods(workload, _reclaimable_pods(state, workload))
-    return patch_status(workload, name, "follow the pods", ready, reclaimable)
+    placement = shrink_placement(workload, _pod_counts(state)) if is_elastic(state.adapter, state.job) else None
+    return patch_status(workload, name, "follow the pods", ready, reclaimable, placement)
 
 
 def _without_admission(state: JobState, context: JobContext, name: str, workload: Json) -> Write | None:
@@ -226,6 +228,10 @@ def _resized(state: JobState, workload: Json) -> Json:
     if [item.pods for item in pod_sets] == [item.pods for item in read_pod_set_manifests(workload)]:
         return {}
     return {"spec": {"podSets": [pod_set.as_object() for pod_set in pod_sets]}}
+
+
+def _pod_counts(state: JobState) -> Mapping[str, int]:
+    return {pod_set.name: pod_set.pods for pod_set in state.adapter.pod_sets(state.job)}
 
 
 def _reclaimable_pods(state: JobState, workload: Json) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support.live_queue import LiveQueue
 from support.model_cluster import ModelCluster
+from support.placed_cluster import PlacedCluster
 from zonewise_common.kube.resources import WORKLOADS
 from zonewise_scheduler.controller.types import ObjectKey
 
@@ -137,6 +138,27 @@ def test_a_job_that_shrank_is_requeued_with_its_own_size() -> None:
     queue.settle(cluster.sync_jobs)
     assert runs(cluster, job)
     assert used_cpus(queue) == 5
+
+
+def test_the_nodes_of_removed_pods_are_free_for_other_jobs() -> None:
+    cluster = PlacedCluster(nodes=3)
+    queue = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
+    job = submit(cluster, "job", 12)
+    queue.settle(cluster.sync_jobs)
+    other = submit(cluster, "other", 5, at=1)
+    resize(cluster, job, 6)
+    queue.settle(cluster.sync_jobs)
+    assert not runs(cluster, other), "the removed pods still run on two nodes"
+    for pod in cluster.pods(job)[6:]:
+        cluster.delete(pod)
+    queue.settle(cluster.sync_jobs)
+    assert runs(cluster, other)
+    assert cluster.used_cpus() == {"n0": 4, "n1": 4, "n2": 3}
+    restarted = LiveQueue(cluster.listed, cluster.send, now=lambda: NOW, nodes=cluster.node_feed())
+    last = submit(cluster, "last", 1, at=2)
+    restarted.settle(cluster.sync_jobs)
+    assert runs(cluster, last)
+    assert cluster.used_cpus() == {"n0": 4, "n1": 4, "n2": 4}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 9), st.booleans()), max_size=6))
