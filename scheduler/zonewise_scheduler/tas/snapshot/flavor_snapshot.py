@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.taints import Toleration
     from zonewise_scheduler.nodes.filters.info_table import NodeInfoTable
-    from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
+    from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves, NodeBound
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
     from zonewise_scheduler.tas.tree.tas_usage import TASUsage
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
@@ -60,6 +60,10 @@ class TASFlavorSnapshot(Protocol):
 
     def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
         """Return the leaves that the pods of a pod set may use."""
+        ...
+
+    def node_bound(self, pod_set: TASPodSetRequests) -> NodeBound | None:
+        """Return how many pods of a pod set fit on the nodes of each leaf; None: no leaf is a group of nodes."""
         ...
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
@@ -112,6 +116,10 @@ class NodeTASFlavorSnapshot:
         """Return the leaves that the pods of a pod set may use."""
         return self._leaf_nodes.matching_leaves(pod_set.constraints, pod_set.preferences)
 
+    def node_bound(self, pod_set: TASPodSetRequests) -> NodeBound | None:
+        """Return how many pods of a pod set fit on the nodes of each leaf; None: no leaf is a group of nodes."""
+        return self._leaf_nodes.node_bound(pod_set.constraints, with_pod_resource(pod_set.single_pod_requests))
+
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
         """Return a pod set's domain states, bounded only by its requests and filters; valid until the next call."""
         requests, matching_leaves = with_pod_resource(pod_set.single_pod_requests), self.matching_leaves(pod_set)
@@ -120,7 +128,7 @@ class NodeTASFlavorSnapshot:
         key = (bool(self._usage), tuple(requests.items()), pod_set.constraints, pod_set.preferences, slices)
         counts = self._incremental_counts.pop(key, None)
         if counts is None or counts.matching_leaves is not matching_leaves:
-            counts = IncrementalCounts(self.tree, requests, matching_leaves, params)
+            counts = IncrementalCounts(self.tree, requests, matching_leaves, self.node_bound(pod_set), params)
         counts.update({name: self.remaining_capacity(name) for name in requests})
         self._incremental_counts[key] = counts
         while len(self._incremental_counts) > max(_CACHED_LEAVES // max(self.tree.leaf_count, 1), 8):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.tas.snapshot.domain_states import LeafCounts, fill_in_counts, update_counts
+from zonewise_scheduler.tas.snapshot.leaf_nodes import bound_by_nodes
 from zonewise_scheduler.tas.tree.tas_usage import count_in_with_limiting_resource, count_limiting_resources
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from zonewise_scheduler.quota.topology.types import TopologyAssignment
     from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats, TopologyAssignmentFailure
     from zonewise_scheduler.tas.snapshot.domain_states import DomainStates
-    from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves
+    from zonewise_scheduler.tas.snapshot.leaf_nodes import MatchingLeaves, NodeBound
     from zonewise_scheduler.tas.tree.assignment_parameters import TopologyAssignmentParameters
     from zonewise_scheduler.tas.tree.tas_usage import FreeCapacity
     from zonewise_scheduler.tas.tree.topology_tree import TopologyTree
@@ -37,6 +38,7 @@ class IncrementalCounts:
         tree: TopologyTree,
         requests: Mapping[str, int],
         matching_leaves: MatchingLeaves,
+        node_bound: NodeBound | None,
         params: TopologyAssignmentParameters,
     ) -> None:
         """Count pods with these requests, which include the pod itself; of the parameters, only the slices matter."""
@@ -47,6 +49,7 @@ class IncrementalCounts:
         """Search results since the last change."""
         self._tree = tree
         self._requests = requests
+        self._node_bound = node_bound
         self._params = params
         self._free: FreeCapacity = {}
         self._limiting: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -82,7 +85,9 @@ class IncrementalCounts:
 
     def _count(self, free: FreeCapacity, leaves: NDArray[np.int64] | slice) -> tuple[LeafCounts, NDArray[np.int64]]:
         """Return what fits in some leaves, and the index of each leaf's limiting resource."""
-        pod_count, limiting = count_in_with_limiting_resource(free, self._requests)
+        pod_count, limiting = bound_by_nodes(
+            *count_in_with_limiting_resource(free, self._requests), self._node_bound, leaves
+        )
         pod_count *= self.matching_leaves.mask[leaves]
         affinity_score = self.matching_leaves.affinity_score[leaves]
         return LeafCounts(pod_count, pod_count, np.zeros_like(pod_count), affinity_score), limiting

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zonewise_scheduler.tas.snapshot.domain_states import LeafCounts
+from zonewise_scheduler.tas.snapshot.leaf_nodes import bound_by_nodes
 from zonewise_scheduler.tas.tree.tas_usage import (
     count_in_with_limiting_resource,
     count_limiting_resources,
@@ -43,7 +44,9 @@ def fill_leaf_counts(
     matching = snapshot.matching_leaves(workers)
     in_domain = _range_mask(snapshot.tree.leaf_count, required_replacement_domain)
     mask = matching.mask & in_domain
-    count_by_capacity, limiting = count_in_with_limiting_resource(free, requests)
+    count_by_capacity, limiting = bound_by_nodes(
+        *count_in_with_limiting_resource(free, requests), snapshot.node_bound(workers)
+    )
     pod_count = _bound(count_by_capacity, workers.max_pods)
     exclusions = matching.exclusions._replace(
         topology_domain=int((matching.mask & ~in_domain).sum()),
@@ -52,7 +55,8 @@ def fill_leaf_counts(
     )
     leader_fits, pod_count_with_leader = np.zeros(len(pod_count), np.bool_), pod_count
     if leader is not None:
-        leader_count = _bound(count_in_with_limiting_resource(free, leader_requests)[0], leader.max_pods)
+        leader_counts = count_in_with_limiting_resource(free, leader_requests)
+        leader_count = _bound(bound_by_nodes(*leader_counts, snapshot.node_bound(leader))[0], leader.max_pods)
         leader_fits = mask & snapshot.matching_leaves(leader).mask & (leader_count > 0)
         free_with_leader = {name: amount - leader_requests.get(name, 0) for name, amount in free.items()}
         count_with_leader = np.minimum(count_in_with_limiting_resource(free_with_leader, requests)[0], pod_count)

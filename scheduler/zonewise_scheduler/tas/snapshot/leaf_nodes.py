@@ -17,9 +17,10 @@ from zonewise_scheduler.nodes.filters.info_table import OUTCOMES
 from zonewise_scheduler.nodes.node.avoided_conditions import KEY, SINGLE_POD, describe_condition
 from zonewise_scheduler.nodes.node.pod_requests import NO_RESOURCES
 from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
+from zonewise_scheduler.tas.tree.tas_usage import count_in_with_limiting_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,10 +44,32 @@ class MatchingLeaves(NamedTuple):
     exclusions: ExclusionStats
 
 
+class NodeBound(NamedTuple):
+    """An upper bound on the pods of each leaf, from its single nodes without pods that have a topology assignment."""
+
+    pod_count: NDArray[np.int64]
+    limiting: NDArray[np.int64]
+    """(leaves,): index of a resource that limits one of its nodes, in sorted order."""
+
+
+def bound_by_nodes(
+    pod_count: NDArray[np.int64],
+    limiting: NDArray[np.int64],
+    bound: NodeBound | None,
+    leaves: NDArray[np.int64] | slice = slice(None),
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of pods that fit in some leaves, and the limiting resources, with the bound of their nodes."""
+    if bound is None:
+        return pod_count, limiting
+    is_lower = bound.pod_count[leaves] < pod_count
+    return np.minimum(pod_count, bound.pod_count[leaves]), np.where(is_lower, bound.limiting[leaves], limiting)
+
+
 class LeafNodes:
     """The nodes of each leaf of a tree.
 
-    If a leaf is a group of nodes, their capacities are summed, and the leaf passes a filter if any of them does.
+    If a leaf is a group of nodes, their capacities are summed, and the leaf passes a filter if any of them does. The
+    pods that fit on its single nodes bound the number of its pods.
     """
 
     def __init__(self, tree: TopologyTree, nodes: NodeInfoTable, tolerations: Sequence[Toleration] = ()) -> None:
@@ -57,6 +80,7 @@ class LeafNodes:
         self._generation = nodes.generation
         self._free_capacity = lru_cache(_CACHE_SIZE)(self._sum_free_capacity)
         self._matching_leaves = lru_cache(_CACHE_SIZE)(self._find_matching_leaves)
+        self._node_bound = lru_cache(_CACHE_SIZE)(self._find_node_bound)
 
     def free_capacity(self, resource: str) -> NDArray[np.int64]:
         """Return the leaves' free capacity; (leaves,), read-only, the same array as long as no node changes."""
@@ -70,12 +94,20 @@ class LeafNodes:
         self._drop_outdated()
         return self._matching_leaves(constraints, preferences)
 
+    def node_bound(self, constraints: Constraints, requests: Mapping[str, int]) -> NodeBound | None:
+        """Return how many pods fit on the nodes of each leaf; None: a leaf is a node, so its capacity is exact."""
+        if self.tree.is_lowest_level_node or not self.tree.leaf_count:
+            return None
+        self._drop_outdated()
+        return self._node_bound(constraints, tuple(requests.items()))
+
     def _drop_outdated(self) -> None:
         """Clear the caches if a node has changed."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._free_capacity.cache_clear()
             self._matching_leaves.cache_clear()
+            self._node_bound.cache_clear()
 
     def _sum_free_capacity(self, resource: str) -> NDArray[np.int64]:
         available = self._nodes.available(resource)[self.tree.rows]
@@ -84,12 +116,7 @@ class LeafNodes:
     def _find_matching_leaves(
         self, constraints: Constraints, preferences: tuple[PreferredSchedulingTerm, ...]
     ) -> MatchingLeaves:
-        constraints = Constraints(
-            NO_RESOURCES,
-            tolerations=constraints.tolerations + self._tolerations,
-            selector=constraints.selector,
-            terms=constraints.terms,
-        )
+        constraints = self._node_constraints(constraints)
         if not self.tree.is_lowest_level_node:
             return self._find_matching_groups(constraints)
         rows = self.tree.rows[self.tree.leaf_offsets]
@@ -107,10 +134,32 @@ class LeafNodes:
         )
         return MatchingLeaves(mask, np.where(mask, self._score(preferences, constraints, rows), 0), exclusions)
 
+    def _node_constraints(self, constraints: Constraints) -> Constraints:
+        """Return the constraints of pods with the flavor's tolerations, and without requests.
+
+        Conditions that gangs avoid do not apply to groups of nodes.
+        """
+        tolerations = constraints.tolerations + self._tolerations
+        if not self.tree.is_lowest_level_node:
+            tolerations += (SINGLE_POD,)
+        return Constraints(
+            NO_RESOURCES, tolerations=tolerations, selector=constraints.selector, terms=constraints.terms
+        )
+
+    def _find_node_bound(self, constraints: Constraints, requests: tuple[tuple[str, int], ...]) -> NodeBound:
+        rows, offsets = self.tree.rows, self.tree.leaf_offsets
+        codes = self._nodes.filter_codes(self._node_constraints(constraints))[rows]
+        suitable = (codes != _TAINTS) & (codes != _AFFINITY)
+        available = {name: self._nodes.available(name)[rows] for name, _ in requests}
+        pod_count, limiting = count_in_with_limiting_resource(available, dict(requests))
+        return NodeBound(
+            np.add.reduceat(np.where(suitable, pod_count, 0), offsets),
+            np.maximum.reduceat(np.where(suitable, limiting, 0), offsets),
+        )
+
     def _find_matching_groups(self, constraints: Constraints) -> MatchingLeaves:
-        """Return the groups of nodes in which any node passes. Preferences and conditions to avoid do not apply."""
+        """Return the groups of nodes in which any node passes. Preferences do not apply."""
         rows, offsets, group_count = self.tree.rows, self.tree.leaf_offsets, self.tree.leaf_count
-        constraints = constraints._replace(tolerations=(*constraints.tolerations, SINGLE_POD))
         codes = self._nodes.filter_codes(constraints)[rows]
         selector_codes = self._nodes.filter_codes(constraints._replace(terms=None))[rows]
         excluded = np.logical_and.reduceat((codes == _TAINTS) | (codes == _AFFINITY), offsets)

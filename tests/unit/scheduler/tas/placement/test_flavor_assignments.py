@@ -241,13 +241,16 @@ class Zones:
     def remaining_capacity(self, resource: str) -> NDArray[np.int64]:
         return self._free if resource == "cpu" else np.full(len(self._free), 100)
 
+    def node_bound(self, pod_set: TASPodSetRequests) -> None:
+        return None
+
     def matching_leaves(self, pod_set: TASPodSetRequests) -> MatchingLeaves:
         zeros = np.zeros(self.tree.leaf_count, np.int64)
         return MatchingLeaves(zeros == 0, zeros, ExclusionStats(self.tree.leaf_count))
 
     def incremental_counts(self, pod_set: TASPodSetRequests, params: TopologyAssignmentParameters) -> IncrementalCounts:
         requests = with_pod_resource(pod_set.single_pod_requests)
-        counts = IncrementalCounts(self.tree, requests, self.matching_leaves(pod_set), params)
+        counts = IncrementalCounts(self.tree, requests, self.matching_leaves(pod_set), None, params)
         counts.update({name: self.remaining_capacity(name) for name in requests})
         return counts
 

@@ -17,6 +17,7 @@ from zonewise_scheduler.tas.placement.flavor_assignments import TASAssignments, 
 from zonewise_scheduler.tas.snapshot.assignment_failure import ExclusionStats
 from zonewise_scheduler.tas.snapshot.flavor_snapshot import NodeTASFlavorSnapshot, nodes_matching_flavor
 from zonewise_scheduler.tas.snapshot.leaf_counts import fill_leaf_counts
+from zonewise_scheduler.tas.tree.assignment_parameters import topology_assignment_parameters
 from zonewise_scheduler.tas.tree.topology_tree import topology_tree_from_nodes
 from zonewise_scheduler.tas.types import TASFeatureGates, TASPodSetRequests
 
@@ -56,8 +57,8 @@ def test_each_excluded_node_counts_once() -> None:
     assert fill_leaf_counts(tolerant, pod_set, None, {})[0].pod_count.tolist() == [2, 2, 0, 0, 0]
 
 
-def test_filters_apply_to_nodes_only() -> None:
-    """If racks are leaves, they have the capacity of all their nodes, including tainted ones."""
+def test_usage_of_a_rack_counts_against_all_of_its_nodes() -> None:
+    """Which of them other pods use is unknown. Only the pods that fit on its suitable nodes are placed there."""
     taint = {"key": "gpu", "effect": "NoSchedule"}
     nodes = node_table(
         node_object("n1", {"rack": "x"}, "1500m", taints=[taint]), node_object("n2", {"rack": "x"}, "1500m")
@@ -66,7 +67,7 @@ def test_filters_apply_to_nodes_only() -> None:
         topology_tree_from_nodes("t", ["rack"], nodes, all_rows(nodes)), nodes, {"cpu": np.array([1000])}
     )
     pod_set = TASPodSetRequests("p", 1, {"cpu": 1000}, PodSetTopologyRequest(required="rack"), Constraints())
-    assert fill_leaf_counts(snapshot, pod_set, None, {})[0].pod_count.tolist() == [2]
+    assert fill_leaf_counts(snapshot, pod_set, None, {})[0].pod_count.tolist() == [1]
     assert fill_leaf_counts(snapshot, pod_set, None, {"cpu": np.array([2500])})[0].pod_count.tolist() == [0]
 
 
@@ -93,6 +94,36 @@ def test_a_rack_without_a_suitable_node_is_excluded() -> None:
         [False, True, False, False],
         'Total nodes: 4; excluded: nodeSelector: 2, taint "gpu=v:NoSchedule": 1',
     )
+
+
+def test_a_rack_gets_no_more_pods_than_its_suitable_nodes() -> None:
+    gpu = {"key": "gpu", "value": "v", "effect": "NoSchedule"}
+    nodes = node_table(
+        *(node_object(f"a{i}", {"rack": "a"}, cpu="4") for i in range(3)),
+        node_object("b0", {"rack": "b", "disk": "ssd"}, cpu="8"),
+        node_object("b1", {"rack": "b"}, cpu="8"),
+        node_object("b2", {"rack": "b", "disk": "ssd"}, taints=[gpu], cpu="8"),
+        node_object("c0", {"rack": "c", "disk": "ssd"}, cpu="2"),
+        node_object("c1", {"rack": "c", "disk": "ssd"}, cpu="2"),
+    )
+    tree = topology_tree_from_nodes("t", ["rack"], nodes, all_rows(nodes))
+
+    def counts(spec: dict[str, Any], used: int = 0) -> tuple[list[int], list[int], str]:
+        constraints = read_constraints({"spec": spec})
+        pod_set = TASPodSetRequests("p", 1, {"cpu": 3000}, None, constraints)
+        snapshot = NodeTASFlavorSnapshot(tree, nodes, {"cpu": np.array([used, used, 0])})
+        leaves, exclusions = fill_leaf_counts(snapshot, pod_set, None, {})
+        params = topology_assignment_parameters(tree.level_keys, pod_set, TASFeatureGates(), has_leader=False)
+        assert not isinstance(params, str)
+        cached = snapshot.incremental_counts(pod_set, params)
+        assert str(cached.exclusions()) == str(exclusions)
+        return leaves.pod_count.tolist(), cached.domain_states[-1].pod_count.tolist(), str(exclusions)
+
+    full = 'Total nodes: 3; excluded: resource "cpu": 1'
+    assert counts({}) == ([3, 4, 0], [3, 4, 0], full)
+    assert counts({}, used=6000) == ([2, 4, 0], [2, 4, 0], full)
+    selected = 'Total nodes: 3; excluded: nodeSelector: 1, resource "cpu": 1'
+    assert counts({"nodeSelector": {"disk": "ssd"}}) == ([0, 2, 0], [0, 2, 0], selected)
 
 
 def test_leader_needs_its_own_matching_leaf() -> None:
