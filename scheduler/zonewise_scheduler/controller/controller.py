@@ -216,6 +216,7 @@ class QueueController:
             self._planner.note_change()
         writes: list[Write] = []
         if self._leads:
+            self._workload_reconciler.set_class_values(self.configuration.priority_classes.workload)
             self._workload_reconciler.set_unhealthy_nodes(self._nodes.unhealthy_nodes(self.feed, now))
             self._workload_reconciler.mark(self._planner.decide(now))
             writes = self._next_writes(now)

@@ -15,6 +15,7 @@
     any            no quota, DeactivationTarget      Evicted, without DeactivationTarget
     any            no quota, its wait is over        Requeued
     admit          no quota                          QuotaReserved, admission; Admitted if no check is pending
+    any            its class has a new value         spec.priority
 
 The first matching line applies. An intent that the object already shows leads to no write.
 """
@@ -82,17 +83,31 @@ class WorkloadState(NamedTuple):
     """The admission checks of its ClusterQueue and flavors; None: they are unknown."""
     is_queue_open: bool = False
     """Whether its queues are not stopped."""
+    priority: int | None = None
+    """The new value of its WorkloadPriorityClass; None: its priority does not change."""
 
 
 def next_workload_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
     """Return the next write of a Workload; None: it already shows all decisions."""
     if is_true(state.workload, "Finished"):
         return None
+    return _next_status_write(state, limits, now) or _follow_class(state)
+
+
+def _next_status_write(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:
     if has_quota(state.workload):
         return None if is_true(state.workload, "Evicted") else _with_quota(state, limits, now)
     if is_true(state.workload, QUOTA_RESERVED) or is_true(state.workload, ADMITTED):
         return patch_status(state.workload, state.name, "withdraw quota", withdraw_quota(state.workload, now))
     return _without_quota(state, now)
+
+
+def _follow_class(state: WorkloadState) -> Write | None:
+    """Return the write of the priority that a new value of its class gives to a Workload."""
+    if state.priority is None or FieldReader(state.workload, "", []).child("spec").number("priority") == state.priority:
+        return None
+    body = {"spec": {"priority": state.priority}}
+    return patch_workload(state.workload, state.name, "follow the priority class", body)
 
 
 def _with_quota(state: WorkloadState, limits: ReadinessLimits, now: float) -> Write | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from zonewise_scheduler.controller.planning.class_values import ClassValues
 from zonewise_scheduler.controller.planning.pending_checks import checks_required
 from zonewise_scheduler.controller.planning.restarted_queues import is_queue_open
 from zonewise_scheduler.controller.planning.timers import Timers
@@ -44,6 +45,7 @@ class WorkloadReconciler:
         """When admitted Workloads reach a time limit."""
         self._unhealthy: dict[str, tuple[str, ...]] = {}
         """The required status.unhealthyNodes, by key of each Workload that does not show them yet."""
+        self._class_values = ClassValues()
 
     @property
     def limit_at(self) -> float:
@@ -62,6 +64,10 @@ class WorkloadReconciler:
         """Set the new lists of failed nodes, by key of the Workload."""
         self._unhealthy.update(nodes)
         self.mark(nodes)
+
+    def set_class_values(self, values: Mapping[str, int]) -> None:
+        """Set the values of the WorkloadPriorityClasses by name; each change replaces the mapping."""
+        self.mark(self._class_values.update(values, self._workloads))
 
     def writes(self, now: float) -> Iterator[Write]:
         """Yield the next write of each Workload that is marked or has reached its time limit."""
@@ -83,11 +89,12 @@ class WorkloadReconciler:
         if obj is None or not is_true(obj, "QuotaReserved"):
             self._rejections.end_admission(key)
         if obj is None:
+            self._class_values.forget(key)
             return None
         state = WorkloadState(
             key, obj, self._planner.intent(key), self._unhealthy.get(key), limit,
             self._rejections.decisive(key), checks_required(self._planner.feed.state, key),
-            is_queue_open(self._planner.feed.state, key),
+            is_queue_open(self._planner.feed.state, key), self._class_values.new_priority(key, obj),
         )  # fmt: skip
         write = next_workload_write(state, self._limits, now)
         if write is None and not self._is_in_flight(workload_key(key)):
@@ -97,4 +104,5 @@ class WorkloadReconciler:
     def _forget_decisions(self, key: str, obj: Json) -> None:
         """Drop the decisions that an object already shows."""
         self._unhealthy.pop(key, None)
+        self._class_values.forget(key)
         self._planner.end_intent(key, obj)
