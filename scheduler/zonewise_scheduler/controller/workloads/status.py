@@ -294,7 +294,7 @@ def _admitted_condition(
     if are_ready and not awaits_topology:
         yield Condition(ADMITTED, holds=True, reason="Admitted", message="The workload is admitted")
     elif find_condition(workload, ADMITTED) is not None:
-        reason = "PendingDelayedTopologyRequests" if are_ready else "UnsatisfiedChecks"
+        reason = "PendingDelayedTopologyRequests" if are_ready else "UnsatisfiedAdmissionChecks"
         message = _AWAITS_TOPOLOGY if are_ready else _AWAITS_CHECKS
         yield Condition(ADMITTED, holds=False, reason=reason, message=message)
 

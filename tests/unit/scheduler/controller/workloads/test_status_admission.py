@@ -80,6 +80,16 @@ def test_a_workload_is_admitted_once_each_check_has_passed(
     read(workload)
 
 
+def test_a_requeued_workload_that_waits_for_checks_is_not_admitted() -> None:
+    """The reason is that of the API (apis/kueue/v1beta2/workload_types.go)."""
+    workload = patched(pending_workload(), reserve_quota(pending_workload(), Admission("cq", (), 1.7e9)))
+    workload = patched(workload, release_quota(patched(workload, evict(workload, PREEMPTION, 1.7e9)), 1.7e9))
+    again = Admission("cq", (), 1.7e9, pending_checks=("licence",))
+    admitted = find_condition(patched(workload, reserve_quota(workload, again)), ADMITTED)
+    assert admitted is not None
+    assert (admitted["status"], admitted["reason"]) == ("False", "UnsatisfiedAdmissionChecks")
+
+
 @given(admissions(), TIMES)
 def test_quota_is_held_until_it_is_released(admission: Admission, now: float) -> None:
     workload = patched(pending_workload(), reserve_quota(pending_workload(), admission))
