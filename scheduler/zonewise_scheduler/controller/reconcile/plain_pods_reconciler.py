@@ -29,7 +29,10 @@ class PlainPodsReconciler:
         """`find` returns an observed object."""
         self.index = PlainPodIndex()
         self.invalid: dict[ObjectKey, str] = {}
-        """Groups and single pods that cannot be read, each with the field and its problem."""
+        """Groups and single pods that cannot be read, each with the field and its problem.
+
+        A group without an object that describes it has the key of one of its pods.
+        """
         self._find = find
         self._workloads = workloads
 
@@ -42,8 +45,10 @@ class PlainPodsReconciler:
     def writes(self, context: JobContext) -> Iterator[Write]:
         """Yield the next writes of jobs that have changed or are due."""
         for job, pods in self.index.take_dirty(context.now):
-            key = job.owner or ObjectKey(PODS, job.namespace, job.group or job.pod)
-            self.invalid.pop(key, None)
+            keys = sorted(ObjectKey(PODS, job.namespace, pod["metadata"]["name"]) for pod in pods)
+            key = job.owner or keys[0]
+            for known in (key, *keys):
+                self.invalid.pop(known, None)
             try:
                 state = plain_pods_state(job, pods, self._find, self._workloads, self.index)
                 yield from next_plain_writes(state, context)

@@ -246,6 +246,24 @@ def test_an_invalid_job_gets_an_event_that_is_repeated_before_it_expires() -> No
     assert [each["reason"] for each in queue.events] == ["InvalidJob", "InvalidJob"]
 
 
+def test_an_invalid_pod_group_gets_an_event_at_one_of_its_pods() -> None:
+    queue = ReportedQueue(ModelCluster(), NOW)
+    pods = [queued_pod("b", group="pods", total=2), queued_pod("a", group="pods", total=3)]
+    for pod in pods:
+        pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "l"
+        queue.cluster.create(PODS, NAMESPACE, pod["metadata"]["name"], **pod)
+    for _ in range(5):
+        queue.tick(1.0)
+    (event,) = queue.events
+    assert event["reason"] == "InvalidPod"
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("Pod", "a")
+    assert "pod b has '2', pod a of its group '3'" in event["message"]
+    total = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+    queue.cluster.change(ObjectKey(PODS, NAMESPACE, "a"), {"metadata": {"annotations": total}})
+    queue.tick(1.0)
+    assert not queue.reporter.snapshot.invalid
+
+
 def test_a_violated_limit_range_replaces_the_reason_for_the_wait() -> None:
     queue = ReportedQueue(ModelCluster(), NOW)
     queue.cluster.submit("a", 6)
