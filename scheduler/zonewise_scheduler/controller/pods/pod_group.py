@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-MAX_ROLES = 8
+MAX_ROLES = 18
 """Maximum number of pod sets in a Workload (jobframework MaxPodSets)."""
 TERMINATION_TARGET = "TerminationTarget"
 """Condition that marks a pod which the queue stops."""

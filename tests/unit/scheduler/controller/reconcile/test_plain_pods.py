@@ -310,10 +310,15 @@ def test_the_number_of_pods_is_checked(total: int) -> None:
         PlainPodsWorld(queued_pod("a", total=total)).writes()
 
 
-def test_a_group_with_too_many_roles_is_an_error() -> None:
-    world = PlainPodsWorld(*(queued_pod(f"p{cpu}", total=9, cpu=str(cpu)) for cpu in range(9)))
-    with pytest.raises(FieldError, match="9 roles"):
-        world.writes()
+def test_a_group_has_as_many_roles_as_a_workload_has_pod_sets() -> None:
+    def group(roles: int) -> PlainPodsWorld:
+        return PlainPodsWorld(*(queued_pod(f"p{cpu}", total=roles, cpu=str(cpu)) for cpu in range(roles)))
+
+    [workload] = [write.body for write in group(18).writes() if write.purpose == "create the Workload"]
+    assert isinstance(workload, dict)
+    assert len(workload["spec"]["podSets"]) == 18
+    with pytest.raises(FieldError, match="19 roles"):
+        group(19).writes()
 
 
 # --- PodGroups
