@@ -7,13 +7,15 @@ The planner replaces the pods of a single unhealthy node, and evicts a workload 
 - for a workload to which NodeView.is_closed applies, once a pod is to start there and none runs there any more;
 - for a gang that avoids one of its conditions, once a pod of the gang is to start there and none is there yet.
 
+The first two do not apply to a node that is idle (idle_nodes.py).
+
 A node that is not Ready closes after a delay. Its pods may still run, and it often recovers before they are evicted.
 Taints that only reflect the condition Ready do not count: the node controller sets them at once, before the delay
 (pkg/controller/nodelifecycle). A node that recovers is removed from the list.
 
 Source: Kueue's pkg/controller/tas/node_controller.go with the gates TASReplaceNodeOnPodTermination and
 TASReplaceNodeOnNodeTaints. As there, a node that is not Ready, or has a taint with the effect NoSchedule, does not fail
-while its pods continue to run. Kueue has neither a delay nor conditions that gangs avoid.
+while its pods continue to run. Kueue has neither a delay, nor idle nodes, nor conditions that gangs avoid.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Set
 
     from zonewise_common.k8s.taints import Taint, Toleration
+    from zonewise_scheduler.controller.nodes.idle_nodes import IdleNodes
     from zonewise_scheduler.controller.nodes.types import NodeHealth
     from zonewise_scheduler.quota.api.workload_types import PodSetAdmission, Workload
 
@@ -41,6 +44,7 @@ MAX_UNHEALTHY_NODES = 8
 def find_node_failures(
     nodes: Mapping[str, NodeHealth],
     workloads: Iterable[Workload],
+    idle_nodes: IdleNodes,
     flavor_tolerations: Mapping[str, tuple[Toleration, ...]] | None = None,
     avoided: Mapping[str, Set[str]] | None = None,
 ) -> dict[str, tuple[str, ...]]:
@@ -58,11 +62,12 @@ def find_node_failures(
         unhealthy: set[str] = set()
         for pod_set, names in _nodes_of(workload):
             unhealthy |= names & (avoided or {}).get(workload.key, frozenset())
-            suspects = names - healthy
-            if suspects:
+            lost = names - healthy
+            if lost:
                 tolerations = _tolerations(workload, pod_set, flavor_tolerations or {})
-                tolerated = {name for name in suspects & tainted.keys() if _tolerates(tainted[name], tolerations)}
-                unhealthy |= suspects - (tolerated - failed)
+                tolerated = {name for name in lost & tainted.keys() if _tolerates(tainted[name], tolerations)}
+                lost -= tolerated - failed
+            unhealthy |= idle_nodes.needed(workload, pod_set.name, lost)
         names = tuple(sorted(unhealthy)[:MAX_UNHEALTHY_NODES])
         if names != tuple(sorted(workload.unhealthy_nodes)):
             changes[workload.key] = names

@@ -129,6 +129,10 @@ class NodeTracker:
         """Return the number of pods of a workload that have not finished, bound or not."""
         return len(self._pods_by_workload.get(workload, ()))
 
+    def bound_pods(self, workload: str) -> list[TrackedPod]:
+        """Return the pods of a workload that are bound and have not finished."""
+        return [pod for key in self._pods_by_workload.get(workload, ()) if (pod := self._pods[key]).node]
+
     def take_changes(self) -> list[Json]:
         """Return the changes since the last call, one per node, sorted by name."""
         changes: dict[str, Json] = {}

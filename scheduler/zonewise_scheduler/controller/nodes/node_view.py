@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from zonewise_common.k8s.fields import FieldError
+from zonewise_scheduler.controller.nodes.idle_nodes import IdleNodes
 from zonewise_scheduler.controller.nodes.node_failures import closes_at, find_node_failures, tolerates_taints
 from zonewise_scheduler.controller.nodes.node_tracker import NodeTracker
-from zonewise_scheduler.controller.nodes.placements import placement_of
+from zonewise_scheduler.controller.nodes.placements import PlacedPodSets, placement_of
 from zonewise_scheduler.nodes.node.avoided_conditions import without_avoided_conditions
 from zonewise_scheduler.nodes.node.node_info import read_node_info
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from zonewise_common.k8s.taints import Taint, Toleration
     from zonewise_scheduler.backfill.planner_feed import PlannerFeed
-    from zonewise_scheduler.controller.nodes.placements import PlacedPodSets
     from zonewise_scheduler.controller.nodes.types import NodeHealth, TrackedNode, TrackedPod
     from zonewise_scheduler.nodes.node.node_info import NodeInfo
     from zonewise_scheduler.quota.api.queue_types import ResourceFlavor
@@ -65,6 +65,7 @@ class NodeView:
         self._avoided: dict[str, set[str]] = {}
         """By workload, the nodes on which none of its pods may start."""
         self._avoided_changed = False
+        self._idle_nodes = IdleNodes(self._bound_pods)
         self._closing: dict[str, float] = {}
         """When nodes that are not Ready close, in seconds since 1970."""
 
@@ -131,7 +132,7 @@ class NodeView:
         placement = None if workload is None else placement_of(workload)
         self.tracker.set_placement(key, None if placement is None else self._by_name(placement))
         if placement is None:
-            self._placed.pop(key, None)
+            self._idle_nodes.forget(key, self._placed.pop(key, PlacedPodSets({})).nodes.keys())
         else:
             self._placed[key] = placement
             self._placements_changed = True
@@ -168,7 +169,14 @@ class NodeView:
         }
         health = {self._hostnames.get(name, name): each for name, each in self.tracker.health.items()}
         avoided = {key: {self._hostnames.get(name, name) for name in names} for key, names in self._avoided.items()}
-        return find_node_failures(health, self._placed_workloads(feed), _flavor_tolerations(feed), avoided)
+        workloads, tolerations = self._placed_workloads(feed), _flavor_tolerations(feed)
+        return find_node_failures(health, workloads, self._idle_nodes, tolerations, avoided)
+
+    def _bound_pods(self, workload: str) -> list[tuple[str, str]]:
+        """Return the pod set and the hostname of each active pod of a workload that is bound to an existing node."""
+        hostnames = self._hostnames
+        pods = self.tracker.bound_pods(workload)
+        return [(pod.pod_set, hostnames[pod.node]) for pod in pods if pod.node in hostnames]
 
     def avoids(self, feed: PlannerFeed, workload: str, pod_set: str, node: str) -> bool:
         """Return whether the pods of a workload with quota avoid a node because of one of its current conditions.

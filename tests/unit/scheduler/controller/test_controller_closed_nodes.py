@@ -58,3 +58,26 @@ def test_a_drained_node_takes_the_pods_back_once_it_is_open_again() -> None:
         cluster.change(drained, {"spec": {"unschedulable": False}})
         story.settle()
     assert cluster.starts == {"j": 1}, "it is not evicted"
+
+
+def test_a_gang_survives_the_removal_of_a_node_on_which_its_pods_have_succeeded() -> None:
+    """An autoscaler removes idle nodes. There is no other node for these pods, and none is needed."""
+    cluster = PlacedCluster(nodes=3)
+    story = ControllerStory(cluster)
+    job = cluster.submit("j", 2, pods=6)
+    cluster.change(job, {"spec": {"completionMode": "Indexed"}})
+    story.settle()
+    assert cluster.nodes_of(job) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+    for pod in cluster.pods(job)[:2]:
+        cluster.change(pod, {"status": {"phase": "Succeeded"}})
+    cluster.change(job, {"status": {"active": 4, "ready": 4, "succeeded": 2, "completedIndexes": "0,1"}})
+    story.settle()
+    cluster.delete(ObjectKey(NODES, "", "n0"))
+    story.settle()
+    failed = cluster.pods(job)[-1]
+    cluster.delete(failed)
+    story.settle()
+    assert cluster.starts == {"j": 1}
+    assert not cluster.get(job)["spec"]["suspend"]
+    [workload] = cluster.workloads()
+    assert "unhealthyNodes" not in workload["status"]
