@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from zonewise_common.k8s.fields import FieldError, object_in
 from zonewise_scheduler.controller.jobs.batch_job import COMPLETIONS_ANNOTATION
+from zonewise_scheduler.controller.jobs.job_fields import has_managed_owner
 from zonewise_scheduler.controller.webhooks.field_checks import (
     annotation_field,
     check_annotation_sizes,
@@ -118,12 +119,20 @@ def _update_problems(request: AdmissionRequest, rules: AdmissionRules) -> Iterat
         yield _frozen(label_field(QUEUE_LABEL), old_queue, queue)
     elif old_queue and not queue and rules.has_default_queue(request.namespace):
         yield problem(label_field(QUEUE_LABEL), queue, "cannot be removed where the namespace has a default queue")
+    if rules.manages_without_queue_name and not queue and was_held and not is_held:
+        yield from _start_without_queue(request, rules)
     yield from _walltime_changes(request, may_change=was_held and is_held)
     yield from _priority_changes(request, may_add=is_held)
     if request.group_kind == _BATCH_JOB and not was_held:
         fewest, before, now = annotations_of(request.old), _parallelism(request.old), _parallelism(request.obj)
         if MIN_PARALLELISM_ANNOTATION in fewest and before != now:
             yield _frozen("spec.parallelism", before, now)
+
+
+def _start_without_queue(request: AdmissionRequest, rules: AdmissionRules) -> Iterator[str]:
+    """Yield a problem if a job without a queue is resumed. A job that belongs to another one starts with it."""
+    if not has_managed_owner(request.obj, rules.suspend_paths):
+        yield f"{label_field(QUEUE_LABEL)}: missing; a job without a queue remains suspended: name a queue"
 
 
 def _walltime_changes(request: AdmissionRequest, *, may_change: bool) -> Iterator[str]:

@@ -142,3 +142,14 @@ def test_an_update_may_keep_a_stored_problem_but_not_add_another() -> None:
 def test_a_queue_cannot_be_removed_if_there_is_a_default_queue() -> None:
     assert problems_of(job(**HELD), job("a", **HELD)) == ""
     assert "default queue" in problems_of(job(**HELD), job("a", **HELD), rules(default_queue=True))
+
+
+def test_a_job_without_a_queue_remains_suspended_if_such_jobs_are_managed() -> None:
+    held, resumed, managed = job(**HELD), job(), rules(without_name=True)
+    assert f"metadata.labels[{QUEUE}]: missing" in problems_of(resumed, held, managed)
+    assert problems_of(resumed, held) == ""
+    assert problems_of(resumed, resumed, managed) == "", "it was running before such jobs were managed"
+    assert problems_of(job("a", **HELD), held, managed) == ""
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "controller": True}
+    resumed["metadata"]["ownerReferences"] = [owner]
+    assert problems_of(resumed, held, managed) == "", "its JobSet is managed instead"
