@@ -23,6 +23,7 @@ from zonewise.health.state import (
 )
 from zonewise.health.suspicion import Suspicion
 from zonewise.health.types import Severity
+from zonewise.kubelet.files import read as read_file
 from zonewise.objects.hardware_faults import device_health
 from zonewise_common.atomic_file import replace_file
 from zonewise_common.service.options import SettingsError
@@ -217,8 +218,7 @@ def _read_state(path: str) -> HealthState:
     if not path:
         return HealthState()
     try:
-        with open(path, "rb") as file:
-            return decode_state(file.read(MAX_STATE_BYTES))
+        return decode_state(read_file(path, MAX_STATE_BYTES).content)
     except FileNotFoundError:
         return HealthState()
     except (OSError, StateError) as error:
@@ -231,8 +231,7 @@ def read_baseline(path: str) -> Baseline | None:
     if not path:
         return None
     try:
-        with open(path, "rb") as file:
-            return decode_baseline(file.read(MAX_STATE_BYTES))
+        return decode_baseline(read_file(path, MAX_STATE_BYTES).content)
     except OSError as error:
         raise SettingsError(f"health.baselineFile: {path}: {error.strerror}") from error
     except StateError as error:

@@ -91,7 +91,7 @@ def decode_state(content: bytes) -> HealthState:
     """Return the state in a file. Raises StateError, also for a file of another version."""
     try:
         file = msgspec.json.decode(content, type=_StateFile)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise StateError(str(error)) from error
     if file.version != VERSION:
         raise StateError(f"version {file.version}, but only {VERSION} is supported")
@@ -147,7 +147,7 @@ def decode_baseline(content: bytes) -> Baseline:
     """Return the baseline in a file. Raises StateError, which names the field."""
     try:
         file = msgspec.json.decode(content, type=_BaselineFile)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise StateError(str(error)) from error
     links = {address: LinkReading(link.speed, link.width) for address, link in file.links.items()}
     return Baseline(frozenset(file.gpus), frozenset(file.nics), links, file.rates, file.cpus, file.memory, file.nvlinks)

@@ -45,17 +45,19 @@ def signature(path: str) -> Signature | None:
         return None
 
 
-def read(path: str) -> Content:
-    """Return a regular file's whole content with the signature of that content; raise OSError."""
+def read(path: str, limit: int = READ_LIMIT) -> Content:
+    """Return a regular file's whole content with the signature of that content; raise OSError, also if the file has
+    more than `limit` bytes.
+    """
     # O_NONBLOCK: opening a FIFO would block forever
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "is not a regular file", path)
-        content = file.read(READ_LIMIT + 1)
-    if len(content) > READ_LIMIT:
-        raise OSError(errno.EFBIG, f"is larger than {READ_LIMIT >> 20} MiB", path)
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"is larger than {limit >> 20} MiB", path)
     return Content(content, _signature(status))
 
 

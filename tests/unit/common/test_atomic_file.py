@@ -44,3 +44,12 @@ def test_an_error_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: py
         replace_file(str(path), b"new", 0o644)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_fifo_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="is not a regular file"):
+        replace_file(str(path), b"new", 0o644)
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]

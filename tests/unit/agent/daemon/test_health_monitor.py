@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -218,6 +219,22 @@ def test_a_state_that_cannot_be_written_is_logged_once(
     for _ in range(3):
         node.check(after=400.0)
     assert caplog.text.count("known faults are lost") == 1
+
+
+@pytest.mark.timeout(30)
+def test_a_state_file_that_is_a_fifo_is_neither_waited_for_nor_replaced(
+    node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.state_file = str(tmp_path / "fifo")
+    os.mkfifo(node.state_file)
+    node.start()
+    assert node.check() == []
+    node.monitor.close()
+    assert stat.S_ISFIFO(os.stat(node.state_file).st_mode)
+    assert "health checks begin without earlier state" in caplog.text
+    assert f"{node.state_file}: is not a regular file: known faults are lost" in caplog.text
+    with pytest.raises(SettingsError, match=r"health\.baselineFile: .*fifo: is not a regular file"):
+        read_baseline(node.state_file)
 
 
 def test_a_log_that_cannot_be_read_and_a_wrong_baseline(tmp_path: Path) -> None:

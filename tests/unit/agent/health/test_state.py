@@ -30,7 +30,7 @@ def test_a_state_without_holding_times_is_read() -> None:
     assert [len(fault.held_since) for fault in story.state.active] == [1]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"version":1}', b"\xff" * 9])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"version":1}', b"\xff" * 9, b'{"a":' + b"[" * 10**5])
 def test_a_damaged_state_is_an_error(content: bytes) -> None:
     with pytest.raises(StateError):
         decode_state(content)
