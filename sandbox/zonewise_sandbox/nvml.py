@@ -40,8 +40,8 @@ class SimulatedNvml:
         self._start = start
         self.lost: set[int] = set()
         """Indices of lost GPUs: they are counted and have a handle, but every other call to them fails."""
-        self.events: list[tuple[str, int, int] | NvmlError] = []
-        """The next results of nvmlEventSetWait: the bus id, type and data of an event, or an error."""
+        self.events: list[tuple[str | int, ...] | NvmlError] = []
+        """The next results of nvmlEventSetWait: an event as in NvmlBackend.call, or an error."""
         self.calls: list[tuple[str, ...]] = []
         """Names and arguments of all calls, without handles."""
 

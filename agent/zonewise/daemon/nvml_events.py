@@ -25,7 +25,7 @@ _COMMAND = (sys.executable, "-P", "-m", "zonewise.machine.nvml", "events")
 _LOOK = 5.0
 """Seconds between two checks whether to stop."""
 _MAX_LINE = 65536
-_LINE = re.compile(r"(\S+) ([0-9]{1,6})")
+_LINE = re.compile(r"(\S+) ([0-9]{1,6})(?: ([0-9]+(?:/[0-9]+)?))?")
 
 
 def watch_nvml_events(
@@ -75,4 +75,12 @@ def parse_event(line: str) -> DeviceEvent | None:
     match = _LINE.fullmatch(line.strip())
     if match is None or not is_pci_address(match[1]):
         return None
-    return DeviceEvent("xid", DeviceId(GPU, match[1]), None, int(match[2]), f"XID {match[2]}", READER)
+    return DeviceEvent(
+        "xid",
+        DeviceId(GPU, match[1]),
+        None,
+        int(match[2]),
+        f"XID {match[2]}",
+        READER,
+        instance=match[3] or "",
+    )

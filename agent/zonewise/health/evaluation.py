@@ -83,7 +83,7 @@ def evaluate(
     faults = {fault.key: _seen_reset(fault, reset) for fault in state.faults}
     present = _merge_conditions(faults, conditions, observation)
     for sign in events:
-        faults[sign.key] = _with_event(faults.get(sign.key), sign, observation)
+        faults[sign.key] = _attributed(_with_event(faults.get(sign.key), sign, observation), holders)
         present.add(sign.key)
     remaining = {key: fault for key, fault in faults.items() if key in present or not _ends(fault, observation)}
     bounded = _bounded(remaining.values())
@@ -201,7 +201,7 @@ def _attributed(fault: Fault, holders: Holders) -> Fault:
     sign = fault.sign
     hit: tuple[Holder, ...] = ()
     if sign.event_at is not None:
-        hit = holders_at(holders, sign.device, sign.event_at)
+        hit = holders_at(holders, sign.device, sign.event_at, sign.instance)
     if sign.severity is Severity.FAILED:
         hit += current_holders(holders, sign.device)
     merged = dict(zip(fault.pods, fault.held_since or repeat(0.0), strict=False)) | {one.pod: one.since for one in hit}

@@ -25,6 +25,7 @@ def event_sign(event: DeviceEvent, now: float) -> Sign:
         evidence=(event.text,) if event.text else (),
         reader=event.reader,
         event_at=now if event.at is None else min(event.at, now),
+        instance=event.instance,
     )
 
 

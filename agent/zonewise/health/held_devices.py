@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zonewise.health.types import GPU, NIC, PORT, DeviceId, PodName
+from zonewise.health.types import GPU, MIG, NIC, PORT, DeviceId, PodName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from zonewise.kubelet.types import ContainerResources, PodResources
+    from zonewise.machine.model.gpu import MigInstance
     from zonewise.machine.model.machine import Machine
 
 _NVIDIA = "nvidia.com/"
@@ -31,8 +32,10 @@ def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
             continue
         device = (DeviceId(GPU, gpu.address),)
         ids[gpu.address] = device
+        if gpu.uuid:
+            ids[gpu.uuid] = device
         ids |= {
-            uuid: device for uuid in (gpu.uuid, *(mig.uuid for mig in (gpu.mig.instances if gpu.mig else ()))) if uuid
+            mig.uuid: (*device, *_mig(gpu.address, mig)) for mig in (gpu.mig.instances if gpu.mig else ()) if mig.uuid
         }
         if gpu.minor is not None:
             ids[f"{_DRA_DRIVER}/gpu-{gpu.minor}"] = device
@@ -48,6 +51,11 @@ def device_ids(machine: Machine) -> dict[str, tuple[DeviceId, ...]]:
         if address in parts:
             ids.setdefault(function.address, (DeviceId(NIC, address), *parts[address]))
     return ids
+
+
+def _mig(address: str, instance: MigInstance) -> Iterator[DeviceId]:
+    if instance.gpu_instance is not None and instance.compute_instance is not None:
+        yield DeviceId(MIG, f"{address}/{instance.gpu_instance}/{instance.compute_instance}")
 
 
 def held_devices(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zonewise.health.types import MAX_PODS, DeviceId, PodName
+from zonewise.health.types import MAX_PODS, MIG, DeviceId, PodName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,13 +66,33 @@ def observe_holders(
     return observed
 
 
-def holders_at(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId, at: float) -> tuple[Holder, ...]:
-    """Return the containers that held a device at a time."""
-    return tuple(
-        holder
-        for holder in holders.get(device, ())
-        if holder.since <= at and (holder.until is None or at <= holder.until)
-    )[:MAX_PODS]
+def holders_at(
+    holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId, at: float, instance: str = ""
+) -> tuple[Holder, ...]:
+    """Return the containers that held a device at a time.
+
+    With an instance of a GPU (see DeviceEvent), containers that held only other MIG devices of the GPU are left out.
+    """
+    unaffected = _holders_of_other_instances(holders, device, at, instance) if instance else frozenset[PodName]()
+    return tuple(holder for holder in holders.get(device, ()) if _held_at(holder, at) and holder.pod not in unaffected)[
+        :MAX_PODS
+    ]
+
+
+def _holders_of_other_instances(
+    holders: Mapping[DeviceId, tuple[Holder, ...]], gpu: DeviceId, at: float, instance: str
+) -> frozenset[PodName]:
+    affected: set[PodName] = set()
+    others: set[PodName] = set()
+    for device, known in holders.items():
+        if device.kind == MIG and device.name.startswith(f"{gpu.name}/"):
+            is_affected = f"{device.name}/".startswith(f"{gpu.name}/{instance}/")
+            (affected if is_affected else others).update(holder.pod for holder in known if _held_at(holder, at))
+    return frozenset(others - affected)
+
+
+def _held_at(holder: Holder, at: float) -> bool:
+    return holder.since <= at and (holder.until is None or at <= holder.until)
 
 
 def current_holders(holders: Mapping[DeviceId, tuple[Holder, ...]], device: DeviceId) -> tuple[Holder, ...]:

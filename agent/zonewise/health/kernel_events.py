@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MAX_TEXT = 240  # maximum characters of a line in the evidence
 _MAX_CODE_DIGITS = 6
 _ADDRESS = r"(?:PCI:)?(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
-_MIG_INSTANCE = r"(?: GPU-I:\d{1,4})?(?: GPU-CI:\d{1,4})?"  # kernel_rc.c names the MIG device of an error
+# kernel_rc.c names the GPU instance of an error, and its compute instance
+_MIG_INSTANCE = r"(?: GPU-I:(?P<gpu_instance>\d{1,4}))?(?: GPU-CI:(?P<compute_instance>\d{1,4}))?"
 _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}{_MIG_INSTANCE}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
 _SXID = re.compile(rf"SXid \({_ADDRESS}\): (?P<code>\d{{1,{_MAX_CODE_DIGITS}}})\b(?P<rest>.*)")
 _OFF_BUS = re.compile(rf"NVRM: .*?GPU (?:at )?{_ADDRESS}.*fallen off the bus")
@@ -60,7 +61,15 @@ def _fatal(text: str) -> bool | None:
 
 
 def _xid(match: re.Match[str]) -> DeviceEvent:
-    return DeviceEvent("xid", DeviceId(GPU, _address(match)), None, int(match["code"]), fatal=_fatal(match["rest"]))
+    instances = (match[name] for name in ("gpu_instance", "compute_instance"))
+    return DeviceEvent(
+        "xid",
+        DeviceId(GPU, _address(match)),
+        None,
+        int(match["code"]),
+        fatal=_fatal(match["rest"]),
+        instance="/".join(str(int(number)) for number in instances if number is not None),
+    )
 
 
 def _sxid(match: re.Match[str]) -> DeviceEvent:

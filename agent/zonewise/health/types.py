@@ -40,8 +40,8 @@ class Clearing(StrEnum):
     REBOOT = "reboot"
 
 
-GPU, NIC, PORT, CPU, MEMORY, NODE = "gpu", "nic", "port", "cpu", "memory", "node"
-"""Kinds of devices; a port is a port of an RDMA device."""
+GPU, MIG, NIC, PORT, CPU, MEMORY, NODE = "gpu", "mig", "nic", "port", "cpu", "memory", "node"
+"""Kinds of devices; a port is a port of an RDMA device. Only pods hold MIG devices: their faults are the GPU's."""
 
 
 class DeviceId(NamedTuple):
@@ -49,7 +49,8 @@ class DeviceId(NamedTuple):
 
     kind: str
     name: str
-    """PCI address of a GPU or NIC, "mlx5_0/1" for a port, the number of a CPU."""
+    """PCI address of a GPU or NIC, "mlx5_0/1" for a port, the number of a CPU, "ADDRESS/GPU INSTANCE/COMPUTE INSTANCE"
+    for a MIG device."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.name else self.kind
@@ -82,6 +83,8 @@ class Sign(NamedTuple):
     clearing: Clearing = Clearing.QUIET
     disagreement: str = ""
     """How other sources judge the same sign, if they differ."""
+    instance: str = ""
+    """The GPU's instance of an event; see DeviceEvent."""
 
     @property
     def key(self) -> FaultKey:
@@ -227,6 +230,8 @@ class DeviceEvent(NamedTuple):
     reader: str = "kernel-log"
     fatal: bool | None = None
     """Whether the line itself calls the error fatal; None if it does not say."""
+    instance: str = ""
+    """The GPU instance of an XID, or its compute instance: "5" or "5/0"; empty without MIG."""
 
 
 class HardwareObservation(NamedTuple):

@@ -1,6 +1,7 @@
 """The child process: `python -m` of this package prints NVML's facts as one line of JSON, and exits.
 
-With the argument "events" it prints a line "ADDRESS XID" for each XID, until its parent closes its standard input.
+With the argument "events" it prints a line "ADDRESS XID INSTANCE" for each XID, until its parent closes its standard
+input. Without MIG the instance is empty.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _print_events() -> None:
     from zonewise.machine.nvml.event_watch import NvmlXid, watch_xids
 
     def report(xid: NvmlXid) -> None:
-        sys.stdout.write(f"{xid.address} {xid.code}\n")
+        sys.stdout.write(f"{xid.address} {xid.code} {xid.instance}\n")
         sys.stdout.flush()
 
     # if the parent dies, its end of the pipe is closed, which makes the pipe readable

@@ -90,7 +90,8 @@ class NvmlBackend(Protocol):
         - nvmlDeviceGetAttributes: the nine fields in the order of the struct;
         - nvmlDeviceGetMemoryAffinity(handle, words, scope): the 64-bit words;
         - nvmlDeviceGetFieldValues(handle, field): the value of that one field, or its own error;
-        - nvmlEventSetWait(set, milliseconds): the bus id, the type and the data of the event;
+        - nvmlEventSetWait(set, milliseconds): the bus id, the type and the data of the event, its GPU instance and its
+          compute instance;
         - nvmlDeviceGetGpuFabricInfo(handle): the UUID as 32 hexadecimal digits, status, clique, state;
         - nvmlDeviceGetGpuFabricInfoV(handle, version): the same; from version 2 on also the health mask, from version 3
           on also the health summary.

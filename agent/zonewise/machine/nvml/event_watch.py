@@ -7,6 +7,7 @@ none.
 from __future__ import annotations
 
 import time
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from zonewise.machine.nvml.backend import GPU_IS_LOST, NvmlBackend, NvmlError
@@ -20,6 +21,7 @@ TIMEOUT = 10  # NVML_ERROR_TIMEOUT
 WAIT = 5000
 """Milliseconds of one wait."""
 _MAX_GPUS = 256
+_NO_INSTANCE = 0xFFFFFFFF  # nvmlEventData_t: the event belongs to no GPU instance, or to no compute instance of it
 
 
 class NvmlXid(NamedTuple):
@@ -28,6 +30,8 @@ class NvmlXid(NamedTuple):
     address: str
     """The address in sysfs notation."""
     code: int
+    instance: str = ""
+    """The GPU instance, or its compute instance: "5" or "5/0"; empty without MIG."""
 
 
 def watch_xids(
@@ -70,8 +74,12 @@ def _register(backend: NvmlBackend, index: int, events: object) -> bool:
 def _xid(event: object) -> NvmlXid | None:
     """Return an event as an XID; None for other events, and for a device without an address."""
     match event:
-        case (str(bus_id), int(kind), int(code)) if kind == XID_EVENT:
+        case (str(bus_id), int(kind), int(code), int(gpu), int(compute)) if kind == XID_EVENT:
             address = sysfs_address(bus_id)
-            return None if address is None else NvmlXid(address, code)
+            return None if address is None else NvmlXid(address, code, _instance(gpu, compute))
         case _:
             return None
+
+
+def _instance(*numbers: int) -> str:
+    return "/".join(str(number) for number in takewhile(lambda number: number != _NO_INSTANCE, numbers))

@@ -92,7 +92,8 @@ def _attributes(pynvml: Pynvml, device: Handle) -> Value:
 
 def _event(pynvml: Pynvml, events: Value, milliseconds: int) -> Value:
     data = pynvml.nvmlEventSetWait_v2(events, milliseconds)
-    return _bus_id(pynvml, data.device), int(data.eventType), int(data.eventData)
+    instances = int(data.gpuInstanceId), int(data.computeInstanceId)
+    return _bus_id(pynvml, data.device), int(data.eventType), int(data.eventData), *instances
 
 
 def _affinity(pynvml: Pynvml, handle: Handle, words: int, scope: int) -> Value:

@@ -88,3 +88,4 @@ def test_lines_of_the_child_are_events() -> None:
     watch_nvml_events(report, stopped, [sys.executable, "-c", program])
     assert events == [EVENT]
     assert parse_event("0000:3b:00.0 x") is None
+    assert parse_event("0000:3b:00.0 79 5/0") == EVENT._replace(instance="5/0")

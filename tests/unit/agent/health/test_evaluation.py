@@ -24,8 +24,10 @@ from support.health_stories import (
 from zonewise.health.evaluation import evaluate
 from zonewise.health.state import HealthState, decode_state, encode_state
 from zonewise.health.types import (
+    MIG,
     Clearing,
     CpuReading,
+    DeviceId,
     LinkReading,
     MemoryReading,
     NicReading,
@@ -223,3 +225,17 @@ def test_a_restart_between_any_two_observations_changes_nothing(steps: list[tupl
         assert {fault.key for fault in again.cleared}.isdisjoint(fault.key for fault in evaluations[0].raised)
         assert decode_state(encode_state(always.state)) == always.state
     assert always.state.time >= START
+
+
+def test_xids_of_mig_devices_hit_only_the_pods_that_hold_these() -> None:
+    """All pods hold one GPU; two of its MIG devices have an error in one observation."""
+    story = Story()
+    pods = [PodName("team", f"pod-{name}") for name in "abc"]
+    migs = {DeviceId(MIG, f"{FIRST}/{number}/0"): [pod] for number, pod in enumerate(pods)}
+    story.held = {FIRST_GPU: pods, **migs}
+    story.observe()
+    [event] = xid(31, story.now)
+    for _ in range(2):
+        story.observe(events=(event._replace(instance="0"), event._replace(instance="2/0")))
+        assert [fault.pods for fault in story.state.active] == [(pods[0], pods[2])]
+    assert story.state.hits == ()

@@ -31,7 +31,7 @@ def held(container: ContainerResources) -> list[str]:
         ("nvidia.com/gpu", "GPU-1", ["gpu 0000:13:00.0"]),
         ("nvidia.com/gpu.shared", "GPU-2::7", ["gpu 0000:83:00.0"]),
         ("nvidia.com/gpu", "1", ["gpu 0000:83:00.0"]),
-        ("nvidia.com/mig-1g.10gb", "MIG-1", ["gpu 0000:83:00.0"]),
+        ("nvidia.com/mig-1g.10gb", "MIG-1", ["gpu 0000:83:00.0", "mig 0000:83:00.0/1/0"]),
         ("amd.com/gpu", "0000:13:00.0", ["gpu 0000:13:00.0"]),
         ("nvidia.com/sriov_rdma", "0000:14:00.0", ["nic 0000:14:00.0", "port mlx5_0/1"]),
         ("example.com/dongle", "1", []),

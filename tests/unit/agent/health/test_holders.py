@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zonewise.health.holders import MAX_HOLDERS, Holders, holders_at, observe_holders, workload_name
-from zonewise.health.types import GPU, MAX_PODS, DeviceId, PodName
+from zonewise.health.types import GPU, MAX_PODS, MIG, DeviceId, PodName
 
 DEVICE = DeviceId(GPU, "0000:3b:00.0")
 SHARED = frozenset(range(3 * MAX_HOLDERS))
@@ -40,3 +40,16 @@ def test_a_holder_does_not_change_while_it_holds_the_device(steps: list[frozense
         for pod in before.keys() & held[DEVICE]:
             assert running[pod] == before[pod]
         assert len(holders_at(holders, DEVICE, now)) >= min(len(step), MAX_PODS)
+
+
+@pytest.mark.parametrize(
+    ("instance", "affected"),
+    [("", "abcdw"), ("1", "abw"), ("1/0", "aw"), ("2", "cdw"), ("2/0", "cdw"), ("12", "dw"), ("7", "w")],
+)
+def test_an_event_of_an_instance_concerns_only_the_pods_of_its_mig_devices(instance: str, affected: str) -> None:
+    """Pod d holds two MIG devices, and pod w an unknown part of the GPU."""
+    migs = {"1/0": "a", "1/1": "b", "2/0": "cd", "12/0": "d"}
+    held = {DeviceId(MIG, f"{DEVICE.name}/{name}"): [PodName("ns", pod) for pod in pods] for name, pods in migs.items()}
+    held |= {DEVICE: [PodName("ns", pod) for pod in "abcdw"], DeviceId(MIG, "0000:3b:00.1/1/0"): [PodName("ns", "w")]}
+    holders = observe_holders({}, held, 60.0, 0.0)
+    assert "".join(holder.pod.pod for holder in holders_at(holders, DEVICE, 61.0, instance)) == affected

@@ -49,6 +49,15 @@ def test_a_line_is_an_event_of_a_device(line: str, device: str, rule: str) -> No
         assert sign.evidence == (line,)
 
 
+@pytest.mark.parametrize(
+    ("attribution", "instance"), [("", ""), (" GPU-I:05", "5"), (" GPU-I:05 GPU-CI:00", "5/0"), (" GPU-I:13", "13")]
+)
+def test_an_xid_of_a_mig_device_names_its_instance(attribution: str, instance: str) -> None:
+    line = f"NVRM: Xid (PCI:0000:3b:00{attribution}): 31, pid=4242, name=python, Ch 00000008"
+    (event,) = device_events(parse_records(line, None))
+    assert (event.instance, event_sign(event, 1.0).instance) == (instance, instance)
+
+
 @pytest.mark.parametrize("word", ["Uncorrected", "Uncorrectable"])
 @pytest.mark.parametrize(("kind", "severity"), [("Fatal", Severity.FAILED), ("Non-Fatal", Severity.DEGRADED)])
 def test_the_severity_of_an_error_in_old_and_new_kernels(word: str, kind: str, severity: Severity) -> None:
