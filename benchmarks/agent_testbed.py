@@ -164,9 +164,16 @@ def running_agent(root: Path, directory: str, api: Api, *flags: str, node: str =
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {**SERVICE, "PYTHONPYCACHEPREFIX": os.path.join(directory, "bytecode")}
-    # compile the bytecode first: a process that compiles at import has a fragmented heap
-    once = [*command, "--oneshot", "--dry-run"]
-    subprocess.run(once, check=True, env=environment, stdout=subprocess.DEVNULL)
+    # the first agent compiles the bytecode of all modules: a process that compiles at import has a fragmented heap
+    with _started_agent(command, environment, port):
+        pass
+    with _started_agent(command, environment, port) as agent:
+        yield agent
+
+
+@contextmanager
+def _started_agent(command: list[str], environment: dict[str, str], port: int) -> Generator[AgentProcess]:
+    """Start an agent, wait until it is ready, and stop it."""
     with subprocess.Popen(command, env=environment) as process:
         agent = AgentProcess(process, port)
         wait(lambda: responds(f"http://127.0.0.1:{port}/readyz"))
